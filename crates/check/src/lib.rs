@@ -1,0 +1,1 @@
+//! Monitors: the specification of zerolag, executable over any trace.

@@ -1,0 +1,1 @@
+//! The scheduler of zerolag: a state machine without I/O.

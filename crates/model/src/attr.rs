@@ -1,0 +1,386 @@
+//! Scheduling attributes: what a task asks for, in the words of `sched_setattr(2)`.
+//!
+//! Three numbers are called priority in this field; each has a type. [`RtPriority`] is what users write (1..=99, high is
+//! urgent). [`Nice`] is -20..=19 (low is heavy). [`Prio`] is the kernel's internal scale on which both lie
+//! (`include/linux/sched/prio.h`; low is urgent) and which CPUs publish to each other.
+
+use crate::time::Duration;
+use core::fmt;
+
+/// A scheduling class. They are asked in the order of [`ClassId::rank`]; that order is policy, so it is written down
+/// there and not derived.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ClassId {
+    /// The stopper: migrations that must happen. Above everything.
+    Stop,
+    /// SCHED_DEADLINE and deadline servers.
+    Deadline,
+    /// SCHED_FIFO and SCHED_RR.
+    Rt,
+    /// SCHED_OTHER, SCHED_BATCH and SCHED_IDLE.
+    Fair,
+    /// Nothing to run.
+    Idle,
+}
+
+impl ClassId {
+    /// Returns the class's place in the order of picking: 0 is asked first.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Stop => 0,
+            Self::Deadline => 1,
+            Self::Rt => 2,
+            Self::Fair => 3,
+            Self::Idle => 4,
+        }
+    }
+}
+
+/// A real-time priority as users write it: 1..=99, higher is more urgent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RtPriority(u8);
+
+impl RtPriority {
+    /// The least urgent.
+    pub const MIN: Self = Self(1);
+    /// The most urgent.
+    pub const MAX: Self = Self(99);
+
+    /// Returns the priority, or `None` outside 1..=99.
+    #[must_use]
+    pub const fn new(value: i64) -> Option<Self> {
+        if value >= 1 && value <= 99 { Some(Self(value as u8)) } else { None }
+    }
+
+    /// Returns the number that the user wrote.
+    #[must_use]
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Debug for RtPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RtPriority({})", self.0)
+    }
+}
+
+impl fmt::Display for RtPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A nice value: -20..=19, lower gets more.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Nice(i8);
+
+impl Nice {
+    /// The neutral value.
+    pub const ZERO: Self = Self(0);
+
+    /// Returns the nice value, or `None` outside -20..=19.
+    #[must_use]
+    pub const fn new(value: i64) -> Option<Self> {
+        if value >= -20 && value <= 19 { Some(Self(value as i8)) } else { None }
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn value(self) -> i8 {
+        self.0
+    }
+
+    /// Returns 0..=39: the index into the table of weights.
+    #[must_use]
+    pub const fn table_index(self) -> usize {
+        (self.0 + 20) as usize
+    }
+}
+
+impl fmt::Debug for Nice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nice({})", self.0)
+    }
+}
+
+impl fmt::Display for Nice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The kernel's internal priority: one scale for all classes, lower is more urgent.
+///
+/// Deadline is -1, real time 0..=98 (`99 - rt_priority`), fair 100..=139 (`120 + nice`), idle 140, stop -2.
+/// It has no `Ord` on purpose: write [`Prio::beats`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Prio(i16);
+
+impl Prio {
+    /// The stopper.
+    pub const STOP: Self = Self(-2);
+    /// Every deadline task; among themselves deadlines decide.
+    pub const DEADLINE: Self = Self(-1);
+    /// The first value that is not real time any more (`MAX_RT_PRIO`).
+    pub const FIRST_FAIR: Self = Self(100);
+    /// A CPU with nothing to run.
+    pub const IDLE: Self = Self(140);
+
+    /// Returns the value of a real-time priority.
+    #[must_use]
+    pub const fn from_rt(priority: RtPriority) -> Self {
+        Self(99 - priority.0 as i16)
+    }
+
+    /// Returns the value of a nice level.
+    #[must_use]
+    pub const fn from_nice(nice: Nice) -> Self {
+        Self(120 + nice.0 as i16)
+    }
+
+    /// Returns a value from the kernel's scale (-2..=140), clamped into it.
+    #[must_use]
+    pub const fn from_raw(value: i16) -> Self {
+        Self(if value < -2 {
+            -2
+        } else if value > 140 {
+            140
+        } else {
+            value
+        })
+    }
+
+    /// Returns the number on the kernel's scale.
+    #[must_use]
+    pub const fn raw(self) -> i16 {
+        self.0
+    }
+
+    /// Returns whether this priority preempts `other`: strictly more urgent.
+    #[must_use]
+    pub const fn beats(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+
+    /// Returns whether this is a real-time priority.
+    #[must_use]
+    pub const fn is_rt(self) -> bool {
+        self.0 >= 0 && self.0 < 100
+    }
+
+    /// Returns the class that this priority belongs to.
+    #[must_use]
+    pub const fn class(self) -> ClassId {
+        match self.0 {
+            ..=-2 => ClassId::Stop,
+            -1 => ClassId::Deadline,
+            0..=99 => ClassId::Rt,
+            100..=139 => ClassId::Fair,
+            140.. => ClassId::Idle,
+        }
+    }
+}
+
+impl fmt::Debug for Prio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prio({})", self.0)
+    }
+}
+
+impl fmt::Display for Prio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The two real-time policies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RtPolicy {
+    /// Runs until it blocks, yields or is preempted.
+    Fifo,
+    /// As FIFO, with a time slice among equals.
+    Rr,
+}
+
+/// The three fair policies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FairPolicy {
+    /// SCHED_OTHER (SCHED_NORMAL).
+    Other,
+    /// SCHED_BATCH: never preempts on wakeup.
+    Batch,
+    /// SCHED_IDLE: weight 3, preempted by every other fair task.
+    Idle,
+}
+
+/// SCHED_DEADLINE parameters: `sched_runtime`, `sched_deadline`, `sched_period`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DlParams {
+    /// Budget per period.
+    pub runtime: Duration,
+    /// Relative deadline.
+    pub deadline: Duration,
+    /// Distance of replenishments.
+    pub period: Duration,
+}
+
+/// What a task asks of the scheduler: `struct sched_attr`, with each policy carrying only what it reads.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SchedAttr {
+    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
+    Fair {
+        /// Which of the three.
+        policy: FairPolicy,
+        /// The nice value.
+        nice: Nice,
+        /// A custom slice (`sched_runtime` of a fair task, Linux 6.12), 100 us..=100 ms, if asked for.
+        slice: Option<Duration>,
+    },
+    /// SCHED_FIFO, SCHED_RR.
+    Rt {
+        /// Which of the two.
+        policy: RtPolicy,
+        /// The priority.
+        priority: RtPriority,
+    },
+    /// SCHED_DEADLINE.
+    Deadline(DlParams),
+}
+
+impl SchedAttr {
+    /// SCHED_OTHER at nice 0, as every process starts.
+    pub const NORMAL: Self = Self::Fair { policy: FairPolicy::Other, nice: Nice::ZERO, slice: None };
+
+    /// Returns SCHED_FIFO at a priority.
+    #[must_use]
+    pub const fn fifo(priority: RtPriority) -> Self {
+        Self::Rt { policy: RtPolicy::Fifo, priority }
+    }
+
+    /// Returns SCHED_RR at a priority.
+    #[must_use]
+    pub const fn rr(priority: RtPriority) -> Self {
+        Self::Rt { policy: RtPolicy::Rr, priority }
+    }
+
+    /// Returns SCHED_OTHER at a nice value.
+    #[must_use]
+    pub const fn nice(nice: Nice) -> Self {
+        Self::Fair { policy: FairPolicy::Other, nice, slice: None }
+    }
+
+    /// Returns the class that serves this policy.
+    #[must_use]
+    pub const fn class(self) -> ClassId {
+        match self {
+            Self::Fair { .. } => ClassId::Fair,
+            Self::Rt { .. } => ClassId::Rt,
+            Self::Deadline(_) => ClassId::Deadline,
+        }
+    }
+
+    /// Returns the policy by its name.
+    #[must_use]
+    pub const fn policy(self) -> Policy {
+        match self {
+            Self::Fair { policy: FairPolicy::Other, .. } => Policy::Other,
+            Self::Fair { policy: FairPolicy::Batch, .. } => Policy::Batch,
+            Self::Fair { policy: FairPolicy::Idle, .. } => Policy::Idle,
+            Self::Rt { policy: RtPolicy::Fifo, .. } => Policy::Fifo,
+            Self::Rt { policy: RtPolicy::Rr, .. } => Policy::Rr,
+            Self::Deadline(_) => Policy::Deadline,
+        }
+    }
+
+    /// Returns the priority on the kernel's internal scale.
+    #[must_use]
+    pub const fn prio(self) -> Prio {
+        match self {
+            Self::Fair { nice, .. } => Prio::from_nice(nice),
+            Self::Rt { priority, .. } => Prio::from_rt(priority),
+            Self::Deadline(_) => Prio::DEADLINE,
+        }
+    }
+}
+
+/// The six policies by name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Policy {
+    /// SCHED_OTHER.
+    Other,
+    /// SCHED_BATCH.
+    Batch,
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo,
+    /// SCHED_RR.
+    Rr,
+    /// SCHED_DEADLINE.
+    Deadline,
+}
+
+impl Policy {
+    /// All policies, in the order in which help texts list them.
+    pub const ALL: [Self; 6] = [Self::Other, Self::Batch, Self::Idle, Self::Fifo, Self::Rr, Self::Deadline];
+
+    /// Returns the name that `chrt` prints.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Other => "SCHED_OTHER",
+            Self::Batch => "SCHED_BATCH",
+            Self::Idle => "SCHED_IDLE",
+            Self::Fifo => "SCHED_FIFO",
+            Self::Rr => "SCHED_RR",
+            Self::Deadline => "SCHED_DEADLINE",
+        }
+    }
+
+    /// Returns the policy of a name, with or without `SCHED_`; `SCHED_NORMAL` is the kernel's word for `SCHED_OTHER`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let bare = name.strip_prefix("SCHED_").unwrap_or(name);
+        if bare == "NORMAL" {
+            return Some(Self::Other);
+        }
+        Self::ALL.into_iter().find(|policy| &policy.name()["SCHED_".len()..] == bare)
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scales_meet_where_the_kernel_joins_them() {
+        let rt = |value| Prio::from_rt(RtPriority::new(value).expect("1..=99"));
+        assert!(rt(99).beats(rt(98)));
+        assert!(rt(1).beats(Prio::from_nice(Nice::new(-20).expect("in range"))));
+        assert!(Prio::DEADLINE.beats(rt(99)));
+        assert!(Prio::from_nice(Nice::new(19).expect("in range")).beats(Prio::IDLE));
+        assert!(!rt(5).beats(rt(5)));
+        assert_eq!(rt(1).class(), ClassId::Rt);
+        assert_eq!(RtPriority::new(0), None);
+        assert_eq!(RtPriority::new(100), None);
+        assert_eq!(Nice::new(20), None);
+    }
+
+    #[test]
+    fn policies_are_known_by_both_names() {
+        for policy in Policy::ALL {
+            assert_eq!(Policy::from_name(policy.name()), Some(policy));
+        }
+        assert_eq!(Policy::from_name("SCHED_NORMAL"), Some(Policy::Other));
+        assert_eq!(Policy::from_name("FIFO"), Some(Policy::Fifo));
+        assert_eq!(Policy::from_name("SCHED_SPORADIC"), None);
+    }
+}

@@ -1,0 +1,405 @@
+//! [`TraceEvent`]: what a run leaves behind, ours or a kernel's.
+//!
+//! A trace is a sequence of [`Record`]s in order of time; records of the same instant are in the order in which they
+//! happened. Checks and reports read nothing else, so that they judge recorded kernels as well as simulations. Names
+//! follow the kernel's trace points (`sched_waking`, `sched_switch`, ...), which they convert from and to.
+
+use crate::attr::{Prio, SchedAttr};
+use crate::cpumask::CpuMask;
+use crate::ids::{CpuId, GroupId, TaskId};
+use crate::time::{Duration, Instant};
+use alloc::sync::Arc;
+
+/// One event, when and on which CPU it happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When.
+    pub at: Instant,
+    /// The CPU that did it (for a wakeup the waker's, not the target).
+    pub cpu: CpuId,
+    /// What.
+    pub event: TraceEvent,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TraceEvent {
+    /// A task came to be (`sched_process_fork`). It is not runnable before its [`TraceEvent::Wakeup`].
+    TaskNew {
+        /// Which.
+        task: TaskId,
+        /// Its name (`comm`).
+        name: Arc<str>,
+        /// Who forked it.
+        parent: Option<TaskId>,
+        /// What it asks for.
+        attr: SchedAttr,
+        /// Its group.
+        group: GroupId,
+    },
+    /// A task ended (`sched_process_exit`).
+    TaskExit {
+        /// Which.
+        task: TaskId,
+    },
+    /// A blocked or new task is to run again (`sched_waking`, `sched_wakeup_new`): from here on it waits.
+    Waking {
+        /// Which.
+        task: TaskId,
+        /// Its effective priority.
+        prio: Prio,
+        /// The CPU chosen for it.
+        target: CpuId,
+        /// Whether this is its first wakeup.
+        new: bool,
+    },
+    /// A woken task is on its run queue (`sched_wakeup`). The record's CPU is the run queue's.
+    Wakeup {
+        /// Which.
+        task: TaskId,
+        /// Its effective priority.
+        prio: Prio,
+    },
+    /// A CPU goes from one task to another (`sched_switch`). `None` is the idle task.
+    Switch {
+        /// Who ran.
+        prev: Option<TaskId>,
+        /// What becomes of it.
+        prev_state: PrevState,
+        /// Who runs now.
+        next: Option<TaskId>,
+        /// The new task's effective priority.
+        next_prio: Prio,
+    },
+    /// A task moves to another run queue (`sched_migrate_task`).
+    Migrate {
+        /// Which.
+        task: TaskId,
+        /// Its effective priority.
+        prio: Prio,
+        /// From where.
+        from: CpuId,
+        /// To where.
+        to: CpuId,
+        /// Which mechanism moved it.
+        reason: MigrateReason,
+    },
+    /// A task's attributes changed (`sched_setattr`).
+    AttrChange {
+        /// Which.
+        task: TaskId,
+        /// What it asks for now.
+        attr: SchedAttr,
+    },
+    /// A task's effective priority changed without its asking (`sched_pi_setprio`).
+    PrioInherit {
+        /// Which.
+        task: TaskId,
+        /// Before.
+        from: Prio,
+        /// After.
+        to: Prio,
+    },
+    /// The CPUs that a task may use changed (`sched_setaffinity`, cpusets). Unsaid: all CPUs.
+    Affinity {
+        /// Which.
+        task: TaskId,
+        /// Where it may run.
+        cpus: Arc<CpuMask>,
+    },
+    /// A CPU got or lost the mark "has RT tasks that wait and could run elsewhere" (`rto_mask`).
+    RtOverload {
+        /// Set or cleared.
+        overloaded: bool,
+    },
+    /// A preemption was asked for: `need_resched` was set on the record's CPU.
+    NeedResched {
+        /// The CPU that asked.
+        by: CpuId,
+    },
+    /// An inter-processor interrupt was sent.
+    IpiSend {
+        /// To whom.
+        to: CpuId,
+        /// What for.
+        reason: IpiReason,
+    },
+    /// A handler began on the record's CPU.
+    IrqEnter {
+        /// What kind.
+        irq: Irq,
+    },
+    /// That handler ended.
+    IrqExit {
+        /// What kind.
+        irq: Irq,
+    },
+    /// The record's CPU wants a run-queue lock that another holds; it spins with interrupts off.
+    LockContended {
+        /// Whose run queue.
+        rq: CpuId,
+    },
+    /// The record's CPU got that lock.
+    LockAcquired {
+        /// Whose run queue.
+        rq: CpuId,
+        /// How long it spun.
+        waited: Duration,
+    },
+    /// A task waits for a lock of its workload.
+    WaitLock {
+        /// Who.
+        task: TaskId,
+        /// For which lock.
+        lock: u32,
+        /// Who holds it.
+        holder: Option<TaskId>,
+    },
+    /// A task took a lock of its workload.
+    TakeLock {
+        /// Who.
+        task: TaskId,
+        /// Which.
+        lock: u32,
+    },
+    /// A task gave a lock of its workload back.
+    DropLock {
+        /// Who.
+        task: TaskId,
+        /// Which.
+        lock: u32,
+    },
+    /// A task says where it is in its program.
+    Mark {
+        /// Who.
+        task: TaskId,
+        /// What it says.
+        mark: Mark,
+    },
+    /// The end of a run, per CPU: where its time went. The layers add up to the record's `at`.
+    CpuTotals {
+        /// Time per layer.
+        times: LayerTimes,
+    },
+    /// The end of a run, per task: the counters that the scheduler kept.
+    TaskTotals {
+        /// Which.
+        task: TaskId,
+        /// The counters.
+        counters: TaskCounters,
+    },
+}
+
+/// What becomes of the task that a CPU leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PrevState {
+    /// Preempted or yielded: it still wants to run (`R`).
+    Runnable,
+    /// It waits for something (`S`, `D`).
+    Blocked,
+    /// It ended (`X`).
+    Dead,
+    /// It was the idle task.
+    Idle,
+}
+
+/// Which mechanism moved a task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MigrateReason {
+    /// A CPU was chosen for it when it woke.
+    Wakeup,
+    /// An overloaded CPU pushed it away.
+    Push,
+    /// A CPU that lowered its priority pulled it.
+    Pull,
+    /// A CPU about to go idle took it.
+    NewIdle,
+    /// The periodic balancer moved it.
+    Periodic,
+    /// The balancer moved it while it was running.
+    Active,
+    /// Its affinity no longer allows where it was.
+    Affinity,
+    /// Its CPU went offline.
+    Hotplug,
+    /// A recorded trace does not say.
+    Unknown,
+}
+
+impl MigrateReason {
+    /// Every reason, in the order of the format's numbers.
+    pub const ALL: [Self; 9] = [
+        Self::Wakeup,
+        Self::Push,
+        Self::Pull,
+        Self::NewIdle,
+        Self::Periodic,
+        Self::Active,
+        Self::Affinity,
+        Self::Hotplug,
+        Self::Unknown,
+    ];
+
+    /// Returns a short name for tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wakeup => "wakeup",
+            Self::Push => "push",
+            Self::Pull => "pull",
+            Self::NewIdle => "newidle",
+            Self::Periodic => "periodic",
+            Self::Active => "active",
+            Self::Affinity => "affinity",
+            Self::Hotplug => "hotplug",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why an IPI is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IpiReason {
+    /// Reschedule.
+    Resched,
+    /// Push your waiting RT tasks (`rto_push_work`).
+    RtPush,
+    /// Balance as an idle CPU.
+    IdleBalance,
+    /// Hand your running task over (stopper work).
+    ActiveBalance,
+}
+
+impl IpiReason {
+    /// Every reason, in the order of the format's numbers.
+    pub const ALL: [Self; 4] = [Self::Resched, Self::RtPush, Self::IdleBalance, Self::ActiveBalance];
+}
+
+/// What interrupted a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Irq {
+    /// The periodic tick.
+    Tick,
+    /// A timer.
+    Timer,
+    /// An inter-processor interrupt.
+    Ipi,
+    /// A device.
+    Device,
+    /// Deferred work of an interrupt.
+    Softirq,
+    /// The hardware itself (SMI, hypervisor).
+    Hardware,
+}
+
+impl Irq {
+    /// Every kind, in the order of the format's numbers.
+    pub const ALL: [Self; 6] = [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware];
+}
+
+/// Where a task says it is in its program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mark {
+    /// It enters a phase.
+    Phase {
+        /// Which, from 0.
+        phase: u32,
+        /// In which turn of the task's loop, from 0.
+        turn: u64,
+    },
+    /// A timer of its program was due at `due`; it goes on now (at the record's time).
+    TimerDue {
+        /// When the timer was due.
+        due: Instant,
+        /// Time that was left when it came to wait: negative if it came late.
+        slack: crate::time::SignedDuration,
+    },
+    /// It took a time stamp: `exec` is the CPU time it has used in all.
+    Stamp {
+        /// The program's number for this place.
+        label: u32,
+        /// CPU time used since the task began.
+        exec: Duration,
+    },
+    /// A turn of its loop ended.
+    TurnEnd {
+        /// Which, from 0.
+        turn: u64,
+    },
+}
+
+/// The layers of a CPU, top to bottom; each takes time from those below it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CpuLayer {
+    /// The hardware itself (SMI, hypervisor).
+    Hardware,
+    /// Interrupt handlers.
+    Irq,
+    /// Deferred work of interrupts.
+    Softirq,
+    /// The scheduler's own path: picking, switching, waking, waiting for run-queue locks.
+    Sched,
+    /// A task in kernel mode.
+    Kernel,
+    /// A task in user mode.
+    User,
+    /// Nothing.
+    Idle,
+}
+
+impl CpuLayer {
+    /// From top to bottom.
+    pub const ALL: [Self; 7] =
+        [Self::Hardware, Self::Irq, Self::Softirq, Self::Sched, Self::Kernel, Self::User, Self::Idle];
+
+    /// Returns the name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hardware => "hw",
+            Self::Irq => "irq",
+            Self::Softirq => "softirq",
+            Self::Sched => "sched",
+            Self::Kernel => "kernel",
+            Self::User => "user",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Time per layer of one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LayerTimes([Duration; CpuLayer::ALL.len()]);
+
+impl LayerTimes {
+    /// Returns the time of a layer.
+    #[must_use]
+    pub const fn of(&self, layer: CpuLayer) -> Duration {
+        self.0[layer as usize]
+    }
+
+    /// Adds time to a layer.
+    pub fn charge(&mut self, layer: CpuLayer, time: Duration) {
+        self.0[layer as usize] += time;
+    }
+
+    /// Returns the sum of all layers.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.0.iter().copied().sum()
+    }
+}
+
+/// What the scheduler counted for one task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct TaskCounters {
+    /// CPU time charged (`sum_exec_runtime`).
+    pub exec: Duration,
+    /// Times it was switched to.
+    pub switches_in: u64,
+    /// Moves between run queues (`nr_migrations`).
+    pub migrations: u64,
+    /// Wakeups (`nr_wakeups`).
+    pub wakeups: u64,
+}

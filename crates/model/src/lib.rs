@@ -1,0 +1,34 @@
+//! The plain words of zerolag: what every crate says to every other.
+//!
+//! Time, ids, CPU masks, scheduling attributes, topology, settings and trace events. No behaviour lives here: nothing
+//! in this crate decides who runs. It needs `alloc` but neither `std` nor any dependency.
+//!
+//! | module | words |
+//! |---|---|
+//! | [`time`] | [`Instant`], [`Duration`], [`SignedDuration`]: integer nanoseconds |
+//! | [`ids`] | [`CpuId`], [`TaskId`], [`GroupId`] |
+//! | [`cpumask`] | [`CpuMask`], printed and read as the kernel's CPU lists (`0-3,8`) |
+//! | [`attr`] | [`SchedAttr`], [`Policy`], [`Nice`], [`RtPriority`], [`Prio`], [`ClassId`] |
+//! | [`topology`] | [`Topology`], [`Distance`] |
+//! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
+//! | [`event`] | [`Record`], [`TraceEvent`]: what a run leaves behind |
+#![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+
+pub mod attr;
+pub mod cpumask;
+pub mod event;
+pub mod ids;
+pub mod settings;
+pub mod time;
+pub mod topology;
+
+pub use attr::{ClassId, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
+pub use cpumask::{CpuMask, MAX_CPUS};
+pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TraceEvent};
+pub use ids::{CpuId, GroupId, TaskId};
+pub use settings::{KernelVersion, Settings};
+pub use time::{Duration, Instant, SignedDuration};
+pub use topology::{Distance, Topology};

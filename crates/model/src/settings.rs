@@ -1,0 +1,633 @@
+//! [`Settings`]: every switch and tunable of the scheduler as plain data, and the kernel presets that set them all.
+//!
+//! A setting is one row of [`Settings::TABLE`]: its key (the kernel's own name where the kernel has one), what it means,
+//! the values it takes. Scenario files, `--set` and the reports all go through that table, so a new setting is one field
+//! and one row. A preset ([`KernelVersion`]) is a function of version to `Settings`; an upgrade is a what-if like any
+//! other change.
+//!
+//! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
+
+use crate::time::Duration;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+macro_rules! switch {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// All values, in the order in which help texts list them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// Returns the value as settings files write it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+
+            /// Returns the value of a name.
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl Value for $name {
+            fn show(&self) -> String {
+                self.name().to_string()
+            }
+            fn read(text: &str) -> Result<Self, String> {
+                Self::from_name(text).ok_or_else(|| {
+                    let known: alloc::vec::Vec<_> = Self::ALL.iter().map(|value| value.name()).collect();
+                    format!("unknown value `{text}`; known are {}", known.join(", "))
+                })
+            }
+        }
+    };
+}
+
+/// A type that a setting can have.
+trait Value: Sized {
+    fn show(&self) -> String;
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+switch! {
+    /// The algorithm of the fair class.
+    FairAlgorithm {
+        /// Virtual runtime, sleeper credit, wakeup granularity: Linux 2.6.23 to 6.5.
+        Cfs = "cfs",
+        /// Earliest eligible virtual deadline first: Linux 6.6 and later.
+        Eevdf = "eevdf",
+    }
+}
+
+switch! {
+    /// How waiting real-time tasks find a CPU.
+    RtBalance {
+        /// Before 2007: only the periodic and new-idle balancer of the fair class moves them.
+        Passive = "passive",
+        /// 2007's push and pull with the periodic balancer still moving RT tasks; the text says why it had to go.
+        ActiveAndPassive = "active_and_passive",
+        /// 2007: push, and pull under the lock of each overloaded run queue.
+        PullLocked = "pull_locked",
+        /// 2015: a CPU that lowers its priority sends IPIs to overloaded CPUs, one after another, one chain per CPU.
+        IpiPerCpu = "ipi_per_cpu",
+        /// 2017: one IPI circulates per root domain.
+        IpiRootDomain = "ipi_root_domain",
+    }
+}
+
+impl RtBalance {
+    /// Returns whether RT tasks are pushed and pulled actively.
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        match self {
+            Self::Passive => false,
+            Self::ActiveAndPassive | Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => true,
+        }
+    }
+
+    /// Returns whether the balancer of the fair class moves RT tasks too.
+    #[must_use]
+    pub const fn is_passive(self) -> bool {
+        match self {
+            Self::Passive | Self::ActiveAndPassive => true,
+            Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => false,
+        }
+    }
+}
+
+switch! {
+    /// Where the overload mask is kept.
+    OverloadScope {
+        /// One mask for the machine.
+        Global = "global",
+        /// One mask per cpuset (2007). Overlapping cpusets make masks inconsistent; they repair themselves.
+        Cpuset = "cpuset",
+        /// One mask per root domain (exclusive cpuset).
+        RootDomain = "root_domain",
+    }
+}
+
+switch! {
+    /// When a budget or slice that is used up takes effect.
+    Grain {
+        /// At the next tick.
+        Tick = "tick",
+        /// When it happens, by a timer of its own.
+        Exact = "exact",
+    }
+}
+
+switch! {
+    /// Where kernel mode can be preempted. User mode always can.
+    Preempt {
+        /// Only where the kernel gives up the CPU by itself or returns to user mode.
+        None = "none",
+        /// Also at explicit points (`might_resched`).
+        Voluntary = "voluntary",
+        /// Everywhere outside sections that disable it.
+        Full = "full",
+        /// As full for real-time and deadline tasks; fair tasks wait for the next tick or the return to user mode.
+        Lazy = "lazy",
+        /// Everywhere, lock-protected sections included.
+        Rt = "rt",
+    }
+}
+
+switch! {
+    /// How the fair class's granularities grow with the number of CPUs.
+    TunableScaling {
+        /// Not at all.
+        None = "none",
+        /// `1 + log2(CPUs)`, CPUs capped at 8: the kernel's default.
+        Logarithmic = "logarithmic",
+        /// Linear in the CPUs, capped at 8.
+        Linear = "linear",
+    }
+}
+
+impl Value for bool {
+    fn show(&self) -> String {
+        if *self { "on" } else { "off" }.to_string()
+    }
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "on" | "true" | "1" => Ok(true),
+            "off" | "false" | "0" => Ok(false),
+            _ => Err(format!("`{text}` is neither on nor off")),
+        }
+    }
+}
+
+/// Reads a duration whose key already names the unit: a bare integer in that unit, or a number with its own unit.
+fn read_duration(text: &str, unit: Duration) -> Result<Duration, String> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
+        let count: u64 = text.parse().map_err(|_| format!("`{text}` does not fit 64 bits"))?;
+        return count
+            .checked_mul(unit.as_nanos())
+            .map(Duration::from_nanos)
+            .ok_or_else(|| format!("`{text}` is longer than 584 years"));
+    }
+    text.parse().map_err(|error: crate::time::ParseDurationError| error.to_string())
+}
+
+fn read_integer(text: &str, low: u64, high: u64) -> Result<u64, String> {
+    let value: u64 = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+    if (low..=high).contains(&value) { Ok(value) } else { Err(format!("{value} is outside {low}..={high}")) }
+}
+
+/// Every switch and tunable that the scheduler obeys.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Key `fair`.
+    pub fair: FairAlgorithm,
+    /// Key `rt_balance`.
+    pub rt_balance: RtBalance,
+    /// Key `overload_scope`.
+    pub overload_scope: OverloadScope,
+    /// Key `rt_push_skip_stuck`: try the next pushable task when the first has nowhere to go.
+    pub rt_push_skip_stuck: bool,
+    /// Key `preempt`.
+    pub preempt: Preempt,
+    /// Key `enforce.fair`.
+    pub enforce_fair: Grain,
+    /// Key `enforce.rt`.
+    pub enforce_rt: Grain,
+    /// Key `hz`: ticks per second.
+    pub hz: u32,
+    /// Key `nohz`: idle CPUs stop their tick.
+    pub nohz: bool,
+    /// Key `sched_rr_timeslice_ms`.
+    pub rr_timeslice: Duration,
+    /// Key `tunable_scaling`.
+    pub tunable_scaling: TunableScaling,
+    /// Key `base_slice_ns` (EEVDF), before scaling by CPUs.
+    pub base_slice: Duration,
+    /// Key `sched_latency_ns` (CFS), before scaling.
+    pub latency: Duration,
+    /// Key `sched_min_granularity_ns` (CFS), before scaling.
+    pub min_granularity: Duration,
+    /// Key `sched_wakeup_granularity_ns` (CFS), before scaling.
+    pub wakeup_granularity: Duration,
+    /// Key `features.RUN_TO_PARITY` (EEVDF).
+    pub run_to_parity: bool,
+    /// Key `features.PLACE_LAG` (EEVDF).
+    pub place_lag: bool,
+    /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
+    pub delay_dequeue: bool,
+    /// Key `features.WAKEUP_PREEMPTION`.
+    pub wakeup_preemption: bool,
+    /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
+    pub migration_cost: Duration,
+    /// Key `nr_migrate`: the most tasks that one round of balancing looks at.
+    pub nr_migrate: u32,
+}
+
+/// One row of [`Settings::TABLE`].
+pub struct Setting {
+    /// The key in files and on the command line.
+    pub key: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// What values look like.
+    pub values: &'static str,
+    show: fn(&Settings) -> String,
+    read: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Setting({})", self.key)
+    }
+}
+
+/// Why a setting was refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// No setting has this key; `near` is the most similar one.
+    UnknownKey {
+        /// What was written.
+        key: String,
+        /// What may have been meant.
+        near: Option<&'static str>,
+    },
+    /// The key does not take this value.
+    BadValue {
+        /// The key.
+        key: &'static str,
+        /// Why not, and what would be right.
+        reason: String,
+    },
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey { key, near: Some(near) } => write!(f, "unknown setting `{key}`; did you mean `{near}`?"),
+            Self::UnknownKey { key, near: None } => {
+                write!(f, "unknown setting `{key}`; `zerolag settings` lists all")
+            }
+            Self::BadValue { key, reason } => write!(f, "`{key}`: {reason}"),
+        }
+    }
+}
+
+impl core::error::Error for SettingError {}
+
+macro_rules! value {
+    ($key:literal, $field:ident, $values:literal, $doc:literal) => {
+        Setting {
+            key: $key,
+            doc: $doc,
+            values: $values,
+            show: |settings| settings.$field.show(),
+            read: |settings, text| {
+                settings.$field = Value::read(text)?;
+                Ok(())
+            },
+        }
+    };
+}
+
+macro_rules! duration {
+    ($key:literal, $field:ident, $unit:expr, $low:expr, $high:expr, $values:literal, $doc:literal) => {
+        Setting {
+            key: $key,
+            doc: $doc,
+            values: $values,
+            show: |settings| settings.$field.to_string(),
+            read: |settings, text| {
+                let value = read_duration(text, $unit)?;
+                if value < $low || value > $high {
+                    return Err(format!("{value} is outside {}..={}", $low, $high));
+                }
+                settings.$field = value;
+                Ok(())
+            },
+        }
+    };
+}
+
+macro_rules! integer {
+    ($key:literal, $field:ident, $low:literal, $high:literal, $values:literal, $doc:literal) => {
+        Setting {
+            key: $key,
+            doc: $doc,
+            values: $values,
+            show: |settings| settings.$field.to_string(),
+            read: |settings, text| {
+                let value = read_integer(text, $low, $high)?;
+                settings.$field = u32::try_from(value).map_err(|_| format!("{value} does not fit 32 bits"))?;
+                Ok(())
+            },
+        }
+    };
+}
+
+const NS: Duration = Duration::from_nanos(1);
+const MS: Duration = Duration::from_millis(1);
+/// The kernel's bounds of every granularity (`kernel/sched/debug.c`): 100 us to 1 s.
+const GRANULARITY_MIN: Duration = Duration::from_micros(100);
+const GRANULARITY_MAX: Duration = Duration::from_secs(1);
+
+impl Settings {
+    /// Every setting: one row each.
+    pub const TABLE: &'static [Setting] = &[
+        value!("fair", fair, "cfs | eevdf", "algorithm of the fair class"),
+        value!(
+            "rt_balance",
+            rt_balance,
+            "passive | active_and_passive | pull_locked | ipi_per_cpu | ipi_root_domain",
+            "how waiting real-time tasks find a CPU"
+        ),
+        value!(
+            "overload_scope",
+            overload_scope,
+            "global | cpuset | root_domain",
+            "where the mask of RT-overloaded CPUs is kept"
+        ),
+        value!(
+            "rt_push_skip_stuck",
+            rt_push_skip_stuck,
+            "on | off",
+            "push the next task when the first pushable one has nowhere to go"
+        ),
+        value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
+        value!("enforce.fair", enforce_fair, "tick | exact", "when a used-up fair slice takes effect"),
+        value!("enforce.rt", enforce_rt, "tick | exact", "when a used-up RR slice takes effect"),
+        integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
+        value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
+        duration!(
+            "sched_rr_timeslice_ms",
+            rr_timeslice,
+            MS,
+            MS,
+            Duration::from_secs(1_000),
+            "milliseconds",
+            "time slice of SCHED_RR"
+        ),
+        value!(
+            "tunable_scaling",
+            tunable_scaling,
+            "none | logarithmic | linear",
+            "how fair granularities grow with the CPUs"
+        ),
+        duration!(
+            "base_slice_ns",
+            base_slice,
+            NS,
+            GRANULARITY_MIN,
+            GRANULARITY_MAX,
+            "nanoseconds",
+            "EEVDF: slice before scaling by CPUs"
+        ),
+        duration!(
+            "sched_latency_ns",
+            latency,
+            NS,
+            GRANULARITY_MIN,
+            GRANULARITY_MAX,
+            "nanoseconds",
+            "CFS: period in which every task runs once, before scaling"
+        ),
+        duration!(
+            "sched_min_granularity_ns",
+            min_granularity,
+            NS,
+            GRANULARITY_MIN,
+            GRANULARITY_MAX,
+            "nanoseconds",
+            "CFS: shortest slice, before scaling"
+        ),
+        duration!(
+            "sched_wakeup_granularity_ns",
+            wakeup_granularity,
+            NS,
+            Duration::ZERO,
+            GRANULARITY_MAX,
+            "nanoseconds",
+            "CFS: how far behind a woken task must be to preempt, before scaling"
+        ),
+        value!(
+            "features.RUN_TO_PARITY",
+            run_to_parity,
+            "on | off",
+            "EEVDF: current runs until its lag is zero or its slice ends"
+        ),
+        value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
+        value!(
+            "features.DELAY_DEQUEUE",
+            delay_dequeue,
+            "on | off",
+            "EEVDF: a blocked task stays queued until its lag is paid"
+        ),
+        value!(
+            "features.WAKEUP_PREEMPTION",
+            wakeup_preemption,
+            "on | off",
+            "a woken fair task may preempt the current one"
+        ),
+        duration!(
+            "migration_cost_ns",
+            migration_cost,
+            NS,
+            Duration::ZERO,
+            GRANULARITY_MAX,
+            "nanoseconds",
+            "a task that ran more recently than this is cache hot"
+        ),
+        integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing looks at"),
+    ];
+
+    /// Sets one setting from its text.
+    ///
+    /// # Errors
+    /// The key is unknown or the value is not one it takes; nothing is changed then.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
+        let Some(setting) = Self::TABLE.iter().find(|setting| setting.key == key) else {
+            return Err(SettingError::UnknownKey { key: key.to_string(), near: Self::nearest(key) });
+        };
+        (setting.read)(self, value.trim()).map_err(|reason| SettingError::BadValue { key: setting.key, reason })
+    }
+
+    /// Returns the text of every setting, in the order of the table.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static Setting, String)> + '_ {
+        Self::TABLE.iter().map(|setting| (setting, (setting.show)(self)))
+    }
+
+    /// Returns the known key that is most similar to `key`, if any is within three edits.
+    #[must_use]
+    pub fn nearest(key: &str) -> Option<&'static str> {
+        nearest(key, Self::TABLE.iter().map(|setting| setting.key))
+    }
+
+    /// Returns the time between two ticks.
+    #[must_use]
+    pub const fn tick_period(&self) -> Duration {
+        Duration::from_nanos(1_000_000_000 / self.hz as u64)
+    }
+}
+
+/// Returns the candidate that is most similar to `word`, if it is within three edits and less than half the word.
+#[must_use]
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .min()
+        .filter(|(distance, _)| *distance <= 3 && distance * 2 < word.len().max(2))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance in bytes, O(a x b); words longer than 64 bytes count as far.
+fn edit_distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 || b.len() > 64 {
+        return usize::MAX;
+    }
+    let mut row: alloc::vec::Vec<usize> = (0..=b.len()).collect();
+    for (i, byte_a) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, byte_b) in b.bytes().enumerate() {
+            let substituted = diagonal + usize::from(byte_a != byte_b);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+switch! {
+    /// A kernel version whose scheduler is known as a preset.
+    KernelVersion {
+        /// CFS arrives; RT tasks are moved by the periodic balancer only.
+        V2_6_23 = "2.6.23",
+        /// Active RT push and pull.
+        V2_6_25 = "2.6.25",
+        /// CPU bandwidth control.
+        V3_2 = "3.2",
+        /// RT pull by IPI, a chain per CPU.
+        V4_1 = "4.1",
+        /// RT pull by one IPI per root domain.
+        V4_15 = "4.15",
+        /// No expiry of local quota.
+        V5_4 = "5.4",
+        /// Burst; the last long-term kernel many moved from.
+        V5_15 = "5.15",
+        /// The last long-term kernel with CFS.
+        V6_1 = "6.1",
+        /// EEVDF.
+        V6_6 = "6.6",
+        /// Fair server, delayed dequeue, custom slices.
+        V6_12 = "6.12",
+        /// Throttling at the return to user mode.
+        V6_18 = "6.18",
+    }
+}
+
+impl Default for KernelVersion {
+    fn default() -> Self {
+        Self::V6_12
+    }
+}
+
+impl KernelVersion {
+    /// Returns the settings of this kernel as it is configured by default (HZ=250).
+    ///
+    /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
+    /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15).
+    #[must_use]
+    pub fn settings(self) -> Settings {
+        let rank = self as u8;
+        let since = |version: Self| rank >= version as u8;
+        Settings {
+            fair: if since(Self::V6_6) { FairAlgorithm::Eevdf } else { FairAlgorithm::Cfs },
+            rt_balance: if since(Self::V4_15) {
+                RtBalance::IpiRootDomain
+            } else if since(Self::V4_1) {
+                RtBalance::IpiPerCpu
+            } else if since(Self::V2_6_25) {
+                RtBalance::PullLocked
+            } else {
+                RtBalance::Passive
+            },
+            overload_scope: if since(Self::V2_6_25) { OverloadScope::RootDomain } else { OverloadScope::Global },
+            rt_push_skip_stuck: false,
+            preempt: if since(Self::V6_18) { Preempt::Lazy } else { Preempt::Voluntary },
+            enforce_fair: Grain::Tick,
+            enforce_rt: Grain::Tick,
+            hz: 250,
+            nohz: true,
+            rr_timeslice: Duration::from_millis(100),
+            tunable_scaling: TunableScaling::Logarithmic,
+            base_slice: if since(Self::V6_12) { Duration::from_micros(700) } else { Duration::from_micros(750) },
+            latency: Duration::from_millis(if since(Self::V3_2) { 6 } else { 20 }),
+            min_granularity: Duration::from_micros(if since(Self::V3_2) { 750 } else { 4_000 }),
+            wakeup_granularity: Duration::from_micros(if since(Self::V3_2) { 1_000 } else { 10_000 }),
+            run_to_parity: since(Self::V6_6),
+            place_lag: since(Self::V6_6),
+            delay_dequeue: since(Self::V6_12),
+            wakeup_preemption: true,
+            migration_cost: Duration::from_micros(500),
+            nr_migrate: 32,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        KernelVersion::default().settings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_reads_back_what_it_shows() {
+        for version in KernelVersion::ALL {
+            let settings = version.settings();
+            let mut copy = Settings { hz: 100, ..settings.clone() };
+            for (setting, text) in settings.entries() {
+                copy.set(setting.key, &text).expect(setting.key);
+            }
+            assert_eq!(copy, settings, "{version}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_what_would_be_right() {
+        let mut settings = Settings::default();
+        let refused = |result: Result<(), SettingError>| result.expect_err("refused").to_string();
+        assert_eq!(
+            refused(settings.set("rt_balanc", "passive")),
+            "unknown setting `rt_balanc`; did you mean `rt_balance`?"
+        );
+        assert_eq!(refused(settings.set("fair", "bfs")), "`fair`: unknown value `bfs`; known are cfs, eevdf");
+        assert_eq!(refused(settings.set("hz", "0")), "`hz`: 0 is outside 1..=10000");
+        assert_eq!(refused(settings.set("base_slice_ns", "1ns")), "`base_slice_ns`: 1ns is outside 100us..=1s");
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn a_bare_number_is_in_the_unit_that_the_key_names() {
+        let mut settings = Settings::default();
+        settings.set("base_slice_ns", "3000000").expect("3 ms in ns");
+        assert_eq!(settings.base_slice, Duration::from_millis(3));
+        settings.set("sched_rr_timeslice_ms", "30").expect("30 ms");
+        assert_eq!(settings.rr_timeslice, Duration::from_millis(30));
+        settings.set("base_slice_ns", "3ms").expect("with its own unit");
+    }
+}

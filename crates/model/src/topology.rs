@@ -1,0 +1,205 @@
+//! [`Topology`]: which CPUs share a core, a last-level cache, a socket; and how strong each CPU is.
+//!
+//! CPUs are numbered depth first: the SMT siblings of a core are neighbours, then the cores of a last-level cache (LLC),
+//! then the LLCs of a socket. So every domain is a range of CPUs, [`Topology::span`] is arithmetic, and no table of
+//! masks per CPU is needed at 4096 CPUs. (Kernels number SMT siblings apart on many x86 machines; a workload that names
+//! CPUs by number must know this.)
+
+use crate::cpumask::MAX_CPUS;
+use crate::ids::CpuId;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+/// How far two CPUs are from each other: the smallest domain that holds both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Distance {
+    /// The same CPU.
+    Same,
+    /// SMT siblings: one core.
+    Smt,
+    /// Cores under one last-level cache.
+    Llc,
+    /// One socket (NUMA node), other caches.
+    Socket,
+    /// Different sockets.
+    Remote,
+}
+
+impl Distance {
+    /// From near to far.
+    pub const ALL: [Self; 5] = [Self::Same, Self::Smt, Self::Llc, Self::Socket, Self::Remote];
+}
+
+/// The shape of a machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topology {
+    sockets: u32,
+    llcs_per_socket: u32,
+    cores_per_llc: u32,
+    smt: u32,
+    /// Capacity per CPU on the kernel's scale (1024 = the strongest); empty = all 1024.
+    capacities: Vec<u16>,
+}
+
+/// The capacity of the strongest CPU (`SCHED_CAPACITY_SCALE`).
+pub const CAPACITY_SCALE: u16 = 1024;
+
+/// Why a topology cannot be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// A count is zero.
+    Empty,
+    /// More CPUs than [`MAX_CPUS`].
+    TooManyCpus(u64),
+    /// The list of capacities does not have one entry per CPU.
+    CapacityCount {
+        /// CPUs of the machine.
+        cpus: usize,
+        /// Capacities given.
+        given: usize,
+    },
+    /// A capacity outside 1..=1024.
+    CapacityRange(u16),
+}
+
+impl fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("a machine has at least one socket, cache, core and thread"),
+            Self::TooManyCpus(cpus) => write!(f, "{cpus} CPUs are more than the {MAX_CPUS} that can be simulated"),
+            Self::CapacityCount { cpus, given } => write!(f, "{given} capacities given for {cpus} CPUs"),
+            Self::CapacityRange(capacity) => write!(f, "capacity {capacity} is outside 1..=1024"),
+        }
+    }
+}
+
+impl core::error::Error for TopologyError {}
+
+impl Topology {
+    /// Returns a machine of one socket and one cache with `nr_cpus` single-threaded cores.
+    ///
+    /// # Errors
+    /// Zero or more than [`MAX_CPUS`] CPUs.
+    pub fn flat(nr_cpus: u32) -> Result<Self, TopologyError> {
+        Self::new(1, 1, nr_cpus, 1)
+    }
+
+    /// Returns a regular machine.
+    ///
+    /// # Errors
+    /// A count of zero, or more than [`MAX_CPUS`] CPUs in all.
+    pub fn new(sockets: u32, llcs_per_socket: u32, cores_per_llc: u32, smt: u32) -> Result<Self, TopologyError> {
+        let counts = [sockets, llcs_per_socket, cores_per_llc, smt];
+        if counts.contains(&0) {
+            return Err(TopologyError::Empty);
+        }
+        let cpus = counts.iter().fold(1_u64, |product, count| product.saturating_mul(u64::from(*count)));
+        if cpus > MAX_CPUS as u64 {
+            return Err(TopologyError::TooManyCpus(cpus));
+        }
+        Ok(Self { sockets, llcs_per_socket, cores_per_llc, smt, capacities: Vec::new() })
+    }
+
+    /// Returns the machine with a capacity per CPU (1..=1024).
+    ///
+    /// # Errors
+    /// Not one capacity per CPU, or one out of range.
+    pub fn with_capacities(mut self, capacities: Vec<u16>) -> Result<Self, TopologyError> {
+        if capacities.len() != self.nr_cpus() {
+            return Err(TopologyError::CapacityCount { cpus: self.nr_cpus(), given: capacities.len() });
+        }
+        if let Some(bad) = capacities.iter().find(|capacity| !(1..=CAPACITY_SCALE).contains(*capacity)) {
+            return Err(TopologyError::CapacityRange(*bad));
+        }
+        self.capacities = capacities;
+        Ok(self)
+    }
+
+    /// Returns the number of CPUs.
+    #[must_use]
+    pub const fn nr_cpus(&self) -> usize {
+        (self.sockets * self.llcs_per_socket * self.cores_per_llc * self.smt) as usize
+    }
+
+    /// Returns all CPUs in order.
+    pub fn cpus(&self) -> impl Iterator<Item = CpuId> + use<> {
+        (0..self.nr_cpus()).map(CpuId::from_index)
+    }
+
+    /// Returns sockets, LLCs per socket, cores per LLC and threads per core.
+    #[must_use]
+    pub const fn shape(&self) -> [u32; 4] {
+        [self.sockets, self.llcs_per_socket, self.cores_per_llc, self.smt]
+    }
+
+    /// Returns the capacity of a CPU; 1024 is the strongest.
+    #[must_use]
+    pub fn capacity(&self, cpu: CpuId) -> u16 {
+        self.capacities.get(cpu.index()).copied().unwrap_or(CAPACITY_SCALE)
+    }
+
+    /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers. O(1).
+    #[must_use]
+    pub const fn span(&self, cpu: CpuId, distance: Distance) -> Range<u32> {
+        let size = match distance {
+            Distance::Same => 1,
+            Distance::Smt => self.smt,
+            Distance::Llc => self.smt * self.cores_per_llc,
+            Distance::Socket => self.smt * self.cores_per_llc * self.llcs_per_socket,
+            Distance::Remote => self.smt * self.cores_per_llc * self.llcs_per_socket * self.sockets,
+        };
+        let start = cpu.0 / size * size;
+        start..start + size
+    }
+
+    /// Returns how far two CPUs are apart. O(1).
+    #[must_use]
+    pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
+        Distance::ALL.into_iter().find(|distance| self.span(a, *distance).contains(&b.0)).unwrap_or(Distance::Remote)
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [sockets, llcs, cores, smt] = self.shape();
+        write!(f, "{} CPUs", self.nr_cpus())?;
+        if sockets > 1 || llcs > 1 || smt > 1 {
+            write!(f, " ({sockets} sockets x {llcs} LLCs x {cores} cores x {smt} threads)")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_follow_the_numbering() {
+        let machine = Topology::new(2, 2, 4, 2).expect("32 CPUs");
+        assert_eq!(machine.nr_cpus(), 32);
+        let from_zero = |cpu| machine.distance(CpuId(0), CpuId(cpu));
+        assert_eq!(from_zero(0), Distance::Same);
+        assert_eq!(from_zero(1), Distance::Smt);
+        assert_eq!(from_zero(2), Distance::Llc);
+        assert_eq!(from_zero(7), Distance::Llc);
+        assert_eq!(from_zero(8), Distance::Socket);
+        assert_eq!(from_zero(16), Distance::Remote);
+        assert_eq!(machine.span(CpuId(13), Distance::Llc), 8..16);
+    }
+
+    #[test]
+    fn impossible_machines_are_refused() {
+        assert_eq!(Topology::flat(0), Err(TopologyError::Empty));
+        assert_eq!(Topology::flat(4097), Err(TopologyError::TooManyCpus(4097)));
+        assert_eq!(Topology::new(u32::MAX, u32::MAX, 2, 2).map(|_| ()).is_err(), true);
+        let two = Topology::flat(2).expect("2 CPUs");
+        assert_eq!(
+            two.clone().with_capacities(alloc::vec![512]),
+            Err(TopologyError::CapacityCount { cpus: 2, given: 1 })
+        );
+        assert_eq!(two.with_capacities(alloc::vec![512, 0]), Err(TopologyError::CapacityRange(0)));
+    }
+}

@@ -1,0 +1,1 @@
+//! The deterministic machine that hosts the zerolag scheduler.

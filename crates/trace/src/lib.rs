@@ -1,0 +1,1 @@
+//! Trace container, readers and writers of zerolag.

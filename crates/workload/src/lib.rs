@@ -1,0 +1,3 @@
+//! What tasks do: programs, rt-app JSON and scenario TOML.
+pub mod program;
+pub mod random;

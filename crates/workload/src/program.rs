@@ -1,0 +1,230 @@
+//! [`Program`]: what tasks do, after every format has been read.
+//!
+//! rt-app JSON, scenario TOML, built-in tools and generators all lower to this; a host interprets nothing else. It is
+//! plain data, resolved: names have become indices, sticky properties have been carried into the phases they reach,
+//! defaults are filled in. What remains to a host is to execute [`Action`]s in order.
+//!
+//! A task is a loop over phases, a phase a loop over actions. Instances of one definition share everything but their
+//! random streams and their `unique` timers.
+
+use crate::random::Dist;
+use std::sync::Arc;
+use zerolag_model::{CpuMask, Duration, SchedAttr};
+
+/// A workload: tasks and what they share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Task definitions; [`Action::Fork`] names them by index.
+    pub tasks: Vec<TaskDef>,
+    /// Mutexes, conditions, barriers, semaphores, timers: named by [`ResourceId`].
+    pub resources: Vec<Resource>,
+    /// Task groups, parents before children. The root is not listed.
+    pub groups: Vec<GroupDef>,
+    /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
+    pub cpusets: Vec<CpusetDef>,
+}
+
+/// A task definition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskDef {
+    /// Its name; an instance's thread is `name-index`.
+    pub name: Arc<str>,
+    /// Threads started at the beginning; 0 if only [`Action::Fork`] makes them.
+    pub instances: u32,
+    /// Time from the start of the run to the first action.
+    pub delay: Duration,
+    /// Attributes at the start.
+    pub attr: SchedAttr,
+    /// Where it may run at the start; `None` is every CPU of its cpuset.
+    pub affinity: Option<Arc<CpuMask>>,
+    /// Its group: index into [`Program::groups`]; `None` is the root.
+    pub group: Option<usize>,
+    /// Its cpuset: index into [`Program::cpusets`]; `None` is the whole machine.
+    pub cpuset: Option<usize>,
+    /// How often the phases are gone through; `None` is for ever.
+    pub turns: Option<u64>,
+    /// The phases in order. At least one.
+    pub phases: Vec<Phase>,
+}
+
+/// A phase: actions, repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// Its name, for reports.
+    pub name: Arc<str>,
+    /// How often the actions are gone through per turn; 0 skips the phase.
+    pub loops: u64,
+    /// Attributes that take effect on entry; `None` keeps what is in force.
+    pub attr: Option<SchedAttr>,
+    /// Where it may run from entry on.
+    pub affinity: AffinityChange,
+    /// The group that it moves to on entry; `None` stays.
+    pub group: Option<usize>,
+    /// What it does.
+    pub actions: Vec<Action>,
+}
+
+/// What entering a phase does to a task's affinity.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AffinityChange {
+    /// Nothing.
+    Keep,
+    /// It may use every CPU of its cpuset.
+    Reset,
+    /// It may use these.
+    Set(Arc<CpuMask>),
+}
+
+/// Index into [`Program::resources`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub u32);
+
+impl ResourceId {
+    /// Returns the index into [`Program::resources`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Something that tasks share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it is.
+    pub kind: ResourceKind,
+}
+
+/// What a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceKind {
+    /// A lock; with `inherit` its holder runs at the priority of its most urgent waiter (`PTHREAD_PRIO_INHERIT`).
+    Mutex {
+        /// Priority inheritance.
+        inherit: bool,
+    },
+    /// A condition variable: no memory.
+    Condition,
+    /// A barrier for this many tasks.
+    Barrier {
+        /// How many must arrive.
+        parties: u32,
+    },
+    /// A counting semaphore: has memory.
+    Semaphore {
+        /// Its count at the start.
+        initial: u32,
+    },
+    /// A timer that tasks share: the next expiry is common to all.
+    Timer,
+    /// The point where tasks of one name suspend themselves until resumed: no memory.
+    SuspendPoint,
+}
+
+/// One thing that a task does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Computes in user mode: CPU time on a CPU of capacity 1024.
+    Run(Dist),
+    /// Computes in kernel mode: preempted as the preemption model allows.
+    Kernel(Dist),
+    /// Spins until this much wall time has passed since the action began, preempted or not; looks at the clock every
+    /// `chunk` of CPU time (`runtime` of rt-app; the busy loop of rt-migrate-test).
+    Spin {
+        /// Wall time.
+        wall: Dist,
+        /// CPU time between two looks at the clock.
+        chunk: Duration,
+    },
+    /// Sleeps for a time.
+    Sleep(Dist),
+    /// Waits for the next expiry of a periodic timer: `next += period`; if that is past, it goes on at once and, in
+    /// relative mode, `next` becomes now.
+    Timer {
+        /// A shared timer, or `None` for one of this thread's own (named by its place in `unique_timers` order).
+        timer: TimerRef,
+        /// Distance of expiries.
+        period: Dist,
+        /// What being late does.
+        mode: TimerMode,
+    },
+    /// Takes a mutex; waits while another holds it.
+    Lock(ResourceId),
+    /// Gives a mutex back.
+    Unlock(ResourceId),
+    /// Waits on a condition, the mutex released meanwhile.
+    Wait {
+        /// The condition.
+        condition: ResourceId,
+        /// The mutex, held by the caller.
+        mutex: ResourceId,
+    },
+    /// Signals a condition, then waits on it.
+    Sync {
+        /// The condition.
+        condition: ResourceId,
+        /// The mutex, held by the caller.
+        mutex: ResourceId,
+    },
+    /// Wakes one waiter of a condition.
+    Signal(ResourceId),
+    /// Wakes all waiters of a condition.
+    Broadcast(ResourceId),
+    /// Waits until all parties of a barrier have arrived.
+    Barrier(ResourceId),
+    /// Raises a semaphore.
+    SemPost(ResourceId),
+    /// Lowers a semaphore, waiting while it is zero.
+    SemWait(ResourceId),
+    /// Waits at its suspend point until resumed.
+    Suspend(ResourceId),
+    /// Resumes all that wait at a suspend point; lost if nobody does.
+    Resume(ResourceId),
+    /// Gives the CPU to its equals.
+    Yield,
+    /// Starts one more task of a definition.
+    Fork(usize),
+    /// Leaves a time stamp in the trace ([`zerolag_model::Mark::Stamp`]).
+    Stamp(u32),
+}
+
+/// Which timer an [`Action::Timer`] uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerRef {
+    /// One that tasks share.
+    Shared(ResourceId),
+    /// One of the thread's own, numbered from 0 within the definition.
+    Own(u32),
+}
+
+/// What being late does to a periodic timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimerMode {
+    /// Expiries are counted from now.
+    Relative,
+    /// Expiries keep their grid.
+    Absolute,
+}
+
+/// A task group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupDef {
+    /// Its path below the root, as `/pod/a`.
+    pub path: Arc<str>,
+    /// Its parent: index into [`Program::groups`]; `None` is the root.
+    pub parent: Option<usize>,
+    /// `cpu.weight`, 1..=10000.
+    pub weight: u32,
+}
+
+/// A cpuset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpusetDef {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `cpuset.cpus`.
+    pub cpus: Arc<CpuMask>,
+    /// Whether it is a partition of its own (`cpuset.cpus.partition = "root"`): its CPUs are a root domain.
+    pub partition: bool,
+}
