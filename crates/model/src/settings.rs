@@ -198,6 +198,9 @@ pub struct Settings {
     pub overload_scope: OverloadScope,
     /// Key `rt_push_skip_stuck`: try the next pushable task when the first has nowhere to go.
     pub rt_push_skip_stuck: bool,
+    /// Key `rt_select_on_wake`: a waking RT task looks for a CPU before it is queued (2.6.25); otherwise it is queued
+    /// where it ran and pushed from there, as the 2007 text has it.
+    pub rt_select_on_wake: bool,
     /// Key `preempt`.
     pub preempt: Preempt,
     /// Key `enforce.fair`.
@@ -363,6 +366,12 @@ impl Settings {
             rt_push_skip_stuck,
             "on | off",
             "push the next task when the first pushable one has nowhere to go"
+        ),
+        value!(
+            "rt_select_on_wake",
+            rt_select_on_wake,
+            "on | off",
+            "a waking RT task looks for a CPU before it is queued"
         ),
         value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
         value!("enforce.fair", enforce_fair, "tick | exact", "when a used-up fair slice takes effect"),
@@ -564,6 +573,7 @@ impl KernelVersion {
             },
             overload_scope: if since(Self::V2_6_25) { OverloadScope::RootDomain } else { OverloadScope::Global },
             rt_push_skip_stuck: false,
+            rt_select_on_wake: since(Self::V2_6_25),
             preempt: if since(Self::V6_18) { Preempt::Lazy } else { Preempt::Voluntary },
             enforce_fair: Grain::Tick,
             enforce_rt: Grain::Tick,

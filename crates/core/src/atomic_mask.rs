@@ -1,0 +1,90 @@
+//! [`AtomicCpuMask`]: a set of CPUs that several CPUs change and read without a lock.
+//!
+//! Two levels, as [`CpuMask`]. Staleness: the summary bit of a word is set after the word and cleared before it is
+//! checked again, so a search may look at an empty word (harmless) and may miss a CPU that is being added at this very
+//! moment (harmless: whoever adds a CPU acts on its own behalf afterwards; see the users of each mask).
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use zerolag_model::cpumask::next_set;
+use zerolag_model::{CpuId, CpuMask};
+
+#[derive(Debug)]
+pub(crate) struct AtomicCpuMask {
+    summary: AtomicU64,
+    words: alloc::boxed::Box<[AtomicU64]>,
+}
+
+impl AtomicCpuMask {
+    pub(crate) fn new(nr_cpus: usize) -> Self {
+        Self { summary: AtomicU64::new(0), words: (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    pub(crate) fn insert(&self, cpu: CpuId) {
+        let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
+        self.words[word].fetch_or(bit, Ordering::AcqRel);
+        if self.summary.load(Ordering::Acquire) & (1 << word) == 0 {
+            self.summary.fetch_or(1 << word, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn remove(&self, cpu: CpuId) {
+        let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
+        let left = self.words[word].fetch_and(!bit, Ordering::AcqRel) & !bit;
+        if left == 0 {
+            self.summary.fetch_and(!(1 << word), Ordering::AcqRel);
+            if self.words[word].load(Ordering::Acquire) != 0 {
+                self.summary.fetch_or(1 << word, Ordering::AcqRel);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.summary.load(Ordering::Acquire) == 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn contains(&self, cpu: CpuId) -> bool {
+        self.words[cpu.index() / 64].load(Ordering::Acquire) & (1 << (cpu.index() % 64)) != 0
+    }
+
+    /// Returns the lowest CPU at or above `from` that is also in `allowed` (`None` = all).
+    pub(crate) fn next_and(&self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
+        let summary = self.summary.load(Ordering::Acquire);
+        match allowed {
+            None => next_set(from, summary, |word| self.words[word].load(Ordering::Relaxed)),
+            Some(mask) => next_set(from, summary & mask.summary(), |word| {
+                self.words[word].load(Ordering::Relaxed) & mask.word(word)
+            }),
+        }
+    }
+
+    /// Returns a copy, each word as it was at some moment.
+    pub(crate) fn snapshot(&self) -> CpuMask {
+        let mut mask = CpuMask::new();
+        let mut from = CpuId(0);
+        while let Some(cpu) = self.next_and(None, from) {
+            mask.insert(cpu);
+            from = CpuId(cpu.0 + 1);
+        }
+        mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_what_was_put_in() {
+        let mask = AtomicCpuMask::new(4096);
+        for cpu in [0, 63, 64, 4095] {
+            mask.insert(CpuId(cpu));
+        }
+        mask.remove(CpuId(63));
+        assert!(mask.contains(CpuId(64)) && !mask.contains(CpuId(63)));
+        assert_eq!(mask.next_and(None, CpuId(1)), Some(CpuId(64)));
+        let allowed = "65-4095".parse().expect("a list");
+        assert_eq!(mask.next_and(Some(&allowed), CpuId(0)), Some(CpuId(4095)));
+        assert_eq!(alloc::format!("{}", mask.snapshot()), "0,64,4095");
+    }
+}

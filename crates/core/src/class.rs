@@ -1,0 +1,195 @@
+//! The life cycle that all classes share: putting a task on a run queue, taking it off, moving it, charging it.
+//!
+//! The classes only order their tasks; what happens around that is here, once. Dispatch is a `match` over the closed set
+//! of classes, asked in the order of [`ClassId::rank`].
+//!
+//! | class | module | ordered by |
+//! |---|---|---|
+//! | real time | [`crate::rt`] | priority, then arrival |
+//! | fair | [`crate::fair`] | virtual deadline or virtual runtime |
+//!
+//! A new class is one module with these functions and one arm in each `match` here.
+
+use crate::fair;
+use crate::rq::{Cx, Phase, Rq};
+use crate::rt;
+use crate::slab::Slot;
+use crate::step::Resched;
+use crate::task::Task;
+use alloc::boxed::Box;
+use lock_api::RawMutex;
+use zerolag_model::settings::Preempt;
+use zerolag_model::{ClassId, MigrateReason, TraceEvent};
+
+/// Why a task is put on a run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Enqueue {
+    /// It woke.
+    Wakeup,
+    /// It is new.
+    New,
+    /// It came from another run queue while runnable.
+    Migrated,
+    /// It was taken off to change an attribute.
+    Changed,
+}
+
+/// Why a task is taken off a run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dequeue {
+    /// It blocks.
+    Sleep,
+    /// It goes to another run queue.
+    Migrate,
+    /// It ends.
+    Exit,
+    /// An attribute changes; it will be put back.
+    Change,
+}
+
+/// Whether a task is off the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Dequeued {
+    /// It is.
+    Gone,
+    /// It stays until its lag is paid.
+    Delayed,
+}
+
+/// Gives a body to a run queue and queues the task.
+pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
+    debug_assert!(body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
+    body.stay = body.stay.wrapping_add(1);
+    body.last_cpu = rq.cpu;
+    let id = body.id;
+    let slot = rq.tasks.insert(body);
+    cx.shared.set_home(id, Some((rq.cpu, slot)));
+    rq.nr_running += 1;
+    enqueue(rq, cx, slot, why);
+    slot
+}
+
+/// Takes a task off its queue and its body out of the run queue. The task must not be current.
+pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
+    debug_assert!(rq.current != Some(slot), "the current task is left, not taken");
+    let gone = dequeue(rq, cx, slot, why);
+    assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+    detach(rq, cx, slot)
+}
+
+/// Takes the body of a dequeued task out of the run queue.
+pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
+    let body = rq.tasks.remove(slot);
+    cx.shared.set_home(body.id, None);
+    rq.nr_running -= 1;
+    body
+}
+
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => rt::enqueue(rq, cx, slot),
+        ClassId::Fair => fair::enqueue(rq, cx, slot, why),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => {
+            rt::dequeue(rq, cx, slot);
+            Dequeued::Gone
+        }
+        ClassId::Fair => fair::dequeue(rq, cx, slot, why),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Moves a waiting task from one run queue to another.
+pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, reason: MigrateReason) {
+    if from.current_class() == ClassId::Fair {
+        charge_current(from, cx);
+    }
+    let mut body = deactivate(from, cx, slot, Dequeue::Migrate);
+    body.counters.migrations += 1;
+    cx.io.costs.tasks_moved += 1;
+    let (task, prio, source, target) = (body.id, body.prio, from.cpu, to.cpu);
+    cx.io.event(cx.now, cx.by, || TraceEvent::Migrate { task, prio, from: source, to: target, reason });
+    let slot = activate(to, cx, body, Enqueue::Migrated);
+    check_preempt(to, cx, slot);
+}
+
+/// Asks for a switch if a task that was just queued should run before the current one.
+pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.phase != Phase::Running {
+        return; // `pick` is about to look at everything.
+    }
+    let class = rq.tasks[slot].prio.class();
+    let current_class = rq.current_class();
+    let resched = match rq.current {
+        None => Resched::Now,
+        Some(_) if class.rank() < current_class.rank() => Resched::Now,
+        Some(_) if class.rank() > current_class.rank() => Resched::No,
+        Some(current) => match class {
+            ClassId::Rt => rt::check_preempt(rq, cx, current, slot),
+            ClassId::Fair => fair::check_preempt(rq, cx, current, slot),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+        },
+    };
+    let lazy = class == ClassId::Fair && current_class == ClassId::Fair;
+    rq.resched(cx, if lazy { soften(resched, cx.config.settings.preempt) } else { resched });
+}
+
+/// Makes a fair task's request lazy where the preemption model says so.
+pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
+    match (resched, preempt) {
+        (Resched::Now, Preempt::Lazy) => Resched::Lazy,
+        (other, _) => other,
+    }
+}
+
+/// Charges the current task up to now.
+pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    let Some(slot) = rq.current else { return };
+    let task = &mut rq.tasks[slot];
+    let delta = rq.clock.task.since(task.exec_start);
+    if delta.is_zero() {
+        return;
+    }
+    task.exec_start = rq.clock.task;
+    task.counters.exec += delta;
+    match task.prio.class() {
+        ClassId::Rt => rt::charge(task, delta),
+        ClassId::Fair => fair::charge(rq, cx.config, slot, delta),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Returns the task that should run now; it may be the current one.
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    rt::pick(rq).or_else(|| fair::pick(rq, cx))
+}
+
+/// Makes `next` the current task of the CPU in place of whoever was.
+pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
+    if rq.current == next {
+        return;
+    }
+    if let Some(prev) = rq.current {
+        rq.tasks[prev].last_ran = cx.now.wall;
+        match rq.tasks[prev].prio.class() {
+            ClassId::Rt => rt::put_prev(rq, cx, prev),
+            ClassId::Fair => fair::put_prev(rq, cx, prev),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        }
+    }
+    rq.current = next;
+    let Some(slot) = next else { return };
+    rq.tasks[slot].exec_start = rq.clock.task;
+    rq.tasks[slot].counters.switches_in += 1;
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => rt::set_next(rq, cx, slot),
+        ClassId::Fair => fair::set_next(rq, cx, slot),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}

@@ -1,0 +1,245 @@
+//! [`Rq`]: everything that one CPU's scheduler owns. A value, one per CPU, in the host's hands and under the host's lock.
+//!
+//! It holds the bodies of its tasks, the queues of each class and the point at which a switch is ([`Phase`]). Whatever
+//! other CPUs may know of it is published at the end of each call ([`Rq::publish`]) from here and from nowhere else.
+//!
+//! ```text
+//!            leave [1]                    pick -> Run, Idle [3]
+//!  Running ------------> Switching(stage) ----------------------> Running
+//!                         |         ^
+//!                         +---------+ pick -> Balance [2]: each stage is passed once per switch
+//! ```
+
+use crate::config::Config;
+use crate::fair::FairRq;
+use crate::rt::RtRq;
+use crate::shared::{PublishedPrios, Shared, View};
+use crate::slab::{Slot, TaskSlab};
+use crate::step::{Clock, Io, Op, Resched, Stay};
+use lock_api::RawMutex;
+use zerolag_model::{ClassId, CpuId, GroupId, Prio, TaskId, TraceEvent};
+use zerolag_model::{PrevState, attr::SchedAttr};
+
+/// The run queue of one CPU.
+#[derive(Debug)]
+pub struct Rq {
+    pub(crate) cpu: CpuId,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: TaskSlab,
+    pub(crate) current: Option<Slot>,
+    pub(crate) phase: Phase,
+    pub(crate) need_resched: Resched,
+    pub(crate) rt: RtRq,
+    pub(crate) fair: FairRq,
+    /// Queued tasks of all classes, the current one included.
+    pub(crate) nr_running: u32,
+    pub(crate) is_online: bool,
+    pub(crate) nr_switches: u64,
+    published: Published,
+}
+
+/// Where a CPU is in a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// `current` runs (or the CPU idles).
+    Running,
+    /// Between `leave` and the end of `pick`.
+    Switching {
+        /// Who was left.
+        prev: Prev,
+        /// What has been tried for this switch.
+        stage: Stage,
+    },
+}
+
+/// The task that a CPU is leaving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Prev {
+    pub(crate) task: Option<TaskId>,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) prio: Prio,
+    pub(crate) state: PrevState,
+    pub(crate) cpuset: crate::task::CpusetId,
+}
+
+/// What `pick` has already looked for elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Nothing.
+    Fresh,
+    /// RT tasks to pull.
+    Pulled,
+    /// Fair tasks too.
+    Searched,
+}
+
+/// What the CPU has published, to publish changes only.
+#[derive(Debug)]
+struct Published {
+    prios: PublishedPrios,
+    load: u64,
+    nr_running: u32,
+    idle: bool,
+}
+
+/// What an entry point works with besides its run queue.
+pub(crate) struct Cx<'a, L: RawMutex> {
+    pub(crate) shared: &'a Shared<L>,
+    pub(crate) config: &'a Config,
+    pub(crate) now: Clock,
+    /// The CPU that makes the call.
+    pub(crate) by: CpuId,
+    pub(crate) io: &'a mut Io,
+}
+
+impl<L: RawMutex> Cx<'_, L> {
+    pub(crate) fn view(&mut self) -> View<'_, L> {
+        View { shared: self.shared, observer: &mut self.io.observer }
+    }
+}
+
+impl Rq {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
+        Self {
+            cpu,
+            clock: Clock::at(zerolag_model::Instant::ZERO),
+            tasks: TaskSlab::with_capacity(config.queue_reserve),
+            current: None,
+            phase: Phase::Running,
+            need_resched: Resched::No,
+            rt: RtRq::new(),
+            fair: FairRq::new(config),
+            nr_running: 0,
+            is_online: true,
+            nr_switches: 0,
+            published: Published { prios: PublishedPrios::IDLE, load: 0, nr_running: 0, idle: false },
+        }
+    }
+
+    /// Returns whose run queue this is.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// Returns the task that runs here; `None` while idle or switching.
+    #[must_use]
+    pub fn current(&self) -> Option<TaskId> {
+        self.current.map(|slot| self.tasks[slot].id)
+    }
+
+    /// Returns the effective priority of the task that runs here.
+    #[must_use]
+    pub fn current_prio(&self) -> Prio {
+        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio)
+    }
+
+    /// Returns whether this CPU is asked to schedule, and how urgently.
+    pub const fn need_resched(&self) -> Resched {
+        self.need_resched
+    }
+
+    /// Returns the number of queued tasks, the current one included.
+    #[must_use]
+    pub const fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+
+    /// Returns the number of switches to another task so far.
+    #[must_use]
+    pub const fn nr_switches(&self) -> u64 {
+        self.nr_switches
+    }
+
+    /// Returns whether nothing runs and nothing is queued.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.nr_running == 0 && self.current.is_none()
+    }
+
+    /// Returns the tasks queued here, the current one included, with effective priority. For checks: O(slots).
+    pub fn queued(&self) -> impl Iterator<Item = (TaskId, Prio)> + '_ {
+        self.tasks.iter().map(|(_, task)| (task.id, task.prio))
+    }
+
+    /// Returns whether a queued task may run on a CPU. For checks: O(slots).
+    #[must_use]
+    pub fn may_run_on(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.tasks.iter().any(|(_, body)| body.id == task && body.may_run_on(cpu))
+    }
+
+    /// Returns what a queued task asks for. For checks: O(slots).
+    #[must_use]
+    pub fn attr(&self, task: TaskId) -> Option<SchedAttr> {
+        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
+    }
+
+    /// Returns the group of a queued task. For checks: O(slots).
+    #[must_use]
+    pub fn group(&self, task: TaskId) -> Option<GroupId> {
+        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.group)
+    }
+
+    /// Advances the clocks; they never go back.
+    pub(crate) fn set_clock(&mut self, now: Clock) {
+        debug_assert!(now.wall >= self.clock.wall, "wall clock of CPU {} went back", self.cpu);
+        debug_assert!(now.task >= self.clock.task, "task clock of CPU {} went back", self.cpu);
+        self.clock = now;
+    }
+
+    pub(crate) fn stay(&self, slot: Slot) -> Stay {
+        let task = &self.tasks[slot];
+        Stay { task: task.id, slot: slot.0, stay: task.stay }
+    }
+
+    /// Returns the slot of a task if this is still the same stay.
+    pub(crate) fn find_stay(&self, stay: Stay) -> Option<Slot> {
+        let slot = Slot(stay.slot);
+        self.tasks.get(slot).filter(|task| task.id == stay.task && task.stay == stay.stay).map(|_| slot)
+    }
+
+    /// Asks this CPU to schedule. The first urgent request sends a kick.
+    pub(crate) fn resched<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>, how: Resched) {
+        let before = self.need_resched;
+        self.need_resched = before.max(how);
+        if self.need_resched == Resched::Now && before != Resched::Now {
+            let by = cx.by;
+            cx.io.op(Op::Kick { cpu: self.cpu });
+            cx.io.event(cx.now, self.cpu, || TraceEvent::NeedResched { by });
+        }
+    }
+
+    /// Publishes what other CPUs may know, where it changed. The last thing that every entry point does.
+    pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let current = self.current.map(|slot| &self.tasks[slot]);
+        let prios = PublishedPrios {
+            current: current.map_or(Prio::IDLE, |task| task.prio),
+            highest: self.rt.highest(),
+            pushable: self.rt.highest_pushable(),
+            current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
+        };
+        if prios != self.published.prios {
+            if prios.highest != self.published.prios.highest && self.is_online {
+                cx.shared.domain(self.cpu).cpupri.set(self.cpu, prios.highest);
+            }
+            cx.shared.publish_prios(self.cpu, prios);
+            self.published.prios = prios;
+        }
+        let load = self.fair.load();
+        if load != self.published.load || self.nr_running != self.published.nr_running {
+            cx.shared.publish_load(self.cpu, load, self.nr_running);
+            self.published.load = load;
+            self.published.nr_running = self.nr_running;
+        }
+        let idle = self.nr_running == 0 && self.is_online;
+        if idle != self.published.idle {
+            cx.shared.publish_idle(self.cpu, idle);
+            self.published.idle = idle;
+        }
+    }
+
+    /// Returns the class of the task that runs here.
+    pub(crate) fn current_class(&self) -> ClassId {
+        self.current_prio().class()
+    }
+}

@@ -1,0 +1,119 @@
+//! Pushing: an overloaded CPU sends its waiting real-time tasks to where they can run at once.
+//!
+//! When a task wakes behind a more urgent one, and when a switch leaves RT tasks waiting, the most urgent waiting task is
+//! offered to the CPU of lowest priority that it may use and can preempt; this is repeated until nothing moves.
+//!
+//! ```text
+//!   begin -> most urgent pushable --- beats current ------------> resched here, end
+//!              |        no target: end (or the next task, if rt_push_skip_stuck)
+//!              v
+//!            Pair(own, target) --- resume: task gone, began to run or changed: begin again
+//!              |                   target no longer lower: find another, 3 times in all
+//!              v
+//!            move, resched target, begin again
+//! ```
+//!
+//! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and "most likely" cannot
+//! go either. The hole is named in the text: a task of narrow affinity at the head stops a less urgent one that could
+//! move. `rt_push_skip_stuck` closes it.
+//!
+//! Work per step: one search of cpupri; with `rt_push_skip_stuck` at most [`SKIP_LIMIT`] of them.
+//!
+//! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`, `find_lock_lowest_rq`.
+
+use crate::class;
+use crate::rq::{Cx, Rq};
+use crate::slab::Slot;
+use crate::step::{AfterPush, PairCont, Resched, RtPush, Step};
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, MigrateReason};
+
+/// How often a target is looked for when it is gone at the moment its lock is held (`RT_MAX_TRIES`).
+const MAX_TRIES: u8 = 3;
+/// The most tasks that one step looks at with `rt_push_skip_stuck`.
+const SKIP_LIMIT: usize = 32;
+
+/// Begins pushing: answers with the pair of run queues it needs, or ends.
+pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
+    if !rq.rt.has_pushable() {
+        return end(rq, cx, after);
+    }
+    cx.io.costs.rt_balance += 1;
+    let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
+    for nth in 0..skip {
+        // The n-th most urgent: the list is short where pushing succeeds, and the walk is bounded by SKIP_LIMIT.
+        let Some(slot) = rq.rt.pushable.iter(&rq.tasks).nth(nth) else { break };
+        if rq.tasks[slot].prio.beats(rq.current_prio()) {
+            rq.resched(cx, Resched::Now);
+            break;
+        }
+        if let Some(target) = find_lowest(rq, cx, slot) {
+            let push = RtPush { task: rq.stay(slot), tries: 1, after };
+            return Step::Pair { own: rq.cpu, other: target, then: PairCont::RtPush(push) };
+        }
+        cx.io.costs.tasks_scanned += 1;
+    }
+    end(rq, cx, after)
+}
+
+/// Nothing more can be pushed: sends a travelling IPI on.
+fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
+    match after {
+        AfterPush::Nothing => {}
+        AfterPush::PassOn => super::ipi::pass_on(rq, cx),
+        AfterPush::PassOnChain(source) => super::ipi::pass_on_chain(rq, cx, source),
+    }
+    Step::Done
+}
+
+/// Finds the CPU of lowest priority that a task may use and can preempt, other than this one.
+pub(crate) fn find_lowest<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
+    let task = &rq.tasks[slot];
+    find_lowest_for(cx, task.prio, task.allowed.as_deref(), rq.cpu)
+}
+
+/// As [`find_lowest`], for a task that may not be queued.
+pub(crate) fn find_lowest_for<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    prio: zerolag_model::Prio,
+    allowed: Option<&zerolag_model::CpuMask>,
+    near: CpuId,
+) -> Option<CpuId> {
+    let mut scanned = 0;
+    let domain = cx.shared.domain(near);
+    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, near, &cx.config.topology, &mut scanned));
+    cx.io.costs.cpus_scanned += 1;
+    found.filter(|cpu| *cpu != near)
+}
+
+/// Moves the chosen task if all still holds, and goes on.
+pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: RtPush) -> Step {
+    let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
+        return begin(own, cx, push.after);
+    };
+    if !other.is_online || !own.tasks[slot].prio.beats(other.rt.highest()) {
+        return retry(own, cx, slot, push);
+    }
+    class::migrate(own, other, cx, slot, MigrateReason::Push);
+    begin(own, cx, push.after)
+}
+
+/// Returns whether the task still waits here and may go there.
+fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
+    let task = &own.tasks[slot];
+    own.current != Some(slot) && task.prio.is_rt() && task.may_run_on(other.cpu)
+}
+
+/// The target is not lower any more: looks for another, a bounded number of times.
+fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush) -> Step {
+    if push.tries >= MAX_TRIES {
+        return end(own, cx, push.after);
+    }
+    match find_lowest(own, cx, slot) {
+        Some(target) => {
+            let again = RtPush { tries: push.tries + 1, ..push };
+            Step::Pair { own: own.cpu, other: target, then: PairCont::RtPush(again) }
+        }
+        None => end(own, cx, push.after),
+    }
+}

@@ -1,0 +1,156 @@
+//! [`PrioQueue`]: tasks by real-time priority, first come first served among equals.
+//!
+//! A list per priority, linked through the tasks' slots, and a bit per list that is not empty (Linux
+//! `struct rt_prio_array`). Each task carries two links, so that it can be on the run list and on the list of pushable
+//! tasks at once; `LINK` says which. Every operation is O(1); iteration is in order of urgency.
+
+use crate::slab::{Slot, TaskSlab};
+use alloc::boxed::Box;
+use zerolag_model::Prio;
+
+/// Which of a task's links a queue uses.
+pub(crate) const RUN: usize = 0;
+/// The link of the queue of pushable tasks.
+pub(crate) const PUSHABLE: usize = 1;
+
+const PRIOS: usize = 100;
+
+/// A task's place in a [`PrioQueue`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Link {
+    #[default]
+    Out,
+    In {
+        before: Option<Slot>,
+        after: Option<Slot>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    first: Option<Slot>,
+    last: Option<Slot>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PrioQueue<const LINK: usize> {
+    lists: Box<[Ends; PRIOS]>,
+    /// Bit `p` is set if and only if list `p` is not empty.
+    occupied: u128,
+}
+
+/// Which end of its list a task is put on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Front,
+    Back,
+}
+
+impl<const LINK: usize> PrioQueue<LINK> {
+    pub(crate) fn new() -> Self {
+        Self { lists: Box::new([Ends::default(); PRIOS]), occupied: 0 }
+    }
+
+    /// Puts a task on the list of its effective priority.
+    pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
+        let prio = index(tasks[slot].prio);
+        assert!(matches!(tasks[slot].rt.links[LINK], Link::Out), "a task is on a list once");
+        let ends = &mut self.lists[prio];
+        let link = match end {
+            End::Back => Link::In { before: ends.last, after: None },
+            End::Front => Link::In { before: None, after: ends.first },
+        };
+        let Link::In { before, after } = link else { unreachable!("just made") };
+        match before {
+            Some(neighbour) => set_after::<LINK>(tasks, neighbour, Some(slot)),
+            None => ends.first = Some(slot),
+        }
+        match after {
+            Some(neighbour) => set_before::<LINK>(tasks, neighbour, Some(slot)),
+            None => ends.last = Some(slot),
+        }
+        tasks[slot].rt.links[LINK] = link;
+        self.occupied |= 1 << prio;
+    }
+
+    /// Takes a task off the list of its effective priority; `false` if it was on none.
+    pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
+        let Link::In { before, after } = core::mem::take(&mut tasks[slot].rt.links[LINK]) else { return false };
+        let prio = index(tasks[slot].prio);
+        let ends = &mut self.lists[prio];
+        match before {
+            Some(neighbour) => set_after::<LINK>(tasks, neighbour, after),
+            None => ends.first = after,
+        }
+        match after {
+            Some(neighbour) => set_before::<LINK>(tasks, neighbour, before),
+            None => ends.last = before,
+        }
+        if ends.first.is_none() {
+            self.occupied &= !(1 << prio);
+        }
+        true
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// Returns the most urgent priority that has a task.
+    pub(crate) fn highest(&self) -> Option<Prio> {
+        (self.occupied != 0).then(|| prio_of(self.occupied.trailing_zeros()))
+    }
+
+    /// Returns the first task of the most urgent priority.
+    pub(crate) fn first(&self) -> Option<Slot> {
+        let prio = (self.occupied != 0).then(|| self.occupied.trailing_zeros())?;
+        self.lists[prio as usize].first
+    }
+
+    /// Returns whether the task is alone on its list.
+    pub(crate) fn is_alone(&self, tasks: &TaskSlab, slot: Slot) -> bool {
+        matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
+    }
+
+    /// Returns all tasks, most urgent first.
+    pub(crate) fn iter<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        let mut pending = self.occupied;
+        let mut at: Option<Slot> = None;
+        core::iter::from_fn(move || {
+            if at.is_none() {
+                let prio = (pending != 0).then(|| pending.trailing_zeros())?;
+                pending &= pending - 1;
+                at = self.lists[prio as usize].first;
+            }
+            let slot = at?;
+            at = match tasks[slot].rt.links[LINK] {
+                Link::In { after, .. } => after,
+                Link::Out => None,
+            };
+            Some(slot)
+        })
+    }
+}
+
+fn index(prio: Prio) -> usize {
+    assert!(prio.is_rt(), "only real-time tasks are queued by priority");
+    prio.raw().unsigned_abs() as usize
+}
+
+fn prio_of(index: u32) -> Prio {
+    Prio::from_raw(i16::try_from(index).expect("invariant: below 100"))
+}
+
+fn set_after<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
+    match &mut tasks[slot].rt.links[LINK] {
+        Link::In { after, .. } => *after = to,
+        Link::Out => unreachable!("a neighbour is on the list"),
+    }
+}
+
+fn set_before<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
+    match &mut tasks[slot].rt.links[LINK] {
+        Link::In { before, .. } => *before = to,
+        Link::Out => unreachable!("a neighbour is on the list"),
+    }
+}

@@ -1,0 +1,873 @@
+//! [`Scheduler`]: the entry points. Every event that a host can have is a method here.
+//!
+//! | event | method | locks that the host holds |
+//! |---|---|---|
+//! | a task is created | [`create_task`](Scheduler::create_task) | none |
+//! | a task wakes: where to? | [`select_cpu`](Scheduler::select_cpu) | none |
+//! | ... and is put there | [`wake`](Scheduler::wake) | the target |
+//! | a blocked task that is still queued wakes | [`wake_queued`](Scheduler::wake_queued) | its home |
+//! | the current task gives up its CPU | [`leave`](Scheduler::leave), [`pick`](Scheduler::pick), [`switched`](Scheduler::switched) | its own |
+//! | tick, timer, interrupt from a CPU | [`tick`](Scheduler::tick), [`timer`](Scheduler::timer), [`remote`](Scheduler::remote) | its own |
+//! | a step goes on | [`resume`](Scheduler::resume), [`resume_pair`](Scheduler::resume_pair) | one, two |
+//! | attributes, affinity, inherited priority | `set_*`, `inherit*` | its home, or the parcel in hand |
+//! | a CPU goes, comes | [`offline`](Scheduler::offline), [`evict`](Scheduler::evict), [`online`](Scheduler::online) | its own |
+//!
+//! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the run queue.
+
+use crate::class::{self, Dequeue, Dequeued, Enqueue};
+use crate::config::Config;
+use crate::fair;
+use crate::fair::FairEntity;
+use crate::rq::{Cx, Phase, Prev, Rq, Stage};
+use crate::rt::{self, RtEntity};
+use crate::shared::{Home, Shared};
+use crate::slab::Slot;
+use crate::step::{
+    AfterPush, Clock, Cont, Io, Leave, Left, Next, Op, PairClock, PairCont, Resched, RqTimer, Step, Work,
+};
+use crate::task::{CpusetId, Parcel, Task, TaskSpec};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use lock_api::RawMutex;
+use zerolag_model::settings::{OverloadScope, Preempt};
+use zerolag_model::{
+    ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
+};
+
+/// The scheduler of one machine: what its CPUs share. The run queues are the host's.
+#[derive(Debug)]
+pub struct Scheduler<L: RawMutex> {
+    config: Config,
+    shared: Shared<L>,
+}
+
+/// Why a task is placed on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// It woke from waiting.
+    Wakeup,
+    /// It is new.
+    Fork,
+    /// It may not stay where it was ([`Left::Displaced`], hotplug).
+    Displaced,
+}
+
+/// Why a task cannot be created or changed so.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TaskError {
+    /// No CPU is left: affinity and cpuset have none in common.
+    NoCpu(TaskId),
+    /// No such cpuset.
+    NoSuchCpuset(CpusetId),
+    /// The id is beyond what was reserved.
+    NotReserved(TaskId),
+    /// The policy's class is not part of this build.
+    UnsupportedPolicy(TaskId, ClassId),
+    /// The task is not on the run queue that was given: look up its home again.
+    NotHere(TaskId),
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCpu(task) => write!(f, "no CPU left for task {task}: its affinity and its cpuset share none"),
+            Self::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
+            Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
+            Self::UnsupportedPolicy(task, class) => write!(f, "task {task}: the {class:?} class is not built yet"),
+            Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+        }
+    }
+}
+
+impl core::error::Error for TaskError {}
+
+/// What a CPU was doing when it is asked to schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpuMode {
+    /// The idle task.
+    Idle,
+    /// User mode, or on the way back to it.
+    User,
+    /// Kernel mode that could be preempted.
+    Kernel,
+    /// At an explicit preemption point of kernel mode.
+    KernelPoint,
+    /// Kernel mode under a spinning lock.
+    KernelLocked,
+}
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Builds the scheduler of a machine.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let shared = Shared::new(
+            config.topology.nr_cpus(),
+            config.domains.clone(),
+            config.cpusets.len(),
+            config.settings.overload_scope,
+        );
+        Self { config, shared }
+    }
+
+    /// Returns what it was built from.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Makes the run queue of a CPU, idle and online.
+    #[must_use]
+    pub fn new_rq(&self, cpu: CpuId) -> Rq {
+        let mut rq = Rq::new(cpu, &self.config);
+        self.shared.domain(cpu).cpupri.set(cpu, Prio::IDLE);
+        let mut io = Io::new(crate::step::Tracing::Off);
+        let cx = self.cx(cpu, Clock::at(Instant::ZERO), &mut io);
+        rq.publish(&cx);
+        rq
+    }
+
+    /// Makes room for task ids below `tasks`.
+    pub fn reserve_tasks(&mut self, tasks: usize) {
+        self.shared.reserve_tasks(tasks);
+    }
+
+    /// Returns where a task's body was when this was called; the lock of that run queue makes it certain.
+    #[must_use]
+    pub fn home(&self, task: TaskId) -> Home {
+        self.shared.home(task).map_or(Home::Parcel, |(cpu, _)| Home::Rq(cpu))
+    }
+
+    /// Returns the RT overload masks, one per scope, for checks.
+    pub fn overload_masks(&self) -> impl Iterator<Item = CpuMask> + '_ {
+        self.shared.overload_snapshots()
+    }
+
+    /// Returns whether a CPU that is doing this gives way to such a request now.
+    ///
+    /// Linux v6.12 `kernel/Kconfig.preempt`; lazy: `kernel/sched/core.c`, `resched_curr_lazy`.
+    #[must_use]
+    pub const fn preempts(&self, request: Resched, mode: CpuMode) -> bool {
+        let model = self.config.settings.preempt;
+        match (request, mode) {
+            (Resched::No, _) => false,
+            (_, CpuMode::Idle | CpuMode::User) => true,
+            (Resched::Lazy, _) => false,
+            (Resched::Now, CpuMode::Kernel) => matches!(model, Preempt::Full | Preempt::Lazy | Preempt::Rt),
+            (Resched::Now, CpuMode::KernelPoint) => !matches!(model, Preempt::None),
+            (Resched::Now, CpuMode::KernelLocked) => matches!(model, Preempt::Rt),
+        }
+    }
+
+    fn cx<'a>(&'a self, by: CpuId, now: Clock, io: &'a mut Io) -> Cx<'a, L> {
+        Cx { shared: &self.shared, config: &self.config, now, by, io }
+    }
+
+    /// Creates a task. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
+    ///
+    /// # Errors
+    /// No CPU in affinity and cpuset, an id that was not reserved, a class that is not built.
+    pub fn create_task(&self, spec: TaskSpec) -> Result<Parcel, TaskError> {
+        if spec.id.index() >= self.shared.tasks_reserved() {
+            return Err(TaskError::NotReserved(spec.id));
+        }
+        self.check_attr(spec.id, spec.attr)?;
+        let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
+        Ok(Parcel(Box::new(Task {
+            id: spec.id,
+            stay: 0,
+            attr: spec.attr,
+            prio: spec.attr.prio(),
+            inherited: None,
+            allowed,
+            affinity: spec.affinity,
+            group: spec.group,
+            cpuset: spec.cpuset,
+            last_cpu: spec.born_on,
+            is_new: true,
+            exec_start: Instant::ZERO,
+            last_ran: Instant::ZERO,
+            counters: TaskCounters::default(),
+            rt: RtEntity::default(),
+            fair: FairEntity::default(),
+        })))
+    }
+
+    fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
+        match attr.class() {
+            ClassId::Rt | ClassId::Fair => Ok(()),
+            class @ (ClassId::Stop | ClassId::Deadline | ClassId::Idle) => {
+                Err(TaskError::UnsupportedPolicy(task, class))
+            }
+        }
+    }
+
+    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU.
+    fn allowed(
+        &self,
+        task: TaskId,
+        affinity: Option<&Arc<CpuMask>>,
+        cpuset: CpusetId,
+    ) -> Result<Option<Arc<CpuMask>>, TaskError> {
+        let cpus = self.config.cpusets.get(usize::from(cpuset.0)).ok_or(TaskError::NoSuchCpuset(cpuset))?;
+        let both = match affinity {
+            None if cpuset == CpusetId::default() => return Ok(None),
+            None => cpus.clone(),
+            Some(affinity) => affinity.and(cpus),
+        };
+        if both.is_empty() {
+            return Err(TaskError::NoCpu(task));
+        }
+        Ok((both.count() < self.shared.nr_cpus()).then(|| Arc::new(both)))
+    }
+
+    /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
+    ///
+    /// Reads published state only; the answer is a hint that placing does not check.
+    pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
+        let cx = &mut self.cx(by, now, io);
+        let task = &*parcel.0;
+        if let Some(mask) = task.allowed.as_ref().filter(|mask| mask.first() == mask.last()) {
+            return mask.first().expect("invariant: an allowed mask is not empty");
+        }
+        match task.prio.class() {
+            ClassId::Rt => select_rt(cx, task, why),
+            ClassId::Fair => fair::select::select(cx, task, why),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        }
+    }
+
+    /// Puts a task on the run queue that was chosen for it.
+    pub fn wake(&self, rq: &mut Rq, now: Clock, parcel: Parcel, by: CpuId, why: Placement, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(by, now, io);
+        class::charge_current(rq, cx);
+        let mut body = parcel.0;
+        let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
+        let new = core::mem::take(&mut body.is_new);
+        if why != Placement::Displaced {
+            body.counters.wakeups += 1;
+            cx.io.event(now, by, || TraceEvent::Waking { task, prio, target: to, new });
+        }
+        if from != to && !new {
+            body.counters.migrations += 1;
+            let reason = match why {
+                Placement::Wakeup | Placement::Fork => MigrateReason::Wakeup,
+                Placement::Displaced => MigrateReason::Affinity,
+            };
+            cx.io.event(now, by, || TraceEvent::Migrate { task, prio, from, to, reason });
+        }
+        let enqueue = match why {
+            Placement::Wakeup => Enqueue::Wakeup,
+            Placement::Fork => Enqueue::New,
+            Placement::Displaced => Enqueue::Migrated,
+        };
+        let slot = class::activate(rq, cx, body, enqueue);
+        if why != Placement::Displaced {
+            cx.io.event(now, to, || TraceEvent::Wakeup { task, prio });
+        }
+        class::check_preempt(rq, cx, slot);
+        let step = self.push_woken(rq, cx, slot);
+        rq.publish(cx);
+        step
+    }
+
+    /// Pushes after a wakeup if the woken RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`.
+    fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
+        let waits = rq.tasks[slot].prio.is_rt()
+            && rq.need_resched == Resched::No
+            && rq.phase == Phase::Running
+            && !rq.tasks[slot].prio.beats(rq.current_prio());
+        if waits && self.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
+            rt::push::begin(rq, cx, AfterPush::Nothing)
+        } else {
+            Step::Done
+        }
+    }
+
+    /// Wakes a task that is blocked but still queued here ([`Left::Delayed`]).
+    ///
+    /// # Errors
+    /// It is not here any more: its body has been parked, or it has been moved. Look up its home again.
+    pub fn wake_queued(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        rq.set_clock(now);
+        let slot = self.slot_of(rq, task)?;
+        let cx = &mut self.cx(by, now, io);
+        class::charge_current(rq, cx);
+        if !fair::wake_delayed(rq, cx, slot) {
+            return Err(TaskError::NotHere(task));
+        }
+        let (prio, target) = (rq.tasks[slot].prio, rq.cpu);
+        rq.tasks[slot].counters.wakeups += 1;
+        cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
+        cx.io.event(now, target, || TraceEvent::Wakeup { task, prio });
+        class::check_preempt(rq, cx, slot);
+        rq.publish(cx);
+        Ok(Step::Done)
+    }
+
+    fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
+        match self.shared.home(task) {
+            Some((cpu, slot)) if cpu == rq.cpu && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
+            _ => Err(TaskError::NotHere(task)),
+        }
+    }
+
+    /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come between.
+    ///
+    /// # Panics
+    /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task blocks.
+    pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
+        assert!(rq.phase == Phase::Running, "CPU {} leaves twice", rq.cpu);
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        class::charge_current(rq, cx);
+        let Some(slot) = rq.current else {
+            assert!(why == Leave::Preempted, "an idle CPU is only preempted");
+            rq.phase = Phase::Switching {
+                prev: Prev {
+                    task: None,
+                    slot: None,
+                    prio: Prio::IDLE,
+                    state: PrevState::Idle,
+                    cpuset: CpusetId::default(),
+                },
+                stage: Stage::Fresh,
+            };
+            return Left::Queued;
+        };
+        let task = &rq.tasks[slot];
+        let stays = matches!(why, Leave::Preempted | Leave::Yield);
+        let displaced = stays && (!task.may_run_on(rq.cpu) || !rq.is_online);
+        let mut prev = Prev {
+            task: Some(task.id),
+            slot: Some(slot),
+            prio: task.prio,
+            state: match why {
+                Leave::Preempted | Leave::Yield => PrevState::Runnable,
+                Leave::Block => PrevState::Blocked,
+                Leave::Exit => PrevState::Dead,
+            },
+            cpuset: task.cpuset,
+        };
+        let left = match why {
+            Leave::Preempted | Leave::Yield if displaced => {
+                Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
+            }
+            Leave::Preempted => Left::Queued,
+            Leave::Yield => {
+                match task.prio.class() {
+                    ClassId::Rt => rt::requeue_current(rq, slot),
+                    ClassId::Fair => fair::yield_current(rq, cx, slot),
+                    ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
+                }
+                Left::Queued
+            }
+            Leave::Block => match class::dequeue(rq, cx, slot, Dequeue::Sleep) {
+                Dequeued::Gone => {
+                    rq.current = None;
+                    Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
+                }
+                Dequeued::Delayed => Left::Delayed,
+            },
+            Leave::Exit => Left::Dead(Parcel(self.take_current(rq, cx, slot, Dequeue::Exit))),
+        };
+        if rq.current.is_none() {
+            prev.slot = None;
+        }
+        rq.phase = Phase::Switching { prev, stage: Stage::Fresh };
+        rq.publish(cx);
+        left
+    }
+
+    fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
+        let gone = class::dequeue(rq, cx, slot, why);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        rq.current = None;
+        self.detach_left(rq, cx, slot)
+    }
+
+    fn detach_left(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
+        let mut body = class::detach(rq, cx, slot);
+        body.last_ran = cx.now.wall;
+        body
+    }
+
+    /// Chooses what runs next. Answers [`Next::Balance`] at most twice per switch; carry it out and call again.
+    ///
+    /// # Panics
+    /// If `leave` was not called before.
+    pub fn pick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Next {
+        let Phase::Switching { prev, stage } = rq.phase else { panic!("CPU {} picks without having left", rq.cpu) };
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = self.search(rq, cx, prev, stage);
+        if step != Step::Done {
+            rq.publish(cx);
+            return Next::Balance(step);
+        }
+        let next = class::pick(rq, cx);
+        class::switch_to(rq, cx, next);
+        rq.phase = Phase::Running;
+        rq.need_resched = Resched::No;
+        let next_task = rq.current();
+        if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
+            rq.nr_switches += 1;
+            let next_prio = rq.current_prio();
+            cx.io.event(now, rq.cpu, || TraceEvent::Switch {
+                prev: prev.task,
+                prev_state: prev.state,
+                next: next_task,
+                next_prio,
+            });
+        }
+        rq.publish(cx);
+        next_task.map_or(Next::Idle, Next::Run)
+    }
+
+    /// Looks elsewhere for better work, each kind once per switch.
+    fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
+        if stage == Stage::Fresh {
+            rq.phase = Phase::Switching { prev, stage: Stage::Pulled };
+            let step = rt::pull::begin(rq, cx, prev);
+            if step != Step::Done {
+                return step;
+            }
+        }
+        if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
+            rq.phase = Phase::Switching { prev, stage: Stage::Searched };
+            return fair::balance::new_idle(rq, cx);
+        }
+        Step::Done
+    }
+
+    /// The CPU has switched: tasks that the switch left waiting are pushed.
+    pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let active = self.config.settings.rt_balance.is_active();
+        if active && rq.current_prio().is_rt() && rq.rt.has_pushable() {
+            let step = rt::push::begin(rq, cx, AfterPush::Nothing);
+            rq.publish(cx);
+            return step;
+        }
+        Step::Done
+    }
+
+    /// The periodic tick of a CPU.
+    pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        class::charge_current(rq, cx);
+        if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
+            let resched = match rq.current_class() {
+                ClassId::Rt => rt::check_slice(rq, cx, slot),
+                ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
+                ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+            };
+            let lazy_is_due = rq.need_resched == Resched::Lazy;
+            rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
+        }
+        let step = fair::balance::tick(rq, cx);
+        rq.publish(cx);
+        step
+    }
+
+    /// A timer of the run queue fired.
+    pub fn timer(&self, rq: &mut Rq, now: Clock, timer: RqTimer, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        match timer {
+            RqTimer::Slice => self.slice_ended(rq, cx),
+        }
+        rq.publish(cx);
+        Step::Done
+    }
+
+    fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
+        class::charge_current(rq, cx);
+        let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) else { return };
+        let resched = match rq.current_class() {
+            ClassId::Rt => rt::check_slice(rq, cx, slot),
+            ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+        };
+        rq.resched(cx, resched);
+    }
+
+    /// Work that another CPU asked for by interrupt.
+    pub fn remote(&self, rq: &mut Rq, now: Clock, work: Work, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = match work {
+            Work::RtPush => rt::push::begin(rq, cx, AfterPush::PassOn),
+            Work::RtPushFor(source) => rt::push::begin(rq, cx, AfterPush::PassOnChain(source)),
+            Work::IdleBalance => fair::balance::idle(rq, cx),
+        };
+        rq.publish(cx);
+        step
+    }
+
+    /// Goes on with one run queue.
+    pub fn resume(&self, rq: &mut Rq, now: Clock, cont: Cont, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = match cont {
+            Cont::RtPush(after) => rt::push::begin(rq, cx, after),
+        };
+        rq.publish(cx);
+        step
+    }
+
+    /// Goes on with two run queues: the one that the work belongs to, and the other.
+    ///
+    /// # Panics
+    /// If both are the same CPU's.
+    pub fn resume_pair(&self, own: &mut Rq, other: &mut Rq, now: PairClock, cont: PairCont, io: &mut Io) -> Step {
+        assert!(own.cpu != other.cpu, "a pair is two run queues");
+        own.set_clock(now.own);
+        other.set_clock(now.other);
+        let cx = &mut self.cx(own.cpu, now.own, io);
+        let step = match cont {
+            PairCont::RtPush(push) => rt::push::resume(own, other, cx, push),
+            PairCont::RtPull { scope } => rt::pull::resume(own, other, cx, scope),
+            PairCont::Balance(work) => fair::balance::resume(own, other, cx, work),
+        };
+        own.publish(cx);
+        other.publish(cx);
+        step
+    }
+
+    /// Changes what a queued task asks for.
+    ///
+    /// # Errors
+    /// It is not on this run queue; its class is not built.
+    pub fn set_attr(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        attr: SchedAttr,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        let slot = self.slot_of(rq, task)?;
+        self.check_attr(task, attr)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
+        let prio = effective(attr, rq.tasks[slot].inherited);
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.attr = attr;
+            body.prio = prio;
+        }))
+    }
+
+    /// Changes what a parked task asks for.
+    ///
+    /// # Errors
+    /// Its class is not built.
+    pub fn set_attr_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        attr: SchedAttr,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        self.check_attr(parcel.id(), attr)?;
+        let body = &mut parcel.0;
+        body.attr = attr;
+        body.prio = effective(attr, body.inherited);
+        let task = body.id;
+        io.event(now, by, || TraceEvent::AttrChange { task, attr });
+        Ok(())
+    }
+
+    /// Lends a queued task the priority of whoever waits for it; `None` takes it back. Only a more urgent one counts.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn inherit(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        from: Option<Prio>,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        let slot = self.slot_of(rq, task)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let body = &rq.tasks[slot];
+        let (before, after) = (body.prio, effective(body.attr, from));
+        if before == after {
+            rq.tasks[slot].inherited = from;
+            return Ok(Step::Done);
+        }
+        cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.inherited = from;
+            body.prio = after;
+        }))
+    }
+
+    /// As [`inherit`](Self::inherit), for a parked task.
+    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Prio>, by: CpuId, io: &mut Io) {
+        let body = &mut parcel.0;
+        let (task, before) = (body.id, body.prio);
+        body.inherited = from;
+        body.prio = effective(body.attr, from);
+        let after = body.prio;
+        if before != after {
+            io.event(now, by, || TraceEvent::PrioInherit { task, from: before, to: after });
+        }
+    }
+
+    /// Takes a task off its queue, changes it, puts it back and sees who should run now.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
+    /// `switched_from_rt`, `switched_to_rt`.
+    fn change_prio(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) -> Step {
+        class::charge_current(rq, cx);
+        let before = rq.tasks[slot].prio;
+        let runs = rq.current == Some(slot);
+        let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        change(&mut rq.tasks[slot]);
+        class::enqueue(rq, cx, slot, Enqueue::Changed);
+        let after = rq.tasks[slot].prio;
+        let mut step = Step::Done;
+        if runs {
+            match after.class() {
+                ClassId::Rt => rt::set_next(rq, cx, slot),
+                ClassId::Fair => fair::set_next(rq, cx, slot),
+                ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
+            }
+            if before.beats(after) {
+                if rq.phase == Phase::Running {
+                    rq.resched(cx, Resched::Now);
+                }
+                let prev = Prev {
+                    task: None,
+                    slot: None,
+                    prio: before,
+                    state: PrevState::Runnable,
+                    cpuset: rq.tasks[slot].cpuset,
+                };
+                step = rt::pull::begin(rq, cx, prev);
+            }
+        } else {
+            class::check_preempt(rq, cx, slot);
+            step = self.push_woken(rq, cx, slot);
+        }
+        rq.publish(cx);
+        step
+    }
+
+    /// Changes where a queued task may run. A waiting task that may not stay is handed out, to be placed anew with
+    /// [`Placement::Displaced`]; a running one is displaced when it leaves.
+    ///
+    /// # Errors
+    /// It is not on this run queue; affinity and cpuset share no CPU.
+    pub fn set_affinity(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        affinity: Option<Arc<CpuMask>>,
+        io: &mut Io,
+    ) -> Result<Option<Parcel>, TaskError> {
+        let slot = self.slot_of(rq, task)?;
+        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        self.trace_affinity(cx, task, allowed.as_ref());
+        class::charge_current(rq, cx);
+        // Off and on again: what is counted of a task depends on where it may go.
+        let runs = rq.current == Some(slot);
+        let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        let body = &mut rq.tasks[slot];
+        body.affinity = affinity;
+        body.allowed = allowed;
+        let may_stay = body.may_run_on(rq.cpu);
+        class::enqueue(rq, cx, slot, Enqueue::Changed);
+        let mut displaced = None;
+        if runs {
+            match rq.tasks[slot].prio.class() {
+                ClassId::Rt => rt::set_next(rq, cx, slot),
+                ClassId::Fair => fair::set_next(rq, cx, slot),
+                ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
+            }
+            if !may_stay && rq.phase == Phase::Running {
+                rq.resched(cx, Resched::Now);
+            }
+        } else if !may_stay {
+            displaced = Some(Parcel(class::deactivate(rq, cx, slot, Dequeue::Migrate)));
+        }
+        rq.publish(cx);
+        Ok(displaced)
+    }
+
+    /// Changes where a parked task may run.
+    ///
+    /// # Errors
+    /// Affinity and cpuset share no CPU.
+    pub fn set_affinity_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        affinity: Option<Arc<CpuMask>>,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        let allowed = self.allowed(parcel.id(), affinity.as_ref(), parcel.0.cpuset)?;
+        let cx = &mut self.cx(by, now, io);
+        self.trace_affinity(cx, parcel.id(), allowed.as_ref());
+        parcel.0.affinity = affinity;
+        parcel.0.allowed = allowed;
+        Ok(())
+    }
+
+    fn trace_affinity(&self, cx: &mut Cx<'_, L>, task: TaskId, allowed: Option<&Arc<CpuMask>>) {
+        let nr_cpus = self.shared.nr_cpus();
+        cx.io.event(cx.now, cx.by, || TraceEvent::Affinity {
+            task,
+            cpus: allowed.map_or_else(|| Arc::new(CpuMask::first_n(nr_cpus)), Arc::clone),
+        });
+    }
+
+    /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
+    pub fn offline(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        rq.is_online = false;
+        self.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
+        self.shared.overload(CpusetId::default(), rq.cpu).remove(rq.cpu);
+        rq.resched(cx, Resched::Now);
+        rq.publish(cx);
+    }
+
+    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the current one is left,
+    /// which is displaced when it leaves.
+    pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
+        assert!(!rq.is_online, "only an offline CPU is emptied");
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+        let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
+        rq.publish(cx);
+        Some(Parcel(body))
+    }
+
+    /// Brings a CPU back.
+    pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        rq.is_online = true;
+        self.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.rt.highest());
+        rq.publish(cx);
+    }
+
+    /// Charges the current task up to now, for whoever reads its counters.
+    pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = self.cx(rq.cpu, now, io);
+        class::charge_current(rq, &cx);
+    }
+
+    /// Returns what was counted for a task queued here.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, TaskError> {
+        Ok(rq.tasks[self.slot_of(rq, task)?].counters)
+    }
+
+    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped.
+    #[must_use]
+    pub const fn needs_tick(&self, rq: &Rq) -> bool {
+        rq.nr_running > 0 || !self.config.settings.nohz
+    }
+
+    /// Checks what must hold of the shared state when nothing is under way: the overload masks equal the truth and no
+    /// IPI circulates. Returns the first violation as a sentence.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong.
+    pub fn check_quiescent(&self, rqs: &[&Rq]) -> Result<(), alloc::string::String> {
+        for rq in rqs {
+            let truth = rq.rt.nr_running() > 1 && rq.rt.has_pushable();
+            let published = match self.config.settings.overload_scope {
+                OverloadScope::Cpuset => continue,
+                OverloadScope::Global | OverloadScope::RootDomain => {
+                    self.shared.overload(CpusetId::default(), rq.cpu).snapshot().contains(rq.cpu)
+                }
+            };
+            if truth && !published {
+                return Err(alloc::format!("CPU {} is overloaded, but its mask does not say so", rq.cpu));
+            }
+            if published && rq.rt.nr_running() <= 1 {
+                return Err(alloc::format!("CPU {} is not overloaded, but its mask says so", rq.cpu));
+            }
+        }
+        for domain in &self.shared.domains {
+            if let Some(cpu) = domain.rto.lock().cpu {
+                return Err(alloc::format!("an IPI still circulates, at CPU {cpu}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the priority that counts: the more urgent of one's own and the inherited one.
+fn effective(attr: SchedAttr, inherited: Option<Prio>) -> Prio {
+    let own = attr.prio();
+    inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
+}
+
+/// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
+///
+/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move; then it goes to the CPU
+/// of lowest priority, if it beats what is queued there. Without `rt_select_on_wake` it stays and is pushed.
+fn select_rt<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    let allowed = task.allowed.as_deref();
+    let settings = &cx.config.settings;
+    if settings.rt_balance.is_passive() && !settings.rt_balance.is_active() {
+        return fair::select::select(cx, task, why);
+    }
+    let stay = if task.may_run_on(task.last_cpu) {
+        task.last_cpu
+    } else {
+        allowed.and_then(CpuMask::first).expect("invariant: an allowed mask is not empty")
+    };
+    if !settings.rt_select_on_wake && why == Placement::Wakeup {
+        return stay;
+    }
+    let there = cx.view().prios(stay);
+    let crowded = there.current.is_rt() && (!there.current_movable || !task.prio.beats(there.current));
+    if !crowded && stay == task.last_cpu {
+        return stay;
+    }
+    match rt::push::find_lowest_for(cx, task.prio, allowed, stay) {
+        Some(cpu) if task.prio.beats(cx.view().prios(cpu).highest) => cpu,
+        _ => stay,
+    }
+}
+
+const _: () = {
+    const fn assert_small<T>() {
+        assert!(size_of::<T>() <= 32);
+    }
+    assert_small::<PairCont>();
+    assert_small::<Cont>();
+    assert_small::<Op>();
+};

@@ -1,0 +1,285 @@
+//! [`Shared`]: what CPUs know of each other without a lock.
+//!
+//! Small and named: per CPU a published state, per root domain `cpupri`, the overload masks and the token of the
+//! circulating IPI. Selection and balancing read only this; whoever acts on what he read checks it again under the lock
+//! of the run queue concerned. Every read goes through a [`View`], which can record or replay it.
+//!
+//! | published | written by | stale means |
+//! |---|---|---|
+//! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
+//! | load, running count | likewise | a fair task is placed one place worse |
+//! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
+//! | `cpupri` | likewise | as priorities |
+//! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
+//! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
+//!
+//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`).
+
+use crate::atomic_mask::AtomicCpuMask;
+use crate::cpupri::CpuPri;
+use crate::observe::Observer;
+use crate::slab::Slot;
+use crate::task::CpusetId;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use lock_api::{Mutex, RawMutex};
+use zerolag_model::settings::OverloadScope;
+use zerolag_model::{CpuId, CpuMask, Prio, TaskId};
+
+/// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
+#[repr(align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct CachePadded<T>(pub(crate) T);
+
+/// What a CPU publishes of itself.
+#[derive(Debug, Default)]
+pub(crate) struct CpuState {
+    /// [`PublishedPrios`], packed.
+    prios: AtomicU64,
+    /// Sum of the weights of queued fair tasks.
+    load: AtomicU64,
+    /// Queued tasks of all classes, the current one included.
+    nr_running: AtomicU32,
+}
+
+/// The priorities that a CPU publishes, in one word so that they are consistent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PublishedPrios {
+    /// Of the current task.
+    pub(crate) current: Prio,
+    /// Of the most urgent RT task queued, the current one included ([`Prio::IDLE`] if none).
+    pub(crate) highest: Prio,
+    /// Of the most urgent pushable RT task ([`Prio::IDLE`] if none).
+    pub(crate) pushable: Prio,
+    /// Whether the current task may run elsewhere.
+    pub(crate) current_movable: bool,
+}
+
+impl PublishedPrios {
+    pub(crate) const IDLE: Self =
+        Self { current: Prio::IDLE, highest: Prio::IDLE, pushable: Prio::IDLE, current_movable: true };
+
+    fn pack(self) -> u64 {
+        let field = |prio: Prio| u64::from((prio.raw() + 2).cast_unsigned());
+        field(self.current)
+            | field(self.highest) << 16
+            | field(self.pushable) << 32
+            | u64::from(self.current_movable) << 48
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            current: Prio::from_raw((word & 0xffff) as i16 - 2),
+            highest: Prio::from_raw((word >> 16 & 0xffff) as i16 - 2),
+            pushable: Prio::from_raw((word >> 32 & 0xffff) as i16 - 2),
+            current_movable: word >> 48 != 0,
+        }
+    }
+}
+
+/// The IPI of a root domain (`rto_*`).
+#[derive(Debug)]
+pub(crate) struct RtoToken {
+    /// The CPU that the IPI is at or on its way to (`rto_cpu`); `None` when none circulates.
+    pub(crate) cpu: Option<CpuId>,
+    /// The value of `loop_next` that the current round serves (`rto_loop`).
+    pub(crate) round: u32,
+}
+
+/// An exclusive set of CPUs within which RT tasks move.
+#[derive(Debug)]
+pub(crate) struct RootDomain<L: RawMutex> {
+    pub(crate) span: CpuMask,
+    pub(crate) cpupri: CpuPri,
+    /// `rto_loop_next`: raised by each CPU that lowers its priority.
+    pub(crate) loop_next: AtomicU32,
+    /// `rto_loop_start`: taken by compare-and-swap by the CPU that starts the IPI.
+    pub(crate) loop_start: AtomicU32,
+    pub(crate) rto: Mutex<L, RtoToken>,
+}
+
+/// The chain of IPIs that one CPU keeps going (`ipi_per_cpu`; `rt_rq.push_flags` and `push_cpu`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PushChain {
+    /// None is on its way.
+    Stopped,
+    /// One is at this CPU or on its way there.
+    At(CpuId),
+    /// Likewise, and the priority was lowered again meanwhile: it starts over at its source.
+    Restart(CpuId),
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared<L: RawMutex> {
+    cpus: Box<[CachePadded<CpuState>]>,
+    idle: AtomicCpuMask,
+    pub(crate) domains: Vec<RootDomain<L>>,
+    domain_of: Vec<u32>,
+    /// One mask per root domain, per cpuset, or one in all: see `overload_scope`.
+    overload: Vec<AtomicCpuMask>,
+    overload_scope: OverloadScope,
+    pub(crate) chains: Box<[Mutex<L, PushChain>]>,
+    directory: Vec<AtomicU64>,
+}
+
+/// Where a task's body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// In the host's hands: parked, or on its way to a run queue.
+    Parcel,
+    /// On this CPU's run queue; whoever locks it checks again.
+    Rq(CpuId),
+}
+
+impl<L: RawMutex> Shared<L> {
+    pub(crate) fn new(nr_cpus: usize, domains: Vec<CpuMask>, cpusets: usize, scope: OverloadScope) -> Self {
+        let mut domain_of = alloc::vec![0; nr_cpus];
+        for (index, span) in domains.iter().enumerate() {
+            for cpu in span.iter() {
+                domain_of[cpu.index()] = u32::try_from(index).expect("invariant: at most one domain per CPU");
+            }
+        }
+        let masks = match scope {
+            OverloadScope::Global => 1,
+            OverloadScope::Cpuset => cpusets,
+            OverloadScope::RootDomain => domains.len(),
+        };
+        Self {
+            cpus: (0..nr_cpus).map(|_| CachePadded::default()).collect(),
+            idle: AtomicCpuMask::new(nr_cpus),
+            domains: domains
+                .into_iter()
+                .map(|span| RootDomain {
+                    span,
+                    cpupri: CpuPri::new(nr_cpus),
+                    loop_next: AtomicU32::new(0),
+                    loop_start: AtomicU32::new(0),
+                    rto: Mutex::new(RtoToken { cpu: None, round: 0 }),
+                })
+                .collect(),
+            domain_of,
+            overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus)).collect(),
+            overload_scope: scope,
+            chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
+            directory: Vec::new(),
+        }
+    }
+
+    pub(crate) fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    pub(crate) fn domain(&self, cpu: CpuId) -> &RootDomain<L> {
+        &self.domains[self.domain_of[cpu.index()] as usize]
+    }
+
+    fn overload_index(&self, cpuset: CpusetId, cpu: CpuId) -> usize {
+        match self.overload_scope {
+            OverloadScope::Global => 0,
+            OverloadScope::Cpuset => usize::from(cpuset.0),
+            OverloadScope::RootDomain => self.domain_of[cpu.index()] as usize,
+        }
+    }
+
+    /// Returns the mask in which a task of this cpuset on this CPU counts.
+    pub(crate) fn overload(&self, cpuset: CpusetId, cpu: CpuId) -> &AtomicCpuMask {
+        &self.overload[self.overload_index(cpuset, cpu)]
+    }
+
+    /// Returns copies of all overload masks, for checks.
+    pub(crate) fn overload_snapshots(&self) -> impl Iterator<Item = CpuMask> + '_ {
+        self.overload.iter().map(AtomicCpuMask::snapshot)
+    }
+
+    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
+        self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
+    }
+
+    pub(crate) fn publish_load(&self, cpu: CpuId, load: u64, nr_running: u32) {
+        let state = &self.cpus[cpu.index()].0;
+        state.load.store(load, Ordering::Relaxed);
+        state.nr_running.store(nr_running, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_idle(&self, cpu: CpuId, idle: bool) {
+        if idle {
+            self.idle.insert(cpu);
+        } else {
+            self.idle.remove(cpu);
+        }
+    }
+
+    /// Makes room in the directory for task ids below `tasks`.
+    pub(crate) fn reserve_tasks(&mut self, tasks: usize) {
+        let have = self.directory.len();
+        self.directory.extend((have..tasks).map(|_| AtomicU64::new(0)));
+    }
+
+    pub(crate) fn tasks_reserved(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Says where a body went. Called by whoever holds it, under the lock of that run queue if it is one.
+    pub(crate) fn set_home(&self, task: TaskId, home: Option<(CpuId, Slot)>) {
+        let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.0));
+        self.directory[task.index()].store(word, Ordering::Release);
+    }
+
+    pub(crate) fn home(&self, task: TaskId) -> Option<(CpuId, Slot)> {
+        let word = self.directory.get(task.index())?.load(Ordering::Acquire);
+        let cpu = (word >> 32).checked_sub(1)?;
+        Some((CpuId(u32::try_from(cpu).expect("invariant: a CPU")), Slot((word & 0xffff_ffff) as u32)))
+    }
+}
+
+/// The shared state as one call sees it: every read is observed.
+pub(crate) struct View<'a, L: RawMutex> {
+    pub(crate) shared: &'a Shared<L>,
+    pub(crate) observer: &'a mut Observer,
+}
+
+impl<L: RawMutex> View<'_, L> {
+    pub(crate) fn prios(&mut self, cpu: CpuId) -> PublishedPrios {
+        let state = &self.shared.cpus[cpu.index()].0;
+        PublishedPrios::unpack(self.observer.u64(|| state.prios.load(Ordering::Acquire)))
+    }
+
+    pub(crate) fn load(&mut self, cpu: CpuId) -> u64 {
+        let state = &self.shared.cpus[cpu.index()].0;
+        self.observer.u64(|| state.load.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn nr_running(&mut self, cpu: CpuId) -> u32 {
+        let state = &self.shared.cpus[cpu.index()].0;
+        self.observer.u64(|| u64::from(state.nr_running.load(Ordering::Relaxed))) as u32
+    }
+
+    /// Returns the lowest idle CPU at or above `from` that the task may use.
+    pub(crate) fn next_idle(&mut self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
+    }
+
+    /// Returns whether any CPU is overloaded in the scope of this cpuset and CPU.
+    pub(crate) fn has_overload(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
+        self.observer.flag(|| !self.shared.overload(cpuset, cpu).is_empty())
+    }
+
+    /// Returns the lowest overloaded CPU at or above `from` in that scope.
+    pub(crate) fn next_overloaded(&mut self, cpuset: CpusetId, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.overload(cpuset, cpu).next_and(None, from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_survive_packing() {
+        for (current, highest) in [(Prio::STOP, Prio::DEADLINE), (Prio::from_raw(0), Prio::IDLE)] {
+            let prios = PublishedPrios { current, highest, pushable: Prio::from_raw(98), current_movable: false };
+            assert_eq!(PublishedPrios::unpack(prios.pack()), prios);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! [`Task`]: the body of a task, and [`Parcel`]: that body while no run queue owns it.
+//!
+//! A body is allocated once, when the task is created, and then moves: from the host's hands onto a run queue at a
+//! wakeup, from run queue to run queue when it migrates, back into the host's hands when it blocks. Whoever holds it
+//! may change it; so no task is ever shared and no lock protects one.
+//!
+//! ```text
+//!              create_task
+//!                  |
+//!                  v   wake          leave(Block)
+//!   host: Parcel ----> Rq slab ----------------------> host: Parcel
+//!                       |   ^                              (or Dead after leave(Exit))
+//!                       +---+  push, pull, balance: another Rq's slab
+//! ```
+
+use crate::fair::FairEntity;
+use crate::rt::RtEntity;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId};
+
+/// Index of a cpuset that the scheduler was configured with; 0 is the machine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CpusetId(pub u16);
+
+/// What a new task is to be.
+#[derive(Clone, Debug)]
+pub struct TaskSpec {
+    /// Its id: dense, not used before.
+    pub id: TaskId,
+    /// What it asks for.
+    pub attr: SchedAttr,
+    /// Where it may run; `None` is every CPU of its cpuset.
+    pub affinity: Option<Arc<CpuMask>>,
+    /// Its group.
+    pub group: GroupId,
+    /// Its cpuset.
+    pub cpuset: CpusetId,
+    /// The CPU of its parent: where looking for a place begins.
+    pub born_on: CpuId,
+}
+
+/// The body of a task. Its fields are the scheduler's.
+#[derive(Debug)]
+pub struct Task {
+    pub(crate) id: TaskId,
+    /// How often it has been put on a run queue.
+    pub(crate) stay: u32,
+    pub(crate) attr: SchedAttr,
+    /// Effective priority: its own or an inherited one.
+    pub(crate) prio: Prio,
+    pub(crate) inherited: Option<Prio>,
+    /// Where it may run, its cpuset considered; `None` is every CPU.
+    pub(crate) allowed: Option<Arc<CpuMask>>,
+    /// What it asked for itself.
+    pub(crate) affinity: Option<Arc<CpuMask>>,
+    pub(crate) group: GroupId,
+    pub(crate) cpuset: CpusetId,
+    pub(crate) last_cpu: CpuId,
+    pub(crate) is_new: bool,
+    /// Task clock up to which `counters.exec` is charged.
+    pub(crate) exec_start: Instant,
+    /// Wall clock when it last left a CPU: how cold its cache is.
+    pub(crate) last_ran: Instant,
+    pub(crate) counters: TaskCounters,
+    pub(crate) rt: RtEntity,
+    pub(crate) fair: FairEntity,
+}
+
+impl Task {
+    /// Returns whether it may run on a CPU.
+    pub(crate) fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.allowed.as_ref().is_none_or(|mask| mask.contains(cpu))
+    }
+
+    /// Returns whether it may run on more than one CPU of `nr_cpus`.
+    pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
+        match &self.allowed {
+            None => nr_cpus > 1,
+            Some(mask) => mask.first() != mask.last(),
+        }
+    }
+}
+
+/// The body of a task in its owner's hands. It is not `Clone`: a task is in one place.
+#[derive(Debug)]
+pub struct Parcel(pub(crate) Box<Task>);
+
+impl Parcel {
+    /// Returns whose body it is.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.0.id
+    }
+
+    /// Returns the effective priority.
+    #[must_use]
+    pub const fn prio(&self) -> Prio {
+        self.0.prio
+    }
+
+    /// Returns what the task asks for.
+    #[must_use]
+    pub const fn attr(&self) -> SchedAttr {
+        self.0.attr
+    }
+
+    /// Returns the CPU it ran on last.
+    #[must_use]
+    pub const fn last_cpu(&self) -> CpuId {
+        self.0.last_cpu
+    }
+
+    /// Returns what was counted for it.
+    #[must_use]
+    pub const fn counters(&self) -> TaskCounters {
+        self.0.counters
+    }
+}
