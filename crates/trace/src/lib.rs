@@ -1,1 +1,29 @@
 //! Trace container, readers and writers of zerolag.
+//!
+//! A [`Trace`] is a [`Meta`] (who recorded what, where) and [`Record`](zerolag_model::Record)s in order of time. It comes
+//! from a simulation, from the runtime, from a run on the host's kernel, or from a text that a kernel's tools printed;
+//! checks and reports cannot tell the difference but by [`Meta::source`].
+//!
+//! | module | format | read | write |
+//! |---|---|---|---|
+//! | [`zlt`] | own binary container, exact | yes | yes, streaming |
+//! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
+//!
+//! [`open`] and [`Trace::from_bytes`] recognise the format. [`write_atomically`] writes aside and renames, so that no
+//! half-written file is ever seen under its name.
+#![warn(missing_docs)]
+
+mod container;
+mod error;
+mod file;
+pub mod ftrace;
+mod meta;
+mod table;
+pub mod zlt;
+
+pub use container::{Trace, open};
+pub use error::{LineError, ReadError};
+pub use file::write_atomically;
+pub use meta::{Machine, Meta, Source};
+pub use table::{IdTable, TableId};
+pub use zlt::{TraceReader, TraceWriter};

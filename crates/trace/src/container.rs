@@ -1,0 +1,82 @@
+//! [`Trace`]: a whole trace in memory; recognising formats.
+
+use crate::error::ReadError;
+use crate::ftrace;
+use crate::meta::Meta;
+use crate::zlt::{self, TraceReader, TraceWriter};
+use std::io::Write;
+use std::path::Path;
+use zerolag_model::Record;
+
+/// A whole trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// What it says about itself.
+    pub meta: Meta,
+    /// What happened, in order of time.
+    pub records: Vec<Record>,
+}
+
+impl Trace {
+    /// Reads a trace in any known format.
+    ///
+    /// # Errors
+    /// The format is foreign, or the trace is damaged, cut off or malformed.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
+        if bytes.starts_with(&zlt::MAGIC) {
+            return TraceReader::new(bytes)?.read_all();
+        }
+        if let Some((_, format, hint)) = FOREIGN.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+            return Err(ReadError::Foreign { format, hint });
+        }
+        ftrace::read(&String::from_utf8_lossy(bytes))
+    }
+
+    /// Writes the trace in the own binary format.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn write(&self, out: impl Write) -> std::io::Result<()> {
+        let mut writer = TraceWriter::new(out, &self.meta)?;
+        for record in &self.records {
+            writer.push(record)?;
+        }
+        writer.finish(self.meta.end, self.meta.lost_events).map(drop)
+    }
+}
+
+/// Opens a trace file of any known format.
+///
+/// # Errors
+/// The file cannot be read, its format is foreign, or the trace is damaged, cut off or malformed.
+pub fn open(path: &Path) -> Result<Trace, ReadError> {
+    Trace::from_bytes(&std::fs::read(path)?)
+}
+
+/// Formats that are met in the field and not read: first bytes, name, way out.
+const FOREIGN: [(&[u8], &str, &str); 7] = [
+    (b"PERFILE2", "perf.data", "convert it with `perf script --ns -F comm,tid,cpu,time,event,trace`"),
+    (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
+    (b"\xfd7zXZ\0", "an xz archive", "unpack it first"),
+    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive", "unpack it first"),
+    (b"{", "JSON", "export the trace as ftrace text"),
+    (b"\x7fELF", "a program", "a trace is wanted"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_formats_are_named_with_the_way_out() {
+        let refused = |bytes: &[u8]| Trace::from_bytes(bytes).unwrap_err().to_string();
+        assert!(refused(b"PERFILE2....").starts_with("this is perf.data; convert it with `perf script --ns"));
+        assert!(refused(b"\x17\x08\x44tracing7").contains("trace-cmd report -t -R"));
+        assert_eq!(
+            refused(b""),
+            "no scheduler event found; known are tracefs `trace`, `perf script`, `trace-cmd report`"
+        );
+        assert!(open(Path::new("does/not/exist")).is_err());
+    }
+}

@@ -1,0 +1,304 @@
+//! Arguments of a trace point into an event of the kernel.
+
+use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::{CpuId, MAX_CPUS, PrevState, Prio};
+
+/// A task as a trace point names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TaskRef<'a> {
+    pub(super) comm: &'a str,
+    pub(super) pid: u32,
+}
+
+/// An event of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum KernelEvent<'a> {
+    Switch { prev: TaskRef<'a>, prev_prio: Prio, prev_state: PrevState, next: TaskRef<'a>, next_prio: Prio },
+    Waking { task: TaskRef<'a>, prio: Prio, target: CpuId },
+    Wakeup { task: TaskRef<'a>, prio: Prio, cpu: CpuId },
+    WakeupNew { task: TaskRef<'a>, prio: Prio, cpu: CpuId },
+    Migrate { task: TaskRef<'a>, prio: Prio, from: CpuId, to: CpuId },
+    Fork { parent: TaskRef<'a>, child: TaskRef<'a> },
+    Exit { task: TaskRef<'a> },
+    PiSetprio { task: TaskRef<'a>, from: Prio, to: Prio },
+    IpiSend { to: CpuId, reason: IpiReason },
+    IrqEnter(Irq),
+    IrqExit(Irq),
+}
+
+/// Parses the arguments of a trace point; `None` for one that is of no interest.
+pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<'a>>, String> {
+    Ok(Some(match name {
+        "sched_switch" => parse_switch(args)?,
+        "sched_waking" => {
+            let (task, prio, target) = parse_wakeup(args)?;
+            KernelEvent::Waking { task, prio, target }
+        }
+        "sched_wakeup" => {
+            let (task, prio, cpu) = parse_wakeup(args)?;
+            KernelEvent::Wakeup { task, prio, cpu }
+        }
+        "sched_wakeup_new" => {
+            let (task, prio, cpu) = parse_wakeup(args)?;
+            KernelEvent::WakeupNew { task, prio, cpu }
+        }
+        "sched_migrate_task" => {
+            let mut fields = Fields(args);
+            let to = fields.cpu("dest_cpu")?;
+            let from = fields.cpu("orig_cpu")?;
+            let prio = fields.prio("prio")?;
+            KernelEvent::Migrate { task: fields.task("comm", "pid")?, prio, from, to }
+        }
+        "sched_process_fork" => {
+            let mut fields = Fields(args);
+            let child = fields.inner_task("child_comm", "child_pid")?;
+            let (comm, pid) =
+                if args.starts_with("parent_comm=") { ("parent_comm", "parent_pid") } else { ("comm", "pid") };
+            KernelEvent::Fork { parent: fields.task(comm, pid)?, child }
+        }
+        "sched_process_exit" => {
+            let mut fields = Fields(args);
+            fields.prio("prio")?;
+            KernelEvent::Exit { task: fields.task("comm", "pid")? }
+        }
+        "sched_pi_setprio" => {
+            let mut fields = Fields(args);
+            let to = fields.prio("newprio")?;
+            let from = fields.prio("oldprio")?;
+            KernelEvent::PiSetprio { task: fields.task("comm", "pid")?, from, to }
+        }
+        "ipi_send_cpu" => {
+            let to = Fields(args.split(" callsite").next().unwrap_or(args)).cpu("cpu")?;
+            // The remote half of RT push is an irq_work; everything else that a scheduler sends asks for a reschedule.
+            let push = args.contains("rto_push") || args.contains("irq_work");
+            KernelEvent::IpiSend { to, reason: if push { IpiReason::RtPush } else { IpiReason::Resched } }
+        }
+        _ => return Ok(parse_irq(name)),
+    }))
+}
+
+/// Interrupts: the trace points of x86 vectors, devices and softirqs. Their arguments do not matter here.
+fn parse_irq<'a>(name: &str) -> Option<KernelEvent<'a>> {
+    let entry = name.strip_suffix("_entry");
+    let irq = match entry.or_else(|| name.strip_suffix("_exit"))? {
+        "local_timer" => Irq::Tick,
+        "reschedule" | "call_function" | "call_function_single" | "irq_work" | "ipi" => Irq::Ipi,
+        "irq_handler" => Irq::Device,
+        "softirq" => Irq::Softirq,
+        _ => return None,
+    };
+    Some(if entry.is_some() { KernelEvent::IrqEnter(irq) } else { KernelEvent::IrqExit(irq) })
+}
+
+fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
+    if args.starts_with("prev_comm=") {
+        let mut fields = Fields(args);
+        let next_prio = fields.prio("next_prio")?;
+        let next = fields.inner_task("next_comm", "next_pid")?;
+        if let Some(before) = fields.0.trim_end().strip_suffix("==>") {
+            fields = Fields(before.trim_end());
+        }
+        let prev_state = fields.cut("prev_state")?;
+        let prev_prio = fields.prio("prev_prio")?;
+        let prev = fields.task("prev_comm", "prev_pid")?;
+        let prev_state = parse_state(prev_state, prev.pid)?;
+        return Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio });
+    }
+    // The spelling of libtraceevent's plugin: `bash:30633 [120] S ==> demo:30623 [120]`.
+    let (before, after) = args.rsplit_once(" ==> ").ok_or("sched_switch has no `==>`")?;
+    let (next, next_prio, _) = parse_plugin_task(after)?;
+    let (prev, prev_prio, state) = parse_plugin_task(before)?;
+    let prev_state = parse_state(state, prev.pid)?;
+    Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio })
+}
+
+fn parse_wakeup(args: &str) -> Result<(TaskRef<'_>, Prio, CpuId), String> {
+    if args.starts_with("comm=") {
+        let mut fields = Fields(args);
+        let target = fields.cpu("target_cpu")?;
+        let prio = fields.prio("prio")?;
+        return Ok((fields.task("comm", "pid")?, prio, target));
+    }
+    let (task, prio, rest) = parse_plugin_task(args)?;
+    let cpu = rest.rsplit("CPU:").next().unwrap_or_default();
+    Ok((task, prio, parse_cpu("CPU", cpu.trim_end_matches('>'))?))
+}
+
+/// Parses `demo:30623 [120] rest`.
+fn parse_plugin_task(text: &str) -> Result<(TaskRef<'_>, Prio, &str), String> {
+    let (head, rest) = text.rsplit_once(']').ok_or("a task has no priority in brackets")?;
+    let (task, prio) = head.rsplit_once('[').ok_or("a task has no priority in brackets")?;
+    let (comm, pid) = task.trim_end().rsplit_once(':').ok_or("a task is name:pid")?;
+    Ok((TaskRef { comm, pid: parse_pid("pid", pid)? }, parse_prio("prio", prio)?, rest.trim()))
+}
+
+/// Parses the letter of a state or, in raw form, its number.
+///
+/// Source: Linux v6.12 `include/linux/sched.h` (`TASK_*`, `EXIT_*`), `include/trace/events/sched.h` (`R+`: preempted).
+fn parse_state(text: &str, pid: u32) -> Result<PrevState, String> {
+    if pid == 0 {
+        return Ok(PrevState::Idle);
+    }
+    if let Some(number) = parse_number(text) {
+        const PREEMPTED: u64 = 0x100;
+        const DEAD: u64 = 0x10 | 0x20 | 0x80;
+        return Ok(match number {
+            0 => PrevState::Runnable,
+            _ if number & PREEMPTED != 0 => PrevState::Runnable,
+            _ if number & DEAD != 0 => PrevState::Dead,
+            _ => PrevState::Blocked,
+        });
+    }
+    match text.bytes().next() {
+        Some(b'R') => Ok(PrevState::Runnable),
+        Some(b'X' | b'Z' | b'x') => Ok(PrevState::Dead),
+        Some(b'S' | b'D' | b'T' | b't' | b'P' | b'I' | b'K' | b'W' | b'N') => Ok(PrevState::Blocked),
+        Some(_) | None => Err(format!("prev_state `{text}` is none of R S D T t X Z P I")),
+    }
+}
+
+/// Arguments `key=value ...`, taken from the right: only the first field, a name, may hold anything.
+struct Fields<'a>(&'a str);
+
+impl<'a> Fields<'a> {
+    /// Takes the last field of this name and drops whatever stands behind it.
+    fn cut(&mut self, key: &str) -> Result<&'a str, String> {
+        let missing = || format!("field `{key}` is missing");
+        let mut end = self.0.len();
+        loop {
+            let at = self.0[..end].rfind(key).ok_or_else(missing)?;
+            let value = self.0[at + key.len()..].strip_prefix('=');
+            let begins_a_word = at == 0 || self.0[..at].ends_with([' ', ',']);
+            if let Some(value) = value.filter(|_| begins_a_word) {
+                self.0 = self.0[..at].trim_end_matches([' ', ',']);
+                return Ok(value.split([' ', ',']).next().unwrap_or(value));
+            }
+            end = at;
+        }
+    }
+
+    fn cpu(&mut self, key: &str) -> Result<CpuId, String> {
+        parse_cpu(key, self.cut(key)?)
+    }
+
+    fn prio(&mut self, key: &str) -> Result<Prio, String> {
+        parse_prio(key, self.cut(key)?)
+    }
+
+    /// Takes a task whose name is the first field.
+    fn task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
+        let pid = parse_pid(pid, self.cut(pid)?)?;
+        let name = self.0.strip_prefix(comm).and_then(|rest| rest.strip_prefix('='));
+        Ok(TaskRef { comm: name.ok_or_else(|| format!("field `{comm}` is missing"))?, pid })
+    }
+
+    /// Takes a task whose name stands between other fields.
+    fn inner_task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
+        let pid = parse_pid(pid, self.cut(pid)?)?;
+        let key = format!("{comm}=");
+        let at = self.0.rfind(&key).ok_or_else(|| format!("field `{comm}` is missing"))?;
+        let name = &self.0[at + key.len()..];
+        self.0 = self.0[..at].trim_end_matches([' ', ',']);
+        Ok(TaskRef { comm: name, pid })
+    }
+}
+
+fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn parse_pid(key: &str, text: &str) -> Result<u32, String> {
+    let pid = parse_number(text).and_then(|pid| u32::try_from(pid).ok());
+    pid.ok_or_else(|| format!("`{key}={text}` is no process id"))
+}
+
+fn parse_cpu(key: &str, text: &str) -> Result<CpuId, String> {
+    let cpu = parse_number(text).filter(|cpu| *cpu < MAX_CPUS as u64).and_then(|cpu| u32::try_from(cpu).ok());
+    cpu.map(CpuId).ok_or_else(|| format!("`{key}={text}` is no CPU below {MAX_CPUS}"))
+}
+
+fn parse_prio(key: &str, text: &str) -> Result<Prio, String> {
+    let prio = text.parse::<i16>().ok().filter(|prio| (-2..=140).contains(prio));
+    prio.map(Prio::from_raw).ok_or_else(|| format!("`{key}={text}` is outside -2..=140"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switch(args: &str) -> KernelEvent<'_> {
+        parse("sched_switch", args).expect(args).expect(args)
+    }
+
+    #[test]
+    fn the_three_spellings_of_a_switch_mean_the_same() {
+        let expected = KernelEvent::Switch {
+            prev: TaskRef { comm: "bash", pid: 30633 },
+            prev_prio: Prio::from_raw(120),
+            prev_state: PrevState::Blocked,
+            next: TaskRef { comm: "demo", pid: 30623 },
+            next_prio: Prio::from_raw(89),
+        };
+        for args in [
+            "prev_comm=bash prev_pid=30633 prev_prio=120 prev_state=S ==> next_comm=demo next_pid=30623 next_prio=89",
+            "bash:30633 [120] S ==> demo:30623 [89]",
+            "prev_comm=bash prev_pid=30633 prev_prio=120 prev_state=0x1 next_comm=demo next_pid=30623 next_prio=89",
+            "prev_comm=bash, prev_pid=30633, prev_prio=120, prev_state=1, next_comm=demo, next_pid=30623, next_prio=89",
+        ] {
+            assert_eq!(switch(args), expected, "{args}");
+        }
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let args = "prev_comm=a b=c ==> d prev_pid=1 prev_prio=120 prev_state=R+ ==> next_comm=x: [1] pid=9 next_pid=2 next_prio=5";
+        let KernelEvent::Switch { prev, next, prev_state, .. } = switch(args) else { panic!("a switch") };
+        assert_eq!(prev, TaskRef { comm: "a b=c ==> d", pid: 1 });
+        assert_eq!(next, TaskRef { comm: "x: [1] pid=9", pid: 2 });
+        assert_eq!(prev_state, PrevState::Runnable);
+        let KernelEvent::Switch { prev, .. } = switch("a:b [x] y:7 [120] R ==> c d:8 [120]") else {
+            panic!("a switch")
+        };
+        assert_eq!(prev, TaskRef { comm: "a:b [x] y", pid: 7 });
+    }
+
+    #[test]
+    fn states_are_known_as_letters_and_as_numbers() {
+        for (text, state) in [
+            ("R", PrevState::Runnable),
+            ("R+", PrevState::Runnable),
+            ("0x100", PrevState::Runnable),
+            ("0", PrevState::Runnable),
+            ("D", PrevState::Blocked),
+            ("I", PrevState::Blocked),
+            ("X", PrevState::Dead),
+            ("128", PrevState::Dead),
+        ] {
+            assert_eq!(parse_state(text, 1), Ok(state), "{text}");
+        }
+        assert_eq!(parse_state("R", 0), Ok(PrevState::Idle));
+        assert!(parse_state("?", 1).is_err());
+    }
+
+    #[test]
+    fn wakeups_of_old_kernels_and_of_the_plugin_are_read() {
+        let expected = Ok((TaskRef { comm: "my app", pid: 18 }, Prio::from_raw(120), CpuId(3)));
+        assert_eq!(parse_wakeup("comm=my app pid=18 prio=120 target_cpu=003"), expected);
+        assert_eq!(parse_wakeup("comm=my app pid=18 prio=120 success=1 target_cpu=003"), expected);
+        assert_eq!(parse_wakeup("my app:18 [120] success=1 CPU:003"), expected);
+        assert_eq!(parse_wakeup("my app:18 [120] CPU:003"), expected);
+        assert_eq!(parse_wakeup("my app:18 [120]<CPU:003>").unwrap().2, CpuId(3));
+    }
+
+    #[test]
+    fn errors_name_the_field_and_its_value() {
+        let refused = |name, args| parse(name, args).expect_err(args);
+        assert_eq!(refused("sched_waking", "comm=a pid=1 prio=120"), "field `target_cpu` is missing");
+        assert_eq!(refused("sched_waking", "comm=a pid=x prio=120 target_cpu=0"), "`pid=x` is no process id");
+        assert_eq!(refused("sched_wakeup", "comm=a pid=1 prio=999 target_cpu=0"), "`prio=999` is outside -2..=140");
+        assert!(parse("sched_stat_runtime", "garbage").is_ok_and(|event| event.is_none()));
+    }
+}

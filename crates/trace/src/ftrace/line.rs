@@ -1,0 +1,192 @@
+//! A line into CPU, time, event and arguments.
+//!
+//! What all spellings share is `[cpu]`, flags or none, `seconds.fraction:`, `event:`. The search is for that shape and not
+//! for columns, since a command may be called `[kworker] 1.5: x` and columns move with the kernel's options.
+
+use zerolag_model::{CpuId, Instant, MAX_CPUS};
+
+/// What a line is.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Parsed<'a> {
+    /// An event.
+    Event(Line<'a>),
+    /// The recorder says that it lost events; at least one.
+    Lost(u64),
+    /// The machine has this many CPUs.
+    Cpus(u32),
+    /// A comment, a call chain, an empty line.
+    Nothing,
+}
+
+/// An event's line.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) cpu: CpuId,
+    pub(super) at: Instant,
+    /// The event's name without its system (`sched:`).
+    pub(super) event: &'a str,
+    pub(super) args: &'a str,
+}
+
+/// Parses a line.
+pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() || is_call_chain(text) {
+        return Ok(Parsed::Nothing);
+    }
+    if let Some(comment) = trimmed.strip_prefix('#') {
+        return Ok(parse_comment(comment));
+    }
+    let mut from = 0;
+    while let Some(open) = text[from..].find('[').map(|at| from + at) {
+        if let Some(line) = parse_from_cpu(&text[open..])? {
+            return Ok(Parsed::Event(line));
+        }
+        from = open + 1;
+    }
+    parse_remark(trimmed).ok_or_else(|| "neither an event nor a comment of ftrace, perf or trace-cmd".to_owned())
+}
+
+/// Parses from the bracket of the CPU on; `None` if what follows has not the shape of an event.
+fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
+    let Some((cpu, rest)) = text[1..].split_once(']') else { return Ok(None) };
+    if cpu.is_empty() || !cpu.bytes().all(|byte| byte.is_ascii_digit()) || !rest.starts_with([' ', '\t']) {
+        return Ok(None);
+    }
+    let (mut token, mut rest) = next_token(rest);
+    let mut at = parse_time(token);
+    if at.is_none() {
+        // Five or six flags, or none; then the time.
+        (token, rest) = next_token(rest);
+        at = parse_time(token);
+    }
+    let Some(at) = at else { return Ok(None) };
+    (token, rest) = next_token(rest);
+    if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit()) {
+        // perf prints a sampling period before the event when it was asked to.
+        (token, rest) = next_token(rest);
+    }
+    let Some(event) = token.strip_suffix(':') else { return Ok(None) };
+    let event = event.rsplit(':').next().unwrap_or(event);
+    let cpu = cpu.parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
+    let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
+    let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
+    Ok(Some(Line { cpu: CpuId(cpu), at, event, args: rest.trim() }))
+}
+
+fn next_token(text: &str) -> (&str, &str) {
+    let text = text.trim_start();
+    text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
+}
+
+/// Parses `seconds.fraction:` with one to nine digits of fraction. `Some(None)` is a time that does not fit.
+fn parse_time(token: &str) -> Option<Option<Instant>> {
+    let (seconds, fraction) = token.strip_suffix(':')?.split_once('.')?;
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
+        return None;
+    }
+    let scale = 10_u64.pow(9 - u32::try_from(fraction.len()).ok()?);
+    let fraction = fraction.parse::<u64>().ok()? * scale;
+    let whole = seconds.parse::<u64>().ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    Some(whole.and_then(|whole| whole.checked_add(fraction)).map(Instant::from_nanos))
+}
+
+/// A line of a perf call chain: white space, an address, a symbol.
+fn is_call_chain(text: &str) -> bool {
+    let (address, _) = next_token(text);
+    text.starts_with([' ', '\t']) && address.len() >= 8 && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// `# entries-in-buffer/entries-written: 22154/32981   #P:4`: the difference was overwritten.
+fn parse_comment(comment: &str) -> Parsed<'_> {
+    let Some(counts) = comment.trim().strip_prefix("entries-in-buffer/entries-written:") else {
+        return Parsed::Nothing;
+    };
+    let mut words = counts.split_whitespace();
+    let kept_of = words.next().and_then(|counts| counts.split_once('/'));
+    let lost = kept_of
+        .and_then(|(kept, written)| Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse::<u64>().ok()?)));
+    let cpus = words.find_map(|word| word.strip_prefix("#P:")).and_then(|cpus| cpus.parse().ok());
+    match (lost, cpus) {
+        // The text itself shows its CPUs; the count of lost events is said nowhere else.
+        (Some(lost), _) if lost > 0 => Parsed::Lost(lost),
+        (_, Some(cpus)) if cpus as usize <= MAX_CPUS => Parsed::Cpus(cpus),
+        (_, Some(_) | None) => Parsed::Nothing,
+    }
+}
+
+/// What the tools say between events.
+fn parse_remark(text: &str) -> Option<Parsed<'_>> {
+    if let Some(cpus) = text.strip_prefix("cpus=") {
+        return cpus.parse().ok().filter(|cpus| *cpus as usize <= MAX_CPUS).map(Parsed::Cpus);
+    }
+    let numbers = || text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
+    if text.contains("EVENTS]") || text.contains("EVENTS DROPPED]") || text.starts_with("LOST ") {
+        // `CPU:1 [LOST 12 EVENTS]`, `CPU:1 [12 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`, `LOST 12 events`.
+        let in_bracket = text.rsplit('[').next().unwrap_or(text);
+        let count = in_bracket.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
+        return Some(Parsed::Lost(count.unwrap_or(1)));
+    }
+    let harmless = text.starts_with("version = ")
+        || text.starts_with("##### CPU")
+        || (text.starts_with("CPU") && text.ends_with("is empty") && numbers().count() == 1);
+    harmless.then_some(Parsed::Nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(text: &str) -> (u32, u64, &str, &str) {
+        match parse(text) {
+            Ok(Parsed::Event(line)) => (line.cpu.0, line.at.as_nanos(), line.event, line.args),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_front_end_gives_the_same_parts() {
+        let parts = |ns| (3, ns, "sched_waking", "comm=a pid=1 prio=120 target_cpu=000");
+        let args = "comm=a pid=1 prio=120 target_cpu=000";
+        for (head, ns) in [
+            ("            bash-136     [003] d..2.    23.937361: sched_waking: ", 23_937_361_000),
+            ("            bash-136     [003] d..2..    23.937361: sched_waking: ", 23_937_361_000),
+            ("   my-prog: x-136 (  136) [003] dN..2.    23.937361: sched_waking: ", 23_937_361_000),
+            ("           <...>-136     [003]    23.937361: sched_waking:         ", 23_937_361_000),
+            ("            bash   136 [003]    23.937361123: sched:sched_waking: ", 23_937_361_123),
+            ("            bash   136/140 [003]    23.937361123:          1 sched:sched_waking: ", 23_937_361_123),
+            (" [kworker] [7] 1.5 x-136 [003] .....    23.937361: sched_waking: ", 23_937_361_000),
+        ] {
+            assert_eq!(event(&format!("{head}{args}")), parts(ns), "{head}");
+        }
+    }
+
+    #[test]
+    fn remarks_of_the_tools_are_understood() {
+        for (text, parsed) in [
+            ("# tracer: nop", Parsed::Nothing),
+            ("", Parsed::Nothing),
+            ("# entries-in-buffer/entries-written: 2325/2325   #P:8", Parsed::Cpus(8)),
+            ("# entries-in-buffer/entries-written: 22154/32981   #P:8", Parsed::Lost(10_827)),
+            ("CPU:1 [LOST 12 EVENTS]", Parsed::Lost(12)),
+            ("CPU:1 [12 EVENTS DROPPED]", Parsed::Lost(12)),
+            ("CPU:1 [EVENTS DROPPED]", Parsed::Lost(1)),
+            ("cpus=4", Parsed::Cpus(4)),
+            ("version = 7", Parsed::Nothing),
+            ("CPU 3 is empty", Parsed::Nothing),
+            ("##### CPU 2 buffer started ####", Parsed::Nothing),
+            ("\tffffffff810d2f9a __schedule+0x3a ([kernel.kallsyms])", Parsed::Nothing),
+        ] {
+            assert_eq!(parse(text), Ok(parsed), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(parse("hello world").is_err());
+        assert!(parse("a-1 [99999] ..... 1.000000: sched_switch: x").is_err());
+        assert!(parse("a-1 [001] ..... 99999999999999.000000: sched_switch: x").is_err());
+        assert!(parse("a-1 [001] ..... 1.0000000001: sched_switch: x").is_err());
+    }
+}

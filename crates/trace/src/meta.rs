@@ -1,0 +1,131 @@
+//! [`Meta`]: what a trace says about itself.
+//!
+//! Everything that a reader needs to judge a trace and that no record says: where it comes from, on which machine and
+//! under which settings it was made, when it began and ended, and how much of it is missing.
+
+use core::fmt;
+use zerolag_model::{Instant, Topology};
+
+/// Where a trace comes from. It decides what a reader may take for granted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Source {
+    /// The simulator: complete from its first instant, every CPU idle at the start.
+    Simulation,
+    /// The in-process runtime.
+    Runtime,
+    /// A run on a kernel, recorded by zerolag: task affinities and policies are known.
+    Linux,
+    /// A text that a kernel's tools printed: it begins in the middle of things and does not say affinities.
+    Text,
+}
+
+impl Source {
+    /// Every source, in the order of the format's numbers.
+    pub const ALL: [Self; 4] = [Self::Simulation, Self::Runtime, Self::Linux, Self::Text];
+
+    /// Returns the name in tables and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Simulation => "simulation",
+            Self::Runtime => "runtime",
+            Self::Linux => "linux",
+            Self::Text => "text",
+        }
+    }
+
+    /// Returns whether the trace shows every event from the machine's first instant on. If not, what a CPU or a task did
+    /// before its first event is unknown.
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        match self {
+            Self::Simulation => true,
+            Self::Runtime | Self::Linux | Self::Text => false,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is known of the machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Machine {
+    /// Its whole shape.
+    Known(Topology),
+    /// Only how many CPUs it has.
+    Cpus(u32),
+}
+
+impl Machine {
+    /// Returns the number of CPUs.
+    #[must_use]
+    pub const fn nr_cpus(&self) -> usize {
+        match self {
+            Self::Known(topology) => topology.nr_cpus(),
+            Self::Cpus(cpus) => *cpus as usize,
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(topology) => fmt::Display::fmt(topology, f),
+            Self::Cpus(cpus) => write!(f, "{cpus} CPUs"),
+        }
+    }
+}
+
+/// What a trace says about itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// Program and version that recorded it: `zerolag 0.1.0`.
+    pub producer: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// The seed of the run, if it had one.
+    pub seed: Option<u64>,
+    /// The kernel preset (`6.12`) or, of a recorded run, the kernel's release; empty if unknown.
+    pub kernel: String,
+    /// The name of the cost profile (`zero`, `default`); empty if it does not apply.
+    pub costs: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Settings as key and value, in the order of their table.
+    pub settings: Vec<(String, String)>,
+    /// When the trace begins: zero unless it was recorded on a running machine.
+    pub start: Instant,
+    /// When the trace ends: at or after the last record.
+    pub end: Instant,
+    /// Events that the recorder dropped.
+    pub lost_events: u64,
+}
+
+impl Meta {
+    /// Returns the description of a run that has not begun: no seed, no settings, from zero to zero.
+    #[must_use]
+    pub fn new(source: Source, machine: Machine) -> Self {
+        Self {
+            producer: concat!("zerolag ", env!("CARGO_PKG_VERSION")).to_owned(),
+            source,
+            seed: None,
+            kernel: String::new(),
+            costs: String::new(),
+            machine,
+            settings: Vec::new(),
+            start: Instant::ZERO,
+            end: Instant::ZERO,
+            lost_events: 0,
+        }
+    }
+
+    /// Returns the value of a setting, if the trace says it.
+    #[must_use]
+    pub fn setting(&self, key: &str) -> Option<&str> {
+        self.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+}

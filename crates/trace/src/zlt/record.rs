@@ -1,0 +1,483 @@
+//! One record as bytes and back. The numbers of events and of enum values are the format: never reorder, only add.
+
+use super::wire::{Cursor, Reason, put_bytes, put_varint, put_zigzag};
+use std::sync::Arc;
+use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::{
+    CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason, PrevState, Record,
+    SignedDuration, TaskCounters, TaskId, TraceEvent,
+};
+
+/// What the next record is written as a difference to.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Deltas {
+    at: Instant,
+    /// Of the record before; CPU 0 at the start.
+    cpu: u32,
+}
+
+const SAME_CPU: u8 = 0x40;
+const SAME_TIME: u8 = 0x80;
+const KIND_MASK: u8 = 0x3f;
+
+mod kind {
+    pub(super) const TASK_NEW: u8 = 1;
+    pub(super) const TASK_EXIT: u8 = 2;
+    pub(super) const WAKING: u8 = 3;
+    pub(super) const WAKING_NEW: u8 = 4;
+    pub(super) const WAKEUP: u8 = 5;
+    pub(super) const SWITCH: u8 = 6;
+    pub(super) const MIGRATE: u8 = 7;
+    pub(super) const ATTR_CHANGE: u8 = 8;
+    pub(super) const PRIO_INHERIT: u8 = 9;
+    pub(super) const AFFINITY: u8 = 10;
+    pub(super) const RT_OVERLOAD_SET: u8 = 11;
+    pub(super) const RT_OVERLOAD_CLEAR: u8 = 12;
+    pub(super) const NEED_RESCHED: u8 = 13;
+    pub(super) const IPI_SEND: u8 = 14;
+    pub(super) const IRQ_ENTER: u8 = 15;
+    pub(super) const IRQ_EXIT: u8 = 16;
+    pub(super) const LOCK_CONTENDED: u8 = 17;
+    pub(super) const LOCK_ACQUIRED: u8 = 18;
+    pub(super) const WAIT_LOCK: u8 = 19;
+    pub(super) const TAKE_LOCK: u8 = 20;
+    pub(super) const DROP_LOCK: u8 = 21;
+    pub(super) const MARK_PHASE: u8 = 22;
+    pub(super) const MARK_TIMER_DUE: u8 = 23;
+    pub(super) const MARK_STAMP: u8 = 24;
+    pub(super) const MARK_TURN_END: u8 = 25;
+    pub(super) const CPU_TOTALS: u8 = 26;
+    pub(super) const TASK_TOTALS: u8 = 27;
+}
+
+/// The numbers of [`PrevState`].
+const PREV_STATES: [PrevState; 4] = [PrevState::Runnable, PrevState::Blocked, PrevState::Dead, PrevState::Idle];
+
+impl Deltas {
+    /// Appends a record.
+    pub(super) fn put(&mut self, out: &mut Vec<u8>, record: &Record) -> Result<(), Reason> {
+        if record.cpu.index() >= MAX_CPUS {
+            return Err("a record is of a CPU beyond 4095");
+        }
+        let head = out.len();
+        let step = record.at.as_nanos().wrapping_sub(self.at.as_nanos()).cast_signed();
+        let mut bits = 0;
+        out.push(0);
+        if step == 0 {
+            bits |= SAME_TIME;
+        } else {
+            put_zigzag(out, step);
+        }
+        if record.cpu.0 == self.cpu {
+            bits |= SAME_CPU;
+        } else {
+            put_varint(out, u64::from(record.cpu.0));
+        }
+        out[head] = bits | put_event(out, &record.event)?;
+        *self = Self { at: record.at, cpu: record.cpu.0 };
+        Ok(())
+    }
+
+    /// Takes the next record.
+    #[inline]
+    pub(super) fn take(&mut self, cursor: &mut Cursor<'_>) -> Result<Record, Reason> {
+        let head = cursor.byte()?;
+        let step = if head & SAME_TIME == 0 { cursor.zigzag()? } else { 0 };
+        let cpu = if head & SAME_CPU == 0 { take_cpu(cursor)? } else { CpuId(self.cpu) };
+        let at = Instant::from_nanos(self.at.as_nanos().wrapping_add(step.cast_unsigned()));
+        let event = take_event(head & KIND_MASK, cursor)?;
+        *self = Self { at, cpu: cpu.0 };
+        Ok(Record { at, cpu, event })
+    }
+}
+
+/// Appends the fields of an event and returns its kind.
+fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
+    Ok(match event {
+        TraceEvent::TaskNew { task, name, parent, attr, group } => {
+            put_id(out, task.0);
+            put_bytes(out, name.as_bytes());
+            put_option(out, *parent);
+            put_attr(out, *attr);
+            put_id(out, group.0);
+            kind::TASK_NEW
+        }
+        TraceEvent::TaskExit { task } => {
+            put_id(out, task.0);
+            kind::TASK_EXIT
+        }
+        TraceEvent::Waking { task, prio, target, new } => {
+            put_id(out, task.0);
+            put_prio(out, *prio);
+            put_cpu(out, *target)?;
+            if *new { kind::WAKING_NEW } else { kind::WAKING }
+        }
+        TraceEvent::Wakeup { task, prio } => {
+            put_id(out, task.0);
+            put_prio(out, *prio);
+            kind::WAKEUP
+        }
+        TraceEvent::Switch { prev, prev_state, next, next_prio } => {
+            out.push(index_of(&PREV_STATES, *prev_state));
+            put_option(out, *prev);
+            put_option(out, *next);
+            put_prio(out, *next_prio);
+            kind::SWITCH
+        }
+        TraceEvent::Migrate { task, prio, from, to, reason } => {
+            put_id(out, task.0);
+            put_prio(out, *prio);
+            put_cpu(out, *from)?;
+            put_cpu(out, *to)?;
+            out.push(index_of(&MigrateReason::ALL, *reason));
+            kind::MIGRATE
+        }
+        TraceEvent::AttrChange { task, attr } => {
+            put_id(out, task.0);
+            put_attr(out, *attr);
+            kind::ATTR_CHANGE
+        }
+        TraceEvent::PrioInherit { task, from, to } => {
+            put_id(out, task.0);
+            put_prio(out, *from);
+            put_prio(out, *to);
+            kind::PRIO_INHERIT
+        }
+        TraceEvent::Affinity { task, cpus } => {
+            put_id(out, task.0);
+            put_mask(out, cpus);
+            kind::AFFINITY
+        }
+        TraceEvent::RtOverload { overloaded: true } => kind::RT_OVERLOAD_SET,
+        TraceEvent::RtOverload { overloaded: false } => kind::RT_OVERLOAD_CLEAR,
+        TraceEvent::NeedResched { by } => {
+            put_cpu(out, *by)?;
+            kind::NEED_RESCHED
+        }
+        TraceEvent::IpiSend { to, reason } => {
+            put_cpu(out, *to)?;
+            out.push(index_of(&IpiReason::ALL, *reason));
+            kind::IPI_SEND
+        }
+        TraceEvent::IrqEnter { irq } => {
+            out.push(index_of(&Irq::ALL, *irq));
+            kind::IRQ_ENTER
+        }
+        TraceEvent::IrqExit { irq } => {
+            out.push(index_of(&Irq::ALL, *irq));
+            kind::IRQ_EXIT
+        }
+        TraceEvent::LockContended { rq } => {
+            put_cpu(out, *rq)?;
+            kind::LOCK_CONTENDED
+        }
+        TraceEvent::LockAcquired { rq, waited } => {
+            put_cpu(out, *rq)?;
+            put_varint(out, waited.as_nanos());
+            kind::LOCK_ACQUIRED
+        }
+        TraceEvent::WaitLock { task, lock, holder } => {
+            put_id(out, task.0);
+            put_id(out, *lock);
+            put_option(out, *holder);
+            kind::WAIT_LOCK
+        }
+        TraceEvent::TakeLock { task, lock } => {
+            put_id(out, task.0);
+            put_id(out, *lock);
+            kind::TAKE_LOCK
+        }
+        TraceEvent::DropLock { task, lock } => {
+            put_id(out, task.0);
+            put_id(out, *lock);
+            kind::DROP_LOCK
+        }
+        TraceEvent::Mark { task, mark } => {
+            put_id(out, task.0);
+            put_mark(out, *mark)
+        }
+        TraceEvent::CpuTotals { times } => {
+            out.push(CpuLayer::ALL.len() as u8);
+            for layer in CpuLayer::ALL {
+                put_varint(out, times.of(layer).as_nanos());
+            }
+            kind::CPU_TOTALS
+        }
+        TraceEvent::TaskTotals { task, counters } => {
+            put_id(out, task.0);
+            put_varint(out, counters.exec.as_nanos());
+            put_varint(out, counters.switches_in);
+            put_varint(out, counters.migrations);
+            put_varint(out, counters.wakeups);
+            kind::TASK_TOTALS
+        }
+        _ => return Err("this format has no number for an event of a later version"),
+    })
+}
+
+fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
+    Ok(match kind {
+        kind::TASK_NEW => TraceEvent::TaskNew {
+            task: take_task(cursor)?,
+            name: Arc::from(cursor.text()?),
+            parent: take_option(cursor)?,
+            attr: take_attr(cursor)?,
+            group: GroupId(cursor.varint_u32()?),
+        },
+        kind::TASK_EXIT => TraceEvent::TaskExit { task: take_task(cursor)? },
+        kind::WAKING | kind::WAKING_NEW => TraceEvent::Waking {
+            task: take_task(cursor)?,
+            prio: take_prio(cursor)?,
+            target: take_cpu(cursor)?,
+            new: kind == kind::WAKING_NEW,
+        },
+        kind::WAKEUP => TraceEvent::Wakeup { task: take_task(cursor)?, prio: take_prio(cursor)? },
+        kind::SWITCH => {
+            let prev_state = value_of(&PREV_STATES, cursor.byte()?)?;
+            TraceEvent::Switch {
+                prev_state,
+                prev: take_option(cursor)?,
+                next: take_option(cursor)?,
+                next_prio: take_prio(cursor)?,
+            }
+        }
+        kind::MIGRATE => TraceEvent::Migrate {
+            task: take_task(cursor)?,
+            prio: take_prio(cursor)?,
+            from: take_cpu(cursor)?,
+            to: take_cpu(cursor)?,
+            reason: value_of(&MigrateReason::ALL, cursor.byte()?)?,
+        },
+        kind::ATTR_CHANGE => TraceEvent::AttrChange { task: take_task(cursor)?, attr: take_attr(cursor)? },
+        kind::PRIO_INHERIT => {
+            TraceEvent::PrioInherit { task: take_task(cursor)?, from: take_prio(cursor)?, to: take_prio(cursor)? }
+        }
+        kind::AFFINITY => TraceEvent::Affinity { task: take_task(cursor)?, cpus: Arc::new(take_mask(cursor)?) },
+        kind::RT_OVERLOAD_SET => TraceEvent::RtOverload { overloaded: true },
+        kind::RT_OVERLOAD_CLEAR => TraceEvent::RtOverload { overloaded: false },
+        kind::NEED_RESCHED => TraceEvent::NeedResched { by: take_cpu(cursor)? },
+        kind::IPI_SEND => {
+            TraceEvent::IpiSend { to: take_cpu(cursor)?, reason: value_of(&IpiReason::ALL, cursor.byte()?)? }
+        }
+        kind::IRQ_ENTER => TraceEvent::IrqEnter { irq: value_of(&Irq::ALL, cursor.byte()?)? },
+        kind::IRQ_EXIT => TraceEvent::IrqExit { irq: value_of(&Irq::ALL, cursor.byte()?)? },
+        kind::LOCK_CONTENDED => TraceEvent::LockContended { rq: take_cpu(cursor)? },
+        kind::LOCK_ACQUIRED => TraceEvent::LockAcquired { rq: take_cpu(cursor)?, waited: take_duration(cursor)? },
+        kind::WAIT_LOCK => {
+            TraceEvent::WaitLock { task: take_task(cursor)?, lock: cursor.varint_u32()?, holder: take_option(cursor)? }
+        }
+        kind::TAKE_LOCK => TraceEvent::TakeLock { task: take_task(cursor)?, lock: cursor.varint_u32()? },
+        kind::DROP_LOCK => TraceEvent::DropLock { task: take_task(cursor)?, lock: cursor.varint_u32()? },
+        kind::MARK_PHASE | kind::MARK_TIMER_DUE | kind::MARK_STAMP | kind::MARK_TURN_END => {
+            TraceEvent::Mark { task: take_task(cursor)?, mark: take_mark(kind, cursor)? }
+        }
+        kind::CPU_TOTALS => {
+            if usize::from(cursor.byte()?) != CpuLayer::ALL.len() {
+                return Err("an unknown number of CPU layers");
+            }
+            let mut times = LayerTimes::default();
+            for layer in CpuLayer::ALL {
+                times.charge(layer, take_duration(cursor)?);
+            }
+            TraceEvent::CpuTotals { times }
+        }
+        kind::TASK_TOTALS => TraceEvent::TaskTotals {
+            task: take_task(cursor)?,
+            counters: TaskCounters {
+                exec: take_duration(cursor)?,
+                switches_in: cursor.varint()?,
+                migrations: cursor.varint()?,
+                wakeups: cursor.varint()?,
+            },
+        },
+        _ => return Err("an event of a kind that this version does not know"),
+    })
+}
+
+fn put_mark(out: &mut Vec<u8>, mark: Mark) -> u8 {
+    match mark {
+        Mark::Phase { phase, turn } => {
+            put_id(out, phase);
+            put_varint(out, turn);
+            kind::MARK_PHASE
+        }
+        Mark::TimerDue { due, slack } => {
+            put_varint(out, due.as_nanos());
+            put_zigzag(out, slack.as_nanos());
+            kind::MARK_TIMER_DUE
+        }
+        Mark::Stamp { label, exec } => {
+            put_id(out, label);
+            put_varint(out, exec.as_nanos());
+            kind::MARK_STAMP
+        }
+        Mark::TurnEnd { turn } => {
+            put_varint(out, turn);
+            kind::MARK_TURN_END
+        }
+    }
+}
+
+fn take_mark(kind: u8, cursor: &mut Cursor<'_>) -> Result<Mark, Reason> {
+    Ok(match kind {
+        kind::MARK_PHASE => Mark::Phase { phase: cursor.varint_u32()?, turn: cursor.varint()? },
+        kind::MARK_TIMER_DUE => Mark::TimerDue {
+            due: Instant::from_nanos(cursor.varint()?),
+            slack: SignedDuration::from_nanos(cursor.zigzag()?),
+        },
+        kind::MARK_STAMP => Mark::Stamp { label: cursor.varint_u32()?, exec: take_duration(cursor)? },
+        _ => Mark::TurnEnd { turn: cursor.varint()? },
+    })
+}
+
+/// Attributes: a number for policy, then what the policy carries.
+fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
+    match attr {
+        SchedAttr::Fair { policy, nice, slice } => {
+            out.push(match policy {
+                FairPolicy::Other => 0,
+                FairPolicy::Batch => 1,
+                FairPolicy::Idle => 2,
+            });
+            put_zigzag(out, i64::from(nice.value()));
+            // One more than the slice: zero says that none was asked for. A slice of u64::MAX does not exist.
+            put_varint(out, slice.map_or(0, |slice| slice.as_nanos().saturating_add(1)));
+        }
+        SchedAttr::Rt { policy, priority } => {
+            out.push(match policy {
+                RtPolicy::Fifo => 3,
+                RtPolicy::Rr => 4,
+            });
+            out.push(priority.value());
+        }
+        SchedAttr::Deadline(DlParams { runtime, deadline, period }) => {
+            out.push(5);
+            for time in [runtime, deadline, period] {
+                put_varint(out, time.as_nanos());
+            }
+        }
+    }
+}
+
+fn take_attr(cursor: &mut Cursor<'_>) -> Result<SchedAttr, Reason> {
+    let fair = |policy, cursor: &mut Cursor<'_>| -> Result<SchedAttr, Reason> {
+        Ok(SchedAttr::Fair {
+            policy,
+            nice: Nice::new(cursor.zigzag()?).ok_or("a nice value outside -20..=19")?,
+            slice: cursor.varint()?.checked_sub(1).map(Duration::from_nanos),
+        })
+    };
+    let rt = |policy, cursor: &mut Cursor<'_>| -> Result<SchedAttr, Reason> {
+        let priority = RtPriority::new(i64::from(cursor.byte()?)).ok_or("a real-time priority outside 1..=99")?;
+        Ok(SchedAttr::Rt { policy, priority })
+    };
+    match cursor.byte()? {
+        0 => fair(FairPolicy::Other, cursor),
+        1 => fair(FairPolicy::Batch, cursor),
+        2 => fair(FairPolicy::Idle, cursor),
+        3 => rt(RtPolicy::Fifo, cursor),
+        4 => rt(RtPolicy::Rr, cursor),
+        5 => Ok(SchedAttr::Deadline(DlParams {
+            runtime: take_duration(cursor)?,
+            deadline: take_duration(cursor)?,
+            period: take_duration(cursor)?,
+        })),
+        _ => Err("an unknown policy"),
+    }
+}
+
+/// A mask as ranges: their number, then per range the gap before it and its length less one.
+fn put_mask(out: &mut Vec<u8>, mask: &CpuMask) {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in mask.iter() {
+        match ranges.last_mut() {
+            Some((_, end)) if *end + 1 == cpu.0 => *end = cpu.0,
+            Some(_) | None => ranges.push((cpu.0, cpu.0)),
+        }
+    }
+    put_varint(out, ranges.len() as u64);
+    let mut from = 0;
+    for (start, end) in ranges {
+        put_id(out, start - from);
+        put_id(out, end - start);
+        from = end;
+    }
+}
+
+fn take_mask(cursor: &mut Cursor<'_>) -> Result<CpuMask, Reason> {
+    let beyond = "a CPU mask goes beyond CPU 4095";
+    let mut mask = CpuMask::new();
+    let mut from = 0_u32;
+    let ranges = cursor.varint()?;
+    // More ranges than CPUs are not possible, and the work below is bounded by CPUs x ranges only because of this.
+    if ranges > MAX_CPUS as u64 {
+        return Err(beyond);
+    }
+    for _ in 0..ranges {
+        let start = from.checked_add(cursor.varint_u32()?).ok_or(beyond)?;
+        let end = start.checked_add(cursor.varint_u32()?).filter(|end| (*end as usize) < MAX_CPUS).ok_or(beyond)?;
+        for cpu in start..=end {
+            mask.insert(CpuId(cpu));
+        }
+        from = end;
+    }
+    Ok(mask)
+}
+
+fn put_id(out: &mut Vec<u8>, id: u32) {
+    put_varint(out, u64::from(id));
+}
+
+fn put_option(out: &mut Vec<u8>, task: Option<TaskId>) {
+    put_varint(out, task.map_or(0, |task| u64::from(task.0) + 1));
+}
+
+fn put_prio(out: &mut Vec<u8>, prio: Prio) {
+    // -2..=140 becomes 0..=142: two bytes only for idle and the last fair levels.
+    put_varint(out, (i64::from(prio.raw()) + 2).cast_unsigned());
+}
+
+fn put_cpu(out: &mut Vec<u8>, cpu: CpuId) -> Result<(), Reason> {
+    if cpu.index() >= MAX_CPUS {
+        return Err("a record names a CPU beyond 4095");
+    }
+    put_id(out, cpu.0);
+    Ok(())
+}
+
+fn take_task(cursor: &mut Cursor<'_>) -> Result<TaskId, Reason> {
+    cursor.varint_u32().map(TaskId)
+}
+
+fn take_option(cursor: &mut Cursor<'_>) -> Result<Option<TaskId>, Reason> {
+    match cursor.varint()?.checked_sub(1) {
+        None => Ok(None),
+        Some(id) => u32::try_from(id).map(|id| Some(TaskId(id))).map_err(|_| "a number does not fit 32 bits"),
+    }
+}
+
+fn take_prio(cursor: &mut Cursor<'_>) -> Result<Prio, Reason> {
+    let raw = cursor.varint()?;
+    if raw > 142 {
+        return Err("a priority outside -2..=140");
+    }
+    Ok(Prio::from_raw(raw as i16 - 2))
+}
+
+fn take_cpu(cursor: &mut Cursor<'_>) -> Result<CpuId, Reason> {
+    let cpu = CpuId(cursor.varint_u32()?);
+    if cpu.index() < MAX_CPUS { Ok(cpu) } else { Err("a CPU beyond 4095") }
+}
+
+fn take_duration(cursor: &mut Cursor<'_>) -> Result<Duration, Reason> {
+    cursor.varint().map(Duration::from_nanos)
+}
+
+fn index_of<T: PartialEq + Copy>(values: &[T], value: T) -> u8 {
+    values.iter().position(|known| *known == value).expect("invariant: the tables list every value") as u8
+}
+
+fn value_of<T: Copy>(values: &[T], index: u8) -> Result<T, Reason> {
+    values.get(usize::from(index)).copied().ok_or("an unknown value of an enumeration")
+}

@@ -1,0 +1,265 @@
+use super::*;
+use crate::meta::{Machine, Meta, Source};
+use crate::{ReadError, Trace};
+use proptest::prelude::*;
+use std::sync::Arc;
+use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::{
+    CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record,
+    SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
+};
+
+fn task() -> impl Strategy<Value = TaskId> {
+    prop_oneof![(0..64_u32).prop_map(TaskId), any::<u32>().prop_map(TaskId)]
+}
+
+fn cpu() -> impl Strategy<Value = CpuId> {
+    (0..4096_u32).prop_map(CpuId)
+}
+
+fn prio() -> impl Strategy<Value = Prio> {
+    (-2..=140_i16).prop_map(Prio::from_raw)
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![(0..1_000_000_u64).prop_map(Duration::from_nanos), any::<u64>().prop_map(Duration::from_nanos)]
+}
+
+fn attr() -> impl Strategy<Value = SchedAttr> {
+    let fair = (
+        prop_oneof![Just(FairPolicy::Other), Just(FairPolicy::Batch), Just(FairPolicy::Idle)],
+        -20..=19_i64,
+        proptest::option::of((0..u64::MAX).prop_map(Duration::from_nanos)),
+    );
+    prop_oneof![
+        fair.prop_map(|(policy, nice, slice)| SchedAttr::Fair { policy, nice: Nice::new(nice).unwrap(), slice }),
+        (prop_oneof![Just(RtPolicy::Fifo), Just(RtPolicy::Rr)], 1..=99_i64)
+            .prop_map(|(policy, value)| SchedAttr::Rt { policy, priority: RtPriority::new(value).unwrap() }),
+        [duration(), duration(), duration()].prop_map(|[runtime, deadline, period]| SchedAttr::Deadline(DlParams {
+            runtime,
+            deadline,
+            period
+        })),
+    ]
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![
+        (any::<u32>(), any::<u64>()).prop_map(|(phase, turn)| Mark::Phase { phase, turn }),
+        (any::<u64>(), any::<i64>()).prop_map(|(due, slack)| Mark::TimerDue {
+            due: Instant::from_nanos(due),
+            slack: SignedDuration::from_nanos(slack)
+        }),
+        (any::<u32>(), duration()).prop_map(|(label, exec)| Mark::Stamp { label, exec }),
+        any::<u64>().prop_map(|turn| Mark::TurnEnd { turn }),
+    ]
+}
+
+fn one_of<T: Copy + core::fmt::Debug + 'static>(values: &'static [T]) -> impl Strategy<Value = T> {
+    proptest::sample::select(values)
+}
+
+static PREV: [PrevState; 4] = [PrevState::Runnable, PrevState::Blocked, PrevState::Dead, PrevState::Idle];
+
+fn event() -> impl Strategy<Value = TraceEvent> {
+    let tasks =
+        prop_oneof![
+            (task(), any::<String>(), proptest::option::of(task()), attr(), any::<u32>()).prop_map(
+                |(task, name, parent, attr, group)| TraceEvent::TaskNew {
+                    task,
+                    name: name.into(),
+                    parent,
+                    attr,
+                    group: GroupId(group)
+                }
+            ),
+            task().prop_map(|task| TraceEvent::TaskExit { task }),
+            (task(), prio(), cpu(), any::<bool>()).prop_map(|(task, prio, target, new)| TraceEvent::Waking {
+                task,
+                prio,
+                target,
+                new
+            }),
+            (task(), prio()).prop_map(|(task, prio)| TraceEvent::Wakeup { task, prio }),
+            (proptest::option::of(task()), one_of(&PREV), proptest::option::of(task()), prio()).prop_map(
+                |(prev, prev_state, next, next_prio)| TraceEvent::Switch { prev, prev_state, next, next_prio }
+            ),
+            (task(), prio(), cpu(), cpu(), one_of(&MigrateReason::ALL))
+                .prop_map(|(task, prio, from, to, reason)| TraceEvent::Migrate { task, prio, from, to, reason }),
+            (task(), attr()).prop_map(|(task, attr)| TraceEvent::AttrChange { task, attr }),
+            (task(), prio(), prio()).prop_map(|(task, from, to)| TraceEvent::PrioInherit { task, from, to }),
+            (task(), proptest::collection::vec(cpu(), 0..40)).prop_map(|(task, cpus)| TraceEvent::Affinity {
+                task,
+                cpus: Arc::new(cpus.into_iter().collect::<CpuMask>())
+            }),
+            (task(), any::<u32>(), proptest::option::of(task()))
+                .prop_map(|(task, lock, holder)| TraceEvent::WaitLock { task, lock, holder }),
+            (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::TakeLock { task, lock }),
+            (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::DropLock { task, lock }),
+            (task(), mark()).prop_map(|(task, mark)| TraceEvent::Mark { task, mark }),
+            (task(), duration(), any::<[u64; 3]>()).prop_map(|(task, exec, [switches_in, migrations, wakeups])| {
+                TraceEvent::TaskTotals { task, counters: TaskCounters { exec, switches_in, migrations, wakeups } }
+            }),
+        ];
+    let cpus = prop_oneof![
+        any::<bool>().prop_map(|overloaded| TraceEvent::RtOverload { overloaded }),
+        cpu().prop_map(|by| TraceEvent::NeedResched { by }),
+        (cpu(), one_of(&IpiReason::ALL)).prop_map(|(to, reason)| TraceEvent::IpiSend { to, reason }),
+        one_of(&Irq::ALL).prop_map(|irq| TraceEvent::IrqEnter { irq }),
+        one_of(&Irq::ALL).prop_map(|irq| TraceEvent::IrqExit { irq }),
+        cpu().prop_map(|rq| TraceEvent::LockContended { rq }),
+        (cpu(), duration()).prop_map(|(rq, waited)| TraceEvent::LockAcquired { rq, waited }),
+        proptest::collection::vec(duration(), CpuLayer::ALL.len()).prop_map(|layers| {
+            let mut times = LayerTimes::default();
+            for (layer, time) in CpuLayer::ALL.into_iter().zip(layers) {
+                times.charge(layer, time);
+            }
+            TraceEvent::CpuTotals { times }
+        }),
+    ];
+    prop_oneof![3 => tasks, 2 => cpus]
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let at = prop_oneof![4 => 0..1_000_000_u64, 1 => any::<u64>()];
+    (at, cpu(), event()).prop_map(|(at, cpu, event)| Record { at: Instant::from_nanos(at), cpu, event })
+}
+
+fn meta() -> impl Strategy<Value = Meta> {
+    let machine = prop_oneof![
+        any::<u32>().prop_map(Machine::Cpus),
+        (1..3_u32, 1..4_u32, 1..5_u32, 1..3_u32)
+            .prop_map(|(s, l, c, t)| Machine::Known(Topology::new(s, l, c, t).unwrap())),
+        proptest::collection::vec(1..=1024_u16, 3)
+            .prop_map(|capacities| Machine::Known(Topology::flat(3).unwrap().with_capacities(capacities).unwrap())),
+    ];
+    let texts = [any::<String>(), any::<String>(), any::<String>()];
+    let settings = proptest::collection::vec((any::<String>(), any::<String>()), 0..4);
+    (one_of(&Source::ALL), machine, any::<Option<u64>>(), texts, settings, any::<[u64; 3]>()).prop_map(
+        |(source, machine, seed, [producer, kernel, costs], settings, [start, end, lost_events])| Meta {
+            producer,
+            seed,
+            kernel,
+            costs,
+            settings,
+            start: Instant::from_nanos(start),
+            end: Instant::from_nanos(end),
+            lost_events,
+            ..Meta::new(source, machine)
+        },
+    )
+}
+
+fn bytes_of(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).unwrap();
+    bytes
+}
+
+fn sample(records: u64) -> Trace {
+    let mut meta = Meta::new(Source::Simulation, Machine::Cpus(2));
+    meta.end = Instant::from_nanos(records * 1000);
+    let records = (0..records).map(|n| Record {
+        at: Instant::from_nanos(n * 1000),
+        cpu: CpuId((n % 2) as u32),
+        event: TraceEvent::Switch {
+            prev: Some(TaskId((n % 7) as u32)),
+            prev_state: PrevState::Runnable,
+            next: None,
+            next_prio: Prio::IDLE,
+        },
+    });
+    Trace { meta, records: records.collect() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn every_trace_reads_back_as_it_was(meta in meta(), records in proptest::collection::vec(record(), 0..60)) {
+        let trace = Trace { meta, records };
+        prop_assert_eq!(Trace::from_bytes(&bytes_of(&trace)).unwrap(), trace);
+    }
+
+    #[test]
+    fn a_changed_byte_is_always_noticed(
+        records in proptest::collection::vec(record(), 1..20), place in any::<prop::sample::Index>(), flip in 1..=255_u8,
+    ) {
+        let trace = Trace { meta: Meta::new(Source::Linux, Machine::Cpus(4)), records };
+        let mut bytes = bytes_of(&trace);
+        let at = place.index(bytes.len());
+        bytes[at] ^= flip;
+        prop_assert!(Trace::from_bytes(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_is_an_error(
+        records in proptest::collection::vec(record(), 0..20), place in any::<prop::sample::Index>(),
+    ) {
+        let trace = Trace { meta: Meta::new(Source::Linux, Machine::Cpus(4)), records };
+        let bytes = bytes_of(&trace);
+        let result = TraceReader::new(&bytes[..place.index(bytes.len())]).and_then(|reader| reader.read_all());
+        let truncated = matches!(result, Err(ReadError::Truncated { .. }));
+        prop_assert!(truncated, "{result:?}");
+    }
+
+    #[test]
+    fn arbitrary_bytes_behind_a_valid_checksum_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let mut bytes = bytes_of(&sample(0));
+        // Replace the end block by a block of records with a right checksum.
+        bytes.truncate(bytes.len() - 10);
+        let mut block = vec![BlockKind::Records.number()];
+        wire::put_varint(&mut block, payload.len() as u64);
+        block.extend_from_slice(&payload);
+        let crc = wire::Crc::new().update(&block).value();
+        bytes.extend_from_slice(&block);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        prop_assert!(TraceReader::new(&bytes[..]).and_then(|reader| reader.read_all()).is_err());
+    }
+}
+
+#[test]
+fn errors_say_where_and_why() {
+    let bytes = bytes_of(&sample(3));
+    let cut = Trace::from_bytes(&bytes[..bytes.len() - 1]).unwrap_err().to_string();
+    assert_eq!(cut, format!("trace is cut off at byte {}: it has no end mark", bytes.len() - 1));
+
+    let mut later = bytes.clone();
+    later[MAGIC.len()] = 9;
+    assert_eq!(
+        Trace::from_bytes(&later).unwrap_err().to_string(),
+        "trace has format version 9; this program reads up to 1"
+    );
+
+    let mut longer = bytes;
+    longer.push(0);
+    assert!(Trace::from_bytes(&longer).unwrap_err().to_string().contains("bytes after the end mark"));
+}
+
+#[test]
+fn a_lying_length_costs_no_memory() {
+    let mut bytes = bytes_of(&sample(0));
+    bytes.truncate(MAGIC.len() + 2);
+    bytes.push(BlockKind::Meta.number());
+    wire::put_varint(&mut bytes, BLOCK_MAX as u64);
+    assert!(matches!(Trace::from_bytes(&bytes), Err(ReadError::Truncated { .. })));
+    bytes.truncate(MAGIC.len() + 3);
+    wire::put_varint(&mut bytes, u64::from(u32::MAX));
+    assert!(matches!(Trace::from_bytes(&bytes), Err(ReadError::Corrupt { .. })));
+}
+
+#[test]
+fn a_switch_is_small_and_blocks_follow_each_other() {
+    let trace = sample(100_000);
+    let bytes = bytes_of(&trace);
+    assert!(bytes.len() < 10 * trace.records.len(), "{} bytes per 100 k switches", bytes.len());
+    assert!(Trace::from_bytes(&bytes).unwrap() == trace);
+}
+
+#[test]
+fn a_cpu_that_does_not_exist_is_refused_when_written() {
+    let mut trace = sample(1);
+    trace.records[0].cpu = CpuId(4096);
+    assert!(trace.write(Vec::new()).is_err());
+}

@@ -1,0 +1,141 @@
+//! [`TraceWriter`]: writes a trace record by record, without ever holding it.
+
+use super::record::Deltas;
+use super::wire::{Crc, put_bytes, put_varint};
+use super::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
+use crate::meta::{Machine, Meta, Source};
+use std::io::{self, Write};
+use zerolag_model::{Instant, Record};
+
+/// Writes a trace to a stream. Complexity: O(1) per record, memory of one block.
+#[derive(Debug)]
+pub struct TraceWriter<W: Write> {
+    out: W,
+    block: Vec<u8>,
+    deltas: Deltas,
+    records: u64,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a trace. Of `meta`, the end and the lost events are not written: [`TraceWriter::finish`] takes them.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn new(mut out: W, meta: &Meta) -> io::Result<Self> {
+        out.write_all(&MAGIC)?;
+        out.write_all(&Version::CURRENT.0.to_le_bytes())?;
+        let mut writer =
+            Self { out, block: Vec::with_capacity(BLOCK_TARGET + 1024), deltas: Deltas::default(), records: 0 };
+        put_meta(&mut writer.block, meta);
+        writer.flush_block(BlockKind::Meta)?;
+        Ok(writer)
+    }
+
+    /// Appends a record. Times may go back: then it costs some bytes more.
+    ///
+    /// # Errors
+    /// What the output reports; or an event that this version of the format has no number for.
+    pub fn push(&mut self, record: &Record) -> io::Result<()> {
+        if self.block.len() >= BLOCK_TARGET {
+            self.flush_block(BlockKind::Records)?;
+        }
+        let before = self.block.len();
+        if let Err(reason) = self.deltas.put(&mut self.block, record) {
+            self.block.truncate(before);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Returns how many records were written.
+    pub const fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Ends the trace and returns the output. Without this call the file counts as cut off.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn finish(mut self, end: Instant, lost_events: u64) -> io::Result<W> {
+        if !self.block.is_empty() {
+            self.flush_block(BlockKind::Records)?;
+        }
+        for value in [end.as_nanos(), lost_events, self.records] {
+            put_varint(&mut self.block, value);
+        }
+        self.flush_block(BlockKind::End)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn flush_block(&mut self, kind: BlockKind) -> io::Result<()> {
+        if self.block.len() > BLOCK_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "one name is longer than 16 MiB"));
+        }
+        let mut head = vec![kind.number()];
+        put_varint(&mut head, self.block.len() as u64);
+        let crc = Crc::new().update(&head).update(&self.block).value();
+        self.out.write_all(&head)?;
+        self.out.write_all(&self.block)?;
+        self.out.write_all(&crc.to_le_bytes())?;
+        self.block.clear();
+        self.deltas = Deltas::default();
+        Ok(())
+    }
+}
+
+/// The tags of the meta block. Numbers are never used again.
+pub(super) mod tag {
+    pub(crate) const PRODUCER: u64 = 1;
+    pub(crate) const SOURCE: u64 = 2;
+    pub(crate) const SEED: u64 = 3;
+    pub(crate) const KERNEL: u64 = 4;
+    pub(crate) const COSTS: u64 = 5;
+    pub(crate) const CPUS: u64 = 6;
+    pub(crate) const TOPOLOGY: u64 = 7;
+    pub(crate) const SETTING: u64 = 8;
+    pub(crate) const START: u64 = 9;
+}
+
+fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
+    let mut put = |tag: u64, value: &[u8]| {
+        put_varint(out, tag);
+        put_bytes(out, value);
+    };
+    let numbers = |values: &[u64]| {
+        let mut bytes = Vec::new();
+        for value in values {
+            put_varint(&mut bytes, *value);
+        }
+        bytes
+    };
+    put(tag::PRODUCER, meta.producer.as_bytes());
+    let source = Source::ALL.iter().position(|source| *source == meta.source).unwrap_or_default();
+    put(tag::SOURCE, &numbers(&[source as u64]));
+    if let Some(seed) = meta.seed {
+        put(tag::SEED, &numbers(&[seed]));
+    }
+    put(tag::KERNEL, meta.kernel.as_bytes());
+    put(tag::COSTS, meta.costs.as_bytes());
+    match &meta.machine {
+        Machine::Cpus(cpus) => put(tag::CPUS, &numbers(&[u64::from(*cpus)])),
+        Machine::Known(topology) => {
+            let mut values = topology.shape().map(u64::from).to_vec();
+            let capacities = topology.cpus().map(|cpu| u64::from(topology.capacity(cpu)));
+            values.extend(capacities);
+            // Equal CPUs are the rule: say the capacities only where they differ.
+            if values[4..].iter().all(|capacity| *capacity == u64::from(zerolag_model::topology::CAPACITY_SCALE)) {
+                values.truncate(4);
+            }
+            put(tag::TOPOLOGY, &numbers(&values));
+        }
+    }
+    for (key, value) in &meta.settings {
+        let mut pair = Vec::new();
+        put_bytes(&mut pair, key.as_bytes());
+        put_bytes(&mut pair, value.as_bytes());
+        put(tag::SETTING, &pair);
+    }
+    put(tag::START, &numbers(&[meta.start.as_nanos()]));
+}
