@@ -1,3 +1,102 @@
 //! What tasks do: programs, rt-app JSON and scenario TOML.
+//!
+//! [`load`] reads a workload file and gives a [`Scenario`]: a resolved [`Program`] and what the file says about machine,
+//! kernel and run. Whatever is wrong with the file comes back at once, with places ([`Diagnostics`]).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`program`] | the [`Program`] that every format lowers to; hosts read nothing else |
+//! | [`random`] | distributions and the named streams they draw from |
+//! | [`rtapp`] | JSON as rt-app reads it |
+//! | [`scenario`] | scenario TOML |
+//! | [`builtin`] | programs made in code: periodic task sets |
+//! | [`diagnostic`], [`render`] | errors, warnings and notes, and how they are printed |
+//! | [`input`] | limits of inputs |
+#![warn(missing_docs)]
+
+mod assemble;
+pub mod builtin;
+mod check;
+pub mod diagnostic;
+pub mod input;
 pub mod program;
 pub mod random;
+pub mod render;
+pub mod rtapp;
+pub mod scenario;
+
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use program::Program;
+pub use random::{Dist, Stream};
+pub use rtapp::DuplicatePolicy;
+
+use input::Format;
+use zerolag_model::{Duration, KernelVersion, Topology};
+
+/// CPUs of the machine that CPU numbers are checked against if neither the file nor the caller names one.
+pub const DEFAULT_CPUS: u32 = 4;
+
+/// The most tasks that a program may start with: the sum of all instances.
+pub const INSTANCES_MAX: u64 = 1_000_000;
+
+/// How a file is read.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// The machine to check CPU numbers against, whatever the file says.
+    pub machine_override: Option<Topology>,
+    /// What duplicate keys in rt-app files mean.
+    pub duplicates: DuplicatePolicy,
+}
+
+/// What a workload file says.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What the tasks do.
+    pub program: Program,
+    /// The machine: the override if there was one, else the file's; `None` if neither names one (CPU numbers were then
+    /// checked against [`DEFAULT_CPUS`]).
+    pub machine: Option<Topology>,
+    /// The kernel whose settings are the base.
+    pub kernel: Option<KernelVersion>,
+    /// Settings on top of the kernel's, in the order of the file; each has been accepted by
+    /// [`zerolag_model::Settings::set`].
+    pub settings: Vec<(String, String)>,
+    /// How long to run; `None` is until all tasks end.
+    pub duration: Option<Duration>,
+    /// The seed of all random streams.
+    pub seed: Option<u64>,
+    /// The cost profile, by name.
+    pub costs: Option<String>,
+    /// Warnings and notes; never an error.
+    pub warnings: Diagnostics,
+}
+
+impl Scenario {
+    /// Returns the machine that the program was checked against.
+    #[must_use]
+    pub fn machine_or_default(&self) -> Topology {
+        self.machine.clone().unwrap_or_else(default_machine)
+    }
+}
+
+/// Returns the machine of [`DEFAULT_CPUS`] CPUs.
+#[must_use]
+pub fn default_machine() -> Topology {
+    Topology::flat(DEFAULT_CPUS).expect("invariant: a machine of 4 CPUs is possible")
+}
+
+/// Reads a workload file. `name` is used in messages and, by its extension, chooses the format: `.json` is rt-app,
+/// `.toml` a scenario; otherwise the first character decides.
+///
+/// Does not check what a kernel decides at run time: whether a deadline task is admitted, whether a setting fits the
+/// kernel version. Cost: O(input), at most [`input::INPUT_MAX`] bytes.
+///
+/// # Errors
+/// Everything that is wrong with the file, in order of position.
+pub fn load(name: &str, bytes: &[u8], options: &LoadOptions) -> Result<Scenario, Diagnostics> {
+    let text = input::text_of(name, bytes)?;
+    match input::format_of(name, text) {
+        Format::RtApp => rtapp::load(name, text, options),
+        Format::Scenario => scenario::load(name, text, options),
+    }
+}

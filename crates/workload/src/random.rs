@@ -1,8 +1,585 @@
-//! Placeholder.
+//! Random times: distributions ([`Dist`]) and the named streams they draw from ([`Stream`]).
+//!
+//! A stream belongs to one task, one instance and one purpose, and is seeded from those names and the run's seed alone.
+//! So adding a task, or a random step to a task, changes no other draw: two runs that differ in one setting see the same
+//! arrivals (common random numbers), and what differs is what the setting did.
+//!
+//! Every distribution takes *exactly one* 64-bit number per sample, by inverting its distribution function between its
+//! bounds; [`Dist::Constant`] takes none. Rejection sampling was not taken: the number of draws would depend on the
+//! values, so that changing one bound would shift every later sample of the stream.
+//!
+//! Same inputs, same samples on every platform: the generator is integer arithmetic, logarithm and exponential come from
+//! `libm` compiled in (never from the platform), and the other floating point operations (`+ - * / sqrt`) are exact by
+//! IEEE 754.
+//!
+//! Cost: O(1) per sample, O(alternatives) for a choice.
+//!
+//! Sources: O'Neill 2014, *PCG*, sec. 6.3 (XSL-RR 128/64, the `pcg64` of its author); Steele, Lea & Flood 2014
+//! (SplitMix64 finalizer); Wichura 1988, *Algorithm AS 241*, routine PPND16 (inverse of the normal distribution).
+
+use core::fmt;
+use std::sync::Arc;
 use zerolag_model::Duration;
-/// A distribution of times.
-#[derive(Clone, Debug, PartialEq)]
+
+/// The longest time that a workload may name: 10 years of 365.25 days.
+pub const MAX_TIME: Duration = Duration::from_secs(315_576_000);
+
+/// A stream of random numbers: `pcg64` (PCG XSL-RR 128/64).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stream {
+    state: u128,
+    increment: u128,
+}
+
+/// The multiplier of PCG's 128-bit generators.
+const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
+
+impl Stream {
+    /// Returns the stream of one instance of a task for one purpose (`"run"`, `"arrivals"`).
+    ///
+    /// Streams of different names are independent for all practical purposes: 128 bits of the generator's state and the
+    /// choice of its sequence both come from the hashed names.
+    #[must_use]
+    pub fn new(seed: u64, task_name: &str, instance: u32, purpose: &str) -> Self {
+        let lane = |salt: u64| {
+            let mut hash = absorb(absorb(salt, seed), u64::from(instance));
+            for text in [task_name, purpose] {
+                hash = absorb(hash, text.len() as u64);
+                for chunk in text.as_bytes().chunks(8) {
+                    let mut word = [0; 8];
+                    word[..chunk.len()].copy_from_slice(chunk);
+                    hash = absorb(hash, u64::from_le_bytes(word));
+                }
+            }
+            hash
+        };
+        let wide = |high, low| u128::from(lane(high)) << 64 | u128::from(lane(low));
+        Self::from_state(wide(1, 2), wide(3, 4))
+    }
+
+    /// Returns `pcg64` seeded as its author's `pcg64_srandom_r(state, sequence)`.
+    fn from_state(state: u128, sequence: u128) -> Self {
+        let mut stream = Self { state: 0, increment: sequence << 1 | 1 };
+        stream.step();
+        stream.state = stream.state.wrapping_add(state);
+        stream.step();
+        stream
+    }
+
+    const fn step(&mut self) {
+        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+    }
+
+    /// Draws the next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.step();
+        let folded = (self.state >> 64) as u64 ^ self.state as u64;
+        folded.rotate_right((self.state >> 122) as u32)
+    }
+
+    /// Draws a number of 0..n, one draw, bias below `n / 2^64`.
+    ///
+    /// # Panics
+    /// If `n` is zero.
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "a number below 0 does not exist");
+        let wide = u128::from(self.next_u64()) * u128::from(n);
+        u64::try_from(wide >> 64).expect("invariant: the upper half of a 128-bit product")
+    }
+
+    /// Draws a number of the open interval (0, 1): the midpoint of one of 2^53 equal parts.
+    fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) as f64 + 0.5) * (1.0 / 9_007_199_254_740_992.0)
+    }
+}
+
+/// Mixes one word into a hash: SplitMix64's finalizer.
+const fn absorb(hash: u64, word: u64) -> u64 {
+    let mut z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A distribution of times. Samples are whole nanoseconds within its [`Bounds`].
+#[derive(Clone, PartialEq, Debug)]
 pub enum Dist {
-    /// Always the same.
+    /// Always the same; draws nothing.
     Constant(Duration),
+    /// Drawn, one number per sample. Made by [`Dist::uniform`] and its siblings, which check the parameters.
+    Drawn(Arc<Drawn>),
+}
+
+/// A distribution that draws; its parameters have been checked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drawn {
+    shape: Shape,
+    bounds: Bounds,
+}
+
+/// The family of a distribution; times in nanoseconds.
+#[derive(Clone, PartialEq, Debug)]
+enum Shape {
+    Uniform,
+    Normal {
+        mean: f64,
+        deviation: f64,
+        /// Distribution function at the bounds.
+        at: [f64; 2],
+    },
+    Exponential {
+        mean: f64,
+        at: [f64; 2],
+    },
+    LogNormal {
+        log_median: f64,
+        sigma: f64,
+        at: [f64; 2],
+    },
+    Choice {
+        /// Running totals of the weights, and what each stands for.
+        upto: Vec<(u64, Duration)>,
+    },
+}
+
+/// The closed interval that samples lie in. Distributions are *truncated* to it: what lies outside is cut off and the
+/// rest scaled up, so nothing piles up at the bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The smallest sample.
+    pub low: Duration,
+    /// The largest sample.
+    pub high: Duration,
+}
+
+impl Default for Bounds {
+    /// From zero to [`MAX_TIME`].
+    fn default() -> Self {
+        Self { low: Duration::ZERO, high: MAX_TIME }
+    }
+}
+
+/// Why a distribution cannot be made.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum DistError {
+    /// A time is above [`MAX_TIME`].
+    TooLong(Duration),
+    /// The lower bound is above the upper one.
+    Backwards(Bounds),
+    /// A parameter that must be above zero is zero.
+    Zero(&'static str),
+    /// `sigma` is not a number above 0 and at most 10.
+    Sigma(f64),
+    /// Less than a millionth of the distribution lies within the bounds.
+    NothingWithin(Bounds),
+    /// A choice without alternatives, with only zero weights, or with weights above 2^32 in all.
+    Weights,
+}
+
+impl fmt::Display for DistError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(time) => write!(f, "{time} is longer than 10 years"),
+            Self::Backwards(bounds) => write!(f, "lower bound {} is above upper bound {}", bounds.low, bounds.high),
+            Self::Zero(parameter) => write!(f, "{parameter} must be above zero"),
+            Self::Sigma(sigma) => write!(f, "sigma {sigma} is outside 0..=10"),
+            Self::NothingWithin(bounds) => {
+                write!(f, "less than a millionth of the distribution lies within {}..={}", bounds.low, bounds.high)
+            }
+            Self::Weights => f.write_str("a choice needs an alternative of weight above 0, all weights below 2^32"),
+        }
+    }
+}
+
+impl core::error::Error for DistError {}
+
+impl Dist {
+    /// Returns the distribution in which all of `low..=high` is equally likely.
+    ///
+    /// # Errors
+    /// `low` above `high`, or a bound above [`MAX_TIME`].
+    pub fn uniform(low: Duration, high: Duration) -> Result<Self, DistError> {
+        Self::drawn(Bounds { low, high }, |_| Ok(Shape::Uniform))
+    }
+
+    /// Returns the normal distribution, truncated.
+    ///
+    /// # Errors
+    /// `deviation` zero, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    pub fn normal(mean: Duration, deviation: Duration, bounds: Bounds) -> Result<Self, DistError> {
+        let [mean, deviation] = [positive_or_zero(mean)?, positive("deviation", deviation)?];
+        Self::drawn(bounds, |[low, high]| {
+            let at = [low, high].map(|x| normal_cdf((x - mean) / deviation));
+            Ok(Shape::Normal { mean, deviation, at })
+        })
+    }
+
+    /// Returns the exponential distribution, truncated. `mean` is that of the distribution before truncation.
+    ///
+    /// # Errors
+    /// `mean` zero, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    pub fn exponential(mean: Duration, bounds: Bounds) -> Result<Self, DistError> {
+        let mean = positive("mean", mean)?;
+        Self::drawn(bounds, |[low, high]| {
+            let at = [low, high].map(|x| 1.0 - libm::exp(-x / mean));
+            Ok(Shape::Exponential { mean, at })
+        })
+    }
+
+    /// Returns the lognormal distribution, truncated: its logarithm is normal with deviation `sigma` around the
+    /// logarithm of `median`.
+    ///
+    /// # Errors
+    /// `median` zero, `sigma` outside 0..=10, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    pub fn lognormal(median: Duration, sigma: f64, bounds: Bounds) -> Result<Self, DistError> {
+        let log_median = libm::log(positive("median", median)?);
+        if !(sigma > 0.0 && sigma <= 10.0) {
+            return Err(DistError::Sigma(sigma));
+        }
+        Self::drawn(bounds, |[low, high]| {
+            let at = [low, high].map(|x| if x > 0.0 { normal_cdf((libm::log(x) - log_median) / sigma) } else { 0.0 });
+            Ok(Shape::LogNormal { log_median, sigma, at })
+        })
+    }
+
+    /// Returns the distribution that takes one of some times, each as often as its weight says.
+    ///
+    /// # Errors
+    /// No alternative of weight above zero, weights of 2^32 or more in all, or a time above [`MAX_TIME`].
+    pub fn choice(alternatives: &[(Duration, u32)]) -> Result<Self, DistError> {
+        let mut total = 0_u64;
+        let upto: Vec<_> = alternatives
+            .iter()
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(time, weight)| {
+                total += u64::from(*weight);
+                (total, *time)
+            })
+            .collect();
+        if total == 0 || total > u64::from(u32::MAX) {
+            return Err(DistError::Weights);
+        }
+        let times = || upto.iter().map(|(_, time)| *time);
+        let bounds = Bounds { low: times().min().unwrap_or_default(), high: times().max().unwrap_or_default() };
+        Self::drawn(bounds, |_| Ok(Shape::Choice { upto: upto.clone() }))
+    }
+
+    /// Checks the bounds and that something lies within, and collapses an interval of one point to a constant.
+    fn drawn(bounds: Bounds, shape: impl FnOnce([f64; 2]) -> Result<Shape, DistError>) -> Result<Self, DistError> {
+        if bounds.low > bounds.high {
+            return Err(DistError::Backwards(bounds));
+        }
+        if bounds.high > MAX_TIME {
+            return Err(DistError::TooLong(bounds.high));
+        }
+        let shape = shape([bounds.low, bounds.high].map(|time| time.as_nanos() as f64))?;
+        let mass = match &shape {
+            Shape::Normal { at, .. } | Shape::Exponential { at, .. } | Shape::LogNormal { at, .. } => at[1] - at[0],
+            Shape::Uniform | Shape::Choice { .. } => 1.0,
+        };
+        if bounds.low == bounds.high {
+            return Ok(Self::Constant(bounds.low));
+        }
+        if mass.is_nan() || mass < 1e-6 {
+            return Err(DistError::NothingWithin(bounds));
+        }
+        Ok(Self::Drawn(Arc::new(Drawn { shape, bounds })))
+    }
+
+    /// Draws a time; a constant leaves the stream untouched.
+    #[must_use]
+    pub fn sample(&self, stream: &mut Stream) -> Duration {
+        match self {
+            Self::Constant(time) => *time,
+            Self::Drawn(drawn) => drawn.sample(stream),
+        }
+    }
+
+    /// Returns the interval that samples lie in.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        match self {
+            Self::Constant(time) => Bounds { low: *time, high: *time },
+            Self::Drawn(drawn) => drawn.bounds,
+        }
+    }
+
+    /// Returns whether every sample is zero.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.bounds().high.is_zero()
+    }
+}
+
+impl From<Duration> for Dist {
+    fn from(time: Duration) -> Self {
+        Self::Constant(time)
+    }
+}
+
+impl Drawn {
+    fn sample(&self, stream: &mut Stream) -> Duration {
+        let Bounds { low, high } = self.bounds;
+        let within = |at: &[f64; 2], stream: &mut Stream| at[0] + (at[1] - at[0]) * stream.unit();
+        let nanos = match &self.shape {
+            Shape::Uniform => return low + Duration::from_nanos(stream.below((high.saturating_sub(low)).as_nanos() + 1)),
+            Shape::Choice { upto } => {
+                let total = upto.last().map_or(1, |(total, _)| *total);
+                let ticket = stream.below(total);
+                let place = upto.partition_point(|(upto, _)| *upto <= ticket);
+                return upto.get(place).map_or(low, |(_, time)| *time);
+            }
+            Shape::Normal { mean, deviation, at } => mean + deviation * normal_quantile(within(at, stream)),
+            Shape::Exponential { mean, at } => -mean * libm::log(1.0 - within(at, stream)),
+            Shape::LogNormal { log_median, sigma, at } => {
+                libm::exp(log_median + sigma * normal_quantile(within(at, stream)))
+            }
+        };
+        // A saturating cast: below zero and NaN give 0, then the bounds hold.
+        let nanos = libm::floor(nanos + 0.5) as u64;
+        Duration::from_nanos(nanos).clamp(low, high)
+    }
+}
+
+fn positive_or_zero(time: Duration) -> Result<f64, DistError> {
+    if time > MAX_TIME { Err(DistError::TooLong(time)) } else { Ok(time.as_nanos() as f64) }
+}
+
+fn positive(parameter: &'static str, time: Duration) -> Result<f64, DistError> {
+    if time.is_zero() { Err(DistError::Zero(parameter)) } else { positive_or_zero(time) }
+}
+
+/// Distribution function of the standard normal distribution.
+fn normal_cdf(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// Inverse of [`normal_cdf`], relative error about 1e-16: Wichura 1988, AS 241, PPND16.
+fn normal_quantile(p: f64) -> f64 {
+    let q = p - 0.5;
+    if q.abs() <= 0.425 {
+        let r = 0.180_625 - q * q;
+        return q * ratio(r, &CENTRE);
+    }
+    let tail = if q < 0.0 { p } else { 1.0 - p };
+    // Rounding can bring a probability to 0 or 1; the clamp at the bounds does the rest.
+    let r = libm::sqrt(-libm::log(tail.max(f64::MIN_POSITIVE)));
+    let x = if r <= 5.0 { ratio(r - 1.6, &MIDDLE) } else { ratio(r - 5.0, &FAR) };
+    if q < 0.0 { -x } else { x }
+}
+
+/// The quotient of two polynomials of degree 7, lowest coefficient first.
+fn ratio(r: f64, [over, under]: &[[f64; 8]; 2]) -> f64 {
+    let horner = |coefficients: &[f64; 8]| coefficients.iter().rev().fold(0.0, |sum, c| sum * r + c);
+    horner(over) / horner(under)
+}
+
+/// Coefficients of AS 241 for |p - 0.5| <= 0.425.
+#[expect(clippy::excessive_precision, reason = "as published")]
+const CENTRE: [[f64; 8]; 2] = [
+    [
+        3.387_132_872_796_366_608_0,
+        1.331_416_678_917_843_774_5e2,
+        1.971_590_950_306_551_442_7e3,
+        1.373_169_376_550_946_112_5e4,
+        4.592_195_393_154_987_145_7e4,
+        6.726_577_092_700_870_085_3e4,
+        3.343_057_558_358_812_810_5e4,
+        2.509_080_928_730_122_672_7e3,
+    ],
+    [
+        1.0,
+        4.231_333_070_160_091_125_2e1,
+        6.871_870_074_920_579_082_9e2,
+        5.394_196_021_424_751_107_7e3,
+        2.121_379_430_158_659_586_7e4,
+        3.930_789_580_009_271_061_0e4,
+        2.872_908_573_572_194_267_4e4,
+        5.226_495_278_852_854_561_0e3,
+    ],
+];
+/// Coefficients for tails down to exp(-25).
+#[expect(clippy::excessive_precision, reason = "as published")]
+const MIDDLE: [[f64; 8]; 2] = [
+    [
+        1.423_437_110_749_683_577_34,
+        4.630_337_846_156_545_295_90,
+        5.769_497_221_460_691_405_50,
+        3.647_848_324_763_204_605_04,
+        1.270_458_252_452_368_382_58,
+        2.417_807_251_774_506_117_70e-1,
+        2.272_384_498_926_918_458_33e-2,
+        7.745_450_142_783_414_076_40e-4,
+    ],
+    [
+        1.0,
+        2.053_191_626_637_758_821_87,
+        1.676_384_830_183_803_849_40,
+        6.897_673_349_851_000_045_50e-1,
+        1.481_039_764_274_800_745_90e-1,
+        1.519_866_656_361_645_719_66e-2,
+        5.475_938_084_995_344_946_00e-4,
+        1.050_750_071_644_416_843_24e-9,
+    ],
+];
+/// Coefficients for tails beyond.
+#[expect(clippy::excessive_precision, reason = "as published")]
+const FAR: [[f64; 8]; 2] = [
+    [
+        6.657_904_643_501_103_777_20,
+        5.463_784_911_164_114_369_90,
+        1.784_826_539_917_291_335_80,
+        2.965_605_718_285_048_912_30e-1,
+        2.653_218_952_657_612_309_30e-2,
+        1.242_660_947_388_078_438_60e-3,
+        2.711_555_568_743_487_578_15e-5,
+        2.010_334_399_292_288_132_65e-7,
+    ],
+    [
+        1.0,
+        5.998_322_065_558_879_376_90e-1,
+        1.369_298_809_227_358_053_10e-1,
+        1.487_536_129_085_061_485_25e-2,
+        7.868_691_311_456_132_591_00e-4,
+        1.846_318_317_510_054_681_80e-5,
+        1.421_511_758_316_445_888_70e-7,
+        2.044_263_103_389_939_785_64e-15,
+    ],
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn mean_us(dist: &Dist) -> f64 {
+        let mut stream = Stream::new(7, "mean", 0, "test");
+        let samples = 200_000;
+        let sum: u64 = (0..samples).map(|_| dist.sample(&mut stream).as_nanos()).sum();
+        sum as f64 / samples as f64 / 1e3
+    }
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // Round 1 of the check output that comes with the author's C library (`pcg64`, seed 42, sequence 54).
+        let mut stream = Stream::from_state(42, 54);
+        let published = [
+            0x86b1_da1d_7206_2b68,
+            0x1304_aa46_c985_3d39,
+            0xa367_0e9e_0dd5_0358,
+            0xf909_0e52_9a7d_ae00,
+            0xc85b_9fd8_3799_6f2c,
+            0x6061_21f8_e391_9196,
+        ];
+        assert_eq!(published.map(|_| stream.next_u64()), published);
+    }
+
+    #[test]
+    fn a_constant_draws_nothing() {
+        let mut stream = Stream::new(1, "a", 0, "run");
+        let untouched = stream.clone();
+        assert_eq!(Dist::Constant(MS).sample(&mut stream), MS);
+        assert_eq!(stream, untouched);
+    }
+
+    #[test]
+    fn every_distribution_draws_once() {
+        let bounds = Bounds::default();
+        let dists = [
+            Dist::uniform(US, MS),
+            Dist::normal(MS, US, bounds),
+            Dist::exponential(MS, bounds),
+            Dist::lognormal(MS, 1.0, bounds),
+            Dist::choice(&[(US, 1), (MS, 2)]),
+        ];
+        for dist in dists {
+            let dist = dist.expect("valid");
+            let (mut a, mut b) = (Stream::new(3, "x", 1, "y"), Stream::new(3, "x", 1, "y"));
+            let _ = dist.sample(&mut a);
+            b.next_u64();
+            assert_eq!(a, b, "{dist:?}");
+        }
+    }
+
+    #[test]
+    fn names_seeds_and_instances_part_streams() {
+        let first = |seed, name, instance, purpose| Stream::new(seed, name, instance, purpose).next_u64();
+        let mut seen: Vec<u64> = vec![
+            first(1, "a", 0, "run"),
+            first(2, "a", 0, "run"),
+            first(1, "b", 0, "run"),
+            first(1, "a", 1, "run"),
+            first(1, "a", 0, "sleep"),
+            first(1, "ar", 0, "un"),
+            first(1, "a\0", 0, "run"),
+            first(1, "", 0, "arun"),
+        ];
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 8);
+    }
+
+    #[test]
+    fn means_are_where_they_should_be() {
+        let bounds = Bounds::default();
+        let near = |dist: Result<Dist, DistError>, expected: f64| {
+            let mean = mean_us(&dist.expect("valid"));
+            assert!((mean / expected - 1.0).abs() < 0.01, "{mean} is not {expected}");
+        };
+        near(Dist::uniform(Duration::ZERO, MS), 500.0);
+        near(Dist::normal(MS, US * 100, bounds), 1000.0);
+        // Cut at zero, half a normal distribution: deviation * sqrt(2 / pi).
+        near(Dist::normal(Duration::ZERO, MS, bounds), 797.88);
+        near(Dist::exponential(MS, bounds), 1000.0);
+        // Cut at its mean: mean * (1 - 1 / (e - 1)).
+        near(Dist::exponential(MS, Bounds { low: Duration::ZERO, high: MS }), 418.02);
+        near(Dist::lognormal(MS, 0.5, bounds), 1133.15);
+        near(Dist::choice(&[(US * 100, 3), (MS, 1), (MS * 50, 0)]), 325.0);
+    }
+
+    #[test]
+    fn samples_stay_within_their_bounds() {
+        let bounds = Bounds { low: MS, high: MS * 2 };
+        for dist in [
+            Dist::uniform(bounds.low, bounds.high),
+            Dist::normal(Duration::ZERO, MS, bounds),
+            Dist::exponential(MS, bounds),
+            Dist::lognormal(MS, 3.0, bounds),
+        ] {
+            let dist = dist.expect("valid");
+            let mut stream = Stream::new(0, "t", 0, "p");
+            for _ in 0..10_000 {
+                let sample = dist.sample(&mut stream);
+                assert!(sample >= bounds.low && sample <= bounds.high, "{sample} of {dist:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        let bounds = Bounds::default();
+        let refused = |dist: Result<Dist, DistError>| dist.expect_err("refused").to_string();
+        assert_eq!(refused(Dist::uniform(MS, US)), "lower bound 1ms is above upper bound 1us");
+        assert_eq!(refused(Dist::exponential(Duration::ZERO, bounds)), "mean must be above zero");
+        assert_eq!(refused(Dist::lognormal(MS, f64::NAN, bounds)), "sigma NaN is outside 0..=10");
+        assert_eq!(
+            refused(Dist::normal(MS, US, Bounds { low: MS * 2, high: MS * 3 })),
+            "less than a millionth of the distribution lies within 2ms..=3ms"
+        );
+        assert_eq!(refused(Dist::exponential(Duration::MAX, bounds)), format!("{} is longer than 10 years", Duration::MAX));
+        assert!(Dist::choice(&[]).is_err());
+        assert!(Dist::choice(&[(MS, u32::MAX), (US, 1)]).is_err());
+        assert_eq!(Dist::uniform(MS, MS), Ok(Dist::Constant(MS)));
+    }
+
+    #[test]
+    fn the_inverse_inverts() {
+        for p in [1e-300, 1e-12, 0.001, 0.075, 0.3, 0.5, 0.77, 0.999, 1.0 - 1e-12] {
+            let back = normal_cdf(normal_quantile(p));
+            assert!((back / p - 1.0).abs() < 1e-11, "{p} came back as {back}");
+        }
+    }
 }

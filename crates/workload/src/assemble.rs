@@ -1,0 +1,166 @@
+//! [`Assembly`]: builds a [`Program`] out of names.
+//!
+//! Both grammars name resources and groups where they are used; this gives each (kind, name) one index, in order of first
+//! use, and makes the parents of a group before the group. It also remembers where in the file every action stands
+//! ([`Origins`]), which is what [`crate::check`] needs to point at things.
+
+use crate::diagnostic::Span;
+use crate::program::{GroupDef, Program, Resource, ResourceId, ResourceKind};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The deepest group.
+pub(crate) const GROUP_DEPTH_MAX: usize = 32;
+
+/// The weight of a group that says nothing (`cpu.weight`).
+pub(crate) const GROUP_WEIGHT_DEFAULT: u32 = 100;
+
+/// A kind of resource, without its parameters: resources of different kinds may share a name in rt-app.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Mutex,
+    Condition,
+    Barrier,
+    Semaphore,
+    Timer,
+    SuspendPoint,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Mutex, Self::Condition, Self::Barrier, Self::Semaphore, Self::Timer, Self::SuspendPoint];
+
+    pub(crate) const fn of(kind: ResourceKind) -> Self {
+        match kind {
+            ResourceKind::Mutex { .. } => Self::Mutex,
+            ResourceKind::Condition => Self::Condition,
+            ResourceKind::Barrier { .. } => Self::Barrier,
+            ResourceKind::Semaphore { .. } => Self::Semaphore,
+            ResourceKind::Timer => Self::Timer,
+            ResourceKind::SuspendPoint => Self::SuspendPoint,
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::Condition => "condition",
+            Self::Barrier => "barrier",
+            Self::Semaphore => "semaphore",
+            Self::Timer => "timer",
+            Self::SuspendPoint => "suspend point",
+        }
+    }
+}
+
+/// Where things stand in the file, in the shape of the program.
+#[derive(Debug, Default)]
+pub(crate) struct Origins {
+    pub(crate) tasks: Vec<TaskOrigin>,
+}
+
+/// Where a task stands.
+#[derive(Debug, Default)]
+pub(crate) struct TaskOrigin {
+    pub(crate) name: Span,
+    pub(crate) phases: Vec<PhaseOrigin>,
+}
+
+/// Where a phase stands.
+#[derive(Debug, Default)]
+pub(crate) struct PhaseOrigin {
+    pub(crate) name: Span,
+    pub(crate) actions: Vec<Span>,
+}
+
+/// A program being built.
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    pub(crate) program: Program,
+    pub(crate) origins: Origins,
+    resources: BTreeMap<Arc<str>, [Option<ResourceId>; Kind::ALL.len()]>,
+    groups: BTreeMap<Arc<str>, usize>,
+}
+
+impl Assembly {
+    /// Returns the resource of this kind and name; makes it, with these parameters, if it is the first use.
+    pub(crate) fn resource(&mut self, name: &str, kind: ResourceKind) -> ResourceId {
+        let place = Kind::of(kind) as usize;
+        if let Some(known) = self.resources.get(name).and_then(|ids| ids[place]) {
+            return known;
+        }
+        let id = ResourceId(u32::try_from(self.program.resources.len()).expect("invariant: inputs are below 4 GiB"));
+        let name: Arc<str> = name.into();
+        self.program.resources.push(Resource { name: name.clone(), kind });
+        self.resources.entry(name).or_default()[place] = Some(id);
+        id
+    }
+
+    /// Returns the resource of this kind and name, if there is one.
+    pub(crate) fn find_resource(&self, name: &str, kind: Kind) -> Option<ResourceId> {
+        self.resources.get(name).and_then(|ids| ids[kind as usize])
+    }
+
+    /// Returns the group of a path; makes it and its parents if they are new. `None` is the root.
+    ///
+    /// # Errors
+    /// What is wrong with the path.
+    pub(crate) fn group(&mut self, path: &str) -> Result<Option<usize>, String> {
+        let Some(inner) = path.strip_prefix('/') else {
+            return Err(format!("group `{path}` does not start with `/`"));
+        };
+        let inner = inner.trim_end_matches('/');
+        if inner.is_empty() {
+            return Ok(None);
+        }
+        if inner.split('/').any(|name| matches!(name, "" | "." | "..")) {
+            return Err(format!("group `{path}` has an empty, `.` or `..` part"));
+        }
+        if inner.split('/').nth(GROUP_DEPTH_MAX).is_some() {
+            return Err(format!("group `{path}` is deeper than {GROUP_DEPTH_MAX}"));
+        }
+        let mut parent = None;
+        let ends = inner.match_indices('/').map(|(at, _)| at).chain([inner.len()]);
+        for end in ends {
+            let path = &path[..=end];
+            let known = self.groups.get(path).copied();
+            parent = Some(known.unwrap_or_else(|| {
+                let path: Arc<str> = path.into();
+                self.program.groups.push(GroupDef { path: path.clone(), parent, weight: GROUP_WEIGHT_DEFAULT });
+                self.groups.insert(path, self.program.groups.len() - 1);
+                self.program.groups.len() - 1
+            }));
+        }
+        Ok(parent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_resource_per_kind() {
+        let mut assembly = Assembly::default();
+        let mutex = assembly.resource("a", ResourceKind::Mutex { inherit: true });
+        let condition = assembly.resource("a", ResourceKind::Condition);
+        assert_ne!(mutex, condition);
+        assert_eq!(assembly.resource("a", ResourceKind::Mutex { inherit: false }), mutex);
+        assert_eq!(assembly.program.resources[mutex.index()].kind, ResourceKind::Mutex { inherit: true });
+        assert_eq!(assembly.find_resource("a", Kind::Timer), None);
+    }
+
+    #[test]
+    fn parents_come_before_their_groups() {
+        let mut assembly = Assembly::default();
+        assert_eq!(assembly.group("/a/b"), Ok(Some(1)));
+        assert_eq!(assembly.group("/a"), Ok(Some(0)));
+        assert_eq!(assembly.group("/a/c/"), Ok(Some(2)));
+        assert_eq!(assembly.group("/"), Ok(None));
+        let groups: Vec<_> = assembly.program.groups.iter().map(|group| (&*group.path, group.parent)).collect();
+        assert_eq!(groups, [("/a", None), ("/a/b", Some(0)), ("/a/c", Some(0))]);
+        for bad in ["a", "", "//a", "/a/../b", &"/x".repeat(33)] {
+            assert!(assembly.group(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What is wrong with a program whatever the scheduler does.
+//!
+//! A task is a straight line of actions in loops, without branches, so some mistakes are certain before anything runs:
+//! a mutex given back that is not held, a wait that no one can end, a loop in which no time passes (on which a simulation
+//! would never end). These are found here, on the lowered program, for both grammars. What depends on timing (deadlocks
+//! between tasks, lost signals) is not.
+//!
+//! Held mutexes: what a pass over a phase leaves held depends on what was held before only for mutexes that the phase
+//! does not touch, so two passes over a loop see everything that any number of passes can.
+//!
+//! Cost: O(actions) and the resources.
+
+use crate::assemble::{Origins, PhaseOrigin, TaskOrigin};
+use crate::diagnostic::{Diagnostic, Report, Span};
+use crate::program::{Action, Program, ResourceId, ResourceKind, TaskDef};
+use std::collections::BTreeMap;
+
+/// How many actions may be gone through without time passing: more is taken for a loop that never ends.
+const TIMELESS_MAX: u64 = 10_000_000;
+
+/// Checks a program; `origins` has its shape.
+pub(crate) fn check(program: &Program, origins: &Origins, report: &mut Report) {
+    for (task, origin) in program.tasks.iter().zip(&origins.tasks) {
+        check_mutexes(program, task, origin, report);
+        check_time_passes(program, task, origin, report);
+    }
+    check_waits(program, origins, report);
+    check_barriers(program, origins, report);
+}
+
+/// Returns the error of a CPU that the machine does not have.
+pub(crate) fn no_such_cpu(span: Span, cpu: i64, nr_cpus: usize) -> Diagnostic {
+    let message = format!("CPU {cpu} does not exist: the machine has CPUs 0..={}", nr_cpus - 1);
+    Diagnostic::error(span, message).help("name a CPU that exists, or choose a machine with more CPUs")
+}
+
+fn name(program: &Program, id: ResourceId) -> &str {
+    program.resources.get(id.index()).map_or("?", |resource| &resource.name)
+}
+
+/// Follows which mutexes a task holds.
+fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report: &mut Report) {
+    let mut held: BTreeMap<ResourceId, Span> = BTreeMap::new();
+    let turns = task.turns.unwrap_or(u64::MAX).min(2);
+    for _ in 0..turns {
+        for (phase, origin) in task.phases.iter().zip(&origin.phases) {
+            for _ in 0..phase.loops.min(2) {
+                for (action, span) in phase.actions.iter().zip(&origin.actions) {
+                    let Err(diagnostic) = follow(program, action, *span, &mut held) else { continue };
+                    // What follows a first mistake would only repeat it.
+                    report.push(*diagnostic);
+                    return;
+                }
+            }
+        }
+    }
+    if task.turns.is_some() {
+        for (mutex, span) in held {
+            let message = format!("task \"{}\" ends while it holds mutex \"{}\"", task.name, name(program, mutex));
+            report.warning(span, message);
+        }
+    }
+}
+
+fn follow(
+    program: &Program,
+    action: &Action,
+    span: Span,
+    held: &mut BTreeMap<ResourceId, Span>,
+) -> Result<(), Box<Diagnostic>> {
+    let refuse = |message: String| Err(Box::new(Diagnostic::error(span, message)));
+    match action {
+        Action::Lock(mutex) => match held.insert(*mutex, span) {
+            None => Ok(()),
+            Some(first) => {
+                let message = format!("mutex \"{}\" is already held here: the task waits for itself", name(program, *mutex));
+                Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
+            }
+        },
+        Action::Unlock(mutex) => match held.remove(mutex) {
+            Some(_) => Ok(()),
+            None => refuse(format!("mutex \"{}\" is unlocked but not held here", name(program, *mutex))),
+        },
+        Action::Wait { condition, mutex } | Action::Sync { condition, mutex } => match held.get(mutex) {
+            Some(_) => Ok(()),
+            None => Err(Box::new(
+                Diagnostic::error(
+                    span,
+                    format!(
+                        "mutex \"{}\" is not held at this wait on \"{}\"",
+                        name(program, *mutex),
+                        name(program, *condition)
+                    ),
+                )
+                .help("lock the mutex before, unlock it after"),
+            )),
+        },
+        Action::Run(_)
+        | Action::Kernel(_)
+        | Action::Spin { .. }
+        | Action::Sleep(_)
+        | Action::Timer { .. }
+        | Action::Signal(_)
+        | Action::Broadcast(_)
+        | Action::Barrier(_)
+        | Action::SemPost(_)
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::Resume(_)
+        | Action::Yield
+        | Action::Fork(_)
+        | Action::Stamp(_) => Ok(()),
+    }
+}
+
+/// Returns whether an action can take time or wait for another task.
+fn takes_time(program: &Program, action: &Action) -> bool {
+    match action {
+        Action::Run(time) | Action::Kernel(time) | Action::Sleep(time) => !time.is_zero(),
+        Action::Spin { wall, .. } => !wall.is_zero(),
+        Action::Timer { period, .. } => !period.is_zero(),
+        Action::Wait { .. } | Action::Sync { .. } | Action::SemWait(_) | Action::Suspend(_) => true,
+        Action::Barrier(barrier) => program
+            .resources
+            .get(barrier.index())
+            .is_some_and(|resource| !matches!(resource.kind, ResourceKind::Barrier { parties: 0 | 1 })),
+        Action::Lock(_)
+        | Action::Unlock(_)
+        | Action::Signal(_)
+        | Action::Broadcast(_)
+        | Action::SemPost(_)
+        | Action::Resume(_)
+        | Action::Yield
+        | Action::Fork(_)
+        | Action::Stamp(_) => false,
+    }
+}
+
+/// Finds loops in which no time passes.
+fn check_time_passes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report: &mut Report) {
+    let help = "add a run, sleep or timer of more than zero";
+    if task.turns == Some(0) {
+        return;
+    }
+    // Actions that one turn goes through without time passing; `None` once it passes somewhere.
+    let mut timeless_turn = Some(1_u64);
+    for (phase, PhaseOrigin { name, .. }) in task.phases.iter().zip(&origin.phases) {
+        if phase.actions.iter().any(|action| takes_time(program, action)) {
+            if phase.loops > 0 {
+                timeless_turn = None;
+            }
+            continue;
+        }
+        let passed = phase.loops.saturating_mul(phase.actions.len() as u64 + 1);
+        if passed > TIMELESS_MAX {
+            let message = format!("phase \"{}\" loops {} times without time passing", phase.name, phase.loops);
+            report.error_help(*name, message, help);
+            return;
+        }
+        timeless_turn = timeless_turn.map(|turn| turn.saturating_add(passed));
+    }
+    let Some(turn) = timeless_turn else { return };
+    if task.turns.is_none_or(|turns| turns.saturating_mul(turn) > TIMELESS_MAX) {
+        report.error_help(origin.name, format!("task \"{}\" loops without time passing", task.name), help);
+    }
+}
+
+/// What happens to a resource somewhere.
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    waits: Option<Span>,
+    wakes: bool,
+}
+
+/// Finds waits that nothing ends.
+fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
+    let mut uses = vec![Uses::default(); program.resources.len()];
+    for_each_action(program, origins, |_, action, span| match action {
+        Action::Wait { condition: id, .. } | Action::SemWait(id) | Action::Suspend(id) => {
+            uses[id.index()].waits.get_or_insert(span);
+        }
+        // Sync wakes before it waits: two tasks that sync wake each other.
+        Action::Sync { condition: id, .. }
+        | Action::Signal(id)
+        | Action::Broadcast(id)
+        | Action::SemPost(id)
+        | Action::Resume(id) => uses[id.index()].wakes = true,
+        Action::Run(_)
+        | Action::Kernel(_)
+        | Action::Spin { .. }
+        | Action::Sleep(_)
+        | Action::Timer { .. }
+        | Action::Lock(_)
+        | Action::Unlock(_)
+        | Action::Barrier(_)
+        | Action::Yield
+        | Action::Fork(_)
+        | Action::Stamp(_) => {}
+    });
+    for (resource, uses) in program.resources.iter().zip(uses) {
+        let Uses { waits: Some(span), wakes: false } = uses else { continue };
+        let name = &resource.name;
+        match resource.kind {
+            ResourceKind::Condition => report.warning(span, format!("nothing ever signals \"{name}\": this waits for ever")),
+            ResourceKind::Semaphore { initial: 0 } => {
+                report.warning(span, format!("nothing ever raises semaphore \"{name}\": this waits for ever"));
+            }
+            ResourceKind::SuspendPoint => {
+                report.warning(span, format!("nothing ever resumes \"{name}\": it stays suspended"));
+            }
+            ResourceKind::Semaphore { .. }
+            | ResourceKind::Mutex { .. }
+            | ResourceKind::Barrier { .. }
+            | ResourceKind::Timer => {}
+        }
+    }
+}
+
+/// Finds barriers of forked tasks: how many will come to it cannot be known.
+fn check_barriers(program: &Program, origins: &Origins, report: &mut Report) {
+    let mut forked = vec![false; program.tasks.len()];
+    for_each_action(program, origins, |_, action, _| {
+        if let Action::Fork(task) = action
+            && let Some(forked) = forked.get_mut(*task)
+        {
+            *forked = true;
+        }
+    });
+    for_each_action(program, origins, |task, action, span| {
+        if let Action::Barrier(barrier) = action {
+            let name = name(program, *barrier);
+            if forked[task] {
+                let task = &program.tasks[task].name;
+                report.error(span, format!("task \"{task}\" is forked and cannot wait at barrier \"{name}\""));
+            } else if program.tasks[task].instances == 0 {
+                let task = &program.tasks[task].name;
+                report.error(span, format!("task \"{task}\" has no instances and cannot wait at barrier \"{name}\""));
+            }
+        }
+    });
+}
+
+fn for_each_action<'p>(program: &'p Program, origins: &Origins, mut visit: impl FnMut(usize, &'p Action, Span)) {
+    for (index, (task, origin)) in program.tasks.iter().zip(&origins.tasks).enumerate() {
+        for (phase, origin) in task.phases.iter().zip(&origin.phases) {
+            for (action, span) in phase.actions.iter().zip(&origin.actions) {
+                visit(index, action, *span);
+            }
+        }
+    }
+}

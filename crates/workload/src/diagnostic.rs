@@ -1,0 +1,343 @@
+//! [`Diagnostics`]: everything that is wrong, or worth saying, about one input, with the places it is about.
+//!
+//! A *span* is a range of bytes of the input; a *label* says what a span has to do with the message, and the first label
+//! of a diagnostic is where it happened. Readers collect into a [`Report`], go on after errors where they can, and hand
+//! out all of it at once, sorted by position. A file with a million mistakes is as wrong as one with a hundred:
+//! [`SHOWN_MAX`] of each severity are kept and the rest is counted.
+//!
+//! [`crate::render`] prints them as lines, or with carets through `miette`.
+
+use core::fmt;
+use core::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// How many diagnostics of one severity are kept.
+pub const SHOWN_MAX: usize = 100;
+
+/// A range of bytes of the input.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Span {
+    /// The first byte.
+    pub start: u32,
+    /// The byte after the last.
+    pub end: u32,
+}
+
+impl Span {
+    /// Returns the span of a range; inputs are below 4 GiB, what is beyond is cut.
+    #[must_use]
+    pub fn new(range: Range<usize>) -> Self {
+        let cut = |at| u32::try_from(at).unwrap_or(u32::MAX);
+        Self { start: cut(range.start), end: cut(range.end) }
+    }
+
+    /// Returns the range of bytes.
+    #[must_use]
+    pub const fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// The input is refused.
+    Error,
+    /// The input is taken, but perhaps not as its author meant.
+    Warning,
+    /// Something the author may want to know.
+    Note,
+}
+
+impl Severity {
+    /// All of them, worst first.
+    pub const ALL: [Self; 3] = [Self::Error, Self::Warning, Self::Note];
+
+    /// Returns the word that starts a message.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A place, and what it has to do with the message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// The place.
+    pub span: Span,
+    /// What is there; the message says enough if there is no text.
+    pub text: Option<String>,
+}
+
+/// One thing to say about an input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is: lowercase, no period, naming key and value.
+    pub message: String,
+    /// Where: the first is the place itself. Empty if it is about the input as a whole.
+    pub labels: Vec<Label>,
+    /// What would be right.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// Returns a diagnostic without a place.
+    #[must_use]
+    pub fn new(severity: Severity, message: impl Into<String>) -> Self {
+        Self { severity, message: message.into(), labels: Vec::new(), help: None }
+    }
+
+    /// Returns an error at a place.
+    #[must_use]
+    pub fn error(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, message).at(span)
+    }
+
+    /// Returns a warning at a place.
+    #[must_use]
+    pub fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, message).at(span)
+    }
+
+    /// Returns it with a place added.
+    #[must_use]
+    pub fn at(mut self, span: Span) -> Self {
+        self.labels.push(Label { span, text: None });
+        self
+    }
+
+    /// Returns it with a place added and what is there.
+    #[must_use]
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span, text: Some(text.into()) });
+        self
+    }
+
+    /// Returns it with advice.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Returns the place it is about, if it is about one.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        self.labels.first().map(|label| label.span)
+    }
+}
+
+/// Collects what a reader has to say.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    kept: Vec<Diagnostic>,
+    counts: [usize; 3],
+}
+
+impl Report {
+    /// How many of one severity are collected before only counting goes on: more than are shown, since readers do not
+    /// meet problems in order of position.
+    const COLLECTED_MAX: usize = 10 * SHOWN_MAX;
+
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        let count = &mut self.counts[diagnostic.severity as usize];
+        *count += 1;
+        if *count <= Self::COLLECTED_MAX {
+            self.kept.push(diagnostic);
+        }
+    }
+
+    /// Reports an error.
+    pub(crate) fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Diagnostic::error(span, message));
+    }
+
+    /// Reports an error and what would be right.
+    pub(crate) fn error_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.push(Diagnostic::error(span, message).help(help));
+    }
+
+    /// Reports a warning.
+    pub(crate) fn warning(&mut self, span: Span, message: impl Into<String>) {
+        self.push(Diagnostic::warning(span, message));
+    }
+
+    pub(crate) const fn has_errors(&self) -> bool {
+        self.counts[Severity::Error as usize] > 0
+    }
+
+    /// Sorts by position and cuts to what is shown.
+    pub(crate) fn finish(mut self, source: Source) -> Diagnostics {
+        self.kept.sort_by_key(|diagnostic| (diagnostic.span(), diagnostic.severity));
+        let mut shown = [0; 3];
+        self.kept.retain(|diagnostic| {
+            let shown = &mut shown[diagnostic.severity as usize];
+            *shown += 1;
+            *shown <= SHOWN_MAX
+        });
+        Diagnostics { source, items: self.kept, counts: self.counts }
+    }
+}
+
+/// An input: its name, its text and where its lines start.
+#[derive(Clone)]
+pub(crate) struct Source {
+    name: Arc<str>,
+    text: Arc<str>,
+    line_starts: OnceLock<Arc<[u32]>>,
+}
+
+impl Source {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        Self { name: name.into(), text: text.into(), line_starts: OnceLock::new() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn line_starts(&self) -> &[u32] {
+        self.line_starts.get_or_init(|| {
+            let after_newline = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            core::iter::once(0).chain(after_newline.map(|(at, _)| Span::new(at + 1..at + 1).start)).collect()
+        })
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({}, {} bytes)", self.name, self.text.len())
+    }
+}
+
+/// Line and column, both from 1. A column is a character; a tab is one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Location {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Everything to say about one input, in order of position.
+#[derive(Clone, Debug)]
+pub struct Diagnostics {
+    pub(crate) source: Source,
+    items: Vec<Diagnostic>,
+    counts: [usize; 3],
+}
+
+impl Diagnostics {
+    /// Returns the name of the input.
+    #[must_use]
+    pub fn source_name(&self) -> &str {
+        self.source.name()
+    }
+
+    /// Returns the text of the input; what was not UTF-8 is replaced.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.source.text()
+    }
+
+    /// Returns those that are shown: at most [`SHOWN_MAX`] of a severity.
+    pub fn iter(&self) -> core::slice::Iter<'_, Diagnostic> {
+        self.items.iter()
+    }
+
+    /// Returns how many are shown.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Returns whether there is nothing to say.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Returns how many there are of a severity, those not shown included.
+    #[must_use]
+    pub const fn count(&self, severity: Severity) -> usize {
+        self.counts[severity as usize]
+    }
+
+    /// Returns the line and column of a span's start. O(log lines + length of the line).
+    #[must_use]
+    pub fn location(&self, span: Span) -> Location {
+        let starts = self.source.line_starts();
+        let line = starts.partition_point(|start| *start <= span.start).max(1);
+        let before = self.text().get(starts[line - 1] as usize..span.start as usize).unwrap_or_default();
+        let columns = before.trim_start_matches('\u{feff}').chars().count();
+        Location { line, column: columns + 1 }
+    }
+}
+
+impl<'a> IntoIterator for &'a Diagnostics {
+    type Item = &'a Diagnostic;
+    type IntoIter = core::slice::Iter<'a, Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl core::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(text: &str, spans: &[usize]) -> Diagnostics {
+        let mut report = Report::default();
+        for start in spans {
+            report.error(Span::new(*start..*start + 1), format!("at {start}"));
+        }
+        report.finish(Source::new("a.json", text))
+    }
+
+    #[test]
+    fn locations_count_characters_from_one() {
+        let all = collected("\u{feff}ab\n\tü€x\n", &[]);
+        let at = |start| all.location(Span::new(start..start)).to_string();
+        assert_eq!(at(0), "1:1");
+        assert_eq!(at(3), "1:1");
+        assert_eq!(at(4), "1:2");
+        assert_eq!(at(6), "2:1");
+        assert_eq!(at(12), "2:4");
+        assert_eq!(at(14), "3:1");
+        assert_eq!(at(999), "3:1");
+    }
+
+    #[test]
+    fn they_come_out_in_order_and_the_rest_is_counted() {
+        let spans: Vec<usize> = (0..5000).rev().collect();
+        let all = collected(&" ".repeat(5001), &spans);
+        assert_eq!(all.len(), SHOWN_MAX);
+        assert_eq!(all.count(Severity::Error), 5000);
+        assert!(all.iter().is_sorted_by_key(|diagnostic| diagnostic.span()));
+    }
+}

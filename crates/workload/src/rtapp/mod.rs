@@ -1,0 +1,53 @@
+//! rt-app JSON: read as rt-app reads it, lowered to a [`crate::Program`].
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`json`] | what the text is: json-c's dialect, with positions |
+//! | [`duplicates`] | what a key that stands twice means |
+//! | [`object`] | types and ranges of members |
+//! | [`event`] | which keys are events, and what they do |
+//! | [`sched`] | policies, priorities, deadlines, and how they stick |
+//! | [`lower`] | global section, tasks, phases |
+//!
+//! `docs/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
+//! its behaviour was read and run, none of its text is here.
+
+mod duplicates;
+mod event;
+mod json;
+mod lower;
+mod object;
+mod sched;
+
+pub use duplicates::DuplicatePolicy;
+pub use event::{CHASE_RANDOM, CHASE_SEQUENTIAL, MEMORY_BYTES_PER_US, RUNTIME_CHUNK};
+pub(crate) use sched::{SLICE_MAX, SLICE_MIN, deadline_error};
+
+use crate::diagnostic::{Diagnostics, Report, Source};
+use crate::{LoadOptions, Scenario};
+
+/// Reads an rt-app file. See [`crate::load`].
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
+    let mut report = Report::default();
+    let source = || Source::new(name, text);
+    let Some(mut root) = json::parse(text, &mut report) else { return Err(report.finish(source())) };
+    duplicates::resolve(&mut root, options.duplicates, &mut report);
+    let lowered = lower::lower(&root, options, &mut report);
+    drop(root);
+    match lowered {
+        Some(lowered) if !report.has_errors() => Ok(Scenario {
+            program: lowered.program,
+            machine: options.machine_override.clone(),
+            kernel: None,
+            settings: Vec::new(),
+            duration: lowered.duration,
+            seed: None,
+            costs: None,
+            warnings: report.finish(source()),
+        }),
+        Some(_) | None => Err(report.finish(source())),
+    }
+}
