@@ -1,1 +1,29 @@
-//! Metrics, tables and plots over traces.
+//! Metrics, tables, timelines and plots over traces.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`metrics`] | [`Metrics`]: follows records, stored or live, and ends in a [`Summary`] |
+//! | [`summary`] | [`Summary`]: the figures, per task, per CPU, and the worst waits with who ran meanwhile |
+//! | [`text`] | the figures as tables of at most 100 columns |
+//! | [`json`] | the figures as JSON of a versioned schema |
+//! | [`timeline`] | who ran and who waited, a character per time step; and the exact list of switches |
+//! | [`plot`] | plots as SVG |
+//! | [`human`] | durations of three significant digits |
+//!
+//! Reports judge what was recorded and never see the scheduler, so a kernel's trace gets the same report as a simulation.
+#![warn(missing_docs)]
+
+pub mod human;
+pub mod json;
+pub mod metrics;
+pub mod plot;
+#[cfg(test)]
+mod sample;
+pub mod summary;
+pub mod table;
+pub mod text;
+pub mod timeline;
+mod waits;
+
+pub use metrics::Metrics;
+pub use summary::{Blocker, CpuSummary, Latency, Relation, Summary, TaskSummary, Wait};

@@ -9,7 +9,7 @@
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //!
-//! [`open`] and [`Trace::from_bytes`] recognise the format. [`write_atomically`] writes aside and renames, so that no
+//! [`Replay`] works out who runs, waits and sleeps at every moment; [`open`] and [`Trace::from_bytes`] recognise the format. [`write_atomically`] writes aside and renames, so that no
 //! half-written file is ever seen under its name.
 #![warn(missing_docs)]
 
@@ -18,6 +18,7 @@ mod error;
 mod file;
 pub mod ftrace;
 mod meta;
+pub mod replay;
 mod table;
 pub mod zlt;
 
@@ -25,5 +26,6 @@ pub use container::{Trace, open};
 pub use error::{LineError, ReadError};
 pub use file::write_atomically;
 pub use meta::{Machine, Meta, Source};
+pub use replay::Replay;
 pub use table::{IdTable, TableId};
 pub use zlt::{TraceReader, TraceWriter};

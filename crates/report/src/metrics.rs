@@ -1,0 +1,381 @@
+//! [`Metrics`]: follows a run record by record and ends in a [`Summary`].
+//!
+//! Nothing is stored but counters, so a simulation can be measured without a trace. Complexity: O(1) per record;
+//! memory: per task a few hundred bytes and, once it has waked, a histogram of 1 to 8 KiB; per CPU a bounded history.
+//!
+//! What runs and waits is decided by [`Replay`]; here it is only added up. Time of a task runs from the switch to it until
+//! the switch from it: interrupts within are in it, as they are in `/proc`'s without `IRQ_TIME_ACCOUNTING`.
+
+use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
+use crate::waits::{History, Piece, Stretch, WorstWaits};
+use hdrhistogram::Histogram;
+use zerolag_model::attr::Prio;
+use zerolag_model::event::Irq;
+use zerolag_model::{
+    CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
+};
+use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
+use zerolag_trace::{IdTable, Meta, Trace};
+
+/// Follows a run and adds it up.
+#[derive(Debug)]
+pub struct Metrics {
+    meta: Meta,
+    replay: Replay,
+    tasks: IdTable<TaskId, TaskSums>,
+    cpus: IdTable<CpuId, CpuSums>,
+    history: History,
+    worst: WorstWaits,
+    migrations: Migrations,
+    records: u64,
+    last: Instant,
+}
+
+#[derive(Debug, Default)]
+struct TaskSums {
+    is_seen: bool,
+    run: Duration,
+    counters: Option<TaskCounters>,
+    activations: u64,
+    switches_in: u64,
+    preemptions: u64,
+    migrations: Migrations,
+    wait: Duration,
+    wait_max: Duration,
+    latency: Option<Box<Histogram<u32>>>,
+    latency_max: Duration,
+    timers: u64,
+    missed: u64,
+    lateness_max: Duration,
+    /// Parts of the present wait on run queues that the task has been moved from.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Default)]
+struct CpuSums {
+    busy: Duration,
+    idle: Duration,
+    switches: u64,
+    layers: Option<LayerTimes>,
+    lock_wait: Duration,
+    lock_wait_max: Duration,
+    ipis_sent: u64,
+    ipis_received: u64,
+    irqs: [IrqSummary; Irq::ALL.len()],
+    /// Handlers that the CPU is in, the innermost last.
+    handlers: Vec<(Irq, Instant)>,
+    /// The priority of what it runs, when it began.
+    prio: Option<Prio>,
+}
+
+impl Metrics {
+    /// Begins.
+    #[must_use]
+    pub fn new(meta: &Meta) -> Self {
+        Self {
+            meta: meta.clone(),
+            replay: Replay::new(meta),
+            tasks: IdTable::default(),
+            cpus: IdTable::with_first(meta.machine.nr_cpus()),
+            history: History::new(meta),
+            worst: WorstWaits::new(WORST_WAITS),
+            migrations: Migrations::default(),
+            records: 0,
+            last: meta.start,
+        }
+    }
+
+    /// Keeps this many of the worst waits instead of 10.
+    #[must_use]
+    pub fn keep_waits(mut self, count: usize) -> Self {
+        self.worst = WorstWaits::new(count);
+        self
+    }
+
+    /// Measures a whole trace.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Summary {
+        let mut metrics = Self::new(&trace.meta);
+        for record in &trace.records {
+            metrics.observe(record);
+        }
+        metrics.finish(trace.meta.end)
+    }
+
+    /// Takes the next record.
+    pub fn observe(&mut self, record: &Record) {
+        self.records += 1;
+        self.last = self.last.max(record.at);
+        match &record.event {
+            TraceEvent::TaskNew { task, .. } => self.tasks.entry(*task).is_seen = true,
+            TraceEvent::Wakeup { task, .. } => {
+                let task = self.tasks.entry(*task);
+                task.is_seen = true;
+                task.activations += 1;
+            }
+            TraceEvent::Switch { prev, prev_state, next, .. } => {
+                self.close_stretch(record.cpu, *prev, record.at);
+                self.cpus.entry(record.cpu).switches += 1;
+                if let Some(prev) = prev.filter(|_| *prev_state == PrevState::Runnable) {
+                    self.tasks.entry(prev).preemptions += 1;
+                }
+                if let Some(next) = next {
+                    self.switch_in(*next, record.cpu, record.at);
+                }
+            }
+            TraceEvent::Migrate { task, from, reason, .. } => self.migrate(*task, *from, *reason, record.at),
+            TraceEvent::LockAcquired { waited, .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                cpu.lock_wait = cpu.lock_wait.saturating_add(*waited);
+                cpu.lock_wait_max = cpu.lock_wait_max.max(*waited);
+            }
+            TraceEvent::IpiSend { to, .. } => {
+                self.cpus.entry(record.cpu).ipis_sent += 1;
+                self.cpus.entry(*to).ipis_received += 1;
+            }
+            TraceEvent::IrqEnter { irq } => {
+                let handlers = &mut self.cpus.entry(record.cpu).handlers;
+                if handlers.len() < HANDLERS_MAX {
+                    handlers.push((*irq, record.at));
+                }
+            }
+            TraceEvent::IrqExit { irq } => self.irq_exit(*irq, record.cpu, record.at),
+            TraceEvent::Mark { task, mark: Mark::TimerDue { slack, .. } } => {
+                let task = self.tasks.entry(*task);
+                task.timers += 1;
+                if slack.is_negative() {
+                    task.missed += 1;
+                    let lateness = Duration::from_nanos(slack.as_nanos().unsigned_abs());
+                    task.lateness_max = task.lateness_max.max(lateness);
+                }
+            }
+            TraceEvent::CpuTotals { times } => self.cpus.entry(record.cpu).layers = Some(*times),
+            TraceEvent::TaskTotals { task, counters } => self.tasks.entry(*task).counters = Some(*counters),
+            // The replay below follows what changes who runs; the rest has no figure.
+            _ => {}
+        }
+        self.replay.apply(record);
+        if let TraceEvent::Switch { .. } = record.event {
+            self.cpus.entry(record.cpu).prio = self.replay.running_prio(record.cpu);
+        }
+    }
+
+    /// Ends at `end`, or at the last record if that is later, and returns the figures. Who still runs or waits is counted
+    /// until then.
+    #[must_use]
+    pub fn finish(mut self, end: Instant) -> Summary {
+        let end = end.max(self.last);
+        let cpus: Vec<CpuId> = self.replay.cpus().map(|(cpu, _)| cpu).collect();
+        for cpu in cpus {
+            self.close_stretch(cpu, self.replay.cpu(cpu).current.task(), end);
+        }
+        let waiting: Vec<TaskId> =
+            self.replay.tasks().filter(|(_, task)| task.waits_since().is_some()).map(|(task, _)| task).collect();
+        for task in waiting {
+            self.end_wait(task, end, Ending::TraceEnded);
+        }
+        let Self { mut meta, replay, tasks, mut cpus, worst, migrations, records, .. } = self;
+        meta.end = end;
+        let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
+        Summary {
+            elapsed: end.since(meta.start),
+            tasks: tasks
+                .iter()
+                .filter(|(_, sums)| sums.is_seen)
+                .map(|(task, sums)| sums.summary(task, &replay))
+                .collect(),
+            cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
+            migrations,
+            switches,
+            records,
+            worst_waits: worst.into_vec(),
+            meta,
+        }
+    }
+
+    /// Accounts the time since the CPU's last switch to whom it ran.
+    fn close_stretch(&mut self, cpu: CpuId, prev: Option<TaskId>, at: Instant) {
+        let view = self.replay.cpu(cpu);
+        let time = at.since(view.since);
+        let sums = self.cpus.entry(cpu);
+        // A CPU not seen before was doing all the time what it leaves now.
+        let who = if view.current == Current::Unknown { prev } else { view.current.task() };
+        let is_known = view.current != Current::Unknown || prev.is_some();
+        match who {
+            Some(_) => sums.busy = sums.busy.saturating_add(time),
+            None if is_known => sums.idle = sums.idle.saturating_add(time),
+            None => {}
+        }
+        let prio = sums.prio.unwrap_or(Prio::IDLE);
+        if let Some(task) = who {
+            let task = self.tasks.entry(task);
+            task.is_seen = true;
+            task.run = task.run.saturating_add(time);
+        }
+        self.history.push(cpu, Stretch { who, prio, from: view.since, to: at });
+    }
+
+    fn switch_in(&mut self, next: TaskId, cpu: CpuId, at: Instant) {
+        let task = self.tasks.entry(next);
+        task.is_seen = true;
+        task.switches_in += 1;
+        let Some(view) = self.replay.task(next) else { return };
+        if view.waits_since().is_none() {
+            return;
+        }
+        if let TaskState::Queued { since, cause: WaitCause::Woken | WaitCause::New, .. } | TaskState::Waking { since } =
+            view.state
+        {
+            let latency = at.since(since);
+            task.latency_max = task.latency_max.max(latency);
+            let histogram = task.latency.get_or_insert_with(new_histogram);
+            histogram
+                .record(latency.as_nanos().min(LATENCY_MAX))
+                .expect("invariant: the histogram grows to every 63-bit value");
+        }
+        self.end_wait(next, at, Ending::Ran { on: cpu });
+    }
+
+    /// Accounts the present wait of a task. The replay must still show it waiting.
+    fn end_wait(&mut self, id: TaskId, at: Instant, ending: Ending) {
+        let Some(view) = self.replay.task(id) else { return };
+        let Some(from) = view.waits_since() else { return };
+        let task = self.tasks.entry(id);
+        let length = at.since(from);
+        task.is_seen = true;
+        task.wait = task.wait.saturating_add(length);
+        task.wait_max = task.wait_max.max(length);
+        if self.worst.wants(length) {
+            let (here_since, cause) = match view.state {
+                TaskState::Queued { here_since, cause, .. } => (here_since, cause),
+                TaskState::Unknown
+                | TaskState::Blocked
+                | TaskState::Waking { .. }
+                | TaskState::Running { .. }
+                | TaskState::Dead => (from, WaitCause::Woken),
+            };
+            let (cpu, end) = match ending {
+                Ending::Ran { on } => (on, WaitEnd::Ran),
+                Ending::TraceEnded => (view.rq.unwrap_or(CpuId(0)), WaitEnd::TraceEnded),
+            };
+            // Before its wakeup a task is on no queue, but the waker has chosen one: who runs there is in its way.
+            let from_here = if task.pieces.is_empty() { from } else { here_since };
+            task.pieces.push(Piece { cpu, from: from_here, to: at });
+            let (replay, cpus) = (&self.replay, &self.cpus);
+            let blocked_by = self.history.blockers(&task.pieces, |other| {
+                let view = replay.cpu(other);
+                let prio = cpus.get(other).and_then(|sums| sums.prio).unwrap_or(Prio::IDLE);
+                ending.leaves_open(other).then_some(Stretch {
+                    who: view.current.task(),
+                    prio,
+                    from: view.since,
+                    to: at,
+                })
+            });
+            self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, blocked_by });
+        }
+        self.tasks.entry(id).pieces.clear();
+    }
+
+    fn migrate(&mut self, id: TaskId, from: CpuId, reason: MigrateReason, at: Instant) {
+        self.migrations.count(reason);
+        let task = self.tasks.entry(id);
+        task.is_seen = true;
+        task.migrations.count(reason);
+        let state = self.replay.task(id).map(|task| task.state);
+        if let Some(TaskState::Queued { since, here_since, .. }) = state
+            && task.pieces.len() < PIECES_MAX
+        {
+            let from_here = if task.pieces.is_empty() { since } else { here_since };
+            task.pieces.push(Piece { cpu: from, from: from_here, to: at });
+        }
+    }
+
+    fn irq_exit(&mut self, irq: Irq, cpu: CpuId, at: Instant) {
+        let sums = self.cpus.entry(cpu);
+        let Some(open) = sums.handlers.iter().rposition(|(kind, _)| *kind == irq) else { return };
+        let (_, since) = sums.handlers.remove(open);
+        let time = at.since(since);
+        let irq = &mut sums.irqs[irq as usize];
+        irq.count += 1;
+        irq.time = irq.time.saturating_add(time);
+        irq.max = irq.max.max(time);
+    }
+}
+
+/// What ends a wait.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Ran { on: CpuId },
+    TraceEnded,
+}
+
+impl Ending {
+    /// Returns whether a CPU's present stretch is not in the history yet. The CPU that switches to the task, and at the end
+    /// every CPU, has closed it.
+    fn leaves_open(self, cpu: CpuId) -> bool {
+        match self {
+            Self::Ran { on } => on != cpu,
+            Self::TraceEnded => false,
+        }
+    }
+}
+
+impl TaskSums {
+    fn summary(&self, task: TaskId, replay: &Replay) -> TaskSummary {
+        let unknown = zerolag_trace::replay::TaskView::default();
+        let view = replay.task(task).unwrap_or(&unknown);
+        TaskSummary {
+            task,
+            name: if view.name.is_empty() { format!("task {task}").into() } else { view.name.clone() },
+            attr: view.attr,
+            run: self.run,
+            exec: self.counters.map(|counters| counters.exec),
+            activations: self.activations,
+            switches_in: self.switches_in,
+            preemptions: self.preemptions,
+            migrations: self.migrations,
+            wait: self.wait,
+            wait_max: self.wait_max,
+            latency: self.latency.as_ref().map(|histogram| {
+                let quantile = |q| Duration::from_nanos(histogram.value_at_quantile(q)).min(self.latency_max);
+                Latency { count: histogram.len(), p50: quantile(0.5), p99: quantile(0.99), max: self.latency_max }
+            }),
+            timers: self.timers,
+            missed: self.missed,
+            lateness_max: self.lateness_max,
+        }
+    }
+}
+
+impl CpuSums {
+    fn summary(&self, cpu: CpuId) -> CpuSummary {
+        CpuSummary {
+            cpu,
+            busy: self.busy,
+            idle: self.idle,
+            switches: self.switches,
+            layers: self.layers,
+            lock_wait: self.lock_wait,
+            lock_wait_max: self.lock_wait_max,
+            ipis_sent: self.ipis_sent,
+            ipis_received: self.ipis_received,
+            irqs: self.irqs,
+        }
+    }
+}
+
+/// Two significant digits: a quantile is within 1 % and a histogram starts at 1 KiB.
+fn new_histogram() -> Box<Histogram<u32>> {
+    Box::new(Histogram::new(2).expect("invariant: two significant digits are allowed"))
+}
+
+const WORST_WAITS: usize = 10;
+/// Parts of one wait on different run queues that are remembered; a task pushed around more often is explained in part.
+const PIECES_MAX: usize = 16;
+/// Interrupts nest two or three deep; a trace that never leaves its handlers is cut here.
+const HANDLERS_MAX: usize = 16;
+const LATENCY_MAX: u64 = i64::MAX.unsigned_abs();
+
+#[cfg(test)]
+mod tests;

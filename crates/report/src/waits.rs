@@ -1,0 +1,113 @@
+//! The worst waits, and who ran meanwhile.
+//!
+//! Each CPU keeps the last stretches of who ran. When a wait ends that is among the longest so far, the stretches that
+//! overlap it say who was in the way. A wait longer than the history is explained as far as the history goes; the rest is
+//! [`Wait::unexplained`]. The history is bounded, so a record costs O(1), and the rare long wait O(history).
+
+use crate::summary::{Blocker, Wait};
+use std::collections::VecDeque;
+use zerolag_model::attr::Prio;
+use zerolag_model::{CpuId, Duration, Instant, TaskId};
+use zerolag_trace::{IdTable, Meta};
+
+/// A stretch in which a CPU ran one task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub(crate) who: Option<TaskId>,
+    pub(crate) prio: Prio,
+    pub(crate) from: Instant,
+    pub(crate) to: Instant,
+}
+
+/// A part of a wait, on one run queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) cpu: CpuId,
+    pub(crate) from: Instant,
+    pub(crate) to: Instant,
+}
+
+/// The last stretches of every CPU.
+#[derive(Debug)]
+pub(crate) struct History {
+    cpus: IdTable<CpuId, VecDeque<Stretch>>,
+    kept: usize,
+}
+
+impl History {
+    pub(crate) fn new(meta: &Meta) -> Self {
+        let kept = (STRETCHES_IN_ALL / meta.machine.nr_cpus().max(1)).clamp(STRETCHES_MIN, STRETCHES_MAX);
+        Self { cpus: IdTable::default(), kept }
+    }
+
+    /// Notes a stretch that has ended.
+    pub(crate) fn push(&mut self, cpu: CpuId, stretch: Stretch) {
+        let stretches = self.cpus.entry(cpu);
+        if stretches.len() == self.kept {
+            stretches.pop_front();
+        }
+        stretches.push_back(stretch);
+    }
+
+    /// Returns who ran in the pieces, the longest first. `running` gives the stretch that a CPU is in now.
+    pub(crate) fn blockers(&self, pieces: &[Piece], running: impl Fn(CpuId) -> Option<Stretch>) -> Vec<Blocker> {
+        let mut blockers: Vec<Blocker> = Vec::new();
+        for piece in pieces {
+            let past = self.cpus.get(piece.cpu).into_iter().flatten().rev().copied();
+            let now = running(piece.cpu);
+            for stretch in now.into_iter().chain(past).take_while(|stretch| stretch.to > piece.from) {
+                let time = stretch.to.min(piece.to).since(stretch.from.max(piece.from));
+                if time.is_zero() {
+                    continue;
+                }
+                match blockers.iter().position(|by| by.who == stretch.who && by.prio == stretch.prio) {
+                    Some(at) => blockers[at].time = blockers[at].time.saturating_add(time),
+                    None if blockers.len() < BLOCKERS_MAX => {
+                        blockers.push(Blocker { who: stretch.who, prio: stretch.prio, time });
+                    }
+                    // More tasks than anybody reads: they stay unexplained.
+                    None => {}
+                }
+            }
+        }
+        blockers.sort_by(|a, b| b.time.cmp(&a.time).then(a.who.cmp(&b.who)));
+        blockers
+    }
+}
+
+/// The longest waits so far.
+#[derive(Debug)]
+pub(crate) struct WorstWaits {
+    waits: Vec<Wait>,
+    kept: usize,
+}
+
+impl WorstWaits {
+    pub(crate) const fn new(kept: usize) -> Self {
+        Self { waits: Vec::new(), kept }
+    }
+
+    /// Returns whether a wait of this length would be kept. Of equal ones the first stays.
+    #[inline]
+    pub(crate) fn wants(&self, length: Duration) -> bool {
+        if self.waits.len() < self.kept {
+            return !length.is_zero();
+        }
+        self.waits.last().is_some_and(|shortest| length > shortest.length())
+    }
+
+    pub(crate) fn push(&mut self, wait: Wait) {
+        let at = self.waits.partition_point(|other| other.length() >= wait.length());
+        self.waits.insert(at, wait);
+        self.waits.truncate(self.kept);
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Wait> {
+        self.waits
+    }
+}
+
+const STRETCHES_IN_ALL: usize = 64 * 1024;
+const STRETCHES_MIN: usize = 64;
+const STRETCHES_MAX: usize = 4096;
+const BLOCKERS_MAX: usize = 64;

@@ -1,0 +1,452 @@
+//! [`Replay`]: who runs, who waits, and where, at every moment of a trace.
+//!
+//! Checks, metrics and timelines all need to know this; it is worked out once, here, and trusts nobody: a record that
+//! contradicts those before it is followed, not refused. Saying that it is wrong is the business of the checks.
+//!
+//! ```text
+//!            Waking          Wakeup           Switch to it
+//!  Blocked ---[1]--> Waking ---[2]--> Queued -----[3]----> Running
+//!     ^                                 ^                    |
+//!     |                                 +-----[4] preempted--+
+//!     +----------------------[5] blocks----------------------+--[6] ends--> Dead
+//! ```
+//!
+//! * A task *waits* from its waking (not its wakeup), or from the switch that took the CPU from it, until it runs.
+//! * It is *queued* from its wakeup on, on the run queue of the wakeup's CPU; a migration moves it.
+//! * A task that is woken while it is about to block: in a kernel's trace, a wakeup that is complete while the task still
+//!   runs only cancelled its sleep; one that is not complete, and every one in a simulation (which wakes no task that has
+//!   not left), takes effect when the task has been switched out.
+//! * A trace of a running machine begins in the middle: until its first event a task is [`TaskState::Unknown`] and a CPU
+//!   runs [`Current::Unknown`].
+//!
+//! Complexity: O(1) per record.
+
+use crate::meta::Meta;
+use crate::table::IdTable;
+use std::sync::Arc;
+use zerolag_model::attr::{Prio, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, Instant, PrevState, Record, TaskId, TraceEvent};
+
+/// What a task does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TaskState {
+    /// The trace has not shown it yet.
+    #[default]
+    Unknown,
+    /// It sleeps, or is new and was never woken.
+    Blocked,
+    /// It was woken and is not on a run queue yet.
+    Waking {
+        /// Since when it waits.
+        since: Instant,
+    },
+    /// It is on a run queue and does not run.
+    Queued {
+        /// Since when it waits.
+        since: Instant,
+        /// Since when it is on this queue.
+        here_since: Instant,
+        /// How it came to wait.
+        cause: WaitCause,
+    },
+    /// It runs.
+    Running {
+        /// Where.
+        on: CpuId,
+        /// Since when.
+        since: Instant,
+    },
+    /// It ended.
+    Dead,
+}
+
+/// How a task came to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WaitCause {
+    /// It was woken.
+    Woken,
+    /// It was woken for the first time.
+    New,
+    /// The CPU was taken from it, or it yielded.
+    Preempted,
+}
+
+impl WaitCause {
+    /// Returns the word for tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Woken => "woken",
+            Self::New => "new",
+            Self::Preempted => "preempted",
+        }
+    }
+}
+
+/// What is known of a task.
+#[derive(Clone, Debug)]
+pub struct TaskView {
+    /// What it does.
+    pub state: TaskState,
+    /// The run queue that it is on or, if it is on none, was on last.
+    pub rq: Option<CpuId>,
+    /// Its effective priority.
+    pub prio: Prio,
+    /// What it asks for.
+    pub attr: SchedAttr,
+    /// Where it may run; `None` if the trace did not say.
+    pub affinity: Option<Arc<CpuMask>>,
+    /// Its name; empty if the trace did not say.
+    pub name: Arc<str>,
+    /// Lent to it by those who wait for it.
+    boost: Option<Prio>,
+    /// A wakeup that has begun while it still runs.
+    early: Option<Early>,
+    /// Its next wakeup is its first.
+    is_new: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    since: Instant,
+    complete: bool,
+}
+
+impl Default for TaskView {
+    fn default() -> Self {
+        let attr = SchedAttr::NORMAL;
+        Self {
+            state: TaskState::default(),
+            rq: None,
+            prio: attr.prio(),
+            attr,
+            affinity: None,
+            name: Arc::default(),
+            boost: None,
+            early: None,
+            is_new: false,
+        }
+    }
+}
+
+impl TaskView {
+    /// Returns since when the task waits, if it does.
+    #[must_use]
+    pub const fn waits_since(&self) -> Option<Instant> {
+        match self.state {
+            TaskState::Waking { since } | TaskState::Queued { since, .. } => Some(since),
+            TaskState::Unknown | TaskState::Blocked | TaskState::Running { .. } | TaskState::Dead => None,
+        }
+    }
+
+    /// Returns whether it may run on a CPU. A task whose affinity the trace did not say may run everywhere.
+    #[must_use]
+    pub fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.affinity.as_ref().is_none_or(|cpus| cpus.contains(cpu))
+    }
+}
+
+/// What a CPU runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Current {
+    /// The trace has not shown it yet.
+    #[default]
+    Unknown,
+    /// Nothing.
+    Idle,
+    /// A task.
+    Task(TaskId),
+}
+
+impl Current {
+    /// Returns the task, if it is one.
+    #[must_use]
+    pub const fn task(self) -> Option<TaskId> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Unknown | Self::Idle => None,
+        }
+    }
+}
+
+/// What is known of a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuView {
+    /// What it runs.
+    pub current: Current,
+    /// Since when.
+    pub since: Instant,
+    /// How many interrupt handlers it is in, one within the other.
+    pub irq_depth: u32,
+    /// Since when it was asked to reschedule, if it has not switched since.
+    pub need_resched_since: Option<Instant>,
+    /// Since when it spins for a run-queue lock, if it does.
+    pub spins_since: Option<Instant>,
+}
+
+/// Who runs, who waits, and where.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    tasks: IdTable<TaskId, TaskView>,
+    cpus: IdTable<CpuId, CpuView>,
+    is_complete: bool,
+}
+
+impl Replay {
+    /// Returns the state of affairs before the first record.
+    #[must_use]
+    pub fn new(meta: &Meta) -> Self {
+        let is_complete = meta.source.is_complete();
+        let mut cpus = IdTable::with_first(meta.machine.nr_cpus());
+        for (_, cpu) in cpus.iter_mut() {
+            let current = if is_complete { Current::Idle } else { Current::Unknown };
+            *cpu = CpuView { current, since: meta.start, ..CpuView::default() };
+        }
+        Self { tasks: IdTable::default(), cpus, is_complete }
+    }
+
+    /// Returns what is known of a task.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> Option<&TaskView> {
+        self.tasks.get(task)
+    }
+
+    /// Returns what is known of a CPU.
+    #[must_use]
+    pub fn cpu(&self, cpu: CpuId) -> CpuView {
+        self.cpus.get(cpu).copied().unwrap_or_default()
+    }
+
+    /// Returns all tasks in order of id.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &TaskView)> {
+        self.tasks.iter()
+    }
+
+    /// Returns all CPUs in order of id.
+    pub fn cpus(&self) -> impl Iterator<Item = (CpuId, CpuView)> {
+        self.cpus.iter().map(|(cpu, view)| (cpu, *view))
+    }
+
+    /// Returns the effective priority of what a CPU runs; [`Prio::IDLE`] if nothing, `None` if unknown.
+    #[must_use]
+    pub fn running_prio(&self, cpu: CpuId) -> Option<Prio> {
+        match self.cpu(cpu).current {
+            Current::Unknown => None,
+            Current::Idle => Some(Prio::IDLE),
+            Current::Task(task) => self.tasks.get(task).map(|task| task.prio),
+        }
+    }
+
+    /// Follows a record.
+    pub fn apply(&mut self, record: &Record) {
+        let at = record.at;
+        match &record.event {
+            TraceEvent::TaskNew { task, name, parent, attr, .. } => {
+                let known = self.is_complete || parent.is_some();
+                *self.tasks.entry(*task) = TaskView {
+                    state: if known { TaskState::Blocked } else { TaskState::Unknown },
+                    prio: attr.prio(),
+                    attr: *attr,
+                    name: Arc::clone(name),
+                    is_new: true,
+                    ..TaskView::default()
+                };
+            }
+            TraceEvent::Waking { task, prio, new, .. } => self.waking(*task, *prio, *new, at),
+            TraceEvent::Wakeup { task, prio } => self.wakeup(*task, *prio, record.cpu, at),
+            TraceEvent::Switch { prev, prev_state, next, next_prio } => {
+                if let Some(prev) = prev {
+                    self.switch_out(*prev, *prev_state, record.cpu, at);
+                }
+                if let Some(next) = next {
+                    let task = self.tasks.entry(*next);
+                    // [3] Queued -> Running
+                    task.state = TaskState::Running { on: record.cpu, since: at };
+                    task.rq = Some(record.cpu);
+                    task.early = None;
+                    set_prio(task, *next_prio);
+                }
+                let cpu = self.cpus.entry(record.cpu);
+                cpu.current = next.map_or(Current::Idle, Current::Task);
+                cpu.since = at;
+                cpu.need_resched_since = None;
+            }
+            TraceEvent::Migrate { task, prio, to, .. } => {
+                let task = self.tasks.entry(*task);
+                task.rq = Some(*to);
+                set_prio(task, *prio);
+                if let TaskState::Queued { here_since, .. } = &mut task.state {
+                    *here_since = at;
+                }
+            }
+            TraceEvent::AttrChange { task, attr } => {
+                let task = self.tasks.entry(*task);
+                task.attr = *attr;
+                task.prio = task.boost.filter(|boost| boost.beats(attr.prio())).unwrap_or(attr.prio());
+            }
+            TraceEvent::PrioInherit { task, to, .. } => set_prio(self.tasks.entry(*task), *to),
+            TraceEvent::Affinity { task, cpus } => self.tasks.entry(*task).affinity = Some(Arc::clone(cpus)),
+            TraceEvent::NeedResched { .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                cpu.need_resched_since = cpu.need_resched_since.or(Some(at));
+            }
+            TraceEvent::IrqEnter { .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                cpu.irq_depth = cpu.irq_depth.saturating_add(1);
+            }
+            TraceEvent::IrqExit { .. } => {
+                let cpu = self.cpus.entry(record.cpu);
+                cpu.irq_depth = cpu.irq_depth.saturating_sub(1);
+            }
+            TraceEvent::LockContended { .. } => self.cpus.entry(record.cpu).spins_since = Some(at),
+            TraceEvent::LockAcquired { .. } => self.cpus.entry(record.cpu).spins_since = None,
+            // Neither who runs nor who waits changes. A task that exits still runs until its last switch.
+            _ => {}
+        }
+    }
+
+    fn waking(&mut self, task: TaskId, prio: Prio, new: bool, at: Instant) {
+        let task = self.tasks.entry(task);
+        set_prio(task, prio);
+        match task.state {
+            TaskState::Unknown | TaskState::Blocked => {
+                // [1] Blocked -> Waking
+                task.state = TaskState::Waking { since: at };
+                task.is_new = new;
+            }
+            TaskState::Running { .. } => task.early = Some(Early { since: at, complete: false }),
+            TaskState::Waking { .. } | TaskState::Queued { .. } | TaskState::Dead => {}
+        }
+    }
+
+    fn wakeup(&mut self, task: TaskId, prio: Prio, cpu: CpuId, at: Instant) {
+        let is_complete = self.is_complete;
+        let task = self.tasks.entry(task);
+        set_prio(task, prio);
+        let cause = if core::mem::take(&mut task.is_new) { WaitCause::New } else { WaitCause::Woken };
+        match task.state {
+            // [2] Waking -> Queued; some recorders do not show the waking.
+            TaskState::Waking { since } => {
+                task.rq = Some(cpu);
+                task.state = TaskState::Queued { since, here_since: at, cause };
+            }
+            TaskState::Unknown | TaskState::Blocked => {
+                task.rq = Some(cpu);
+                task.state = TaskState::Queued { since: at, here_since: at, cause };
+            }
+            TaskState::Running { .. } if is_complete => {
+                task.rq = Some(cpu);
+                if let Some(early) = &mut task.early {
+                    early.complete = true;
+                }
+            }
+            TaskState::Running { .. } => task.early = None,
+            TaskState::Queued { .. } | TaskState::Dead => {}
+        }
+    }
+
+    fn switch_out(&mut self, task: TaskId, state: PrevState, cpu: CpuId, at: Instant) {
+        let task = self.tasks.entry(task);
+        if !matches!(task.state, TaskState::Running { on, .. } if on == cpu) {
+            // It was not known to run here; where it was queued does not count any more.
+            task.rq = Some(cpu);
+        }
+        let rq = task.rq.get_or_insert(cpu);
+        let cause = WaitCause::Preempted;
+        task.state = match (state, task.early.take()) {
+            // [4] Running -> Queued
+            (PrevState::Runnable | PrevState::Idle, _) => TaskState::Queued { since: at, here_since: at, cause },
+            // [5] Running -> Blocked, unless a wakeup has overtaken it.
+            (PrevState::Blocked, None) => {
+                *rq = cpu;
+                TaskState::Blocked
+            }
+            (PrevState::Blocked, Some(Early { since, complete: false })) => TaskState::Waking { since },
+            (PrevState::Blocked, Some(Early { since, complete: true })) => {
+                TaskState::Queued { since, here_since: at, cause: WaitCause::Woken }
+            }
+            // [6] Running -> Dead
+            (PrevState::Dead, _) => TaskState::Dead,
+        };
+    }
+}
+
+fn set_prio(task: &mut TaskView, prio: Prio) {
+    task.prio = prio;
+    task.boost = (prio != task.attr.prio()).then_some(prio);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::{Machine, Source};
+
+    fn replay(source: Source, events: &[(u64, u32, TraceEvent)]) -> Replay {
+        let mut replay = Replay::new(&Meta::new(source, Machine::Cpus(2)));
+        for (at, cpu, event) in events {
+            replay.apply(&Record { at: Instant::from_nanos(*at), cpu: CpuId(*cpu), event: event.clone() });
+        }
+        replay
+    }
+
+    const T: TaskId = TaskId(0);
+    const P: Prio = Prio::from_nice(zerolag_model::Nice::ZERO);
+
+    fn waking() -> TraceEvent {
+        TraceEvent::Waking { task: T, prio: P, target: CpuId(1), new: false }
+    }
+    fn switch(prev: Option<TaskId>, prev_state: PrevState, next: Option<TaskId>) -> TraceEvent {
+        TraceEvent::Switch { prev, prev_state, next, next_prio: P }
+    }
+
+    #[test]
+    fn a_wakeup_that_overtakes_the_switch_is_not_lost() {
+        let run = (1, 0, switch(None, PrevState::Idle, Some(T)));
+        let out = switch(Some(T), PrevState::Blocked, None);
+        let wakeup = TraceEvent::Wakeup { task: T, prio: P };
+        // Linux: waking, then the switch, then the wakeup.
+        let late = replay(Source::Text, &[run.clone(), (2, 1, waking()), (3, 0, out.clone()), (4, 1, wakeup.clone())]);
+        let queued = TaskState::Queued {
+            since: Instant::from_nanos(2),
+            here_since: Instant::from_nanos(4),
+            cause: WaitCause::Woken,
+        };
+        assert_eq!(late.task(T).unwrap().state, queued);
+        // Linux: a wakeup that was over before the task slept again.
+        let over = [run.clone(), (2, 1, waking()), (2, 1, wakeup.clone()), (3, 0, out.clone())];
+        assert_eq!(replay(Source::Text, &over).task(T).unwrap().state, TaskState::Blocked);
+        // A simulation wakes no task that has not left: the switch's record comes late.
+        let early = replay(Source::Simulation, &over);
+        assert_eq!(early.task(T).unwrap().waits_since(), Some(Instant::from_nanos(2)));
+        assert_eq!(early.task(T).unwrap().rq, Some(CpuId(1)));
+        assert_eq!(early.cpu(CpuId(0)).current, Current::Idle);
+    }
+
+    #[test]
+    fn a_boost_outlives_a_change_of_attributes() {
+        let rt = |value| zerolag_model::RtPriority::new(value).unwrap();
+        let boosted = [
+            (0, 0, TraceEvent::PrioInherit { task: T, from: P, to: Prio::from_rt(rt(50)) }),
+            (1, 0, TraceEvent::AttrChange { task: T, attr: SchedAttr::fifo(rt(10)) }),
+        ];
+        let mut after = replay(Source::Simulation, &boosted);
+        assert_eq!(after.task(T).unwrap().prio, Prio::from_rt(rt(50)));
+        let event = TraceEvent::PrioInherit { task: T, from: Prio::from_rt(rt(50)), to: Prio::from_rt(rt(10)) };
+        after.apply(&Record { at: Instant::from_nanos(2), cpu: CpuId(0), event });
+        assert_eq!(after.task(T).unwrap().prio, Prio::from_rt(rt(10)));
+    }
+
+    #[test]
+    fn a_task_moved_while_it_leaves_waits_where_it_was_moved_to() {
+        let reason = zerolag_model::MigrateReason::Affinity;
+        let moved = replay(
+            Source::Simulation,
+            &[
+                (1, 0, switch(None, PrevState::Idle, Some(T))),
+                (2, 0, TraceEvent::Migrate { task: T, prio: P, from: CpuId(0), to: CpuId(1), reason }),
+                (2, 0, switch(Some(T), PrevState::Runnable, None)),
+            ],
+        );
+        assert_eq!(moved.task(T).unwrap().rq, Some(CpuId(1)));
+    }
+}
