@@ -1,13 +1,176 @@
-//! Scenario TOML.
+//! Scenario TOML: everything rt-app can say, and distributions, cpusets, machine, kernel and settings, under the kernel's
+//! own names.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`table`] | types of values; which keys are unknown |
+//! | [`times`] | times and distributions |
+//! | [`machine`] | `[machine]`, `kernel`, `[settings]` |
+//! | [`shared`] | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
+//! | [`task`] | `[task]`, its phases, its attributes |
+//! | [`step`] | what a task does |
+//!
+//! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
 
-use crate::diagnostic::{Diagnostics, Report, Source};
+mod machine;
+mod shared;
+mod step;
+mod table;
+mod task;
+mod times;
+
+use crate::assemble::{Assembly, Kind};
+use crate::check;
+use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
+use crate::program::{ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::{LoadOptions, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
+use table::Table;
+use toml::de::DeTable;
+use zerolag_model::settings::nearest;
+use zerolag_model::Duration;
+
+/// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
+pub const SCENARIO_MAX: usize = 16_000_000;
+
+const KEYS: [&str; 14] = [
+    "kernel", "duration", "seed", "costs", "machine", "settings", "cpuset", "group", "mutex", "condition", "barrier",
+    "semaphore", "timer", "task",
+];
+
+/// A file being read.
+struct Reader<'r> {
+    report: &'r mut Report,
+    assembly: Assembly,
+    nr_cpus: usize,
+    task_names: BTreeMap<String, usize>,
+    cpusets: BTreeMap<String, usize>,
+    /// What each name stands for, and where that was first said.
+    kinds: BTreeMap<String, (Kind, Span)>,
+    /// Barriers whose parties are counted rather than stated.
+    counted_barriers: BTreeSet<ResourceId>,
+    /// The mode of each shared timer, and where it was said.
+    timer_modes: BTreeMap<ResourceId, (TimerMode, Span)>,
+}
 
 /// Reads a scenario file. See [`crate::load`].
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load(name: &str, text: &str, _options: &LoadOptions) -> Result<Scenario, Diagnostics> {
-    let report = Report::default();
-    Err(report.finish(Source::new(name, text)))
+pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
+    let mut report = Report::default();
+    let source = || Source::new(name, text);
+    if text.len() > SCENARIO_MAX {
+        let message = format!("the file has {} bytes; scenarios have at most {SCENARIO_MAX}", text.len());
+        report.push(Diagnostic::new(crate::Severity::Error, message).help("larger workloads are read as rt-app JSON"));
+        return Err(report.finish(Source::new(name, "")));
+    }
+    let (root, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let span = error.span().unwrap_or(0..0);
+        report.error(Span::new(span), lowercase(error.message()));
+    }
+    if report.has_errors() {
+        return Err(report.finish(source()));
+    }
+    let root = Table::new(root.get_ref(), Span::default());
+    let scenario = read(&root, options, &mut report);
+    if report.has_errors() {
+        return Err(report.finish(source()));
+    }
+    Ok(Scenario { warnings: report.finish(source()), ..scenario })
+}
+
+/// The TOML parser's messages, in our style.
+fn lowercase(message: &str) -> String {
+    let mut characters = message.chars();
+    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+}
+
+fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Scenario {
+    root.refuse_unknown(&KEYS, "the scenario", report);
+    let kernel = root.get("kernel").and_then(|entry| machine::kernel(entry, report));
+    let stated = root.get("machine").and_then(|entry| machine::machine(entry, report));
+    let machine = options.machine_override.clone().or(stated);
+    let settings = root
+        .get("settings")
+        .map(|entry| machine::settings(entry, kernel.unwrap_or_default(), report))
+        .unwrap_or_default();
+    let duration = root.time("duration", report);
+    if let (Some(Duration::ZERO), Some(entry)) = (duration, root.get("duration")) {
+        report.error(table::span(entry.item), "`duration` must be above zero");
+    }
+    let seed = root.int("seed", 0..=u64::MAX, report).map(|(seed, _)| seed);
+    let costs = root.string("costs", report).map(|(costs, _)| costs.to_string());
+    let nr_cpus = machine.clone().unwrap_or_else(crate::default_machine).nr_cpus();
+    let mut reader = Reader {
+        report,
+        assembly: Assembly::default(),
+        nr_cpus,
+        task_names: BTreeMap::new(),
+        cpusets: BTreeMap::new(),
+        kinds: BTreeMap::new(),
+        counted_barriers: BTreeSet::new(),
+        timer_modes: BTreeMap::new(),
+    };
+    reader.cpusets(root);
+    reader.groups(root);
+    reader.resources(root);
+    reader.tasks(root);
+    let Reader { mut assembly, report, timer_modes, .. } = reader;
+    let phases = assembly.program.tasks.iter_mut().flat_map(|task| &mut task.phases);
+    step::settle_modes(phases.flat_map(|phase| &mut phase.actions), |timer| match timer {
+        TimerRef::Shared(id) => timer_modes.get(&id).map(|(mode, _)| *mode),
+        TimerRef::Own(_) => None,
+    });
+    if !report.has_errors() {
+        check::check(&assembly.program, &assembly.origins, report);
+    }
+    Scenario {
+        program: assembly.program,
+        machine,
+        kernel,
+        settings,
+        duration,
+        seed,
+        costs,
+        warnings: Report::default().finish(Source::new("", "")),
+    }
+}
+
+impl Reader<'_> {
+    /// Returns the resource of a name; reports if the name stands for something else.
+    fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> Option<ResourceId> {
+        let wanted = Kind::of(kind);
+        if wanted == Kind::SuspendPoint {
+            return Some(self.assembly.resource(name, kind));
+        }
+        let (known, first) = *self.kinds.entry(name.to_string()).or_insert((wanted, span));
+        if known != wanted {
+            let message = format!("`{name}` is used as a {} but is a {}", wanted.name(), known.name());
+            self.report.push(Diagnostic::error(span, message).label(first, format!("a {} here", known.name())));
+            return None;
+        }
+        let known = self.assembly.find_resource(name, wanted);
+        Some(known.unwrap_or_else(|| {
+            let id = self.assembly.resource(name, kind);
+            if wanted == Kind::Barrier {
+                self.counted_barriers.insert(id);
+            }
+            id
+        }))
+    }
+
+    /// Returns the task of a name; reports if there is none.
+    fn task_named(&mut self, what: &str, name: &str, span: Span) -> Option<usize> {
+        let found = self.task_names.get(name).copied();
+        if found.is_none() {
+            let diagnostic = Diagnostic::error(span, format!("`{what}`: there is no task `{name}`"));
+            self.report.push(match nearest(name, self.task_names.keys().map(String::as_str)) {
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic,
+            });
+        }
+        found
+    }
 }

@@ -1,0 +1,127 @@
+//! The machine, the kernel and its settings, as a scenario writes them.
+
+use super::table::{Entry, Item, Table, kind, leaves, span};
+use crate::diagnostic::{Diagnostic, Report, Span};
+use toml::de::DeValue;
+use zerolag_model::settings::SettingError;
+use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
+
+const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", "smt", "capacities"];
+
+/// Reads `[machine]`.
+pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topology> {
+    let table = Table::of("machine", entry.item, report)?;
+    table.refuse_unknown(&KEYS, "[machine]", report);
+    let mut count = |key| table.int(key, 1..=MAX_CPUS as u64, report).map(|(value, _)| u32::try_from(value).unwrap_or(1));
+    let cpus = count("cpus");
+    let parts = [count("sockets"), count("llcs_per_socket"), count("cores_per_llc"), count("smt")];
+    let [sockets, llcs, cores, smt] = parts.map(|part| part.unwrap_or(1));
+    let shape = match (cpus, parts.iter().any(Option::is_some)) {
+        (Some(_), true) => {
+            report.error(entry.key_span, "the machine names both `cpus` and its parts");
+            return None;
+        }
+        (Some(cpus), false) => Topology::flat(cpus),
+        (None, true) => Topology::new(sockets, llcs, cores, smt),
+        (None, false) => {
+            if !KEYS[..5].iter().any(|key| table.get(key).is_some()) {
+                report.error_help(entry.key_span, "the machine has no CPUs", "write cpus = 4");
+            }
+            return None;
+        }
+    };
+    let machine = shape.and_then(|shape| match table.get("capacities") {
+        None => Ok(shape),
+        Some(entry) => match capacities(entry, report) {
+            Some(capacities) => shape.with_capacities(capacities),
+            None => Ok(shape),
+        },
+    });
+    match machine {
+        Ok(machine) => Some(machine),
+        Err(error) => {
+            report.error(entry.key_span, error.to_string());
+            None
+        }
+    }
+}
+
+fn capacities(entry: Entry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
+    let DeValue::Array(items) = entry.item.get_ref() else {
+        report.error(span(entry.item), "`capacities` is an array of one number of 1..=1024 per CPU");
+        return None;
+    };
+    let read = |item| super::table::int("capacities", item, 1..=1024, report);
+    let values: Vec<u64> = items.iter().filter_map(read).collect();
+    (values.len() == items.len()).then(|| values.into_iter().filter_map(|value| u16::try_from(value).ok()).collect())
+}
+
+/// Reads `kernel`.
+pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<KernelVersion> {
+    let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
+    let help = format!("known are {}", known.join(", "));
+    let text = match entry.item.get_ref() {
+        DeValue::String(text) => text,
+        DeValue::Float(number) => {
+            let message = format!("`kernel` is a string: {number} as a number could not tell 6.1 from 6.10");
+            report.error_help(span(entry.item), message, format!("write kernel = \"{number}\""));
+            return None;
+        }
+        other => {
+            report.error_help(span(entry.item), format!("`kernel` is a string, not {}", kind(other)), help);
+            return None;
+        }
+    };
+    let version = KernelVersion::from_name(text);
+    if version.is_none() {
+        report.error_help(span(entry.item), format!("kernel \"{text}\" has no preset"), help);
+    }
+    version
+}
+
+/// Reads `[settings]`: checks each key and value against the settings of the kernel.
+pub(super) fn settings(entry: Entry<'_, '_>, kernel: KernelVersion, report: &mut Report) -> Vec<(String, String)> {
+    let Some(table) = Table::of("settings", entry.item, report) else { return Vec::new() };
+    let mut scratch = kernel.settings();
+    let mut seen: std::collections::BTreeMap<String, Span> = std::collections::BTreeMap::new();
+    let mut accepted = Vec::new();
+    for leaf in leaves(&table) {
+        let Some(text) = setting_text(&leaf.path, leaf.item, report) else { continue };
+        if let Some(first) = seen.insert(leaf.path.clone(), leaf.span) {
+            let message = format!("setting `{}` is set twice", leaf.path);
+            report.push(Diagnostic::error(leaf.span, message).label(first, "first here"));
+            continue;
+        }
+        match scratch.set(&leaf.path, &text) {
+            Ok(()) => accepted.push((leaf.path, text)),
+            Err(SettingError::UnknownKey { key, near }) => {
+                let diagnostic = Diagnostic::error(leaf.span, format!("unknown setting `{key}`"));
+                report.push(match near {
+                    Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                    None => diagnostic.help(known_settings()),
+                });
+            }
+            Err(error) => report.error(span(leaf.item), error.to_string()),
+        }
+    }
+    accepted
+}
+
+fn known_settings() -> String {
+    let keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.key).collect();
+    format!("known are {}", keys.join(", "))
+}
+
+/// Returns a setting's value as text: settings are read from text everywhere.
+fn setting_text(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<String> {
+    match item.get_ref() {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Boolean(value) => Some(if *value { "on" } else { "off" }.to_string()),
+        DeValue::Integer(number) => Some(super::table::to_i128(number).map_or(number.to_string(), |value| value.to_string())),
+        DeValue::Float(number) => Some(number.as_str().to_string()),
+        other => {
+            report.error(span(item), format!("setting `{key}` is one value, not {}", kind(other)));
+            None
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! `[task.NAME]`: how a task is scheduled, where it may run, its phases.
+//!
+//! Everything that a phase sets sticks until another phase changes it: attributes (a phase without `policy` changes the
+//! ones in force), CPUs (`cpus = "all"` gives them all back) and group.
+
+use super::{Reader, step};
+use super::table::{Entry, Table, int, kind, span};
+use super::times;
+use crate::assemble::{PhaseOrigin, TaskOrigin};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::program::{AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
+use crate::INSTANCES_MAX;
+use std::sync::Arc;
+use toml::de::DeValue;
+use zerolag_model::settings::nearest;
+use zerolag_model::{DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
+
+const SCHED_KEYS: [&str; 7] = ["policy", "priority", "nice", "slice", "runtime", "deadline", "period"];
+const TASK_KEYS: [&str; 15] = [
+    "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "cpuset", "group", "instances",
+    "delay", "loop", "steps", "phase",
+];
+const PHASE_KEYS: [&str; 12] = [
+    "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "group", "name", "loop", "steps",
+];
+
+/// The task being read.
+pub(super) struct TaskScope<'t> {
+    pub(super) name: &'t str,
+    pub(super) instances: u32,
+    /// Its own timers in order of first use: name, and mode and where it was said.
+    pub(super) own_timers: Vec<(String, Option<(TimerMode, Span)>)>,
+}
+
+impl Reader<'_> {
+    /// Reads `[task]`, in the order of the text.
+    pub(super) fn tasks(&mut self, root: &Table<'_, '_>) {
+        let Some(tasks) = root.get("task").and_then(|entry| Table::of("task", entry.item, self.report)) else {
+            if root.get("task").is_none() {
+                let here = Span::default();
+                self.report.error_help(here, "the scenario has no tasks", "write [task.NAME] with steps = [{ run = \"1ms\" }]");
+            }
+            return;
+        };
+        for (index, entry) in tasks.entries.iter().enumerate() {
+            self.task_names.insert(entry.key.to_string(), index);
+        }
+        let mut total = 0_u64;
+        for entry in &tasks.entries {
+            self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: Vec::new() });
+            let Some(table) = Table::of(entry.key, entry.item, self.report) else { continue };
+            let counted = table.int("instances", 0..=u64::from(u32::MAX), self.report);
+            let instances = counted.map_or(1, |(instances, _)| instances);
+            let before = total;
+            total += instances;
+            if total > INSTANCES_MAX && before <= INSTANCES_MAX {
+                let span = counted.map_or(entry.key_span, |(_, span)| span);
+                let message = format!("with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated");
+                self.report.error(span, message);
+            }
+            if let Some(task) = self.task(entry, &table, u32::try_from(instances).unwrap_or(1)) {
+                self.assembly.program.tasks.push(task);
+            }
+        }
+    }
+
+    fn task(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {
+        table.refuse_unknown(&TASK_KEYS, "a task", self.report);
+        let mut scope = TaskScope { name: entry.key, instances, own_timers: Vec::new() };
+        let attr = self.attr(table, None).unwrap_or(SchedAttr::NORMAL);
+        let cpuset = self.cpuset(table);
+        let affinity = match self.affinity(table, cpuset) {
+            AffinityChange::Set(cpus) => Some(cpus),
+            AffinityChange::Keep | AffinityChange::Reset => None,
+        };
+        let group = self.group(table);
+        let delay = table.time("delay", self.report).unwrap_or_default();
+        let turns = table.get("loop").and_then(|entry| self.turns(entry));
+        let mut phases = match (table.get("steps"), table.get("phase")) {
+            (Some(steps), None) => {
+                let actions = self.steps(steps, &mut scope);
+                self.origin(entry.key_span, actions.1);
+                vec![Phase {
+                    name: entry.key.into(),
+                    loops: 1,
+                    attr: None,
+                    affinity: AffinityChange::Keep,
+                    group: None,
+                    actions: actions.0,
+                }]
+            }
+            (None, Some(phases)) => self.phases(phases, attr, cpuset, &mut scope),
+            (Some(steps), Some(_)) => {
+                self.report.error(steps.key_span, format!("task `{}` has both steps and phases", entry.key));
+                return None;
+            }
+            (None, None) => {
+                let help = "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]";
+                self.report.error_help(entry.key_span, format!("task `{}` does nothing", entry.key), help);
+                return None;
+            }
+        };
+        step::settle_modes(phases.iter_mut().flat_map(|phase| &mut phase.actions), |timer| match timer {
+            TimerRef::Own(place) => scope.own_timers.get(place as usize)?.1.map(|(mode, _)| mode),
+            TimerRef::Shared(_) => None,
+        });
+        Some(TaskDef { name: entry.key.into(), instances, delay, attr, affinity, group, cpuset, turns, phases })
+    }
+
+    fn origin(&mut self, name: Span, actions: Vec<Span>) {
+        if let Some(task) = self.assembly.origins.tasks.last_mut() {
+            task.phases.push(PhaseOrigin { name, actions });
+        }
+    }
+
+    fn phases(
+        &mut self,
+        entry: Entry<'_, '_>,
+        mut attr: SchedAttr,
+        cpuset: Option<usize>,
+        scope: &mut TaskScope<'_>,
+    ) -> Vec<Phase> {
+        let DeValue::Array(items) = entry.item.get_ref() else {
+            let help = format!("write [[task.{}.phase]]", scope.name);
+            self.report.error_help(entry.key_span, "`phase` is an array of tables", help);
+            return Vec::new();
+        };
+        if items.is_empty() {
+            self.report.error(entry.key_span, format!("task `{}` has no phases", scope.name));
+        }
+        let mut phases = Vec::with_capacity(items.len());
+        for (place, item) in items.iter().enumerate() {
+            let Some(table) = Table::of("phase", item, self.report) else { continue };
+            table.refuse_unknown(&PHASE_KEYS, "a phase", self.report);
+            let name: Arc<str> = match table.string("name", self.report) {
+                Some((name, _)) => name.into(),
+                None => place.to_string().into(),
+            };
+            let loops = table.int("loop", 0..=u64::MAX, self.report).map_or(1, |(loops, _)| loops);
+            let change = self.attr(&table, Some(attr));
+            attr = change.unwrap_or(attr);
+            let affinity = self.affinity(&table, cpuset);
+            let group = self.group(&table);
+            let (actions, spans) = match table.get("steps") {
+                Some(steps) => self.steps(steps, scope),
+                None => {
+                    self.report.error(table.span, format!("phase `{name}` has no steps"));
+                    continue;
+                }
+            };
+            self.origin(table.span, spans);
+            phases.push(Phase { name, loops, attr: change, affinity, group, actions });
+        }
+        phases
+    }
+
+    /// Reads how often a task goes through its phases.
+    fn turns(&mut self, entry: Entry<'_, '_>) -> Option<u64> {
+        match entry.item.get_ref() {
+            DeValue::String(text) if text == "forever" => None,
+            DeValue::Integer(_) => int("loop", entry.item, 0..=u64::MAX, self.report),
+            other => {
+                let message = format!("`loop` is a whole number or \"forever\", not {}", kind(other));
+                self.report.error(span(entry.item), message);
+                None
+            }
+        }
+    }
+
+    fn cpuset(&mut self, table: &Table<'_, '_>) -> Option<usize> {
+        let (name, span) = table.string("cpuset", self.report)?;
+        let found = self.cpusets.get(name).copied();
+        if found.is_none() {
+            let diagnostic = Diagnostic::error(span, format!("there is no cpuset `{name}`"));
+            self.report.push(match nearest(name, self.cpusets.keys().map(String::as_str)) {
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic.help(format!("write [cpuset.{name}] with \"cpuset.cpus\" = \"0-3\"")),
+            });
+        }
+        found
+    }
+
+    /// Reads `cpus`; what lies outside the cpuset does not count, as in the kernel.
+    fn affinity(&mut self, table: &Table<'_, '_>, cpuset: Option<usize>) -> AffinityChange {
+        let Some(entry) = table.get("cpus") else { return AffinityChange::Keep };
+        if matches!(entry.item.get_ref(), DeValue::String(text) if text == "all") {
+            return AffinityChange::Reset;
+        }
+        let Some(cpus) = self.cpus("cpus", entry.item) else { return AffinityChange::Keep };
+        if let Some(set) = cpuset.and_then(|place| self.assembly.program.cpusets.get(place))
+            && !set.cpus.intersects(&cpus)
+        {
+            let message = format!("`cpus` = {cpus} lies outside cpuset `{}` ({})", set.name, set.cpus);
+            self.report.error(span(entry.item), message);
+        }
+        AffinityChange::Set(cpus)
+    }
+
+    fn group(&mut self, table: &Table<'_, '_>) -> Option<usize> {
+        let (path, span) = table.string("group", self.report)?;
+        self.assembly.group(path).unwrap_or_else(|message| {
+            self.report.error(span, message);
+            None
+        })
+    }
+
+    /// Reads scheduling attributes; `None` if the table has none or they are wrong.
+    fn attr(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
+        SCHED_KEYS.iter().find_map(|key| table.get(key))?;
+        let policy = match table.string("policy", self.report) {
+            None => current.map_or(Policy::Other, SchedAttr::policy),
+            Some((name, span)) => match Policy::from_name(&name.to_ascii_uppercase()) {
+                Some(policy) => policy,
+                None => {
+                    let known = Policy::ALL.map(Policy::name).join(", ");
+                    self.report.error_help(span, format!("unknown policy \"{name}\""), format!("known are {known}"));
+                    return None;
+                }
+            },
+        };
+        let known: &[&str] = match policy {
+            Policy::Other | Policy::Batch => &["policy", "nice", "slice"],
+            Policy::Idle => &["policy", "nice"],
+            Policy::Fifo | Policy::Rr => &["policy", "priority"],
+            Policy::Deadline => &["policy", "runtime", "deadline", "period"],
+        };
+        for key in SCHED_KEYS.iter().filter(|key| !known.contains(*key)) {
+            if let Some(entry) = table.get(key) {
+                let message = format!("`{key}` means nothing to {policy}");
+                self.report.error_help(entry.key_span, message, format!("it takes {}", known[1..].join(", ")));
+            }
+        }
+        match policy {
+            Policy::Other => self.fair(table, FairPolicy::Other, current),
+            Policy::Batch => self.fair(table, FairPolicy::Batch, current),
+            Policy::Idle => self.fair(table, FairPolicy::Idle, current),
+            Policy::Fifo => self.rt(table, RtPolicy::Fifo, current),
+            Policy::Rr => self.rt(table, RtPolicy::Rr, current),
+            Policy::Deadline => self.deadline(table, current),
+        }
+    }
+
+    fn fair(&mut self, table: &Table<'_, '_>, policy: FairPolicy, current: Option<SchedAttr>) -> Option<SchedAttr> {
+        let (kept_nice, kept_slice) = match current {
+            Some(SchedAttr::Fair { nice, slice, .. }) => (nice, slice),
+            Some(SchedAttr::Rt { .. } | SchedAttr::Deadline(_)) | None => (Nice::ZERO, None),
+        };
+        let nice = match table.get("nice") {
+            None => kept_nice,
+            Some(entry) => {
+                let value = super::table::signed_int("nice", entry.item, -20..=19, self.report)?;
+                i64::try_from(value).ok().and_then(Nice::new)?
+            }
+        };
+        let slice = match table.get("slice") {
+            None => kept_slice,
+            Some(entry) => {
+                let slice = times::time("slice", entry.item, self.report)?;
+                if slice < SLICE_MIN || slice > SLICE_MAX {
+                    let message = format!("`slice` = {slice} is outside {SLICE_MIN}..={SLICE_MAX}");
+                    self.report.error(span(entry.item), message);
+                }
+                Some(slice)
+            }
+        };
+        Some(SchedAttr::Fair { policy, nice, slice: if policy == FairPolicy::Idle { None } else { slice } })
+    }
+
+    fn rt(&mut self, table: &Table<'_, '_>, policy: RtPolicy, current: Option<SchedAttr>) -> Option<SchedAttr> {
+        let kept = match current {
+            Some(SchedAttr::Rt { priority, .. }) => Some(priority),
+            Some(SchedAttr::Fair { .. } | SchedAttr::Deadline(_)) | None => None,
+        };
+        let priority = match table.get("priority") {
+            Some(entry) => {
+                let value = int("priority", entry.item, 1..=99, self.report)?;
+                i64::try_from(value).ok().and_then(RtPriority::new)
+            }
+            None => kept,
+        };
+        if priority.is_none() {
+            let span = table.get("policy").map_or(table.span, |entry| entry.key_span);
+            self.report.error_help(span, "a real-time policy without `priority`", "write priority = 1..99, 99 is most urgent");
+        }
+        Some(SchedAttr::Rt { policy, priority: priority? })
+    }
+
+    fn deadline(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
+        let kept = match current {
+            Some(SchedAttr::Deadline(params)) => Some(params),
+            Some(SchedAttr::Fair { .. } | SchedAttr::Rt { .. }) | None => None,
+        };
+        let mut read = |key: &str, kept: Option<Duration>| match table.get(key) {
+            Some(entry) => times::time(key, entry.item, self.report),
+            None => kept,
+        };
+        let runtime = read("runtime", kept.map(|params| params.runtime));
+        let period = read("period", kept.map(|params| params.period));
+        let deadline = read("deadline", kept.map(|params| params.deadline)).or(period);
+        let (Some(runtime), Some(period), Some(deadline)) = (runtime, period, deadline) else {
+            let span = table.get("policy").map_or(table.span, |entry| entry.key_span);
+            self.report.error(span, "SCHED_DEADLINE needs `runtime` and `period`");
+            return None;
+        };
+        let params = DlParams { runtime, deadline, period };
+        if let Some(message) = deadline_error(params) {
+            let span = ["runtime", "deadline", "period"].iter().find_map(|key| table.get(key));
+            self.report.error(span.map_or(table.span, |entry| entry.key_span), message);
+        }
+        Some(SchedAttr::Deadline(params))
+    }
+
+    /// Counts a task's instances among the parties of a barrier that states none.
+    pub(super) fn count_parties(&mut self, id: crate::program::ResourceId, scope: &TaskScope<'_>) {
+        if self.counted_barriers.contains(&id)
+            && let ResourceKind::Barrier { parties } = &mut self.assembly.program.resources[id.index()].kind
+        {
+            *parties = parties.saturating_add(scope.instances);
+        }
+    }
+}
+
