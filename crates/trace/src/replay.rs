@@ -413,7 +413,7 @@ mod tests {
         };
         assert_eq!(late.task(T).unwrap().state, queued);
         // Linux: a wakeup that was over before the task slept again.
-        let over = [run.clone(), (2, 1, waking()), (2, 1, wakeup.clone()), (3, 0, out.clone())];
+        let over = [run, (2, 1, waking()), (2, 1, wakeup), (3, 0, out)];
         assert_eq!(replay(Source::Text, &over).task(T).unwrap().state, TaskState::Blocked);
         // A simulation wakes no task that has not left: the switch's record comes late.
         let early = replay(Source::Simulation, &over);

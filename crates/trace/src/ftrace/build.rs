@@ -6,6 +6,7 @@ use crate::meta::{Machine, Meta, Source};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerolag_model::attr::{DlParams, Nice, Prio, RtPriority, SchedAttr};
+use zerolag_model::event::Irq;
 use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MAX_CPUS, MigrateReason, PrevState, Record, TaskId, TraceEvent,
 };
@@ -34,8 +35,12 @@ pub(super) struct Event<'a> {
 /// Builds the trace of events in order of time.
 pub(super) fn build(head: &Head, events: &[Event<'_>]) -> Trace {
     let mut builder = Builder::default();
+    let unpaired = unpaired_irqs(events);
     for event in events {
-        builder.take(event);
+        match event.event {
+            KernelEvent::IrqEnter(irq) | KernelEvent::IrqExit(irq) if unpaired.contains(&irq) => {}
+            _ => builder.take(event),
+        }
     }
     for task in &builder.tasks {
         if let TraceEvent::TaskNew { name, .. } = &mut builder.records[task.record].event {
@@ -49,6 +54,19 @@ pub(super) fn build(head: &Head, events: &[Event<'_>]) -> Trace {
     meta.end = builder.records.last().map_or(Instant::ZERO, |record| record.at);
     meta.lost_events = head.lost;
     Trace { meta, records: builder.records }
+}
+
+/// Returns the kinds of interrupt of which only the beginning, or only the end, was recorded: they tell no time.
+fn unpaired_irqs(events: &[Event<'_>]) -> Vec<Irq> {
+    let mut seen = [(false, false); Irq::ALL.len()];
+    for event in events {
+        match event.event {
+            KernelEvent::IrqEnter(irq) => seen[irq as usize].0 = true,
+            KernelEvent::IrqExit(irq) => seen[irq as usize].1 = true,
+            _ => {}
+        }
+    }
+    Irq::ALL.into_iter().filter(|irq| seen[*irq as usize].0 != seen[*irq as usize].1).collect()
 }
 
 #[derive(Default)]
@@ -65,7 +83,8 @@ struct Task<'a> {
     /// Which record introduces it; it gets the last name in the end.
     record: usize,
     name: &'a str,
-    prio: Prio,
+    /// Its effective priority, once an event has said it.
+    prio: Option<Prio>,
     /// Between `sched_waking` and the first migration or `sched_wakeup` after it.
     in_wakeup: bool,
 }
@@ -116,7 +135,7 @@ impl<'a> Builder<'a> {
             KernelEvent::Fork { parent, child } => {
                 let parent = self.task(place, parent, None);
                 // A child starts with the priority of its parent unless it resets on fork; its first wakeup will say.
-                let prio = parent.map_or(Prio::from_nice(Nice::ZERO), |parent| self.tasks[parent.index()].prio);
+                let prio = parent.and_then(|parent| self.tasks[parent.index()].prio);
                 self.living.remove(&child.pid);
                 self.create(place, child, parent, prio);
             }
@@ -127,7 +146,7 @@ impl<'a> Builder<'a> {
             }
             KernelEvent::PiSetprio { task, from, to } => {
                 if let Some(task) = self.task(place, task, None) {
-                    self.tasks[task.index()].prio = to;
+                    self.tasks[task.index()].prio = Some(to);
                     self.push(place, TraceEvent::PrioInherit { task, from, to });
                 }
             }
@@ -153,27 +172,35 @@ impl<'a> Builder<'a> {
             return None;
         }
         let Some(id) = self.living.get(&task.pid).copied() else {
-            let prio = prio.unwrap_or(Prio::from_nice(Nice::ZERO));
             return Some(self.create(place, task, None, prio));
         };
         let known = &mut self.tasks[id.index()];
         if task.comm != "<...>" {
             known.name = task.comm;
         }
-        if let Some(prio) = prio.filter(|prio| *prio != known.prio) {
-            known.prio = prio;
-            self.push(place, TraceEvent::AttrChange { task: id, attr: attr_of(prio) });
+        let Some(prio) = prio else { return Some(id) };
+        match known.prio.replace(prio) {
+            None => {
+                if let TraceEvent::TaskNew { attr, .. } = &mut self.records[known.record].event {
+                    *attr = attr_of(prio);
+                }
+            }
+            Some(before) if before != prio => {
+                self.push(place, TraceEvent::AttrChange { task: id, attr: attr_of(prio) });
+            }
+            Some(_) => {}
         }
         Some(id)
     }
 
-    fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Prio) -> TaskId {
+    fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
         self.tasks.push(Task { record: self.records.len(), name: task.comm, prio, in_wakeup: false });
         self.living.insert(task.pid, id);
         // The name is filled in at the end: until then the empty name of all.
         let name: Arc<str> = Arc::default();
-        self.push(place, TraceEvent::TaskNew { task: id, name, parent, attr: attr_of(prio), group: GroupId::ROOT });
+        let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));
+        self.push(place, TraceEvent::TaskNew { task: id, name, parent, attr, group: GroupId::ROOT });
         id
     }
 

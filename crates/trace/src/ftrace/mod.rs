@@ -22,6 +22,7 @@
 //! * **Affinities** are not there at all; [`Meta::source`](crate::Meta) tells checks so.
 //! * **Target of a waking:** the kernel prints the CPU where the task last was. The migration that follows within the
 //!   wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
+//! * **Interrupts** of a kind of which only the beginning was recorded are left out.
 //! * **Lost events** are counted in the meta data.
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_output.c` (lines, flags), `include/trace/events/sched.h` (fields),

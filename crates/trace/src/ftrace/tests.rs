@@ -1,1 +1,207 @@
-// Whole texts.
+use super::*;
+use crate::meta::{Machine, Meta, Source};
+use proptest::prelude::*;
+use zerolag_model::attr::{Prio, RtPriority, SchedAttr};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
+
+const ONE_CPU: &str = include_str!("../../tests/data/rr-fifo-fair-1cpu.txt");
+const TWO_CPUS: &str = include_str!("../../tests/data/rt-migrate-2cpu.txt");
+
+fn tasks_of(trace: &Trace) -> Vec<(TaskId, String)> {
+    let names = trace.records.iter().filter_map(|record| match &record.event {
+        TraceEvent::TaskNew { task, name, .. } => Some((*task, name.to_string())),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Returns run time and number of runs of a task, from switches alone.
+fn run_of(trace: &Trace, name: &str) -> (Duration, u64) {
+    let (task, _) = tasks_of(trace).into_iter().find(|(_, known)| known == name).unwrap();
+    let (mut run, mut runs, mut since) = (Duration::ZERO, 0, None);
+    for record in &trace.records {
+        if let TraceEvent::Switch { prev, next, .. } = &record.event {
+            if *prev == Some(task) {
+                run += record.at.since(since.unwrap_or(record.at));
+            }
+            if *next == Some(task) {
+                since = Some(record.at);
+                runs += 1;
+            }
+        }
+    }
+    (run, runs)
+}
+
+#[test]
+fn a_recorded_kernel_is_read_as_others_read_it() {
+    let trace = read(ONE_CPU).unwrap();
+    assert_eq!(trace.meta.machine, Machine::Cpus(1));
+    assert_eq!((trace.meta.source, trace.meta.lost_events), (Source::Text, 0));
+    // Figures of the recording's own analysis.
+    for (name, run_us, runs) in
+        [("rr1", 2_339_009, 29), ("rr0", 2_236_424, 27), ("rr2", 2_236_252, 27), ("fair", 409_641, 26)]
+    {
+        assert_eq!(run_of(&trace, name), (Duration::from_micros(run_us), runs), "{name}");
+    }
+    assert_eq!(trace.meta.start, Instant::from_nanos(23_937_355_000));
+    let count = |wanted: fn(&TraceEvent) -> bool| trace.records.iter().filter(|record| wanted(&record.event)).count();
+    assert_eq!(count(|event| matches!(event, TraceEvent::Switch { .. })), 174);
+    assert_eq!(count(|event| matches!(event, TraceEvent::Waking { new: false, .. })), 56);
+    assert_eq!(count(|event| matches!(event, TraceEvent::Waking { new: true, .. })), 6);
+    assert_eq!(count(|event| matches!(event, TraceEvent::Wakeup { .. })), 62);
+    assert_eq!(count(|event| matches!(event, TraceEvent::TaskExit { .. })), 6);
+}
+
+#[test]
+fn the_other_tools_text_gives_tasks_priorities_and_reasons() {
+    let trace = read(TWO_CPUS).unwrap();
+    assert_eq!(trace.meta.machine, Machine::Cpus(2));
+    assert_eq!(trace.meta.start, Instant::from_nanos(12_923_682_258), "nanoseconds are kept");
+    let rt: Vec<u8> = trace
+        .records
+        .iter()
+        .filter_map(|record| match &record.event {
+            TraceEvent::AttrChange { attr: SchedAttr::Rt { priority, .. }, .. } => Some(priority.value()),
+            _ => None,
+        })
+        .collect();
+    assert!(rt.contains(&2) && rt.contains(&3) && rt.contains(&4), "{rt:?}");
+    let reasons = |wanted| {
+        let is = |record: &&Record| matches!(record.event, TraceEvent::Migrate { reason, .. } if reason == wanted);
+        trace.records.iter().filter(is).count()
+    };
+    assert!(reasons(MigrateReason::Wakeup) > 0 && reasons(MigrateReason::Unknown) > 0);
+    // Only the beginning of this kernel's IPI handlers was recorded.
+    assert!(!trace.records.iter().any(|record| matches!(record.event, TraceEvent::IrqEnter { .. })));
+}
+
+#[test]
+fn a_process_id_that_is_used_again_is_another_task() {
+    let text = "\
+      a-1 [000] d..2. 1.000001: sched_process_fork: comm=a pid=1 child_comm=a child_pid=7
+      a-1 [000] d..2. 1.000002: sched_wakeup_new: comm=a pid=7 prio=120 target_cpu=000
+      a-1 [000] d..2. 1.000003: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=<...> next_pid=7 next_prio=120
+      x-7 [000] d..2. 1.000004: sched_switch: prev_comm=x prev_pid=7 prev_prio=120 prev_state=X ==> next_comm=a next_pid=1 next_prio=120
+CPU:0 [LOST 5 EVENTS]
+      a-1 [000] d..2. 1.000005: sched_process_fork: comm=a pid=1 child_comm=a child_pid=7
+      a-1 [000] d..2. 1.000006: sched_wakeup_new: comm=y pid=7 prio=120 target_cpu=000
+";
+    let trace = read(text).unwrap();
+    let names = [(0, "a"), (1, "x"), (2, "y")].map(|(id, name)| (TaskId(id), name.to_owned()));
+    assert_eq!(tasks_of(&trace), names);
+    assert_eq!(trace.meta.lost_events, 5);
+}
+
+#[test]
+fn all_bad_lines_are_named_with_their_place() {
+    let text = "# tracer: nop\n  a-1 [000] d..2. 1.0: sched_waking: comm=a pid=1 prio=120\nwhat?\n";
+    assert_eq!(
+        read(text).unwrap_err().to_string(),
+        "line 2:38: field `target_cpu` is missing\nline 3: neither an event nor a comment of ftrace, perf or trace-cmd"
+    );
+    let many = "what?\n".repeat(100);
+    let error = read(&many).unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 21);
+    assert!(error.ends_with("and 80 more"));
+}
+
+/// A run as a simulation records it: task 0 preempts task 1 on CPU 0, task 2 is moved while it wakes.
+fn simulated() -> Trace {
+    let mut meta = Meta::new(Source::Simulation, Machine::Cpus(2));
+    let mut records = Vec::new();
+    let mut push = |ns, cpu, event| records.push(Record { at: Instant::from_nanos(ns), cpu: CpuId(cpu), event });
+    let fifo = SchedAttr::fifo(RtPriority::new(5).unwrap());
+    for (id, name, attr) in [(0, "rt: 1", fifo), (1, "a b", SchedAttr::NORMAL), (2, "c-3", SchedAttr::NORMAL)] {
+        let event =
+            TraceEvent::TaskNew { task: TaskId(id), name: name.into(), parent: None, attr, group: GroupId::ROOT };
+        push(0, 0, event);
+    }
+    let (rt, a, c) = (TaskId(0), TaskId(1), TaskId(2));
+    let (high, low) = (fifo.prio(), SchedAttr::NORMAL.prio());
+    let switch = |prev, prev_state, next, next_prio| TraceEvent::Switch { prev, prev_state, next, next_prio };
+    push(1_000, 0, TraceEvent::Waking { task: a, prio: low, target: CpuId(0), new: true });
+    push(1_000, 0, TraceEvent::Wakeup { task: a, prio: low });
+    push(1_200, 0, switch(None, PrevState::Idle, Some(a), low));
+    push(2_000, 1, TraceEvent::Waking { task: rt, prio: high, target: CpuId(0), new: false });
+    push(2_100, 0, TraceEvent::Wakeup { task: rt, prio: high });
+    push(2_100, 1, TraceEvent::IpiSend { to: CpuId(0), reason: zerolag_model::event::IpiReason::RtPush });
+    push(2_400, 0, switch(Some(a), PrevState::Runnable, Some(rt), high));
+    push(3_000, 1, TraceEvent::Waking { task: c, prio: low, target: CpuId(1), new: false });
+    push(
+        3_000,
+        1,
+        TraceEvent::Migrate { task: c, prio: low, from: CpuId(0), to: CpuId(1), reason: MigrateReason::Wakeup },
+    );
+    push(3_000, 1, TraceEvent::Wakeup { task: c, prio: low });
+    push(3_500, 0, TraceEvent::PrioInherit { task: rt, from: high, to: low });
+    push(4_000, 0, switch(Some(rt), PrevState::Blocked, Some(a), low));
+    push(5_000, 0, TraceEvent::TaskExit { task: a });
+    push(5_100, 0, switch(Some(a), PrevState::Dead, None, Prio::IDLE));
+    meta.end = Instant::from_nanos(5_100);
+    Trace { meta, records }
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let trace = simulated();
+    let mut text = Vec::new();
+    write(&mut text, &trace, TimeDigits::Nanos).unwrap();
+    let again = read(core::str::from_utf8(&text).unwrap()).unwrap();
+    assert_eq!(again.records, trace.records);
+    assert_eq!(again.meta.machine.nr_cpus(), 2);
+}
+
+#[test]
+fn the_text_looks_as_the_kernels() {
+    let mut text = Vec::new();
+    write(&mut text, &simulated(), TimeDigits::Micros).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let head = ONE_CPU.lines().take(12).map(|line| line.replace("304/304   #P:1", "16/16   #P:2"));
+    assert!(head.eq(text.lines().take(12).map(str::to_owned)), "{text}");
+    let line = |at: usize| text.lines().nth(12 + at).unwrap();
+    assert_eq!(
+        line(0),
+        "          <idle>-0       [000] .....     0.000000: sched_process_fork: comm=swapper/0 pid=0 child_comm=rt: 1 child_pid=1000"
+    );
+    assert_eq!(
+        line(3),
+        "          <idle>-0       [000] d..2.     0.000001: sched_wakeup_new: comm=a b pid=1001 prio=120 target_cpu=000"
+    );
+    assert_eq!(
+        line(8),
+        "             a b-1001    [000] d..2.     0.000002: sched_switch: prev_comm=a b prev_pid=1001 prev_prio=120 prev_state=R+ ==> next_comm=rt: 1 next_pid=1000 next_prio=94"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in any::<String>()) {
+        drop(read(&text));
+    }
+
+    #[test]
+    fn mutated_recordings_never_panic(
+        from in 0..5000_usize, changes in proptest::collection::vec((0..4000_usize, any::<u8>()), 1..20),
+    ) {
+        for text in [ONE_CPU, TWO_CPUS] {
+            let mut bytes = text.as_bytes()[from..from + 4000].to_vec();
+            for (at, byte) in &changes {
+                bytes[*at] = *byte;
+            }
+            drop(Trace::from_bytes(&bytes));
+        }
+    }
+
+    #[test]
+    fn words_of_the_format_in_any_order_never_panic(
+        words in proptest::collection::vec(proptest::sample::select(vec![
+            "sched_switch:", "[000]", "1.5:", "prev_comm=", "prev_pid=1", "prev_prio=3", "prev_state=R", "==>", "next_comm=a",
+            "next_pid=2", "next_prio=4", "comm=", "pid=", "target_cpu=0", "sched_waking:", "a:1", "[120]", "[", "]", "é", "\n",
+        ]), 0..40),
+    ) {
+        drop(read(&words.join(" ")));
+    }
+}
