@@ -17,6 +17,7 @@ mod shared;
 mod slab;
 mod step;
 mod task;
+mod wait;
 
 pub use config::{Config, ConfigError, Partition};
 pub use observe::Observer;
@@ -28,3 +29,4 @@ pub use step::{
     Work,
 };
 pub use task::{CpusetId, Parcel, Task, TaskSpec};
+pub use wait::WaitQueue;

@@ -111,6 +111,12 @@ impl Parcel {
         self.0.last_cpu
     }
 
+    /// Returns where it may run; `None` is every CPU.
+    #[must_use]
+    pub fn allowed(&self) -> Option<Arc<CpuMask>> {
+        self.0.allowed.clone()
+    }
+
     /// Returns what was counted for it.
     #[must_use]
     pub const fn counters(&self) -> TaskCounters {

@@ -384,6 +384,14 @@ impl LayerTimes {
         self.0[layer as usize] += time;
     }
 
+    /// Takes time back that was charged too early.
+    ///
+    /// # Panics
+    /// If the layer has less.
+    pub fn take_back(&mut self, layer: CpuLayer, time: Duration) {
+        self.0[layer as usize] -= time;
+    }
+
     /// Returns the sum of all layers.
     #[must_use]
     pub fn total(&self) -> Duration {

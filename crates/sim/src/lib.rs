@@ -1,1 +1,28 @@
 //! The deterministic machine that hosts the zerolag scheduler.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `machine` | the machine, its main loop, ticks |
+//! | `path` | a CPU in the kernel: interrupts, jobs, run-queue locks, time |
+//! | `interpret` | a task's program |
+//! | `queue` | events in total order |
+//! | `cpu`, `task`, `sync` | what they say |
+//! | [`costs`] | cost profiles |
+//! | [`outcome`] | how a run ended |
+#![warn(missing_docs)]
+
+pub mod costs;
+mod cpu;
+mod interpret;
+mod machine;
+pub mod outcome;
+mod path;
+mod queue;
+mod sync;
+mod task;
+mod trace;
+
+pub use costs::Costs;
+pub use machine::{Machine, MachineConfig, NoTrace, Sink};
+pub use outcome::{End, Outcome, SimError, Stats, Wait};
+pub use zerolag_core::Tracing;

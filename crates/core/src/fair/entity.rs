@@ -1,0 +1,127 @@
+//! [`FairEntity`]: what a task or a group carries for the fair class.
+//!
+//! ```text
+//!           enqueue [1]                dequeue, or finished [2]
+//!   Off ------------------> Runnable ---------------------------> Off
+//!                            |   ^
+//!     blocks while it owes   |   | wakes before it has paid [4]
+//!     service [3]            v   |
+//!                        DelayedDequeue -------- picked [2] ----> Off
+//! ```
+//!
+//! A queued entity is either the current one of its queue or waits on the queue's timeline.
+
+use super::queue::{Frame, QueueIx};
+use super::timeline::NodeIx;
+use super::vtime::{Vlag, Vtime};
+use super::weight::{LoadWeight, Weight};
+use crate::slab::Slot;
+use zerolag_model::{Duration, FairPolicy, SchedAttr};
+
+/// A task or a group, by its place in the run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntityRef {
+    /// A task, by its slot.
+    Task(Slot),
+    /// A group, by the queue that it owns on this CPU.
+    Group(QueueIx),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FairState {
+    /// Not queued.
+    Off,
+    /// Queued and wants to run.
+    Runnable,
+    /// Queued only until the service that it owes is paid.
+    DelayedDequeue,
+}
+
+/// What is kept of an entity between two stays on a queue, and where it is during one.
+#[derive(Clone, Debug)]
+pub(crate) struct FairEntity {
+    pub(crate) vruntime: Vtime,
+    /// End of the current request in virtual time (EEVDF).
+    pub(crate) virtual_deadline: Vtime,
+    /// While off a queue: how far behind the average it was when it left (EEVDF).
+    pub(crate) vlag: Vlag,
+    /// While off a queue: how much of its request was left, if it is to go on with it (EEVDF).
+    pub(crate) request_left: Option<Vlag>,
+    /// The deadline that it had when it was picked: until that request is done, only an ineligible entity gives way
+    /// (`RUN_TO_PARITY`).
+    pub(crate) protected: Option<Vtime>,
+    pub(crate) load: LoadWeight,
+    /// The size of a request.
+    pub(crate) slice: Duration,
+    /// Time run since it was picked.
+    pub(crate) ran: Duration,
+    /// While off a queue: the reference of its vruntime (CFS).
+    pub(crate) frame: Option<Frame>,
+    /// While off a queue: that queue's `min_vruntime` when it left (CFS).
+    pub(crate) left_at: Vtime,
+    pub(crate) state: FairState,
+    /// Where it waits; `None` while it is current or off.
+    pub(crate) node: Option<NodeIx>,
+    /// The queue that it is on, or was on last.
+    pub(crate) queue: QueueIx,
+    /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
+    pub(crate) is_idle: bool,
+    /// Whether its slice is its own (`sched_setattr` runtime).
+    pub(crate) has_custom_slice: bool,
+}
+
+impl Default for FairEntity {
+    fn default() -> Self {
+        Self {
+            vruntime: Vtime::ZERO,
+            virtual_deadline: Vtime::ZERO,
+            vlag: Vlag::ZERO,
+            request_left: None,
+            protected: None,
+            load: LoadWeight::of_task(Weight::NICE_0),
+            slice: Duration::ZERO,
+            ran: Duration::ZERO,
+            frame: None,
+            left_at: Vtime::ZERO,
+            state: FairState::Off,
+            node: None,
+            queue: QueueIx::ROOT,
+            is_idle: false,
+            has_custom_slice: false,
+        }
+    }
+}
+
+impl FairEntity {
+    pub(crate) const fn is_queued(&self) -> bool {
+        match self.state {
+            FairState::Off => false,
+            FairState::Runnable | FairState::DelayedDequeue => true,
+        }
+    }
+
+    pub(crate) const fn is_delayed(&self) -> bool {
+        matches!(self.state, FairState::DelayedDequeue)
+    }
+
+    /// Reads weight, slice and idleness from what the task asks for. It must not be queued.
+    pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration) {
+        let SchedAttr::Fair { policy, nice, slice } = attr else { return };
+        let weight = Weight::of_policy(policy, nice);
+        if weight != self.load.weight() {
+            self.reweigh(LoadWeight::of_task(weight));
+        }
+        self.is_idle = policy == FairPolicy::Idle;
+        self.has_custom_slice = slice.is_some();
+        self.slice = slice.unwrap_or(base_slice);
+    }
+
+    /// Changes the weight of an entity that is off its queue: lag is service, so what is kept in virtual time is scaled
+    /// by the ratio of the weights (Linux v6.12 `fair.c`, `reweight_entity`).
+    pub(crate) fn reweigh(&mut self, load: LoadWeight) {
+        let (old, new) = (self.load.value(), load.value());
+        self.vlag = self.vlag.mul_div(old, new);
+        self.request_left = self.request_left.map(|left| left.mul_div(old, new));
+        self.load = load;
+    }
+}

@@ -1,0 +1,268 @@
+//! [`Costs`]: what every operation takes on the simulated machine. A named profile, never hidden.
+//!
+//! `zero` charges nothing (exact tests). `default` is a current x86 server; each entry names its origin. A file has the
+//! same keys; keys that it does not name keep their values from `default`.
+
+use serde::Deserialize;
+use zerolag_model::{Distance, Duration};
+
+/// A cost profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    /// Its name; every result says it.
+    pub name: String,
+    /// Switching from one task to another, on top of the run-queue lock.
+    pub context_switch: Duration,
+    /// Putting a task on a run queue of the same cache.
+    pub wakeup_local: Duration,
+    /// Putting a task on a run queue of another cache.
+    pub wakeup_remote: Duration,
+    /// What sending an IPI takes the sender.
+    pub ipi_send: Duration,
+    /// From the sending to the begin of the handler, by distance.
+    pub ipi_latency: ByDistance,
+    /// Entry and exit of an IPI's handler, without the work it does.
+    pub ipi_handler: Duration,
+    /// Entry and exit of a timer interrupt.
+    pub timer_irq: Duration,
+    /// The tick with its bookkeeping.
+    pub tick: Duration,
+    /// How long an operation holds a run-queue lock, without what is scanned and moved under it.
+    pub rq_lock_hold: Duration,
+    /// What getting a lock takes whose cache line is at another CPU, by distance; paid for pairs and remote wakeups.
+    pub rq_lock_transfer: ByDistance,
+    /// Looking at the published state of one CPU.
+    pub scan_per_cpu: Duration,
+    /// Looking at one queued task.
+    pub scan_per_task: Duration,
+    /// Moving one task between run queues.
+    pub migrate_task: Duration,
+    /// What a task loses to a cold cache when it runs on another CPU than before, by distance.
+    pub cache_refill: ByDistance,
+    /// From a wakeup to the first instruction of a CPU that idled.
+    pub idle_exit: Duration,
+    /// Speed of each of two SMT siblings when both run, in percent of running alone.
+    pub smt_speed_percent: u64,
+}
+
+/// A time per distance between two CPUs; the same CPU costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ByDistance {
+    /// SMT siblings.
+    #[serde(deserialize_with = "duration")]
+    pub smt: Duration,
+    /// Cores under one last-level cache.
+    #[serde(deserialize_with = "duration")]
+    pub llc: Duration,
+    /// One socket, other caches.
+    #[serde(deserialize_with = "duration")]
+    pub socket: Duration,
+    /// Other sockets.
+    #[serde(deserialize_with = "duration")]
+    pub remote: Duration,
+}
+
+impl ByDistance {
+    /// No time at any distance.
+    pub const ZERO: Self =
+        Self { smt: Duration::ZERO, llc: Duration::ZERO, socket: Duration::ZERO, remote: Duration::ZERO };
+
+    const fn nanos(smt: u64, llc: u64, socket: u64, remote: u64) -> Self {
+        Self {
+            smt: Duration::from_nanos(smt),
+            llc: Duration::from_nanos(llc),
+            socket: Duration::from_nanos(socket),
+            remote: Duration::from_nanos(remote),
+        }
+    }
+
+    /// Returns the time for a distance.
+    #[must_use]
+    pub const fn at(&self, distance: Distance) -> Duration {
+        match distance {
+            Distance::Same => Duration::ZERO,
+            Distance::Smt => self.smt,
+            Distance::Llc => self.llc,
+            Distance::Socket => self.socket,
+            Distance::Remote => self.remote,
+        }
+    }
+}
+
+impl Default for ByDistance {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Costs {
+    /// Nothing costs anything.
+    #[must_use]
+    pub fn zero() -> Self {
+        Self {
+            name: "zero".to_owned(),
+            context_switch: Duration::ZERO,
+            wakeup_local: Duration::ZERO,
+            wakeup_remote: Duration::ZERO,
+            ipi_send: Duration::ZERO,
+            ipi_latency: ByDistance::ZERO,
+            ipi_handler: Duration::ZERO,
+            timer_irq: Duration::ZERO,
+            tick: Duration::ZERO,
+            rq_lock_hold: Duration::ZERO,
+            rq_lock_transfer: ByDistance::ZERO,
+            scan_per_cpu: Duration::ZERO,
+            scan_per_task: Duration::ZERO,
+            migrate_task: Duration::ZERO,
+            cache_refill: ByDistance::ZERO,
+            idle_exit: Duration::ZERO,
+            smt_speed_percent: 100,
+        }
+    }
+
+    /// A current x86 server.
+    ///
+    /// Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls on one CPU, 5.2 us
+    /// across two: that fixes switch + wakeup + lock, and IPI latency + handler + idle exit. Tick and timer interrupt:
+    /// 1 to 3 us natively (osnoise reports of 6.x kernels). Lock transfers and refills: cache-to-cache latencies of
+    /// 40 to 150 ns times the lines touched.
+    #[must_use]
+    pub fn server() -> Self {
+        let ns = Duration::from_nanos;
+        Self {
+            name: "default".to_owned(),
+            context_switch: ns(600),
+            wakeup_local: ns(250),
+            wakeup_remote: ns(400),
+            ipi_send: ns(150),
+            ipi_latency: ByDistance::nanos(400, 600, 900, 1_400),
+            ipi_handler: ns(400),
+            timer_irq: ns(700),
+            tick: ns(1_000),
+            rq_lock_hold: ns(200),
+            rq_lock_transfer: ByDistance::nanos(20, 60, 120, 250),
+            scan_per_cpu: ns(10),
+            scan_per_task: ns(15),
+            migrate_task: ns(250),
+            cache_refill: ByDistance::nanos(200, 2_000, 8_000, 15_000),
+            idle_exit: ns(1_500),
+            smt_speed_percent: 65,
+        }
+    }
+
+    /// Returns a profile by name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "zero" => Some(Self::zero()),
+            "default" => Some(Self::server()),
+            _ => None,
+        }
+    }
+
+    /// Reads a profile from a file's text; what it does not say is as in `default`.
+    ///
+    /// # Errors
+    /// The TOML reader's message with line and column.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, toml::de::Error> {
+        let file: File = toml::from_str(text)?;
+        let mut costs = Self { name: file.name.clone().unwrap_or_else(|| name.to_owned()), ..Self::server() };
+        file.apply(&mut costs);
+        Ok(costs)
+    }
+}
+
+macro_rules! file {
+    ($($field:ident: $kind:ty = $with:literal,)+) => {
+        /// A profile's file.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        #[derive(Default)]
+        struct File {
+            name: Option<String>,
+            $(#[serde(deserialize_with = $with)] $field: Option<$kind>,)+
+        }
+
+        impl File {
+            fn apply(self, costs: &mut Costs) {
+                $(if let Some(value) = self.$field { costs.$field = value; })+
+            }
+        }
+    };
+}
+
+file! {
+    context_switch: Duration = "some_duration",
+    wakeup_local: Duration = "some_duration",
+    wakeup_remote: Duration = "some_duration",
+    ipi_send: Duration = "some_duration",
+    ipi_latency: ByDistance = "some",
+    ipi_handler: Duration = "some_duration",
+    timer_irq: Duration = "some_duration",
+    tick: Duration = "some_duration",
+    rq_lock_hold: Duration = "some_duration",
+    rq_lock_transfer: ByDistance = "some",
+    scan_per_cpu: Duration = "some_duration",
+    scan_per_task: Duration = "some_duration",
+    migrate_task: Duration = "some_duration",
+    cache_refill: ByDistance = "some",
+    idle_exit: Duration = "some_duration",
+    smt_speed_percent: u64 = "some_percent",
+}
+
+/// The longest time that one operation may take; beyond it a profile is a mistake.
+const LONGEST: Duration = Duration::from_secs(1);
+
+fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let value: Duration = text.parse().map_err(serde::de::Error::custom)?;
+    if value > LONGEST {
+        return Err(serde::de::Error::custom(format_args!("a cost of {value} is longer than {LONGEST}")));
+    }
+    Ok(value)
+}
+
+fn some_duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+fn some<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+fn some_percent<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = u64::deserialize(deserializer)?;
+    if (1..=100).contains(&value) {
+        Ok(Some(value))
+    } else {
+        Err(serde::de::Error::custom(format_args!("{value} is outside 1..=100 percent")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_changes_what_it_names() {
+        let costs = Costs::from_toml("mine", "tick = \"3us\"\nipi_latency = { llc = \"1us\" }").expect("valid");
+        assert_eq!(costs.name, "mine");
+        assert_eq!(costs.tick, Duration::from_micros(3));
+        assert_eq!(costs.ipi_latency.at(Distance::Llc), Duration::from_micros(1));
+        assert_eq!(costs.context_switch, Costs::server().context_switch);
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_their_place() {
+        for (text, what) in [
+            ("tock = \"3us\"", "unknown field `tock`"),
+            ("tick = \"3\"", "needs a unit"),
+            ("tick = \"2s\"", "longer than 1s"),
+            ("smt_speed_percent = 0", "outside 1..=100"),
+        ] {
+            let message = Costs::from_toml("x", text).expect_err(text).to_string();
+            assert!(message.contains(what) && message.contains("line 1"), "{message}");
+        }
+    }
+}

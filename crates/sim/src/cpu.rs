@@ -1,0 +1,268 @@
+//! [`Cpu`]: one simulated CPU: its run queue, what it executes, what it has to do next, and where its time went.
+//!
+//! A CPU is *in the kernel* while `busy_until` lies ahead or a [`Job`] waits: interrupts that arrive then queue up in
+//! `pending`. Otherwise it runs its current task's [`Segment`], or idles. Kernel time is charged when it begins, so that an
+//! interrupt that changes nothing costs no event: the segment's end just moves.
+//!
+//! Two clocks: wall time, and task time, which stands still while the CPU is in the kernel for others.
+
+use std::collections::VecDeque;
+use zerolag_core::{Clock, Leave, Rq, RqTimer, Step, Work};
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, SchedAttr, TaskId};
+
+/// An interrupt that a CPU takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interrupt {
+    Tick,
+    TaskTimer(TaskId),
+    RqTimer(RqTimer),
+    /// Somebody set `need_resched` here.
+    Resched,
+    Remote(Work),
+}
+
+/// A piece of kernel work that needs run-queue locks.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    /// Leave the current task.
+    Leave(Leave),
+    /// Choose the next one.
+    Pick,
+    /// Carry a step out; `then_pick` if it came from choosing.
+    Carry {
+        step: Step,
+        then_pick: bool,
+    },
+    /// Wake a task. Its target is chosen when the job comes up, once.
+    Wake {
+        task: TaskId,
+        why: WakeKind,
+        target: Option<CpuId>,
+    },
+    /// Change what the current task asks for.
+    SetAttr(SchedAttr),
+    /// Move the current task to other CPUs.
+    SetAffinity(Option<std::sync::Arc<zerolag_model::CpuMask>>),
+    /// Move the current task to another group.
+    SetGroup(zerolag_model::GroupId),
+    /// Recompute what a lock holder inherits.
+    Inherit {
+        holder: TaskId,
+        depth: u32,
+    },
+    Tick,
+    Timer(RqTimer),
+    Remote(Work),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WakeKind {
+    Wakeup,
+    Fork,
+    Displaced,
+}
+
+/// What the current task computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Segment {
+    /// Nothing: its program must be asked.
+    None,
+    /// Work left, in time of a CPU of full speed, and where it is done.
+    Work { left: Duration, layer: CpuLayer },
+    /// Spins until wall time `until`, looking at the clock every `chunk`; `done` of the present chunk is over.
+    Spin { until: Instant, chunk: Duration, done: Duration },
+}
+
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pub(crate) id: CpuId,
+    pub(crate) rq: Rq,
+    pub(crate) current: Option<TaskId>,
+    /// The kernel path ends here (so far).
+    pub(crate) busy_until: Instant,
+    /// Task clock at the beginning of the present kernel path; it stands still until `busy_until`.
+    task_clock: Instant,
+    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) pending: VecDeque<Interrupt>,
+    /// A path-end event is in the queue.
+    pub(crate) path_end_queued: bool,
+    /// Present computation of the current task, and when it was last brought up to date.
+    pub(crate) segment: Segment,
+    pub(crate) segment_since: Instant,
+    /// Generation of completion events; older ones are void.
+    pub(crate) completion: u32,
+    /// When the valid completion event comes up.
+    pub(crate) completion_at: Option<Instant>,
+    /// Generation of the slice timer.
+    pub(crate) slice_timer: u32,
+    /// Speed in 1/1024: capacity and SMT sharing.
+    pub(crate) speed: u64,
+    /// Until when the run-queue lock is held; whoever wants it later gets it then.
+    pub(crate) lock_free_at: Instant,
+    /// A CPU holds the lock while it waits for a second one.
+    pub(crate) lock_held: bool,
+    pub(crate) lock_waiters: VecDeque<CpuId>,
+    /// The lock is this CPU's, which spun for it.
+    pub(crate) lock_granted: Option<CpuId>,
+    pub(crate) lock_free_queued: bool,
+    /// When this CPU began to spin for a lock, and for whose.
+    pub(crate) spinning: Option<(Instant, CpuId)>,
+    /// The first lock of a pair is held already.
+    pub(crate) holds_first: bool,
+    pub(crate) times: LayerTimes,
+    /// Up to where time is accounted; beyond now only for a kernel path that is under way.
+    pub(crate) accounted: Instant,
+    /// Parts of the present kernel path, to take back what lies beyond the end of the run.
+    parts: Vec<(CpuLayer, Duration)>,
+    /// Count of events that this CPU made.
+    pub(crate) events: u32,
+    pub(crate) ticking: bool,
+}
+
+impl Cpu {
+    pub(crate) fn new(id: CpuId, rq: Rq, speed: u64) -> Self {
+        Self {
+            id,
+            rq,
+            current: None,
+            busy_until: Instant::ZERO,
+            task_clock: Instant::ZERO,
+            jobs: VecDeque::with_capacity(8),
+            pending: VecDeque::with_capacity(8),
+            path_end_queued: false,
+            segment: Segment::None,
+            segment_since: Instant::ZERO,
+            completion: 0,
+            completion_at: None,
+            slice_timer: 0,
+            speed,
+            lock_free_at: Instant::ZERO,
+            lock_held: false,
+            lock_waiters: VecDeque::new(),
+            lock_granted: None,
+            lock_free_queued: false,
+            spinning: None,
+            holds_first: false,
+            times: LayerTimes::default(),
+            accounted: Instant::ZERO,
+            parts: Vec::with_capacity(8),
+            events: 0,
+            ticking: false,
+        }
+    }
+
+    /// Returns the clocks of this CPU's run queue at a moment.
+    pub(crate) fn clock(&self, now: Instant) -> Clock {
+        Clock { wall: now, task: self.task_clock + now.since(self.busy_until) }
+    }
+
+    pub(crate) fn next_count(&mut self) -> u32 {
+        self.events = self.events.wrapping_add(1);
+        self.events
+    }
+
+    /// Returns whether interrupts must wait.
+    pub(crate) fn is_in_kernel(&self, now: Instant) -> bool {
+        now < self.busy_until || !self.jobs.is_empty()
+    }
+
+    /// Begins a kernel path: accounts what ran below up to now and stops the task clock.
+    pub(crate) fn enter_kernel(&mut self, now: Instant) {
+        debug_assert!(now >= self.busy_until);
+        self.account_below(now);
+        self.task_clock = self.clock(now).task;
+        self.busy_until = now;
+        self.parts.clear();
+    }
+
+    /// Accounts time since the last path to the current task's layer or to idle.
+    pub(crate) fn account_below(&mut self, now: Instant) {
+        let elapsed = now.since(self.accounted);
+        if elapsed.is_zero() {
+            return;
+        }
+        let layer = match (self.current, self.segment) {
+            (None, _) => CpuLayer::Idle,
+            (Some(_), Segment::Work { layer, .. }) => layer,
+            (Some(_), Segment::None | Segment::Spin { .. }) => CpuLayer::User,
+        };
+        self.times.charge(layer, elapsed);
+        self.accounted = now;
+    }
+
+    /// Lengthens the kernel path.
+    pub(crate) fn spend(&mut self, layer: CpuLayer, time: Duration) {
+        if time.is_zero() {
+            return;
+        }
+        self.busy_until += time;
+        self.times.charge(layer, time);
+        self.accounted = self.busy_until;
+        self.parts.push((layer, time));
+    }
+
+    /// Ends the account exactly at the end of the run: takes back kernel time that lies beyond it.
+    pub(crate) fn close_account(&mut self, end: Instant) {
+        if self.accounted <= end {
+            self.account_below(end);
+            return;
+        }
+        let mut beyond = self.accounted.since(end);
+        while let Some((layer, time)) = self.parts.pop().filter(|_| !beyond.is_zero()) {
+            let back = time.min(beyond);
+            self.times.take_back(layer, back);
+            beyond -= back;
+        }
+        self.accounted = end;
+    }
+
+    /// Brings the segment up to date: `now` is when the task stops or its speed changes.
+    pub(crate) fn advance_segment(&mut self, now: Instant) {
+        let ran = scale(now.since(self.segment_since), self.speed);
+        self.segment_since = now;
+        match &mut self.segment {
+            Segment::None => {}
+            Segment::Work { left, .. } => *left = left.saturating_sub(ran),
+            Segment::Spin { chunk, done, .. } => {
+                let total = *done + ran;
+                *done = if chunk.is_zero() {
+                    Duration::ZERO
+                } else {
+                    Duration::from_nanos(total.as_nanos() % chunk.as_nanos())
+                };
+            }
+        }
+    }
+
+    /// Returns when the segment ends if the task runs from `from` on undisturbed.
+    pub(crate) fn segment_end(&self, from: Instant) -> Instant {
+        match self.segment {
+            Segment::None => from,
+            Segment::Work { left, .. } => from.saturating_add(unscale(left, self.speed)),
+            Segment::Spin { until, chunk, done } => {
+                let reach = until.since(from);
+                if chunk.is_zero() {
+                    return from + reach;
+                }
+                // The first look at the clock at or after `until`, one chunk after the last look at the earliest.
+                let work = scale(reach, self.speed) + done;
+                let looks = work.as_nanos().div_ceil(chunk.as_nanos()).max(1);
+                let left = Duration::from_nanos(looks * chunk.as_nanos()).saturating_sub(done);
+                from + unscale(left, self.speed)
+            }
+        }
+    }
+}
+
+/// Returns the work that a CPU of this speed does in a time, rounded down.
+fn scale(time: Duration, speed: u64) -> Duration {
+    if speed == FULL_SPEED { time } else { time.mul_div_floor(speed, FULL_SPEED) }
+}
+
+/// Returns the time that a CPU of this speed takes for some work, rounded up.
+fn unscale(work: Duration, speed: u64) -> Duration {
+    if speed == FULL_SPEED { work } else { work.mul_div_ceil(FULL_SPEED, speed) }
+}
+
+/// The speed of a CPU of full capacity that shares its core with nobody.
+const FULL_SPEED: u64 = 1024;

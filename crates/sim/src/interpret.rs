@@ -1,0 +1,503 @@
+//! What tasks do: the actions of a program, in order.
+//!
+//! [`Machine::interpret`] does one action of a CPU's current task, in its context: it starts a computation, or notes jobs
+//! (wake somebody, block), or only moves on. What takes no time takes no time here either; a task that goes on like that
+//! without end is stopped.
+
+use crate::cpu::{Job, Segment, WakeKind};
+use crate::machine::Machine;
+use crate::outcome::{End, Wait};
+use crate::sync::Shared;
+use crate::task::{SimTask, State, WaitFor};
+use std::sync::Arc;
+use zerolag_core::Leave;
+use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, Record, TaskId, TraceEvent};
+use zerolag_workload::Stream;
+use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
+use zerolag_workload::random::Dist;
+
+/// The most actions in a row that take no time.
+const IDLE_ACTIONS_MAX: u32 = 1_000_000;
+/// The longest chain of lock holders that inherits (Linux `max_lock_depth`).
+const INHERIT_DEPTH_MAX: u32 = 1_024;
+
+impl Machine {
+    /// Does the next action of the task that is current on `cpu`. The CPU is in the kernel and has no jobs.
+    pub(crate) fn interpret(&mut self, cpu: CpuId) {
+        let task = self.cpus[cpu.index()].current.expect("invariant: somebody runs");
+        let program = Arc::clone(&self.program);
+        if !self.makes_progress(task) {
+            return;
+        }
+        if let Some((due, slack)) = self.tasks[task.index()].timer_due.take() {
+            self.emit(cpu, TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } });
+        }
+        if let Some(mutex) = self.tasks[task.index()].cursor.relock {
+            if self.take_mutex(cpu, task, mutex) {
+                self.tasks[task.index()].cursor.relock = None;
+            }
+            return;
+        }
+        let Some(phase) = self.find_phase(&program, task) else {
+            self.exit(cpu);
+            return;
+        };
+        if !self.tasks[task.index()].cursor.entered {
+            self.enter_phase(cpu, task, phase);
+            return;
+        }
+        match phase.actions.get(self.tasks[task.index()].cursor.action) {
+            Some(action) => self.act(cpu, task, action),
+            None => self.end_loop(cpu, &program, task, phase),
+        }
+    }
+
+    /// Counts actions that take no time; stops the run when a task does nothing else.
+    fn makes_progress(&mut self, task: TaskId) -> bool {
+        let body = &mut self.tasks[task.index()];
+        body.idle_actions += 1;
+        if body.idle_actions > IDLE_ACTIONS_MAX {
+            self.stop = Some(End::NoProgress(Arc::clone(&body.name)));
+            self.cpus.iter_mut().for_each(|cpu| cpu.jobs.clear());
+            return false;
+        }
+        true
+    }
+
+    /// Returns the phase that the task is in, skipping those of no loops; `None` when its program is over.
+    fn find_phase<'p>(&mut self, program: &'p Program, task: TaskId) -> Option<&'p Phase> {
+        let body = &mut self.tasks[task.index()];
+        let def = &program.tasks[body.def];
+        // Bounded: every turn through all phases without a loop ends the search.
+        for _ in 0..=def.phases.len() {
+            if def.turns.is_some_and(|turns| body.cursor.turn >= turns) {
+                return None;
+            }
+            let phase = &def.phases[body.cursor.phase];
+            if phase.loops > 0 {
+                return Some(phase);
+            }
+            next_phase(body, def.phases.len());
+        }
+        None
+    }
+
+    /// Applies what entering a phase changes.
+    fn enter_phase(&mut self, cpu: CpuId, task: TaskId, phase: &Phase) {
+        let body = &mut self.tasks[task.index()];
+        body.cursor.entered = true;
+        let (index, turn) = (body.cursor.phase, body.cursor.turn);
+        let first_ever = turn == 0 && index == 0 && body.cursor.loops_done == 0;
+        let mark = Mark::Phase { phase: u32::try_from(index).unwrap_or(u32::MAX), turn };
+        self.emit(cpu, TraceEvent::Mark { task, mark });
+        let def_attr = self.program.tasks[self.tasks[task.index()].def].attr;
+        let jobs = &mut self.cpus[cpu.index()].jobs;
+        if let Some(attr) = phase.attr.filter(|attr| !first_ever || *attr != def_attr) {
+            jobs.push_back(Job::SetAttr(attr));
+        }
+        match &phase.affinity {
+            AffinityChange::Keep => {}
+            AffinityChange::Reset => jobs.push_back(Job::SetAffinity(None)),
+            AffinityChange::Set(mask) => jobs.push_back(Job::SetAffinity(Some(Arc::clone(mask)))),
+        }
+        if let Some(group) = phase.group {
+            jobs.push_back(Job::SetGroup(self.groups[group]));
+        }
+    }
+
+    /// A loop of the phase is over: again, or the next phase, or the next turn.
+    fn end_loop(&mut self, cpu: CpuId, program: &Program, task: TaskId, phase: &Phase) {
+        let body = &mut self.tasks[task.index()];
+        body.cursor.action = 0;
+        body.cursor.loops_done += 1;
+        if body.cursor.loops_done < phase.loops {
+            return;
+        }
+        let turn = body.cursor.turn;
+        next_phase(body, program.tasks[body.def].phases.len());
+        if body.cursor.turn != turn {
+            self.emit(cpu, TraceEvent::Mark { task, mark: Mark::TurnEnd { turn } });
+        }
+    }
+
+    /// Starts the next action at once if it is plain work: saves asking again when the switch is over.
+    pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
+        let program = Arc::clone(&self.program);
+        let body = &self.tasks[task.index()];
+        let cursor = &body.cursor;
+        if !cursor.entered || cursor.relock.is_some() {
+            return;
+        }
+        let Some(phase) = program.tasks[body.def].phases.get(cursor.phase) else { return };
+        let (dist, layer) = match phase.actions.get(cursor.action) {
+            Some(Action::Run(dist)) => (dist, CpuLayer::User),
+            Some(Action::Kernel(dist)) => (dist, CpuLayer::Kernel),
+            _ => return,
+        };
+        if let Some((due, slack)) = self.tasks[task.index()].timer_due.take() {
+            let at = self.cpus[cpu.index()].busy_until;
+            self.tracer.push_later(Record {
+                at,
+                cpu,
+                event: TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } },
+            });
+        }
+        self.compute(cpu, task, dist, layer);
+    }
+
+    /// Starts a computation and moves on behind it.
+    fn compute(&mut self, cpu: CpuId, task: TaskId, dist: &Dist, layer: CpuLayer) {
+        let time = self.draw(task, dist);
+        let body = &mut self.tasks[task.index()];
+        body.cursor.action += 1;
+        if time.is_zero() {
+            return;
+        }
+        body.idle_actions = 0;
+        let left = time + core::mem::take(&mut body.refill);
+        let place = &mut self.cpus[cpu.index()];
+        place.segment = Segment::Work { left, layer };
+        place.segment_since = place.busy_until;
+    }
+
+    fn draw(&mut self, task: TaskId, dist: &Dist) -> Duration {
+        if let Dist::Constant(time) = dist {
+            return *time;
+        }
+        let body = &mut self.tasks[task.index()];
+        let name = &self.program.tasks[body.def].name;
+        let stream =
+            body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")));
+        dist.sample(stream)
+    }
+
+    fn act(&mut self, cpu: CpuId, task: TaskId, action: &Action) {
+        match action {
+            Action::Run(dist) => self.compute(cpu, task, dist, CpuLayer::User),
+            Action::Kernel(dist) => self.compute(cpu, task, dist, CpuLayer::Kernel),
+            Action::Spin { wall, chunk } => {
+                let until = self.now + self.draw(task, wall);
+                let body = &mut self.tasks[task.index()];
+                body.cursor.action += 1;
+                body.idle_actions = 0;
+                let place = &mut self.cpus[cpu.index()];
+                place.segment = Segment::Spin { until, chunk: *chunk, done: Duration::ZERO };
+                place.segment_since = place.busy_until;
+            }
+            Action::Sleep(dist) => {
+                let time = self.draw(task, dist);
+                self.step_over(task);
+                if !time.is_zero() {
+                    let due = self.now.saturating_add(time);
+                    self.sleep_until(cpu, task, due);
+                }
+            }
+            Action::Timer { timer, period, mode } => self.wait_timer(cpu, task, *timer, period, *mode),
+            Action::Lock(mutex) => {
+                if self.take_mutex(cpu, task, *mutex) {
+                    self.step_over(task);
+                }
+            }
+            Action::Unlock(mutex) => {
+                self.step_over(task);
+                self.drop_mutex(cpu, task, *mutex);
+            }
+            Action::Wait { condition, mutex } => {
+                self.step_over(task);
+                self.wait_condition(cpu, task, *condition, *mutex);
+            }
+            Action::Sync { condition, mutex } => {
+                if !self.tasks[task.index()].cursor.signalled {
+                    self.tasks[task.index()].cursor.signalled = true;
+                    self.wake_waiters(cpu, *condition, 1);
+                    return;
+                }
+                self.tasks[task.index()].cursor.signalled = false;
+                self.step_over(task);
+                self.wait_condition(cpu, task, *condition, *mutex);
+            }
+            Action::Signal(condition) => {
+                self.step_over(task);
+                self.wake_waiters(cpu, *condition, 1);
+            }
+            Action::Broadcast(resource) | Action::Resume(resource) => {
+                self.step_over(task);
+                self.wake_waiters(cpu, *resource, usize::MAX);
+            }
+            Action::Barrier(barrier) => self.arrive(cpu, task, *barrier),
+            Action::SemPost(semaphore) => self.post(cpu, task, *semaphore),
+            Action::SemWait(semaphore) => self.wait_semaphore(cpu, task, *semaphore),
+            Action::Suspend(point) => {
+                self.step_over(task);
+                self.block_on(cpu, task, *point, WaitFor::Resume(*point));
+            }
+            Action::Yield => {
+                self.step_over(task);
+                self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Yield), Job::Pick]);
+            }
+            Action::Fork(def) => {
+                self.step_over(task);
+                self.fork(cpu, task, *def);
+            }
+            Action::Stamp(label) => {
+                self.step_over(task);
+                let place = &mut self.cpus[cpu.index()];
+                let clock = place.clock(self.now);
+                self.scheduler.charge(&mut place.rq, clock, &mut self.io);
+                let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
+                self.emit(cpu, TraceEvent::Mark { task, mark: Mark::Stamp { label: *label, exec } });
+            }
+        }
+    }
+
+    fn step_over(&mut self, task: TaskId) {
+        self.tasks[task.index()].cursor.action += 1;
+    }
+
+    fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
+        self.tasks[task.index()].state = State::Waits(wait);
+        self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Block), Job::Pick]);
+    }
+
+    /// Queues a task at a resource and blocks it.
+    fn block_on(&mut self, cpu: CpuId, task: TaskId, resource: ResourceId, wait: WaitFor) {
+        let prio = self.cpus[cpu.index()].rq.current_prio();
+        let waiters = self.shared[resource.index()].waiters().expect("invariant: the program was checked");
+        waiters.push(task, prio);
+        self.block(cpu, task, wait);
+    }
+
+    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, due: zerolag_model::Instant) {
+        let body = &mut self.tasks[task.index()];
+        body.idle_actions = 0;
+        body.timer_cpu = cpu;
+        self.arm_task_timer(task, due);
+        self.block(cpu, task, WaitFor::Time);
+    }
+
+    fn wait_timer(&mut self, cpu: CpuId, task: TaskId, timer: TimerRef, period: &Dist, mode: TimerMode) {
+        let period = self.draw(task, period);
+        self.step_over(task);
+        let now = self.now;
+        let start = zerolag_model::Instant::ZERO + self.program.tasks[self.tasks[task.index()].def].delay;
+        let next = match timer {
+            TimerRef::Own(index) => {
+                let timers = &mut self.tasks[task.index()].timers;
+                let index = index as usize;
+                if timers.len() <= index {
+                    timers.resize(index + 1, None);
+                }
+                &mut timers[index]
+            }
+            TimerRef::Shared(id) => match &mut self.shared[id.index()] {
+                Shared::Timer { next } => next,
+                _ => unreachable!("the program was checked"),
+            },
+        };
+        // rt-app: the first expiry counts from the start of the task.
+        let due = next.unwrap_or(start).saturating_add(period);
+        *next = Some(if due < now && mode == TimerMode::Relative { now } else { due });
+        let slack = due.signed_since(now);
+        self.tasks[task.index()].timer_due = Some((due, slack));
+        if due > now {
+            self.sleep_until(cpu, task, due);
+        }
+    }
+
+    /// Takes a mutex, or blocks on it; `true` if it was had.
+    fn take_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
+        let Shared::Mutex { inherit, owner, .. } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        let inherit = *inherit;
+        match *owner {
+            None => {
+                *owner = Some(task);
+                self.tasks[task.index()].holds.push(id);
+                self.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
+                true
+            }
+            // Handed over while it waited.
+            Some(holder) if holder == task && self.tasks[task.index()].cursor.handed == Some(id) => {
+                self.tasks[task.index()].cursor.handed = None;
+                true
+            }
+            holder => {
+                self.emit(cpu, TraceEvent::WaitLock { task, lock: id.0, holder });
+                self.block_on(cpu, task, id, WaitFor::Mutex(id));
+                if let Some(chain) = self.find_circle(task) {
+                    self.stop = Some(End::Deadlock(chain));
+                } else if let (true, Some(holder)) = (inherit, holder) {
+                    self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder, depth: 0 });
+                }
+                false
+            }
+        }
+    }
+
+    /// Follows who holds what the task waits for; returns the waits if they lead back to it.
+    fn find_circle(&self, task: TaskId) -> Option<Vec<Wait>> {
+        let mut chain = Vec::new();
+        let mut at = task;
+        // Bounded by the number of tasks.
+        for _ in 0..self.tasks.len() {
+            let body = &self.tasks[at.index()];
+            let State::Waits(WaitFor::Mutex(mutex)) = body.state else { return None };
+            chain.extend(self.wait_of(body));
+            at = self.shared[mutex.index()].owner()?;
+            if at == task {
+                return Some(chain);
+            }
+        }
+        None
+    }
+
+    /// Gives a mutex back and lets its next waiter have it, or try for it.
+    fn drop_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
+        let Shared::Mutex { inherit, owner, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        if *owner != Some(task) {
+            let (task, resource) =
+                (Arc::clone(&self.tasks[task.index()].name), Arc::clone(&self.program.resources[id.index()].name));
+            self.stop = Some(End::NotHeld { task, resource });
+            return;
+        }
+        let next = waiters.pop();
+        let inherit = *inherit;
+        *owner = if inherit { next } else { None };
+        self.tasks[task.index()].holds.retain(|held| *held != id);
+        self.emit(cpu, TraceEvent::DropLock { task, lock: id.0 });
+        let jobs = &mut self.cpus[cpu.index()].jobs;
+        if let Some(next) = next {
+            if inherit {
+                self.tasks[next.index()].holds.push(id);
+                self.tasks[next.index()].cursor.handed = Some(id);
+                jobs.push_back(Job::Inherit { holder: next, depth: 0 });
+            }
+            self.tasks[next.index()].state = State::Active;
+            jobs.push_back(Job::Wake { task: next, why: WakeKind::Wakeup, target: None });
+        }
+        if inherit {
+            jobs.push_back(Job::Inherit { holder: task, depth: 0 });
+        }
+        if let Some(next) = next.filter(|_| inherit) {
+            self.emit(cpu, TraceEvent::TakeLock { task: next, lock: id.0 });
+        }
+    }
+
+    /// Returns the most urgent priority that waits for a mutex which `holder` holds and which inherits.
+    pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Prio> {
+        let mut best: Option<Prio> = None;
+        for mutex in &self.tasks[holder.index()].holds {
+            let Shared::Mutex { inherit: true, waiters, .. } = &self.shared[mutex.index()] else { continue };
+            let Some(prio) = waiters.first().and_then(|first| self.parked_prio(first)) else { continue };
+            if best.is_none_or(|best| prio.beats(best)) {
+                best = Some(prio);
+            }
+        }
+        best
+    }
+
+    fn parked_prio(&self, task: TaskId) -> Option<Prio> {
+        if let Some(parcel) = &self.tasks[task.index()].parcel {
+            return Some(parcel.prio());
+        }
+        let zerolag_core::Home::Rq(cpu) = self.scheduler.home(task) else { return None };
+        self.cpus[cpu.index()].rq.queued().find(|(id, _)| *id == task).map(|(_, prio)| prio)
+    }
+
+    /// A holder's priority has changed while it waits itself: its place in that queue and the next holder follow.
+    pub(crate) fn inherit_further(&mut self, cpu: CpuId, holder: TaskId, depth: u32) {
+        let State::Waits(WaitFor::Mutex(mutex)) = self.tasks[holder.index()].state else { return };
+        let Some(prio) = self.parked_prio(holder) else { return };
+        let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
+        if !waiters.remove(holder) {
+            return;
+        }
+        waiters.push(holder, prio);
+        if let Some(next) = owner.filter(|_| depth < INHERIT_DEPTH_MAX) {
+            self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder: next, depth: depth + 1 });
+        }
+    }
+
+    fn wait_condition(&mut self, cpu: CpuId, task: TaskId, condition: ResourceId, mutex: ResourceId) {
+        self.tasks[task.index()].cursor.relock = Some(mutex);
+        self.drop_mutex(cpu, task, mutex);
+        if self.stop.is_none() {
+            self.block_on(cpu, task, condition, WaitFor::Condition { condition, mutex });
+        }
+    }
+
+    /// Wakes up to `most` waiters of a resource.
+    fn wake_waiters(&mut self, cpu: CpuId, id: ResourceId, most: usize) {
+        let waiters = self.shared[id.index()].waiters().expect("invariant: the program was checked");
+        for _ in 0..most.min(waiters.len()) {
+            let Some(task) = waiters.pop() else { break };
+            self.tasks[task.index()].state = State::Active;
+            self.cpus[cpu.index()].jobs.push_back(Job::Wake { task, why: WakeKind::Wakeup, target: None });
+        }
+    }
+
+    fn arrive(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Barrier { parties, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        if waiters.len() + 1 >= *parties as usize {
+            self.wake_waiters(cpu, id, usize::MAX);
+        } else {
+            self.block_on(cpu, task, id, WaitFor::Barrier(id));
+        }
+    }
+
+    fn post(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Semaphore { count, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        if waiters.is_empty() {
+            *count += 1;
+        } else {
+            self.wake_waiters(cpu, id, 1);
+        }
+    }
+
+    fn wait_semaphore(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Semaphore { count, .. } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        match count.checked_sub(1) {
+            Some(left) => *count = left,
+            None => self.block_on(cpu, task, id, WaitFor::Semaphore(id)),
+        }
+    }
+
+    fn fork(&mut self, cpu: CpuId, parent: TaskId, def: usize) {
+        let instance = self.program.tasks[def].instances + self.tasks[parent.index()].forks;
+        self.tasks[parent.index()].forks += 1;
+        match self.create_task(def, instance, Some(parent), cpu) {
+            Ok(task) => {
+                self.tasks[task.index()].state = State::Active;
+                self.cpus[cpu.index()].jobs.push_back(Job::Wake { task, why: WakeKind::Fork, target: None });
+            }
+            Err(error) => self.stop = Some(End::Failed(error)),
+        }
+    }
+
+    fn exit(&mut self, cpu: CpuId) {
+        self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Exit), Job::Pick]);
+    }
+}
+
+fn next_phase(body: &mut SimTask, phases: usize) {
+    body.cursor.entered = false;
+    body.cursor.loops_done = 0;
+    body.cursor.action = 0;
+    body.cursor.phase += 1;
+    if body.cursor.phase == phases {
+        body.cursor.phase = 0;
+        body.cursor.turn += 1;
+    }
+}

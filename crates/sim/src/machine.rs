@@ -1,0 +1,428 @@
+//! [`Machine`]: the simulated machine: CPUs, tasks, time; its main loop.
+//!
+//! One event at a time, in total order. Ticks of all CPUs come together (`skew_tick` off), after every other event of
+//! their instant, in order of CPU; CPUs that need no tick cost nothing.
+//!
+//! The machine decides nothing: who runs, where and when is asked of the core; what is done in which order is asked of
+//! the program.
+
+use crate::costs::Costs;
+use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
+use crate::outcome::{End, Outcome, SimError, Stats, Wait};
+use crate::queue::{EventQueue, Phase, Source};
+use crate::sync::Shared;
+use crate::task::{SimTask, State, WaitFor};
+use crate::trace::Tracer;
+use std::sync::Arc;
+use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing};
+use zerolag_model::{
+    CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
+};
+use zerolag_workload::program::Program;
+
+/// The lock inside the core's shared state: never contended here, one thread runs the machine.
+pub(crate) type InnerLock = spin::Mutex<()>;
+
+/// What a machine is built from, besides the program.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// CPUs, caches, sockets.
+    pub topology: Topology,
+    /// The scheduler's switches and tunables.
+    pub settings: Settings,
+    /// What operations take.
+    pub costs: Costs,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// When the run ends at the latest; `None` is when all tasks have ended.
+    pub duration: Option<Duration>,
+}
+
+/// Where the records of a run go, in order of time.
+pub trait Sink {
+    /// Takes one record.
+    fn record(&mut self, record: &Record);
+}
+
+/// Where records go that nobody wants; none is made.
+#[derive(Clone, Copy, Debug)]
+pub struct NoTrace;
+
+impl Sink for NoTrace {
+    fn record(&mut self, _: &Record) {}
+}
+
+impl Sink for Vec<Record> {
+    fn record(&mut self, record: &Record) {
+        self.push(record.clone());
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Completion { cpu: CpuId, generation: u32 },
+    PathEnd { cpu: CpuId },
+    LockFree { rq: CpuId },
+    Interrupt { cpu: CpuId, what: Interrupt },
+    Slice { cpu: CpuId, generation: u32 },
+    TaskTimer { task: TaskId },
+}
+
+/// A simulated machine with its workload.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) program: Arc<Program>,
+    pub(crate) topology: Topology,
+    pub(crate) costs: Costs,
+    pub(crate) seed: u64,
+    pub(crate) scheduler: Scheduler<InnerLock>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<SimTask>,
+    pub(crate) shared: Vec<Shared>,
+    pub(crate) queue: EventQueue<Event>,
+    pub(crate) now: Instant,
+    pub(crate) io: Io,
+    pub(crate) tracer: Tracer,
+    pub(crate) stats: Stats,
+    pub(crate) alive: usize,
+    pub(crate) stop: Option<End>,
+    pub(crate) groups: Vec<GroupId>,
+    ticking: CpuMask,
+    next_tick: Instant,
+    tick_period: Duration,
+    end: Instant,
+}
+
+impl Machine {
+    /// Builds a machine and places its tasks.
+    ///
+    /// # Errors
+    /// The program does not fit the machine: cpusets, affinities, policies.
+    pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
+        let cpusets: Vec<(CpuMask, Partition)> = program
+            .cpusets
+            .iter()
+            .map(|set| ((*set.cpus).clone(), if set.partition { Partition::Root } else { Partition::Member }))
+            .collect();
+        let core = Config::new(config.topology.clone(), config.settings.clone()).with_cpusets(&cpusets)?;
+        let mut scheduler = Scheduler::new(core);
+        let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
+        scheduler.reserve_tasks(instances);
+        let cpus = config
+            .topology
+            .cpus()
+            .map(|cpu| {
+                let speed = u64::from(config.topology.capacity(cpu));
+                Cpu::new(cpu, scheduler.new_rq(cpu), speed)
+            })
+            .collect();
+        let groups = create_groups(&scheduler, &program)?;
+        let mut machine = Self {
+            shared: program.resources.iter().map(Shared::new).collect(),
+            topology: config.topology.clone(),
+            costs: config.costs.clone(),
+            seed: config.seed,
+            scheduler,
+            cpus,
+            tasks: Vec::with_capacity(instances),
+            queue: EventQueue::new(),
+            now: Instant::ZERO,
+            io: Io::new(tracing),
+            tracer: Tracer::new(tracing),
+            stats: Stats::default(),
+            alive: 0,
+            stop: None,
+            groups,
+            ticking: CpuMask::new(),
+            next_tick: Instant::ZERO,
+            tick_period: config.settings.tick_period(),
+            end: config.duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
+            program,
+        };
+        machine.boot()?;
+        Ok(machine)
+    }
+
+    /// Creates every instance and sets its start.
+    fn boot(&mut self) -> Result<(), SimError> {
+        let program = Arc::clone(&self.program);
+        for (def, task) in program.tasks.iter().enumerate() {
+            for instance in 0..task.instances {
+                let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
+                let id = self.create_task(def, instance, None, born_on)?;
+                let start = Instant::ZERO.saturating_add(task.delay);
+                self.tasks[id.index()].timer_cpu = born_on;
+                self.arm_task_timer(id, start);
+            }
+        }
+        for cpu in 0..self.cpus.len() {
+            self.update_tick(CpuId::from_index(cpu));
+        }
+        Ok(())
+    }
+
+    /// Creates one task; it starts when its timer fires or it is woken.
+    pub(crate) fn create_task(
+        &mut self,
+        def: usize,
+        instance: u32,
+        parent: Option<TaskId>,
+        born_on: CpuId,
+    ) -> Result<TaskId, SimError> {
+        let id = TaskId::from_index(self.tasks.len());
+        let task = &self.program.tasks[def];
+        let name: Arc<str> = format!("{}-{instance}", task.name).into();
+        let cpuset = task.cpuset.map_or(0, |index| index + 1);
+        let group = task.group.map_or(GroupId::ROOT, |index| self.groups[index]);
+        self.scheduler.reserve_tasks(id.index() + 1);
+        let parcel = self
+            .scheduler
+            .create_task(TaskSpec {
+                id,
+                attr: task.attr,
+                affinity: task.affinity.clone(),
+                group,
+                cpuset: CpusetId(u16::try_from(cpuset).expect("invariant: the core accepted the cpusets")),
+                born_on,
+            })
+            .map_err(|error| SimError::Task { name: Arc::clone(&name), error })?;
+        let attr: SchedAttr = task.attr;
+        let allowed = parcel.allowed();
+        let mut body = SimTask::new(id, def, Arc::clone(&name), None);
+        body.parcel = Some(parcel);
+        body.instance = instance;
+        self.tasks.push(body);
+        self.alive += 1;
+        if self.tracer.is_on() {
+            self.emit(born_on, TraceEvent::TaskNew { task: id, name, parent, attr, group });
+            if let Some(cpus) = allowed {
+                self.emit(born_on, TraceEvent::Affinity { task: id, cpus });
+            }
+        }
+        Ok(id)
+    }
+
+    /// Runs until the end, handing every record to `sink`.
+    pub fn run(&mut self, sink: &mut impl Sink) -> Outcome {
+        self.run_with(sink, |_, _| ())
+    }
+
+    /// As [`run`](Self::run), telling `progress` now and then where in simulated time the run is.
+    pub fn run_with(&mut self, sink: &mut impl Sink, mut progress: impl FnMut(Instant, &Stats)) -> Outcome {
+        let mut countdown = PROGRESS_EVERY;
+        while self.stop.is_none() && self.step() {
+            self.tracer.drain(self.now, sink);
+            countdown -= 1;
+            if countdown == 0 {
+                countdown = PROGRESS_EVERY;
+                progress(self.now, &self.stats);
+            }
+        }
+        self.finish(sink)
+    }
+
+    /// Handles the next event or tick; `false` when nothing is left before the end.
+    fn step(&mut self) -> bool {
+        let event_at = self.queue.next_at();
+        let tick_at = (!self.ticking.is_empty()).then_some(self.next_tick);
+        match (event_at, tick_at) {
+            (None, None) => {
+                self.stop = Some(self.nothing_left());
+                return false;
+            }
+            (Some(at), tick) if tick.is_none_or(|tick| at <= tick) => {
+                if at > self.end {
+                    return false;
+                }
+                debug_assert!(at >= self.now, "time goes forward");
+                self.now = at;
+                let event = self.queue.pop().expect("invariant: just seen");
+                self.stats.events += 1;
+                self.dispatch(event);
+            }
+            (_, Some(at)) => {
+                if at > self.end {
+                    return false;
+                }
+                self.now = at;
+                self.tick_all();
+            }
+            (Some(_), None) => unreachable!("handled above"),
+        }
+        if self.alive == 0 {
+            self.stop = Some(End::Finished);
+        }
+        true
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        match event {
+            Event::Completion { cpu, generation } => self.completion(cpu, generation),
+            Event::PathEnd { cpu } => {
+                self.cpus[cpu.index()].path_end_queued = false;
+                if !self.cpus[cpu.index()].is_in_kernel(self.now) {
+                    self.cpus[cpu.index()].enter_kernel(self.now);
+                    self.drive(cpu);
+                }
+            }
+            Event::LockFree { rq } => self.grant_lock(rq),
+            Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
+            Event::Slice { cpu, generation } => {
+                if self.cpus[cpu.index()].slice_timer == generation {
+                    self.interrupt(cpu, Interrupt::RqTimer(RqTimer::Slice));
+                }
+            }
+            Event::TaskTimer { task } => {
+                let cpu = self.tasks[task.index()].timer_cpu;
+                self.interrupt(cpu, Interrupt::TaskTimer(task));
+            }
+        }
+    }
+
+    fn tick_all(&mut self) {
+        let mut from = CpuId(0);
+        while let Some(cpu) = self.ticking.next_from(from) {
+            from = CpuId(cpu.0 + 1);
+            self.stats.ticks += 1;
+            self.interrupt(cpu, Interrupt::Tick);
+        }
+        self.next_tick = self.now + self.tick_period;
+    }
+
+    /// Starts or stops the tick of a CPU as the core needs it.
+    pub(crate) fn update_tick(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        let needed = self.scheduler.needs_tick(&place.rq);
+        if needed == place.ticking {
+            return;
+        }
+        place.ticking = needed;
+        if needed {
+            if self.ticking.is_empty() {
+                self.next_tick = (self.now + Duration::from_nanos(1)).round_up_to(self.tick_period);
+            }
+            self.ticking.insert(cpu);
+        } else {
+            self.ticking.remove(cpu);
+        }
+    }
+
+    /// A task's timer fires at `at` on the CPU where it was armed.
+    pub(crate) fn arm_task_timer(&mut self, task: TaskId, at: Instant) {
+        let count = self.tasks[task.index()].next_count();
+        self.queue.push(at, Phase::TaskTimer, Source::task(task), count, Event::TaskTimer { task });
+    }
+
+    /// The job that a task's timer makes.
+    pub(crate) fn timer_job(&mut self, task: TaskId) -> Option<Job> {
+        let body = &mut self.tasks[task.index()];
+        let why = match body.state {
+            State::Unborn => WakeKind::Fork,
+            State::Waits(WaitFor::Time) => WakeKind::Wakeup,
+            State::Active | State::Waits(_) | State::Dead => return None,
+        };
+        body.state = State::Active;
+        Some(Job::Wake { task, why, target: None })
+    }
+
+    pub(crate) fn emit(&mut self, cpu: CpuId, event: TraceEvent) {
+        let at = self.now;
+        self.tracer.push(Record { at, cpu, event });
+    }
+
+    /// Nothing will ever happen again: everybody has ended, or waits for somebody.
+    fn nothing_left(&self) -> End {
+        if self.alive == 0 { End::Finished } else { End::Stuck(self.waits()) }
+    }
+
+    /// Returns who waits for what.
+    pub(crate) fn waits(&self) -> Vec<Wait> {
+        self.tasks.iter().filter_map(|task| self.wait_of(task)).collect()
+    }
+
+    pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
+        let State::Waits(wait) = task.state else { return None };
+        let (what, resource) = match wait {
+            WaitFor::Time => return None,
+            WaitFor::Mutex(id) => ("mutex", id),
+            WaitFor::Condition { condition, .. } => ("condition", condition),
+            WaitFor::Barrier(id) => ("barrier", id),
+            WaitFor::Semaphore(id) => ("semaphore", id),
+            WaitFor::Resume(id) => ("resume of", id),
+        };
+        let holder = self.shared[resource.index()].owner();
+        Some(Wait {
+            task: Arc::clone(&task.name),
+            what,
+            resource: Arc::clone(&self.program.resources[resource.index()].name),
+            holder: holder.map(|holder| Arc::clone(&self.tasks[holder.index()].name)),
+        })
+    }
+
+    /// Closes the books.
+    fn finish(&mut self, sink: &mut impl Sink) -> Outcome {
+        let stuck_with_duration = matches!(self.stop, Some(End::Stuck(_))) && self.end != Instant::FAR_FUTURE;
+        let ends_now = self.stop.is_some() && !stuck_with_duration;
+        let end = if ends_now { self.now } else { self.end };
+        self.now = end;
+        self.tracer.flush(end, sink);
+        for index in 0..self.cpus.len() {
+            let cpu = &mut self.cpus[index];
+            cpu.close_account(end);
+            if cpu.current.is_some() && cpu.busy_until <= end {
+                let clock = cpu.clock(end);
+                self.scheduler.charge(&mut cpu.rq, clock, &mut self.io);
+            }
+            let times = cpu.times;
+            self.emit(CpuId::from_index(index), TraceEvent::CpuTotals { times });
+        }
+        for index in 0..self.tasks.len() {
+            let counters = self.counters_of(index);
+            self.tasks[index].counters = counters;
+            let task = TaskId::from_index(index);
+            self.emit(CpuId(0), TraceEvent::TaskTotals { task, counters });
+        }
+        self.tracer.flush(end, sink);
+        self.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
+        let why = self.stop.take().unwrap_or(End::Duration);
+        Outcome { end, why, stats: self.stats, stuck_until_end: stuck_with_duration }
+    }
+
+    fn counters_of(&self, index: usize) -> zerolag_model::TaskCounters {
+        let task = &self.tasks[index];
+        if let Some(parcel) = &task.parcel {
+            return parcel.counters();
+        }
+        match self.scheduler.home(task.id) {
+            zerolag_core::Home::Rq(cpu) => {
+                self.scheduler.counters(&self.cpus[cpu.index()].rq, task.id).unwrap_or(task.counters)
+            }
+            zerolag_core::Home::Parcel => task.counters,
+        }
+    }
+
+    /// Checks what must hold of the scheduler's shared state when nothing is under way.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong.
+    pub fn check_quiescent(&self) -> Result<(), String> {
+        let under_way = self.cpus.iter().any(|cpu| cpu.is_in_kernel(self.now) || !cpu.pending.is_empty());
+        if under_way {
+            return Ok(());
+        }
+        let rqs: Vec<_> = self.cpus.iter().map(|cpu| &cpu.rq).collect();
+        self.scheduler.check_quiescent(&rqs)
+    }
+}
+
+/// Creates the program's groups in the core, parents first.
+fn create_groups(scheduler: &Scheduler<InnerLock>, program: &Program) -> Result<Vec<GroupId>, SimError> {
+    let _ = scheduler;
+    if let Some(group) = program.groups.first() {
+        return Err(SimError::Unsupported(format!("task groups (`{}`) are not built yet", group.path)));
+    }
+    Ok(Vec::new())
+}
+
+/// Events between two calls of a progress reporter.
+const PROGRESS_EVERY: u32 = 1 << 16;

@@ -1,0 +1,168 @@
+//! How a run ended, and why one cannot begin.
+
+use std::fmt;
+use std::sync::Arc;
+use zerolag_core::{ConfigError, TaskError};
+use zerolag_model::Instant;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// When.
+    pub end: Instant,
+    /// Why.
+    pub why: End,
+    /// What was counted.
+    pub stats: Stats,
+    /// Nothing could happen any more before the duration was over.
+    pub stuck_until_end: bool,
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// The duration was over.
+    Duration,
+    /// Every task ended.
+    Finished,
+    /// These tasks wait for each other in a circle.
+    Deadlock(Vec<Wait>),
+    /// Every task that is left waits for something that will never come.
+    Stuck(Vec<Wait>),
+    /// This task goes round its program without ever spending time.
+    NoProgress(Arc<str>),
+    /// A task gave back what it does not hold.
+    NotHeld {
+        /// Who.
+        task: Arc<str>,
+        /// What.
+        resource: Arc<str>,
+    },
+    /// A task could not be created or changed in the middle of the run.
+    Failed(SimError),
+}
+
+impl End {
+    /// Returns whether the run is to be called a success.
+    #[must_use]
+    pub const fn is_ok(&self) -> bool {
+        matches!(self, Self::Duration | Self::Finished)
+    }
+}
+
+/// Who waits for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Who waits.
+    pub task: Arc<str>,
+    /// For what kind of thing.
+    pub what: &'static str,
+    /// Its name.
+    pub resource: Arc<str>,
+    /// Who has it, if somebody does.
+    pub holder: Option<Arc<str>>,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} waits for {} `{}`", self.task, self.what, self.resource)?;
+        match &self.holder {
+            Some(holder) => write!(f, ", held by {holder}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, waits: &[Wait]| {
+            for wait in waits.iter().take(LISTED) {
+                write!(f, "\n  {wait}")?;
+            }
+            match waits.len().saturating_sub(LISTED) {
+                0 => Ok(()),
+                more => write!(f, "\n  and {more} more"),
+            }
+        };
+        match self {
+            Self::Duration => f.write_str("the duration was over"),
+            Self::Finished => f.write_str("every task ended"),
+            Self::Deadlock(waits) => {
+                f.write_str("deadlock:")?;
+                list(f, waits)
+            }
+            Self::Stuck(waits) => {
+                f.write_str("nothing can happen any more:")?;
+                list(f, waits)
+            }
+            Self::NoProgress(task) => {
+                write!(f, "task {task} goes round its program without ever spending time")
+            }
+            Self::NotHeld { task, resource } => {
+                write!(f, "task {task} gives back `{resource}`, which it does not hold")
+            }
+            Self::Failed(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+/// How many waits a message lists.
+const LISTED: usize = 20;
+
+/// What a run counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Events of the machine's queue.
+    pub events: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Switches to another task or to idle.
+    pub switches: u64,
+    /// Tasks that were woken or started.
+    pub wakeups: u64,
+    /// Computations that ended.
+    pub completions: u64,
+    /// IPIs sent, reschedules included.
+    pub ipis: u64,
+    /// Times a CPU had to wait for a run-queue lock.
+    pub lock_waits: u64,
+    /// Tasks moved by balancing, RT or fair.
+    pub migrations: u64,
+    /// Rounds of RT balancing: zero without RT overload.
+    pub rt_balance: u64,
+}
+
+/// Why a run cannot begin, or broke off.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SimError {
+    /// Cpusets do not fit the machine.
+    Config(ConfigError),
+    /// A task cannot be.
+    Task {
+        /// Its name.
+        name: Arc<str>,
+        /// Why.
+        error: TaskError,
+    },
+    /// Something that the machine cannot do yet.
+    Unsupported(String),
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => fmt::Display::fmt(error, f),
+            Self::Task { name, error } => write!(f, "task `{name}`: {error}"),
+            Self::Unsupported(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}
+
+impl From<ConfigError> for SimError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}

@@ -1,0 +1,683 @@
+//! The kernel path of a CPU: interrupts and jobs, the run-queue locks they need and the time they take.
+//!
+//! ```text
+//!   interrupt ---> enter_kernel ---> jobs, each under its locks ---> settle
+//!                       ^                |  lock held elsewhere: spin, interrupts off, first come first served
+//!                       |                v
+//!                       +--- pending interrupts, preemption, the task's next action <--- path end
+//! ```
+//!
+//! Decisions are taken when a job gets its locks; the time it takes is spent from there on and holds the locks. A path that
+//! changes nothing for its task costs no event: the task's completion moves.
+//!
+//! Locks are taken in order of CPU number. A CPU that waits for the second lock of a pair keeps the first.
+
+use crate::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::machine::{Event, Machine};
+use crate::queue::{Phase, Source};
+use crate::task::State;
+use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step};
+use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
+
+/// Whether a job could be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Done {
+    Yes,
+    /// Another CPU holds a lock: this one spins and will be called again.
+    Spinning,
+}
+
+/// Whether a lock was had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lock {
+    Taken,
+    Busy,
+}
+
+impl Machine {
+    /// An interrupt reaches a CPU.
+    pub(crate) fn interrupt(&mut self, cpu: CpuId, what: Interrupt) {
+        let place = &mut self.cpus[cpu.index()];
+        if place.is_in_kernel(self.now) {
+            place.pending.push_back(what);
+            if place.jobs.is_empty() {
+                self.queue_path_end(cpu);
+            }
+            return;
+        }
+        place.enter_kernel(self.now);
+        place.advance_segment(self.now);
+        if place.current.is_none() {
+            place.spend(CpuLayer::Irq, self.costs.idle_exit);
+        }
+        self.handle(cpu, what);
+        self.drive(cpu);
+    }
+
+    /// Spends an interrupt's own time and notes the work it brings.
+    fn handle(&mut self, cpu: CpuId, what: Interrupt) {
+        let (irq, cost) = match what {
+            Interrupt::Tick => (Irq::Tick, self.costs.tick),
+            Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) => (Irq::Timer, self.costs.timer_irq),
+            Interrupt::Resched | Interrupt::Remote(_) => (Irq::Ipi, self.costs.ipi_handler),
+        };
+        self.cpus[cpu.index()].spend(CpuLayer::Irq, cost);
+        if self.tracer.is_on() && !cost.is_zero() {
+            self.emit(cpu, TraceEvent::IrqEnter { irq });
+            let at = self.cpus[cpu.index()].busy_until;
+            self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+        }
+        let job = match what {
+            Interrupt::Tick => Some(Job::Tick),
+            Interrupt::TaskTimer(task) => self.timer_job(task),
+            Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
+            Interrupt::Resched => None,
+            Interrupt::Remote(work) => Some(Job::Remote(work)),
+        };
+        self.cpus[cpu.index()].jobs.extend(job);
+    }
+
+    /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
+    pub(crate) fn drive(&mut self, cpu: CpuId) {
+        // Each turn consumes a job, an interrupt, a preemption or a program action; actions without end are stopped in
+        // `interpret`.
+        loop {
+            while let Some(job) = self.cpus[cpu.index()].jobs.pop_front() {
+                if self.execute(cpu, job) == Done::Spinning {
+                    return;
+                }
+            }
+            if self.stop.is_some() {
+                return;
+            }
+            if self.cpus[cpu.index()].busy_until > self.now {
+                self.settle(cpu);
+                return;
+            }
+            if let Some(what) = self.cpus[cpu.index()].pending.pop_front() {
+                self.handle(cpu, what);
+            } else if self.wants_switch(cpu) {
+                self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Preempted), Job::Pick]);
+            } else if self.cpus[cpu.index()].current.is_some() && self.cpus[cpu.index()].segment == Segment::None {
+                self.interpret(cpu);
+            } else {
+                self.cpus[cpu.index()].segment_since = self.now;
+                self.arm_completion(cpu);
+                return;
+            }
+        }
+    }
+
+    fn wants_switch(&self, cpu: CpuId) -> bool {
+        let place = &self.cpus[cpu.index()];
+        let mode = match (place.current, place.segment) {
+            (None, _) => CpuMode::Idle,
+            (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
+            (Some(_), _) => CpuMode::User,
+        };
+        self.scheduler.preempts(place.rq.need_resched(), mode)
+    }
+
+    /// The path takes time: sees that somebody looks at the CPU when it ends, if there is anything to look at.
+    fn settle(&mut self, cpu: CpuId) {
+        let place = &self.cpus[cpu.index()];
+        let must_look = !place.pending.is_empty()
+            || place.rq.need_resched() != Resched::No
+            || place.current.is_some() && place.segment == Segment::None;
+        if must_look {
+            self.queue_path_end(cpu);
+        } else {
+            let end = self.cpus[cpu.index()].busy_until;
+            self.cpus[cpu.index()].segment_since = end;
+            self.arm_completion(cpu);
+        }
+    }
+
+    fn queue_path_end(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        if !place.path_end_queued {
+            place.path_end_queued = true;
+            let (at, count) = (place.busy_until, place.next_count());
+            self.queue.push(at, Phase::PathEnd, Source::cpu(cpu), count, Event::PathEnd { cpu });
+        }
+    }
+
+    /// Sees that an event comes up when the current computation ends, or earlier.
+    pub(crate) fn arm_completion(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        if place.current.is_none() || place.segment == Segment::None {
+            return;
+        }
+        let end = place.segment_end(place.segment_since.max(place.busy_until));
+        if place.completion_at.is_some_and(|at| at <= end) {
+            return; // It comes up, finds that there is work left, and is set again.
+        }
+        place.completion = place.completion.wrapping_add(1);
+        place.completion_at = Some(end);
+        let (generation, count) = (place.completion, place.next_count());
+        let event = Event::Completion { cpu, generation };
+        self.queue.push(end, Phase::Completion, Source::cpu(cpu), count, event);
+    }
+
+    /// A computation ends, unless it was interrupted since.
+    pub(crate) fn completion(&mut self, cpu: CpuId, generation: u32) {
+        let now = self.now;
+        let place = &mut self.cpus[cpu.index()];
+        if place.completion != generation || place.completion_at.is_none() {
+            return;
+        }
+        place.completion_at = None;
+        if !place.jobs.is_empty() {
+            return; // The path that is under way sets it again.
+        }
+        let end = place.segment_end(place.segment_since.max(place.busy_until));
+        if end > now {
+            self.arm_completion(cpu);
+            return;
+        }
+        place.enter_kernel(now);
+        place.segment = Segment::None;
+        self.stats.completions += 1;
+        self.drive(cpu);
+    }
+
+    /// Does one job if its locks can be had. The job is given back to the CPU if not.
+    fn execute(&mut self, cpu: CpuId, job: Job) -> Done {
+        match job {
+            Job::Leave(why) => self.leave(cpu, why),
+            Job::Pick => self.pick(cpu),
+            Job::Carry { step, then_pick } => self.carry(cpu, step, then_pick),
+            Job::Wake { task, why, target } => self.wake(cpu, task, why, target),
+            Job::Inherit { holder, depth } => self.inherit(cpu, holder, depth),
+            Job::SetAttr(attr) => self.set_attr(cpu, attr),
+            Job::SetAffinity(mask) => self.set_affinity(cpu, mask),
+            Job::SetGroup(group) => self.set_group(cpu, group),
+            Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
+        }
+    }
+
+    /// Puts a job back that could not be done.
+    fn spin(&mut self, cpu: CpuId, job: Job) -> Done {
+        self.cpus[cpu.index()].jobs.push_front(job);
+        Done::Spinning
+    }
+
+    fn own_event(&mut self, cpu: CpuId, job: Job) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, job);
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let step = match job {
+            Job::Tick => self.scheduler.tick(&mut place.rq, clock, &mut self.io),
+            Job::Timer(timer) => self.scheduler.timer(&mut place.rq, clock, timer, &mut self.io),
+            Job::Remote(work) => self.scheduler.remote(&mut place.rq, clock, work, &mut self.io),
+            Job::Leave(_)
+            | Job::Pick
+            | Job::Carry { .. }
+            | Job::Wake { .. }
+            | Job::SetAttr(_)
+            | Job::SetAffinity(_)
+            | Job::SetGroup(_)
+            | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
+        };
+        // The tick's own cost covers its lock and bookkeeping.
+        let hold = if matches!(job, Job::Tick) { Duration::ZERO } else { self.costs.rq_lock_hold };
+        self.unlock(cpu, cpu, hold);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// Notes what remains of a step as the next job.
+    fn push_step(&mut self, cpu: CpuId, step: Step, after: Job, then_pick: bool) {
+        let jobs = &mut self.cpus[cpu.index()].jobs;
+        if then_pick && step == Step::Done {
+            jobs.push_front(after);
+        } else if step != Step::Done {
+            jobs.push_front(Job::Carry { step, then_pick });
+        }
+    }
+
+    fn leave(&mut self, cpu: CpuId, why: Leave) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::Leave(why));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.io);
+        place.completion = place.completion.wrapping_add(1);
+        place.completion_at = None;
+        let segment = core::mem::replace(&mut place.segment, Segment::None);
+        let current = place.current.take();
+        self.unlock(cpu, cpu, Duration::ZERO);
+        if let Some(task) = current {
+            self.tasks[task.index()].segment = segment;
+            self.tasks[task.index()].last_ran_on = Some(cpu);
+        }
+        match left {
+            Left::Queued | Left::Delayed => {}
+            Left::Parked(parcel) => self.park(parcel),
+            Left::Displaced(parcel) => {
+                let task = parcel.id();
+                self.park(parcel);
+                self.cpus[cpu.index()].jobs.push_front(Job::Wake { task, why: WakeKind::Displaced, target: None });
+            }
+            Left::Dead(parcel) => {
+                let task = parcel.id();
+                self.park(parcel);
+                self.emit(cpu, TraceEvent::TaskExit { task });
+                self.tasks[task.index()].state = State::Dead;
+                self.alive -= 1;
+            }
+        }
+        Done::Yes
+    }
+
+    fn park(&mut self, parcel: Parcel) {
+        let task = parcel.id();
+        let place = &mut self.tasks[task.index()].parcel;
+        assert!(place.is_none(), "task {task} has one body");
+        *place = Some(parcel);
+    }
+
+    fn pick(&mut self, cpu: CpuId) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::Pick);
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let switches = place.rq.nr_switches();
+        let next = self.scheduler.pick(&mut place.rq, clock, &mut self.io);
+        let switched = place.rq.nr_switches() != switches;
+        let task = match next {
+            Next::Balance(step) => {
+                self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+                self.push_step(cpu, step, Job::Pick, true);
+                return Done::Yes;
+            }
+            Next::Idle => None,
+            Next::Run(task) => Some(task),
+        };
+        place.current = task;
+        let step = if switched { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        if switched {
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+        }
+        if let Some(task) = task {
+            self.load_segment(cpu, task);
+        }
+        self.share_core(cpu);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// Gives a task's computation to the CPU that will run it.
+    fn load_segment(&mut self, cpu: CpuId, task: TaskId) {
+        let body = &mut self.tasks[task.index()];
+        let distance = body.last_ran_on.map_or(Distance::Same, |last| self.topology.distance(last, cpu));
+        body.refill += self.costs.cache_refill.at(distance);
+        body.last_ran_on = Some(cpu);
+        let mut segment = core::mem::replace(&mut body.segment, Segment::None);
+        if let Segment::Work { left, .. } = &mut segment {
+            *left += core::mem::take(&mut body.refill);
+        }
+        let place = &mut self.cpus[cpu.index()];
+        place.segment = segment;
+        place.segment_since = place.busy_until;
+        if segment == Segment::None {
+            self.peek_work(cpu, task);
+        }
+    }
+
+    /// Sets the speed of a core's SMT siblings by how many of them are busy.
+    fn share_core(&mut self, cpu: CpuId) {
+        let siblings = self.topology.span(cpu, Distance::Smt);
+        if siblings.len() == 1 {
+            return;
+        }
+        let busy = siblings.clone().filter(|sibling| self.cpus[*sibling as usize].current.is_some()).count();
+        for sibling in siblings.map(CpuId) {
+            let full = u64::from(self.topology.capacity(sibling));
+            let speed = if busy > 1 { (full * self.costs.smt_speed_percent / 100).max(1) } else { full };
+            let place = &mut self.cpus[sibling.index()];
+            if place.speed == speed {
+                continue;
+            }
+            if !place.is_in_kernel(self.now) {
+                place.advance_segment(self.now);
+            }
+            place.speed = speed;
+            place.completion_at = None;
+            if sibling != cpu && place.jobs.is_empty() {
+                self.arm_completion(sibling);
+            }
+        }
+    }
+
+    fn carry(&mut self, cpu: CpuId, step: Step, then_pick: bool) -> Done {
+        match step {
+            Step::Done => {
+                if then_pick {
+                    self.cpus[cpu.index()].jobs.push_front(Job::Pick);
+                }
+                Done::Yes
+            }
+            Step::Again { own, then } => {
+                if self.lock(cpu, own) == Lock::Busy {
+                    return self.spin(cpu, Job::Carry { step, then_pick });
+                }
+                let place = &mut self.cpus[own.index()];
+                let clock = place.clock(self.now);
+                let step = self.scheduler.resume(&mut place.rq, clock, then, &mut self.io);
+                self.unlock(cpu, own, self.costs.rq_lock_hold);
+                self.push_step(cpu, step, Job::Pick, then_pick);
+                Done::Yes
+            }
+            Step::Pair { own, other, then } => {
+                if self.lock_pair(cpu, own, other) == Lock::Busy {
+                    return self.spin(cpu, Job::Carry { step, then_pick });
+                }
+                let [a, b] = self
+                    .cpus
+                    .get_disjoint_mut([own.index(), other.index()])
+                    .expect("invariant: a pair is two CPUs of this machine");
+                let now = PairClock { own: a.clock(self.now), other: b.clock(self.now) };
+                let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
+                self.unlock_pair(cpu, own, other);
+                self.push_step(cpu, step, Job::Pick, then_pick);
+                Done::Yes
+            }
+        }
+    }
+
+    fn wake(&mut self, cpu: CpuId, task: TaskId, why: WakeKind, target: Option<CpuId>) -> Done {
+        let now = self.now;
+        let placement = match why {
+            WakeKind::Wakeup => Placement::Wakeup,
+            WakeKind::Fork => Placement::Fork,
+            WakeKind::Displaced => Placement::Displaced,
+        };
+        let Some(parcel) = &self.tasks[task.index()].parcel else { return self.wake_queued(cpu, task) };
+        let target = match target {
+            Some(target) => target,
+            None => {
+                let clock = self.cpus[cpu.index()].clock(now);
+                let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
+                self.spend_costs(cpu);
+                let distance = self.topology.distance(cpu, target);
+                let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
+                self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
+                target
+            }
+        };
+        if self.lock(cpu, target) == Lock::Busy {
+            return self.spin(cpu, Job::Wake { task, why, target: Some(target) });
+        }
+        let parcel = self.tasks[task.index()].parcel.take().expect("invariant: just seen");
+        let place = &mut self.cpus[target.index()];
+        let clock = place.clock(now);
+        let step = self.scheduler.wake(&mut place.rq, clock, parcel, cpu, placement, &mut self.io);
+        self.stats.wakeups += 1;
+        self.unlock(cpu, target, self.costs.rq_lock_hold);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// Wakes a task that is blocked but still queued.
+    fn wake_queued(&mut self, cpu: CpuId, task: TaskId) -> Done {
+        let Home::Rq(home) = self.scheduler.home(task) else {
+            unreachable!("a task without a body in hand is on a run queue")
+        };
+        if self.lock(cpu, home) == Lock::Busy {
+            return self.spin(cpu, Job::Wake { task, why: WakeKind::Wakeup, target: None });
+        }
+        let place = &mut self.cpus[home.index()];
+        let clock = place.clock(self.now);
+        let woken = self.scheduler.wake_queued(&mut place.rq, clock, task, cpu, &mut self.io);
+        self.stats.wakeups += 1;
+        self.unlock(cpu, home, self.costs.rq_lock_hold);
+        match woken {
+            Ok(step) => self.push_step(cpu, step, Job::Pick, false),
+            // It was taken off meanwhile: its body is in hand now.
+            Err(_) => {
+                self.cpus[cpu.index()].jobs.push_front(Job::Wake { task, why: WakeKind::Wakeup, target: None });
+            }
+        }
+        Done::Yes
+    }
+
+    fn set_attr(&mut self, cpu: CpuId, attr: zerolag_model::SchedAttr) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::SetAttr(attr));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let task = place.current.expect("invariant: a task changes itself");
+        let result = self.scheduler.set_attr(&mut place.rq, clock, task, attr, &mut self.io);
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        match result {
+            Ok(step) => self.push_step(cpu, step, Job::Pick, false),
+            Err(error) => self.fail(task, error),
+        }
+        Done::Yes
+    }
+
+    fn set_affinity(&mut self, cpu: CpuId, mask: Option<std::sync::Arc<zerolag_model::CpuMask>>) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::SetAffinity(mask));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let task = place.current.expect("invariant: a task changes itself");
+        let result = self.scheduler.set_affinity(&mut place.rq, clock, task, mask, &mut self.io);
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        match result {
+            Ok(displaced) => assert!(displaced.is_none(), "a running task is displaced when it leaves"),
+            Err(error) => self.fail(task, error),
+        }
+        Done::Yes
+    }
+
+    fn set_group(&mut self, _cpu: CpuId, _group: zerolag_model::GroupId) -> Done {
+        unreachable!("no program with groups is admitted yet")
+    }
+
+    /// Lets a lock holder inherit from its waiters, and whoever it waits for from it.
+    fn inherit(&mut self, cpu: CpuId, holder: TaskId, depth: u32) -> Done {
+        let lent = self.lent_to(holder);
+        let clock = self.cpus[cpu.index()].clock(self.now);
+        if let Some(parcel) = &mut self.tasks[holder.index()].parcel {
+            self.scheduler.inherit_parked(clock, parcel, lent, cpu, &mut self.io);
+            self.tracer.take(&mut self.io.trace);
+        } else if let Home::Rq(home) = self.scheduler.home(holder) {
+            if self.lock(cpu, home) == Lock::Busy {
+                return self.spin(cpu, Job::Inherit { holder, depth });
+            }
+            let place = &mut self.cpus[home.index()];
+            let clock = place.clock(self.now);
+            let step = self
+                .scheduler
+                .inherit(&mut place.rq, clock, holder, lent, &mut self.io)
+                .expect("invariant: the home was locked");
+            self.unlock(cpu, home, self.costs.rq_lock_hold);
+            self.push_step(cpu, step, Job::Pick, false);
+        }
+        self.inherit_further(cpu, holder, depth);
+        Done::Yes
+    }
+
+    pub(crate) fn fail(&mut self, task: TaskId, error: zerolag_core::TaskError) {
+        let name = std::sync::Arc::clone(&self.tasks[task.index()].name);
+        self.stop = Some(crate::outcome::End::Failed(crate::outcome::SimError::Task { name, error }));
+    }
+
+    /// Takes a run-queue lock, or queues for it.
+    fn lock(&mut self, cpu: CpuId, rq: CpuId) -> Lock {
+        let at = self.cpus[cpu.index()].busy_until;
+        let place = &mut self.cpus[rq.index()];
+        let granted = place.lock_granted == Some(cpu);
+        let free = place.lock_free_at <= at && !place.lock_held && place.lock_waiters.is_empty();
+        if granted || free && place.lock_granted.is_none() {
+            place.lock_granted = None;
+            if cpu != rq {
+                let distance = self.topology.distance(cpu, rq);
+                self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.rq_lock_transfer.at(distance));
+            }
+            return Lock::Taken;
+        }
+        place.lock_waiters.push_back(cpu);
+        let first = place.lock_waiters.len() == 1 && !place.lock_held && place.lock_granted.is_none();
+        let free_at = place.lock_free_at.max(self.now);
+        self.cpus[cpu.index()].spinning = Some((at, rq));
+        self.stats.lock_waits += 1;
+        if self.tracer.is_on() {
+            self.emit(cpu, TraceEvent::LockContended { rq });
+        }
+        if first {
+            self.queue_lock_free(rq, free_at);
+        }
+        Lock::Busy
+    }
+
+    fn lock_pair(&mut self, cpu: CpuId, own: CpuId, other: CpuId) -> Lock {
+        let (low, high) = if own < other { (own, other) } else { (other, own) };
+        if !self.cpus[cpu.index()].holds_first {
+            if self.lock(cpu, low) == Lock::Busy {
+                return Lock::Busy;
+            }
+            self.cpus[cpu.index()].holds_first = true;
+            self.cpus[low.index()].lock_held = true;
+        }
+        self.lock(cpu, high)
+    }
+
+    /// Accounts what was done under a lock and gives it back.
+    fn unlock(&mut self, cpu: CpuId, rq: CpuId, hold: Duration) {
+        self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
+        self.after_call(cpu);
+        self.update_tick(rq);
+        self.release(cpu, rq);
+    }
+
+    fn unlock_pair(&mut self, cpu: CpuId, own: CpuId, other: CpuId) {
+        let hold = self.costs.rq_lock_hold;
+        self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
+        self.after_call(cpu);
+        self.cpus[cpu.index()].holds_first = false;
+        for rq in [own, other] {
+            self.cpus[rq.index()].lock_held = false;
+            self.update_tick(rq);
+            self.release(cpu, rq);
+        }
+    }
+
+    fn release(&mut self, cpu: CpuId, rq: CpuId) {
+        let until = self.cpus[cpu.index()].busy_until;
+        let place = &mut self.cpus[rq.index()];
+        place.lock_free_at = place.lock_free_at.max(until);
+        if !place.lock_waiters.is_empty() {
+            self.queue_lock_free(rq, until);
+        }
+    }
+
+    fn queue_lock_free(&mut self, rq: CpuId, at: zerolag_model::Instant) {
+        let place = &mut self.cpus[rq.index()];
+        if !place.lock_free_queued {
+            place.lock_free_queued = true;
+            let count = place.next_count();
+            self.queue.push(at, Phase::LockFree, Source::cpu(rq), count, Event::LockFree { rq });
+        }
+    }
+
+    /// A run-queue lock is free: the first that waits has it.
+    pub(crate) fn grant_lock(&mut self, rq: CpuId) {
+        let place = &mut self.cpus[rq.index()];
+        place.lock_free_queued = false;
+        if place.lock_held || place.lock_granted.is_some() {
+            return; // Whoever holds it wakes the next.
+        }
+        if place.lock_free_at > self.now {
+            let at = place.lock_free_at;
+            self.queue_lock_free(rq, at);
+            return;
+        }
+        let Some(waiter) = place.lock_waiters.pop_front() else { return };
+        place.lock_granted = Some(waiter);
+        let spinner = &mut self.cpus[waiter.index()];
+        let (since, _) = spinner.spinning.take().expect("invariant: a waiter spins");
+        let waited = self.now.since(since);
+        spinner.spend(CpuLayer::Sched, waited);
+        if self.tracer.is_on() {
+            self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
+        }
+        self.drive(waiter);
+    }
+
+    /// After a call of the core: its costs, its operations, its records, its parcels.
+    fn after_call(&mut self, cpu: CpuId) {
+        self.spend_costs(cpu);
+        while let Some(parcel) = self.io.parked.pop() {
+            self.park(parcel);
+        }
+        if self.tracer.is_on() {
+            self.tracer.take(&mut self.io.trace);
+        }
+        if self.io.ops.is_empty() {
+            return;
+        }
+        let mut ops = core::mem::take(&mut self.io.ops);
+        for op in ops.drain(..) {
+            self.operate(cpu, op);
+        }
+        self.io.ops = ops;
+    }
+
+    fn operate(&mut self, cpu: CpuId, op: Op) {
+        match op {
+            Op::Kick { cpu: to } if to == cpu => {}
+            Op::Kick { cpu: to } => {
+                if self.tracer.is_on() {
+                    self.emit(cpu, TraceEvent::IpiSend { to, reason: IpiReason::Resched });
+                }
+                self.send(cpu, to, Interrupt::Resched);
+            }
+            Op::Ipi { cpu: to, work } if to == cpu => {
+                self.cpus[cpu.index()].pending.push_back(Interrupt::Remote(work));
+            }
+            Op::Ipi { cpu: to, work } => self.send(cpu, to, Interrupt::Remote(work)),
+            Op::ArmTimer { cpu: of, timer: RqTimer::Slice, at } => {
+                let place = &mut self.cpus[of.index()];
+                place.slice_timer = place.slice_timer.wrapping_add(1);
+                let (generation, count) = (place.slice_timer, place.next_count());
+                let event = Event::Slice { cpu: of, generation };
+                self.queue.push(at.max(self.now), Phase::RqTimer, Source::cpu(of), count, event);
+            }
+            Op::CancelTimer { cpu: of, timer: RqTimer::Slice } => {
+                let place = &mut self.cpus[of.index()];
+                place.slice_timer = place.slice_timer.wrapping_add(1);
+            }
+        }
+    }
+
+    fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
+        self.stats.ipis += 1;
+        let latency = self.costs.ipi_latency.at(self.topology.distance(from, to));
+        let place = &mut self.cpus[from.index()];
+        place.spend(CpuLayer::Sched, self.costs.ipi_send);
+        let (at, count) = (place.busy_until + latency, place.next_count());
+        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
+    }
+
+    /// Turns what the core counted into time.
+    fn spend_costs(&mut self, cpu: CpuId) {
+        let counts = core::mem::take(&mut self.io.costs);
+        self.stats.migrations += u64::from(counts.tasks_moved);
+        self.stats.rt_balance += u64::from(counts.rt_balance);
+        let time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
+            + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
+            + self.costs.migrate_task * u64::from(counts.tasks_moved);
+        self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+    }
+}

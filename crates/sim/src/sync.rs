@@ -1,0 +1,54 @@
+//! What tasks share: mutexes, conditions, barriers, semaphores, timers, suspend points.
+//!
+//! Who is served first is the core's [`WaitQueue`]; here is only who holds what. A plain mutex is given up before its
+//! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
+
+use zerolag_core::WaitQueue;
+use zerolag_model::{Instant, TaskId};
+use zerolag_workload::program::{Resource, ResourceKind};
+
+#[derive(Debug)]
+pub(crate) enum Shared {
+    Mutex { inherit: bool, owner: Option<TaskId>, waiters: WaitQueue },
+    Condition { waiters: WaitQueue },
+    Barrier { parties: u32, waiters: WaitQueue },
+    Semaphore { count: u32, waiters: WaitQueue },
+    Timer { next: Option<Instant> },
+    SuspendPoint { waiters: WaitQueue },
+}
+
+impl Shared {
+    pub(crate) fn new(resource: &Resource) -> Self {
+        let waiters = WaitQueue::new();
+        match resource.kind {
+            ResourceKind::Mutex { inherit } => Self::Mutex { inherit, owner: None, waiters },
+            ResourceKind::Condition => Self::Condition { waiters },
+            ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters },
+            ResourceKind::Semaphore { initial } => Self::Semaphore { count: initial, waiters },
+            ResourceKind::Timer => Self::Timer { next: None },
+            ResourceKind::SuspendPoint => Self::SuspendPoint { waiters },
+        }
+    }
+
+    pub(crate) const fn owner(&self) -> Option<TaskId> {
+        match self {
+            Self::Mutex { owner, .. } => *owner,
+            Self::Condition { .. }
+            | Self::Barrier { .. }
+            | Self::Semaphore { .. }
+            | Self::Timer { .. }
+            | Self::SuspendPoint { .. } => None,
+        }
+    }
+
+    pub(crate) fn waiters(&mut self) -> Option<&mut WaitQueue> {
+        match self {
+            Self::Mutex { waiters, .. }
+            | Self::Condition { waiters }
+            | Self::Barrier { waiters, .. }
+            | Self::Semaphore { waiters, .. }
+            | Self::SuspendPoint { waiters } => Some(waiters),
+            Self::Timer { .. } => None,
+        }
+    }
+}

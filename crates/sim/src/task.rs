@@ -1,0 +1,117 @@
+//! [`SimTask`]: a task as the machine sees it: its body while it waits, and where it is in its program.
+
+use crate::cpu::Segment;
+use std::sync::Arc;
+use zerolag_core::Parcel;
+use zerolag_model::{Duration, Instant, TaskCounters, TaskId};
+use zerolag_workload::program::ResourceId;
+use zerolag_workload::random::Stream;
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Runnable or running.
+    Active,
+    /// Waiting.
+    Waits(WaitFor),
+    /// Not started yet, or being started.
+    Unborn,
+    /// Ended.
+    Dead,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WaitFor {
+    /// A time.
+    Time,
+    /// A mutex.
+    Mutex(ResourceId),
+    /// A condition; the mutex is taken again afterwards.
+    Condition {
+        condition: ResourceId,
+        mutex: ResourceId,
+    },
+    Barrier(ResourceId),
+    Semaphore(ResourceId),
+    Resume(ResourceId),
+}
+
+/// Where a task is in its program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cursor {
+    pub(crate) turn: u64,
+    pub(crate) phase: usize,
+    pub(crate) loops_done: u64,
+    pub(crate) action: usize,
+    /// The phase's properties have been applied.
+    pub(crate) entered: bool,
+    /// A mutex must be taken before the next action (after a condition, or after losing a race for it).
+    pub(crate) relock: Option<ResourceId>,
+    /// A mutex that was handed over while it waited for it.
+    pub(crate) handed: Option<ResourceId>,
+    /// `Sync` has signalled and now waits.
+    pub(crate) signalled: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct SimTask {
+    pub(crate) id: TaskId,
+    pub(crate) def: usize,
+    pub(crate) name: Arc<str>,
+    pub(crate) instance: u32,
+    pub(crate) state: State,
+    pub(crate) parcel: Option<Parcel>,
+    pub(crate) cursor: Cursor,
+    /// What was left of its computation when it last left a CPU.
+    pub(crate) segment: Segment,
+    /// Cache refill that it owes before it gets on.
+    pub(crate) refill: Duration,
+    pub(crate) stream: Option<Box<Stream>>,
+    /// Next expiries of its own timers.
+    pub(crate) timers: Vec<Option<Instant>>,
+    /// Expiry that it waits for, to report on going on.
+    pub(crate) timer_due: Option<(Instant, zerolag_model::SignedDuration)>,
+    /// The CPU that it last ran on: where its cache is warm.
+    pub(crate) last_ran_on: Option<zerolag_model::CpuId>,
+    /// The CPU where its timer was armed.
+    pub(crate) timer_cpu: zerolag_model::CpuId,
+    /// Actions since time last passed for it: a program that never spends time is stopped.
+    pub(crate) idle_actions: u32,
+    /// Mutexes that it holds.
+    pub(crate) holds: Vec<ResourceId>,
+    pub(crate) events: u32,
+    pub(crate) forks: u32,
+    pub(crate) counters: TaskCounters,
+}
+
+impl SimTask {
+    pub(crate) fn new(id: TaskId, def: usize, name: Arc<str>, stream: Option<Box<Stream>>) -> Self {
+        Self {
+            id,
+            def,
+            name,
+            instance: 0,
+            state: State::Unborn,
+            parcel: None,
+            cursor: Cursor::default(),
+            segment: Segment::None,
+            refill: Duration::ZERO,
+            stream,
+            timers: Vec::new(),
+            timer_due: None,
+            last_ran_on: None,
+            timer_cpu: zerolag_model::CpuId(0),
+            idle_actions: 0,
+            holds: Vec::new(),
+            events: 0,
+            forks: 0,
+            counters: TaskCounters::default(),
+        }
+    }
+
+    pub(crate) fn next_count(&mut self) -> u32 {
+        self.events = self.events.wrapping_add(1);
+        self.events
+    }
+}

@@ -1,0 +1,73 @@
+//! [`Tracer`]: brings records into order of time on their way to a [`Sink`].
+//!
+//! Most records are made when they happen. The end of a kernel path is known at its beginning; such records wait here
+//! until time has reached them.
+
+use crate::machine::Sink;
+use std::collections::BTreeMap;
+use zerolag_core::Tracing;
+use zerolag_model::{Instant, Record};
+
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    tracing: Tracing,
+    ready: Vec<Record>,
+    later: BTreeMap<(Instant, u64), Record>,
+    count: u64,
+}
+
+impl Tracer {
+    pub(crate) fn new(tracing: Tracing) -> Self {
+        Self { tracing, ready: Vec::new(), later: BTreeMap::new(), count: 0 }
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        matches!(self.tracing, Tracing::On)
+    }
+
+    /// Takes a record of the present instant.
+    pub(crate) fn push(&mut self, record: Record) {
+        if self.is_on() {
+            self.ready.push(record);
+        }
+    }
+
+    /// Takes a record of a time to come.
+    pub(crate) fn push_later(&mut self, record: Record) {
+        if self.is_on() {
+            self.count += 1;
+            self.later.insert((record.at, self.count), record);
+        }
+    }
+
+    /// Moves all records of the core over.
+    pub(crate) fn take(&mut self, records: &mut Vec<Record>) {
+        self.ready.append(records);
+    }
+
+    /// Hands on everything up to now.
+    pub(crate) fn drain(&mut self, now: Instant, sink: &mut impl Sink) {
+        if !self.is_on() {
+            return;
+        }
+        // Records of the present instant come after those that were foreseen for an earlier one.
+        for record in self.ready.drain(..) {
+            while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < record.at) {
+                sink.record(&entry.remove());
+            }
+            sink.record(&record);
+        }
+        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < now) {
+            sink.record(&entry.remove());
+        }
+    }
+
+    /// Hands on everything up to the end of the run; what was foreseen beyond it never happens.
+    pub(crate) fn flush(&mut self, end: Instant, sink: &mut impl Sink) {
+        self.drain(end, sink);
+        while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= end) {
+            sink.record(&entry.remove());
+        }
+        self.later.clear();
+    }
+}
