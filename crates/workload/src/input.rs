@@ -12,6 +12,9 @@ pub const INPUT_MAX: usize = 100_000_000;
 /// The deepest nesting of brackets.
 pub const NESTING_MAX: usize = 128;
 
+/// The most values in an rt-app file: a tree of them takes some 50 bytes each.
+pub const VALUES_MAX: usize = 10_000_000;
+
 /// The grammars.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {

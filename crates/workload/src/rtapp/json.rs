@@ -12,7 +12,7 @@
 //! Cost: O(input). Source of the dialect: json-c, `json_tokener.c`, without `JSON_TOKENER_STRICT`.
 
 use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::input::NESTING_MAX;
+use crate::input::{NESTING_MAX, VALUES_MAX};
 use std::borrow::Cow;
 
 /// A value and where it stands.
@@ -120,13 +120,14 @@ pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Node<'a>> 
     } else {
         0
     };
-    Parser { text, at, stack: Vec::new(), report }.document().ok()
+    Parser { text, at, stack: Vec::new(), values: 0, report }.document().ok()
 }
 
 struct Parser<'a, 'r> {
     text: &'a str,
     at: usize,
     stack: Vec<Frame<'a>>,
+    values: usize,
     report: &'r mut Report,
 }
 
@@ -258,6 +259,11 @@ impl<'a> Parser<'a, '_> {
     fn value(&mut self) -> Result<Option<Node<'a>>, Stop> {
         self.trivia()?;
         let start = self.at;
+        self.values += 1;
+        if self.values > VALUES_MAX {
+            self.report.error(Span::new(start..start), format!("the file has more than {VALUES_MAX} values"));
+            return Err(Stop);
+        }
         let value = match self.peek() {
             None => return Err(self.ends_early()),
             Some(open @ (b'{' | b'[')) => {

@@ -212,7 +212,10 @@ impl Reader<'_> {
 
     fn refuse_two_modes(&mut self, name: &str, (mode, span): (TimerMode, Span), (first, at): (TimerMode, Span)) {
         if mode != first {
-            let message = format!("timer `{name}` has two modes");
+            let message = match name {
+                "" => "the unnamed timer has two modes".to_string(),
+                name => format!("timer `{name}` has two modes"),
+            };
             self.report.push(Diagnostic::error(span, message).label(at, "the other one"));
         }
     }

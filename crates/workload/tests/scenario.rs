@@ -1,0 +1,274 @@
+//! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
+
+use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, RtPriority, SchedAttr};
+use zerolag_workload::program::{Action, AffinityChange, ResourceKind, TimerMode, TimerRef};
+use zerolag_workload::random::Bounds;
+use zerolag_workload::{Dist, LoadOptions, Scenario, load};
+
+fn read(text: &str) -> Result<Scenario, String> {
+    load("s.toml", text.as_bytes(), &LoadOptions::default()).map_err(|errors| errors.to_string())
+}
+
+fn good(text: &str) -> Scenario {
+    read(text).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+const TASK: &str = "\n[task.a]\nsteps = [{ run = \"1ms\" }]\n";
+
+/// Loads one task with these steps.
+fn steps(steps: &str) -> Vec<Action> {
+    good(&format!("[task.a]\nsteps = [{steps}]\n[task.b]\nsteps = [\"suspend\", {{ run = \"1ms\" }}]\n")).program.tasks[0].phases[0]
+        .actions
+        .clone()
+}
+
+/// Returns the refusal of one task with this line.
+fn refused(line: &str) -> String {
+    read(&format!("[task.a]\n{line}")).expect_err("refused")
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn the_run_is_described_at_the_top() {
+    let scenario = good(&format!(
+        "kernel = \"5.15\"\nduration = \"10s\"\nseed = 7\ncosts = \"default\"\n[machine]\nsockets = 2\ncores_per_llc = 4\n\
+         [settings]\nrt_balance = \"passive\"\nhz = 1_000\nnohz = false\nfeatures.PLACE_LAG = true\n\"enforce.rt\" = \"exact\"\n\
+         sched_rr_timeslice_ms = 30\n[settings.enforce]\nfair = \"exact\"\n{TASK}"
+    ));
+    assert_eq!(scenario.kernel, Some(KernelVersion::V5_15));
+    assert_eq!(scenario.duration, Some(Duration::from_secs(10)));
+    assert_eq!((scenario.seed, scenario.costs.as_deref()), (Some(7), Some("default")));
+    assert_eq!(scenario.machine.as_ref().map(|machine| machine.shape()), Some([2, 1, 4, 1]));
+    let settings: Vec<String> = scenario.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(
+        settings,
+        [
+            "rt_balance=passive",
+            "hz=1000",
+            "nohz=off",
+            "features.PLACE_LAG=on",
+            "enforce.rt=exact",
+            "sched_rr_timeslice_ms=30",
+            "enforce.fair=exact",
+        ]
+    );
+}
+
+#[test]
+fn tasks_are_numbered_in_order_of_the_text() {
+    let text = ["zeta", "alpha", "mu"].map(|name| format!("[task.{name}]\nsteps = [{{ run = \"1ms\" }}]\n")).concat();
+    let names: Vec<String> = good(&text).program.tasks.iter().map(|task| task.name.to_string()).collect();
+    assert_eq!(names, ["zeta", "alpha", "mu"]);
+}
+
+#[test]
+fn every_step_becomes_its_action() {
+    let actions = steps(
+        "{ run = \"1ms\" }, { kernel = \"2ms\" }, { spin = \"3ms\" }, { spin = { wall = \"3ms\", chunk = \"1us\" } }, \
+         { sleep = { uniform = { min = \"1ms\", max = \"2ms\" } } }, { timer = { period = \"4ms\" } }, \
+         { timer = { period = \"4ms\", shared = \"tick\", mode = \"absolute\" } }, { lock = \"m\" }, \
+         { wait = { condition = \"c\", mutex = \"m\" } }, { sync = { condition = \"c\", mutex = \"m\" } }, { unlock = \"m\" }, \
+         { signal = \"c\" }, { broadcast = \"c\" }, { barrier = \"b\" }, { sem_post = \"s\" }, { sem_wait = \"s\" }, \
+         { resume = \"b\" }, \"yield\", { yield = true }, { fork = \"b\" }, { stamp = 9 }",
+    );
+    let id = zerolag_workload::program::ResourceId;
+    let (tick, m, c, b, s, point) = (id(0), id(1), id(2), id(3), id(4), id(5));
+    let chunk = Duration::from_micros;
+    let constant = |time| Dist::Constant(ms(time));
+    let timer = |timer, mode| Action::Timer { timer, period: constant(4), mode };
+    let expected = [
+        Action::Run(constant(1)),
+        Action::Kernel(constant(2)),
+        Action::Spin { wall: constant(3), chunk: chunk(32) },
+        Action::Spin { wall: constant(3), chunk: chunk(1) },
+        Action::Sleep(Dist::uniform(ms(1), ms(2)).expect("valid")),
+        timer(TimerRef::Own(0), TimerMode::Relative),
+        timer(TimerRef::Shared(tick), TimerMode::Absolute),
+        Action::Lock(m),
+        Action::Wait { condition: c, mutex: m },
+        Action::Sync { condition: c, mutex: m },
+        Action::Unlock(m),
+        Action::Signal(c),
+        Action::Broadcast(c),
+        Action::Barrier(b),
+        Action::SemPost(s),
+        Action::SemWait(s),
+        Action::Resume(point),
+        Action::Yield,
+        Action::Yield,
+        Action::Fork(1),
+        Action::Stamp(9),
+    ];
+    assert_eq!(actions, expected);
+}
+
+#[test]
+fn distributions_are_tables_of_one_key() {
+    let run = |dist: &str| match &steps(&format!("{{ run = {{ {dist} }} }}"))[0] {
+        Action::Run(dist) => dist.clone(),
+        other => panic!("{other:?}"),
+    };
+    let to = |high| Bounds { low: Duration::ZERO, high };
+    assert_eq!(run("exponential = { mean = \"5ms\", max = \"9ms\" }"), Dist::exponential(ms(5), to(ms(9))).expect("valid"));
+    assert_eq!(
+        run("normal = { mean = \"5ms\", deviation = \"1ms\", min = \"2ms\", max = \"9ms\" }"),
+        Dist::normal(ms(5), ms(1), Bounds { low: ms(2), high: ms(9) }).expect("valid")
+    );
+    let lognormal = Dist::lognormal(ms(5), 0.5, Bounds::default()).expect("valid");
+    assert_eq!(run("lognormal = { median = \"5ms\", sigma = 0.5 }"), lognormal);
+    assert_eq!(
+        run("choice = [{ time = \"1ms\", weight = 9 }, { time = \"2ms\" }]"),
+        Dist::choice(&[(ms(1), 9), (ms(2), 1)]).expect("valid")
+    );
+}
+
+#[test]
+fn what_a_phase_sets_sticks() {
+    let phase = |lines: &str| format!("[[task.a.phase]]\n{lines}\nsteps = [{{ run = \"1ms\" }}]\n");
+    let text = [
+        "[task.a]\npolicy = \"fifo\"\npriority = 5\ncpus = \"0\"\n".to_string(),
+        phase(""),
+        phase("priority = 7\ncpus = \"1-2\"\nloop = 3"),
+        phase("policy = \"SCHED_OTHER\"\nnice = 4\ncpus = \"all\"\nname = \"x\""),
+        phase("slice = \"2ms\"\ngroup = \"/g\""),
+        phase("nice = 6"),
+        phase("policy = \"batch\""),
+    ]
+    .concat();
+    let task = &good(&text).program.tasks[0];
+    let fifo = |priority| SchedAttr::fifo(RtPriority::new(priority).expect("in range"));
+    let fair = |policy, nice, slice| SchedAttr::Fair { policy, nice: Nice::new(nice).expect("in range"), slice };
+    let two = Some(ms(2));
+    assert_eq!(task.attr, fifo(5));
+    let attrs: Vec<_> = task.phases.iter().map(|phase| phase.attr).collect();
+    assert_eq!(
+        attrs,
+        [
+            None,
+            Some(fifo(7)),
+            Some(fair(FairPolicy::Other, 4, None)),
+            Some(fair(FairPolicy::Other, 4, two)),
+            Some(fair(FairPolicy::Other, 6, two)),
+            Some(fair(FairPolicy::Batch, 6, two)),
+        ]
+    );
+    let places = task.phases.iter().map(|phase| match &phase.affinity {
+        AffinityChange::Keep => "keep".to_string(),
+        AffinityChange::Reset => "all".to_string(),
+        AffinityChange::Set(cpus) => cpus.to_string(),
+    });
+    assert_eq!(places.collect::<Vec<_>>(), ["keep", "1-2", "all", "keep", "keep", "keep"]);
+    assert_eq!(task.phases.iter().map(|phase| (&*phase.name, phase.loops)).collect::<Vec<_>>()[1..3], [("1", 3), ("x", 1)]);
+    assert_eq!(task.phases[3].group, Some(0));
+}
+
+#[test]
+fn declared_resources_keep_what_they_declare() {
+    let text = "[mutex.m]\nprotocol = \"inherit\"\n[barrier.b]\nparties = 2\n[barrier.c]\n[semaphore.s]\ninitial = 4\n[condition.q]\n\
+                [timer.t]\nmode = \"absolute\"\n[task.a]\ninstances = 2\nsteps = [{ lock = \"m\" }, { run = \"1ms\" }, { unlock = \"m\" }, \
+                { barrier = \"b\" }, { barrier = \"c\" }, { sem_wait = \"s\" }, { signal = \"q\" }, \
+                { timer = { period = \"1ms\", shared = \"t\" } }]\n";
+    let program = good(text).program;
+    let kinds: Vec<ResourceKind> = program.resources.iter().map(|resource| resource.kind).collect();
+    assert_eq!(
+        kinds,
+        [
+            ResourceKind::Mutex { inherit: true },
+            ResourceKind::Barrier { parties: 2 },
+            ResourceKind::Barrier { parties: 2 },
+            ResourceKind::Semaphore { initial: 4 },
+            ResourceKind::Condition,
+            ResourceKind::Timer,
+        ]
+    );
+    let Some(Action::Timer { mode, .. }) = program.tasks[0].phases[0].actions.last() else { panic!("a timer") };
+    assert_eq!(*mode, TimerMode::Absolute);
+}
+
+#[test]
+fn cpusets_and_groups_take_the_kernels_names_in_any_spelling() {
+    let text = "[machine]\ncpus = 8\n[cpuset.a]\n\"cpuset.cpus\" = \"0-3\"\n\"cpuset.cpus.partition\" = \"root\"\n\
+                [cpuset.b]\ncpuset.cpus = [4, 5]\n[cpuset.c]\ncpus = \"5-6\"\npartition = \"member\"\n\
+                [group.\"/x\"]\ncpu.weight = 300\n[group.\"/x/y\"]\n\"cpu.weight\" = 20\n\
+                [task.t]\ncpuset = \"b\"\ngroup = \"/x/y\"\nsteps = [{ run = \"1ms\" }]\n";
+    let program = good(text).program;
+    let sets: Vec<_> = program.cpusets.iter().map(|set| (set.cpus.to_string(), set.partition)).collect();
+    assert_eq!(sets, [("0-3".to_string(), true), ("4-5".to_string(), false), ("5-6".to_string(), false)]);
+    let weights: Vec<_> = program.groups.iter().map(|group| (&*group.path, group.weight)).collect();
+    assert_eq!(weights, [("/x", 300), ("/x/y", 20)]);
+    assert_eq!((program.tasks[0].cpuset, program.tasks[0].group), (Some(1), Some(1)));
+}
+
+#[test]
+fn each_mistake_is_named_with_what_would_be_right() {
+    const RUN: &str = "steps = [{ run = \"1ms\" }]";
+    for (line, error) in [
+        ("steps = [{ run = 5 }]", "s.toml:2:18: error: `run` = 5 has no unit\n  help: write \"5ms\", or ns, us, s, m, h"),
+        ("steps = [{ run = \"-5ms\" }]", "s.toml:2:18: error: `run` = \"-5ms\": a duration cannot be negative"),
+        ("steps = [{ run = \"11y\" }]", "s.toml:2:18: error: `run` = \"11y\": unknown unit of time; known are ns, us, ms, s, m and h"),
+        ("steps = [{ run = \"99999h\" }]", "s.toml:2:18: error: `run` = \"99999h\" is outside 0s..=10 years"),
+        ("steps = [{ rum = \"1ms\" }]", "s.toml:2:12: error: unknown step `rum`\n  help: did you mean `run`?"),
+        ("steps = [{ runtime = \"1ms\" }]", "s.toml:2:12: error: unknown step `runtime`\n  help: did you mean `spin`?"),
+        (
+            "steps = [{ run = \"1ms\", sleep = \"1ms\" }]",
+            "s.toml:2:10: error: a step with 2 keys\n  help: each step is a table of its own: { run = \"1ms\" }, { sleep = \"9ms\" }",
+        ),
+        ("step = []", "s.toml:1:7: error: task `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?"),
+        (
+            &format!("policy = \"SCHED_FIFO\"\n{RUN}"),
+            "s.toml:2:1: error: a real-time policy without `priority`\n  help: write priority = 1..99, 99 is most urgent",
+        ),
+        (
+            &format!("priority = 5\n{RUN}"),
+            "s.toml:2:1: error: `priority` means nothing to SCHED_OTHER\n  help: it takes nice, slice",
+        ),
+        (&format!("nice = 20\n{RUN}"), "s.toml:2:8: error: `nice`: 20 is outside -20..=19"),
+        (&format!("cpus = \"0-9\"\n{RUN}"), "s.toml:2:8: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs"),
+        (&format!("instances = 2000000\n{RUN}"), "s.toml:2:13: error: with these 2000000 instances there are 2000000 tasks; at most 1000000 are simulated"),
+        (&format!("cpuset = \"x\"\n{RUN}"), "s.toml:2:10: error: there is no cpuset `x`\n  help: write [cpuset.x] with \"cpuset.cpus\" = \"0-3\""),
+        (
+            "steps = [{ lock = \"m\" }, { signal = \"m\" }, { unlock = \"m\" }, { run = \"1ms\" }]",
+            "s.toml:2:37: error: `m` is used as a condition but is a mutex\n  s.toml:2:19: a mutex here",
+        ),
+        (
+            "steps = [{ sleep = { uniform = { min = \"2ms\", max = \"1ms\" } } }]",
+            "s.toml:2:32: error: `uniform`: lower bound 2ms is above upper bound 1ms",
+        ),
+        (
+            "steps = [{ timer = { period = \"1ms\", mode = \"relative\" } }, { timer = { period = \"1ms\", mode = \"absolute\" } }]",
+            "s.toml:2:96: error: the unnamed timer has two modes\n  s.toml:2:45: the other one",
+        ),
+        ("steps = [{ sleep = \"0s\" }]", "s.toml:1:7: error: task \"a\" loops without time passing\n  help: add a run, sleep or timer of more than zero"),
+    ] {
+        assert_eq!(refused(line), error, "{line}");
+    }
+    for (head, error) in [
+        ("kernel = 6.12", "s.toml:1:10: error: `kernel` is a string: 6.12 as a number could not tell 6.1 from 6.10\n  help: write kernel = \"6.12\""),
+        ("duration = 10", "s.toml:1:12: error: `duration` = 10 has no unit\n  help: write \"10ms\", or ns, us, s, m, h"),
+        ("[settings]\nrt_balanc = \"passive\"", "s.toml:2:1: error: unknown setting `rt_balanc`\n  help: did you mean `rt_balance`?"),
+        ("[settings]\nfair = \"bfs\"", "s.toml:2:8: error: `fair`: unknown value `bfs`; known are cfs, eevdf"),
+        ("[settings]\n\"enforce.rt\" = \"tick\"\nenforce.rt = \"exact\"", "s.toml:3:9: error: setting `enforce.rt` is set twice\n  s.toml:2:1: first here"),
+        ("[machine]\ncpus = 4\nsmt = 2", "s.toml:1:2: error: the machine names both `cpus` and its parts"),
+        ("[machine]\nsockets = 64\ncores_per_llc = 4096", "s.toml:1:2: error: 262144 CPUs are more than the 4096 that can be simulated"),
+        ("[group.x]\ncpu.weight = 1", "s.toml:1:8: error: group `x` does not start with `/`\n  help: write [group.\"/name\"]"),
+        ("[group.\"/x\"]\ncpu.weight = 0", "s.toml:2:14: error: `cpu.weight`: 0 is outside 1..=10000"),
+        (
+            "[cpuset.a]\ncpus = \"0-1\"\npartition = \"root\"\n[cpuset.b]\ncpus = \"1-2\"\npartition = \"root\"",
+            "s.toml:4:9: error: partitions `a` and `b` share CPUs 1\n  s.toml:1:9: the other one",
+        ),
+    ] {
+        assert_eq!(read(&format!("{head}\n{TASK}")).expect_err("refused"), error, "{head}");
+    }
+    assert!(read("").expect_err("nothing").contains("the scenario has no tasks"));
+}
+
+#[test]
+fn errors_of_the_toml_itself_have_places() {
+    let errors = read("[task.a]\nsteps = [\n[task.a]\nx = = 1\n").expect_err("broken");
+    assert!(errors.lines().count() >= 1 && errors.starts_with("s.toml:"), "{errors}");
+    let errors = read("a = 1\na = 2\n").expect_err("twice");
+    assert_eq!(errors, "s.toml:2:1: error: duplicate key");
+}
