@@ -1,7 +1,8 @@
 use super::*;
-use crate::sample::{Script, two_hogs_and_a_fifo};
+use crate::sample::two_hogs_and_a_fifo;
 use crate::summary::{Blocker, Relation};
 use zerolag_model::SignedDuration;
+use zerolag_trace::script::Script;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -44,7 +45,7 @@ fn a_wait_says_who_ran_meanwhile() {
 #[test]
 fn a_wait_on_two_queues_is_explained_on_both() {
     let mut script = Script::new(2);
-    let [a, b, w] = ["a", "b", "w"].map(|name| script.task(name, None));
+    let [a, b, w] = ["a", "b", "w"].map(|name| script.fair(name));
     script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 1, b).run(0, 1, None, Some(b));
     script.wake(1000, 0, w).migrate(3000, w, 0, 1, MigrateReason::Periodic).run(8000, 1, Some(b), Some(w));
     let summary = Metrics::of(&script.end(10_000));
@@ -59,7 +60,7 @@ fn a_wait_on_two_queues_is_explained_on_both() {
 #[test]
 fn timers_locks_and_interrupts_are_counted() {
     let mut script = Script::new(2);
-    let a = script.task("a", None);
+    let a = script.fair("a");
     script.wake(0, 0, a).run(0, 0, None, Some(a));
     for (at, slack) in [(1000, 5), (2000, -7), (3000, -9)] {
         let mark = Mark::TimerDue { due: Instant::from_nanos(at), slack: SignedDuration::from_nanos(slack) };
@@ -81,7 +82,7 @@ fn timers_locks_and_interrupts_are_counted() {
 #[test]
 fn a_history_that_is_too_short_says_so() {
     let mut script = Script::new(1024);
-    let [a, b, w] = ["a", "b", "w"].map(|name| script.task(name, None));
+    let [a, b, w] = ["a", "b", "w"].map(|name| script.fair(name));
     script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).wake(0, 0, w);
     for turn in 0..500 {
         let (out, into) = if turn % 2 == 0 { (a, b) } else { (b, a) };
@@ -97,7 +98,7 @@ fn a_history_that_is_too_short_says_so() {
 #[test]
 fn impossible_times_are_survived() {
     let mut script = Script::new(1);
-    let a = script.task("a", None);
+    let a = script.fair("a");
     script.wake(5, 0, a).run(5, 0, None, Some(a));
     let mut trace = script.end(9);
     trace.records.push(Record {

@@ -1,0 +1,165 @@
+//! [`Checker`]: leads a trace past all monitors.
+
+use crate::monitors::TABLE;
+use crate::report::{Findings, Report, Verdict};
+use zerolag_model::{Duration, Instant, Record};
+use zerolag_trace::{Meta, Replay, Trace};
+
+/// One rule, held against a trace record by record.
+///
+/// [`Monitor::before`] sees a record and the state of affairs before it, [`Monitor::after`] the state that it led to.
+pub trait Monitor {
+    /// Judges a record against what was true before it.
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings);
+
+    /// Follows what the record changed. Most rules have nothing to follow.
+    fn after(&mut self, after: &Replay, record: &Record) {
+        let _ = (after, record);
+    }
+
+    /// Judges what is left when the trace ends.
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
+        let _ = (last, end, found);
+        Outcome::Judged
+    }
+}
+
+/// Whether a trace had what a rule needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It had: what was found counts.
+    Judged,
+    /// It had not, for this reason: what was found does not count.
+    NothingToJudge(&'static str),
+}
+
+/// What may be set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How many violations are kept per rule; all are counted.
+    pub keep: usize,
+    /// How long nothing must have happened before real-time tasks must be where they belong. Default: nothing at all under
+    /// the cost profile `zero`, 50 us otherwise, 1 ms for recorded kernels, whose handlers are not seen.
+    pub settle: Option<Duration>,
+    /// How long a CPU may take to obey a request to reschedule, or to leave its interrupt handlers, before it counts as
+    /// quiet nevertheless.
+    pub grace: Duration,
+    /// How long a CPU may be idle while a task waits that may run there.
+    pub idle_bound: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { keep: 20, settle: None, grace: Duration::from_millis(1), idle_bound: Duration::from_millis(100) }
+    }
+}
+
+/// What a monitor is told when it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What the trace says about itself.
+    pub meta: &'a Meta,
+    /// What may be set.
+    pub options: &'a Options,
+}
+
+impl Context<'_> {
+    /// Returns how long nothing must have happened; see [`Options::settle`].
+    #[must_use]
+    pub fn settle(&self) -> Duration {
+        let by_source = || match (self.meta.source.is_complete(), self.meta.costs.as_str()) {
+            (true, "zero" | "") => Duration::ZERO,
+            (true, _) => Duration::from_micros(50),
+            (false, _) => Duration::from_millis(1),
+        };
+        self.options.settle.unwrap_or_else(by_source)
+    }
+
+    /// Returns whether fair tasks, or nothing, may run although real-time tasks wait: RT throttling and deadline servers do
+    /// that. A recorded kernel has the one or the other unless its settings deny both.
+    #[must_use]
+    pub fn has_fair_floor(&self) -> bool {
+        let recorded = !self.meta.source.is_complete();
+        ["fair_server", "rt_throttling"]
+            .iter()
+            .any(|key| self.meta.setting(key).map_or(recorded, |value| value != "off"))
+    }
+}
+
+/// Leads records past all monitors; for a run whose trace is not kept.
+pub struct Checker {
+    replay: Replay,
+    running: Vec<Running>,
+    last: Instant,
+}
+
+struct Running {
+    name: &'static str,
+    monitor: Result<Box<dyn Monitor>, String>,
+    found: Findings,
+}
+
+impl core::fmt::Debug for Checker {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Checker").field("replay", &self.replay).finish_non_exhaustive()
+    }
+}
+
+impl Checker {
+    /// Begins with all monitors.
+    #[must_use]
+    pub fn new(meta: &Meta, options: &Options) -> Self {
+        let context = Context { meta, options };
+        let running = TABLE.iter().map(|rule| {
+            let monitor = match meta.lost_events {
+                0 => (rule.begin)(&context),
+                lost => Err(format!("{lost} events were lost")),
+            };
+            Running { name: rule.name, monitor, found: Findings::new(options.keep) }
+        });
+        Self { replay: Replay::new(meta), running: running.collect(), last: meta.start }
+    }
+
+    /// Takes the next record.
+    pub fn observe(&mut self, record: &Record) {
+        for Running { monitor, found, .. } in &mut self.running {
+            if let Ok(monitor) = monitor {
+                monitor.before(&self.replay, record, found);
+            }
+        }
+        self.replay.apply(record);
+        for Running { monitor, .. } in &mut self.running {
+            if let Ok(monitor) = monitor {
+                monitor.after(&self.replay, record);
+            }
+        }
+        self.last = self.last.max(record.at);
+    }
+
+    /// Ends at `end`, or at the last record if that is later.
+    #[must_use]
+    pub fn finish(mut self, end: Instant) -> Report {
+        let end = end.max(self.last);
+        let mut verdicts = Vec::new();
+        for Running { name, monitor, mut found } in self.running.drain(..) {
+            let verdict = match monitor.map(|mut monitor| monitor.finish(&self.replay, end, &mut found)) {
+                Err(reason) => Verdict::NotApplicable(reason),
+                Ok(Outcome::NothingToJudge(reason)) => Verdict::NotApplicable(reason.to_owned()),
+                Ok(Outcome::Judged) if found.total() > 0 => Verdict::Broken(found),
+                Ok(Outcome::Judged) => Verdict::Held,
+            };
+            verdicts.push((name, verdict));
+        }
+        Report { verdicts }
+    }
+}
+
+/// Holds all rules against a trace.
+#[must_use]
+pub fn check(trace: &Trace, options: &Options) -> Report {
+    let mut checker = Checker::new(&trace.meta, options);
+    for record in &trace.records {
+        checker.observe(record);
+    }
+    checker.finish(trace.meta.end)
+}

@@ -1,0 +1,76 @@
+//! `affinity`: a task is queued and runs only where it may.
+//!
+//! Judged at wakeups, migrations and switches. A task that runs where it may no longer goes on until it is moved: the
+//! change of affinity itself breaks nothing.
+
+use crate::checker::{Context, Monitor, Outcome};
+use crate::report::{Findings, label};
+use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::Replay;
+
+struct Affinity {
+    is_complete: bool,
+    masks: u64,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    Ok(Box::new(Affinity { is_complete: context.meta.source.is_complete(), masks: 0 }))
+}
+
+impl Monitor for Affinity {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        let (task, cpu, does): (TaskId, CpuId, &str) = match &record.event {
+            TraceEvent::Affinity { .. } => {
+                self.masks += 1;
+                return;
+            }
+            TraceEvent::Wakeup { task, .. } => (*task, record.cpu, "is queued"),
+            TraceEvent::Migrate { task, to, .. } => (*task, *to, "is moved to be"),
+            TraceEvent::Switch { next: Some(next), .. } => (*next, record.cpu, "runs"),
+            // Nothing else places a task.
+            _ => return,
+        };
+        let Some(view) = before.task(task) else { return };
+        if !view.may_run_on(cpu) {
+            found.push(record.at, Some(cpu), &[task], || {
+                let cpus = view.affinity.as_ref().map_or_else(String::new, ToString::to_string);
+                format!("{} {does} on cpu {cpu}, but may use {cpus} only", label(before, task))
+            });
+        }
+    }
+
+    fn finish(&mut self, _: &Replay, _: Instant, _: &mut Findings) -> Outcome {
+        if self.masks == 0 && !self.is_complete {
+            return Outcome::NothingToJudge("the trace does not say where tasks may run");
+        }
+        Outcome::Judged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::MigrateReason;
+    use zerolag_trace::script::Script;
+
+    #[test]
+    fn a_task_where_it_may_be_holds_and_elsewhere_breaks() {
+        let mut script = Script::new(4);
+        let a = script.fair("a");
+        script.affinity(0, a, "1-2").wake(0, 1, a).run(0, 1, None, Some(a));
+        // The change itself breaks nothing while the task still runs there.
+        script.affinity(5, a, "2-3");
+        holds("affinity", &script.end(10));
+        script.preempt(6, 1, a, a);
+        breaks("affinity", &script.end(10), "a (task 0) runs on cpu 1, but may use 2-3 only");
+
+        let mut script = Script::new(4);
+        let a = script.fair("a");
+        script.affinity(0, a, "1-2").wake(0, 0, a);
+        breaks("affinity", &script.end(10), "a (task 0) is queued on cpu 0, but may use 1-2 only");
+        let mut script = Script::new(4);
+        let a = script.fair("a");
+        script.affinity(0, a, "1-2").wake(0, 1, a).migrate(1, a, 1, 3, MigrateReason::Push);
+        breaks("affinity", &script.end(10), "a (task 0) is moved to be on cpu 3, but may use 1-2 only");
+    }
+}

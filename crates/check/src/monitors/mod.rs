@@ -1,0 +1,110 @@
+//! The rules. One file and one line each.
+
+use crate::checker::{Context, Monitor};
+
+mod affinity;
+mod counters;
+mod no_task_lost;
+mod one_cpu;
+mod rt_order;
+mod rt_quiescence;
+mod time_conserved;
+
+/// A rule.
+pub struct Rule {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// What it demands, in one sentence.
+    pub says: &'static str,
+    /// Begins to hold it against a trace, or says why that cannot be done.
+    pub(crate) begin: fn(&Context<'_>) -> Result<Box<dyn Monitor>, String>,
+}
+
+impl core::fmt::Debug for Rule {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Rule({})", self.name)
+    }
+}
+
+/// Every rule.
+pub const TABLE: &[Rule] = &[
+    Rule {
+        name: "one-cpu",
+        says: "a task runs on one CPU at a time, after a wakeup, and a CPU leaves the task that it ran",
+        begin: one_cpu::begin,
+    },
+    Rule {
+        name: "time-conserved",
+        says: "time never goes back, and the layers of a CPU add up to the time that passed and agree with its switches",
+        begin: time_conserved::begin,
+    },
+    Rule {
+        name: "no-task-lost",
+        says: "a runnable task is on exactly one run queue, and no CPU stays idle while a task waits that may run there",
+        begin: no_task_lost::begin,
+    },
+    Rule { name: "affinity", says: "a task is queued and runs only where it may", begin: affinity::begin },
+    Rule {
+        name: "rt-order",
+        says: "a CPU never switches to a task while a more urgent real-time task is queued there",
+        begin: rt_order::begin,
+    },
+    Rule {
+        name: "rt-quiescence",
+        says: "when nothing has happened for a while, no single move would let a waiting real-time task preempt a lower one",
+        begin: rt_quiescence::begin,
+    },
+    Rule { name: "counters", says: "the counters of a task equal what the trace shows", begin: counters::begin },
+];
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Options, Verdict, check};
+    use zerolag_trace::Trace;
+
+    fn verdict(monitor: &str, trace: &Trace) -> Verdict {
+        check(trace, &Options::default()).verdict(monitor).expect("a monitor of the table").clone()
+    }
+
+    /// Asserts that a rule holds on a trace.
+    #[track_caller]
+    pub(crate) fn holds(monitor: &str, trace: &Trace) {
+        assert_eq!(verdict(monitor, trace), Verdict::Held);
+    }
+
+    /// Asserts that a rule is broken, and that one of the violations says so in these words.
+    #[track_caller]
+    pub(crate) fn breaks(monitor: &str, trace: &Trace, sentence: &str) {
+        match verdict(monitor, trace) {
+            Verdict::Broken(found) => {
+                let said: Vec<&str> = found.first().iter().map(|violation| &*violation.says).collect();
+                assert!(said.contains(&sentence), "`{sentence}` is not among {said:#?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Asserts that a rule cannot be held against a trace.
+    #[track_caller]
+    pub(crate) fn not_applicable(monitor: &str, trace: &Trace, reason: &str) {
+        assert_eq!(verdict(monitor, trace), Verdict::NotApplicable(reason.to_owned()));
+    }
+
+    #[test]
+    fn names_are_unique_and_sentences_are_sentences() {
+        for (index, rule) in TABLE.iter().enumerate() {
+            assert!(TABLE[..index].iter().all(|other| other.name != rule.name));
+            assert!(!rule.says.ends_with('.') && rule.says.starts_with(char::is_lowercase), "{}", rule.says);
+        }
+    }
+
+    #[test]
+    fn lost_events_make_every_rule_inapplicable() {
+        let mut trace = zerolag_trace::script::Script::new(1).end(10);
+        trace.meta.lost_events = 3;
+        for rule in TABLE {
+            not_applicable(rule.name, &trace, "3 events were lost");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `no-task-lost`: a runnable task is on exactly one run queue, and no CPU stays idle while it waits.
+//!
+//! Queues: a migration takes a task from the queue that it is on; a CPU switches only to a task of its own queue; a task
+//! that is queued is not queued again (the last only in simulations: a kernel wakes tasks that run).
+//!
+//! Idleness: no CPU is idle for longer than [`Options::idle_bound`](crate::Options) while a task waits that may run there,
+//! judged over the time that both have lasted. Where a task may run must be known: in a recorded trace only tasks count
+//! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`.
+//!
+//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound, O(CPUs) when a task
+//! ends a wait longer than it.
+
+use crate::checker::{Context, Monitor};
+use crate::report::{Findings, label};
+use std::collections::BTreeMap;
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::Replay;
+use zerolag_trace::replay::{Current, TaskState};
+
+struct NoTaskLost {
+    is_complete: bool,
+    bound: Duration,
+    /// Who waits, and since when where it may run is what it is now.
+    waiting: BTreeMap<TaskId, Instant>,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    Ok(Box::new(NoTaskLost {
+        is_complete: context.meta.source.is_complete(),
+        bound: context.options.idle_bound,
+        waiting: BTreeMap::new(),
+    }))
+}
+
+impl Monitor for NoTaskLost {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        match &record.event {
+            TraceEvent::Wakeup { task, .. } if self.is_complete => {
+                if let Some(TaskState::Queued { .. }) = before.task(*task).map(|task| task.state) {
+                    found.push(record.at, Some(record.cpu), &[*task], || {
+                        let at = queue_of(before, *task);
+                        format!(
+                            "{} is put on the queue of cpu {} while it is on {at}",
+                            label(before, *task),
+                            record.cpu
+                        )
+                    });
+                }
+            }
+            TraceEvent::Migrate { task, from, .. } => {
+                let known = before.task(*task).and_then(|task| task.rq);
+                if known.is_some_and(|known| known != *from) {
+                    found.push(record.at, Some(*from), &[*task], || {
+                        format!(
+                            "{} is moved from cpu {from} while it is on {}",
+                            label(before, *task),
+                            queue_of(before, *task)
+                        )
+                    });
+                }
+            }
+            TraceEvent::Switch { prev, next, .. } => {
+                if let Some(next) = next {
+                    judge_queue(before, record, *next, found);
+                    self.judge_wait(before, record, *next, found);
+                }
+                if prev.is_none() {
+                    self.judge_idleness(before, record.cpu, record.at, found);
+                }
+            }
+            // Nothing else moves a task between queues.
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        match &record.event {
+            TraceEvent::Affinity { task, .. } => {
+                if let Some(since) = self.waiting.get_mut(task) {
+                    *since = record.at;
+                }
+            }
+            TraceEvent::Wakeup { task, .. } => self.follow(after, *task),
+            TraceEvent::Switch { prev, next, .. } => {
+                for task in [prev, next].into_iter().flatten() {
+                    self.follow(after, *task);
+                }
+            }
+            // Nothing else begins or ends a wait on a queue.
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
+        for (cpu, view) in last.cpus() {
+            if view.current == Current::Idle {
+                self.judge_idleness(last, cpu, end, found);
+            }
+        }
+        crate::Outcome::Judged
+    }
+}
+
+impl NoTaskLost {
+    fn follow(&mut self, after: &Replay, task: TaskId) {
+        match after.task(task).map(|task| task.state) {
+            Some(TaskState::Queued { since, .. }) => {
+                self.waiting.entry(task).or_insert(since);
+            }
+            None
+            | Some(
+                TaskState::Unknown
+                | TaskState::Blocked
+                | TaskState::Waking { .. }
+                | TaskState::Running { .. }
+                | TaskState::Dead,
+            ) => {
+                self.waiting.remove(&task);
+            }
+        }
+    }
+
+    /// A CPU stops to be idle, or the trace ends: who waited meanwhile?
+    fn judge_idleness(&self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
+        let view = before.cpu(cpu);
+        if view.current != Current::Idle || at.since(view.since) < self.bound {
+            return;
+        }
+        for (task, since) in &self.waiting {
+            self.judge_pair(before, (cpu, view.since), (*task, *since), at, found);
+        }
+    }
+
+    /// A task stops to wait: which other CPUs were idle meanwhile?
+    fn judge_wait(&self, before: &Replay, record: &Record, task: TaskId, found: &mut Findings) {
+        let Some(since) = self.waiting.get(&task).filter(|since| record.at.since(**since) >= self.bound) else {
+            return;
+        };
+        for (cpu, view) in before.cpus().filter(|(cpu, view)| *cpu != record.cpu && view.current == Current::Idle) {
+            self.judge_pair(before, (cpu, view.since), (task, *since), record.at, found);
+        }
+    }
+
+    fn judge_pair(
+        &self,
+        before: &Replay,
+        (cpu, idle_since): (CpuId, Instant),
+        (task, waits_since): (TaskId, Instant),
+        at: Instant,
+        found: &mut Findings,
+    ) {
+        let both = at.since(idle_since.max(waits_since));
+        let Some(view) = before.task(task) else { return };
+        let is_known = self.is_complete || view.affinity.is_some();
+        if both < self.bound || !is_known || !view.may_run_on(cpu) {
+            return;
+        }
+        found.push(at, Some(cpu), &[task], || {
+            let at = queue_of(before, task);
+            format!("cpu {cpu} is idle for {both} while {} waits on {at} and may run here", label(before, task))
+        });
+    }
+}
+
+fn judge_queue(before: &Replay, record: &Record, next: TaskId, found: &mut Findings) {
+    let Some(view) = before.task(next) else { return };
+    let TaskState::Queued { .. } = view.state else { return };
+    if view.rq.is_some_and(|rq| rq != record.cpu) {
+        found.push(record.at, Some(record.cpu), &[next], || {
+            format!("{} runs on cpu {} while it is on {}", label(before, next), record.cpu, queue_of(before, next))
+        });
+    }
+}
+
+fn queue_of(replay: &Replay, task: TaskId) -> String {
+    match replay.task(task).and_then(|task| task.rq) {
+        Some(cpu) => format!("the queue of cpu {cpu}"),
+        None => "no queue".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::{MigrateReason, TaskId};
+    use zerolag_trace::script::Script;
+
+    /// `a` runs and `b` waits on CPU 0; CPU 1 is idle.
+    fn waiting() -> (Script, TaskId, TaskId) {
+        let mut script = Script::new(2);
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+        (script, a, b)
+    }
+
+    #[test]
+    fn a_task_on_one_queue_that_is_served_holds() {
+        let (mut script, _, b) = waiting();
+        script.migrate(90_000, b, 0, 1, MigrateReason::Periodic).run(90_000, 1, None, Some(b));
+        holds("no-task-lost", &script.end(500_000));
+        // Pinned to a busy CPU, a task may wait for ever.
+        let (mut script, _, b) = waiting();
+        script.affinity(1000, b, "0");
+        holds("no-task-lost", &script.end(500_000));
+        // What a task may use counts from when it may.
+        let (mut script, _, b) = waiting();
+        script.affinity(0, b, "0").affinity(450_000, b, "0-1");
+        holds("no-task-lost", &script.end(500_000));
+    }
+
+    #[test]
+    fn every_way_to_lose_a_task_is_named() {
+        let (mut script, _, b) = waiting();
+        breaks(
+            "no-task-lost",
+            &script.end(101_000),
+            "cpu 1 is idle for 100ms while b (task 1) waits on the queue of cpu 0 and may run here",
+        );
+        breaks(
+            "no-task-lost",
+            &script.wake(2000, 1, b).end(5000),
+            "b (task 1) is put on the queue of cpu 1 while it is on the queue of cpu 0",
+        );
+
+        let (mut script, _, b) = waiting();
+        breaks(
+            "no-task-lost",
+            &script.run(2000, 1, None, Some(b)).end(5000),
+            "b (task 1) runs on cpu 1 while it is on the queue of cpu 0",
+        );
+
+        let (mut script, _, b) = waiting();
+        script.migrate(2000, b, 1, 0, MigrateReason::Pull);
+        breaks("no-task-lost", &script.end(5000), "b (task 1) is moved from cpu 1 while it is on the queue of cpu 0");
+
+        let (mut script, a, b) = waiting();
+        script.preempt(200_000, 0, a, b);
+        breaks(
+            "no-task-lost",
+            &script.end(200_000),
+            "cpu 1 is idle for 199ms while b (task 1) waits on the queue of cpu 0 and may run here",
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! `rt-order`: a CPU never switches to a task while a more urgent real-time task is queued there.
+//!
+//! The queued task must have been there for longer than the settle time: between the decision and the record of the switch
+//! a wakeup may slip in, and asks for the next switch. Also, a real-time task that is still runnable is never left for a
+//! less urgent one.
+//!
+//! Where RT throttling or a deadline server may let fair tasks, or nobody, run instead (see
+//! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
+//!
+//! Complexity: O(1) per switch: the most urgent queued task is the first.
+
+use crate::checker::{Context, Monitor};
+use crate::report::{Findings, label};
+use crate::rt_queues::RtQueues;
+use zerolag_model::attr::Prio;
+use zerolag_model::{CpuId, Duration, PrevState, Record, TaskId, TraceEvent};
+use zerolag_trace::Replay;
+use zerolag_trace::replay::TaskState;
+
+struct RtOrder {
+    queues: RtQueues,
+    settle: Duration,
+    has_fair_floor: bool,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    let (settle, has_fair_floor) = (context.settle(), context.has_fair_floor());
+    Ok(Box::new(RtOrder { queues: RtQueues::default(), settle, has_fair_floor }))
+}
+
+impl Monitor for RtOrder {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        let TraceEvent::Switch { prev, prev_state, next, next_prio } = &record.event else { return };
+        let next_prio = if next.is_some() { *next_prio } else { Prio::IDLE };
+        if self.has_fair_floor && !next_prio.is_rt() {
+            return;
+        }
+        let left = prev.filter(|_| *prev_state == PrevState::Runnable);
+        let left = left.filter(|task| stays_and_beats(before, *task, record.cpu, next_prio));
+        let queued = self.queues.on(record.cpu).find(|task| Some(*task) != *next);
+        let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
+        if let Some(task) = left.or(queued) {
+            let tasks: Vec<TaskId> = [task].into_iter().chain(*next).collect();
+            found.push(record.at, Some(record.cpu), &tasks, || {
+                let runs = next.map_or_else(|| "the idle task".to_owned(), |next| label(before, next));
+                let (cpu, prio) = (record.cpu, before.task(task).map_or(Prio::IDLE, |task| task.prio));
+                let why = if left.is_some() { "was running there" } else { "is queued there" };
+                format!(
+                    "cpu {cpu} switches to {runs} of priority {next_prio}, but {} of priority {prio} {why}",
+                    label(before, task)
+                )
+            });
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        self.queues.follow(after, record);
+    }
+}
+
+impl RtOrder {
+    fn has_waited_and_beats(&self, before: &Replay, task: TaskId, record: &Record, next_prio: Prio) -> bool {
+        let Some(view) = before.task(task) else { return false };
+        let TaskState::Queued { here_since, .. } = view.state else { return false };
+        view.prio.beats(next_prio) && record.at.since(here_since) > self.settle
+    }
+}
+
+/// A real-time task that is left although it could go on. One that is on its way to another CPU cannot.
+fn stays_and_beats(before: &Replay, task: TaskId, cpu: CpuId, next_prio: Prio) -> bool {
+    let stays = |view: &&zerolag_trace::replay::TaskView| view.rq == Some(cpu) && view.may_run_on(cpu);
+    before.task(task).filter(stays).is_some_and(|view| view.prio.is_rt() && view.prio.beats(next_prio))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_trace::script::Script;
+    use zerolag_trace::{Source, Trace};
+
+    /// `low` runs, `high` is queued at 10, `a` blocks at 20; who comes then?
+    fn after_blocking(next: &str) -> Trace {
+        let mut script = Script::new(1);
+        let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, low).wake(10, 0, high);
+        let next = match next {
+            "high" => Some(high),
+            "low" => Some(low),
+            _ => None,
+        };
+        script.run(20, 0, Some(a), next).end(20)
+    }
+
+    #[test]
+    fn the_most_urgent_comes_first_or_the_rule_breaks() {
+        holds("rt-order", &after_blocking("high"));
+        breaks(
+            "rt-order",
+            &after_blocking("low"),
+            "cpu 0 switches to low (task 1) of priority 96, but high (task 2) of priority 94 is queued there",
+        );
+        breaks(
+            "rt-order",
+            &after_blocking("nobody"),
+            "cpu 0 switches to the idle task of priority 140, but high (task 2) of priority 94 is queued there",
+        );
+    }
+
+    #[test]
+    fn a_runnable_task_is_not_left_for_a_lower_one() {
+        let mut script = Script::new(2);
+        let (low, high) = (script.fifo("low", 3), script.fifo("high", 5));
+        script.wake(0, 0, high).run(0, 0, None, Some(high)).wake(10, 0, low);
+        let mut moved = script.clone();
+        breaks(
+            "rt-order",
+            &script.preempt(20, 0, high, low).end(20),
+            "cpu 0 switches to low (task 0) of priority 96, but high (task 1) of priority 94 was running there",
+        );
+        moved.migrate(20, high, 0, 1, zerolag_model::MigrateReason::Affinity).preempt(20, 0, high, low);
+        holds("rt-order", &moved.end(20));
+    }
+
+    #[test]
+    fn a_kernel_that_may_serve_fair_tasks_is_judged_among_real_time_tasks() {
+        let recorded = |next| {
+            let mut trace = after_blocking(next);
+            trace.meta.source = Source::Text;
+            for record in &mut trace.records[3..] {
+                record.at = record.at + zerolag_model::Duration::from_millis(record.at.as_nanos() / 1000);
+            }
+            trace
+        };
+        holds("rt-order", &recorded("nobody"));
+        breaks(
+            "rt-order",
+            &recorded("low"),
+            "cpu 0 switches to low (task 1) of priority 96, but high (task 2) of priority 94 is queued there",
+        );
+        let mut known = recorded("nobody");
+        known.meta.settings =
+            [("fair_server", "off"), ("rt_throttling", "off")].map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
+        breaks(
+            "rt-order",
+            &known,
+            "cpu 0 switches to the idle task of priority 140, but high (task 2) of priority 94 is queued there",
+        );
+    }
+
+    #[test]
+    fn a_wakeup_that_slips_in_between_decision_and_switch_holds() {
+        let mut script = Script::new(1);
+        "default".clone_into(&mut script.meta.costs);
+        let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, low);
+        script.wake(19, 0, high).preempt(20, 0, a, low).preempt(22, 0, low, high);
+        holds("rt-order", &script.end(30));
+    }
+}

@@ -1,0 +1,281 @@
+//! `rt-quiescence`: when nothing has happened for a while, no single move would help a waiting real-time task.
+//!
+//! *A while* is the settle time ([`Context::settle`]) without a scheduling event anywhere on the machine; *no single move*:
+//! there is no waiting real-time task T and CPU c that T may use such that c runs something less urgent. On large busy
+//! machines such a while is rare; the rule says nothing about the time in between.
+//!
+//! What is excepted, by name:
+//!
+//! * **passive modes** (`rt_balance` = `passive`, `active_and_passive`): they promise no such thing; not applicable.
+//! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first pushable task has nowhere to go,
+//!   so a task behind such a one stays where it is.
+//! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or nobody, instead of real-time ones, only
+//!   CPUs that run a real-time task count.
+//! * **on its way**: a CPU that was asked to reschedule, or is in an interrupt handler, or spins for a run-queue lock, within
+//!   the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
+//! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged on its own CPU only.
+//!
+//! Complexity: O(1) per record while no waiting task beats the least urgent CPU; otherwise O(waiting x CPUs) once after each
+//! quiet time that follows an event.
+
+use crate::checker::{Context, Monitor};
+use crate::report::{Findings, label};
+use crate::rt_queues::RtQueues;
+use zerolag_model::settings::RtBalance;
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::Replay;
+use zerolag_trace::replay::{CpuView, TaskView};
+
+struct RtQuiescence {
+    queues: RtQueues,
+    settle: Duration,
+    grace: Duration,
+    has_fair_floor: bool,
+    is_complete: bool,
+    skips_stuck: bool,
+    last: Instant,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// No record has been seen.
+    Fresh,
+    /// Something happened since the last judgement.
+    Stirred,
+    /// Nothing did.
+    Judged,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    let setting = |key| context.meta.setting(key);
+    if let Some(balance) = setting("rt_balance").and_then(RtBalance::from_name).filter(|balance| balance.is_passive()) {
+        return Err(format!("rt_balance = {balance} does not promise it"));
+    }
+    Ok(Box::new(RtQuiescence {
+        queues: RtQueues::default(),
+        settle: context.settle(),
+        grace: context.options.grace,
+        has_fair_floor: context.has_fair_floor(),
+        is_complete: context.meta.source.is_complete(),
+        skips_stuck: matches!(setting("rt_push_skip_stuck"), Some("on")),
+        last: context.meta.start,
+        state: State::Fresh,
+    }))
+}
+
+impl Monitor for RtQuiescence {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        if self.state == State::Fresh {
+            self.queues.start(before);
+        }
+        self.judge(before, record.at, found);
+        if is_scheduling(&record.event) {
+            self.last = self.last.max(record.at);
+            self.state = State::Stirred;
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        self.queues.follow(after, record);
+    }
+
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
+        self.judge(last, end, found);
+        crate::Outcome::Judged
+    }
+}
+
+/// Whether an event is part of the scheduler's work, so that what follows from it may still be under way.
+fn is_scheduling(event: &TraceEvent) -> bool {
+    !matches!(
+        event,
+        TraceEvent::Mark { .. }
+            | TraceEvent::CpuTotals { .. }
+            | TraceEvent::TaskTotals { .. }
+            | TraceEvent::IrqEnter { .. }
+            | TraceEvent::IrqExit { .. }
+            | TraceEvent::WaitLock { .. }
+            | TraceEvent::TakeLock { .. }
+            | TraceEvent::DropLock { .. }
+    )
+}
+
+impl RtQuiescence {
+    /// Judges the time since the last scheduling event, which ends `at`, if it was long enough.
+    fn judge(&mut self, before: &Replay, at: Instant, found: &mut Findings) {
+        if self.state != State::Stirred || at.since(self.last) <= self.settle {
+            return;
+        }
+        self.state = State::Judged;
+        if !self.queues.may_preempt_somewhere() {
+            return;
+        }
+        for task in self.queues.waiting() {
+            if let Some(cpu) = self.find_move(before, task, at) {
+                let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
+                found.push(self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
+            }
+        }
+    }
+
+    fn sentence(&self, before: &Replay, task: TaskId, cpu: CpuId, at: Instant) -> String {
+        let quiet = at.since(self.last);
+        let runs = before.cpu(cpu).current.task().map_or_else(|| "nothing".to_owned(), |task| label(before, task));
+        let rq = before.task(task).and_then(|task| task.rq).map_or_else(|| "?".to_owned(), |rq| rq.to_string());
+        let name = label(before, task);
+        format!("nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}")
+    }
+
+    /// Returns a CPU that a waiting task could run on at once.
+    fn find_move(&self, before: &Replay, task: TaskId, at: Instant) -> Option<CpuId> {
+        let view = before.task(task)?;
+        let own = view.rq?;
+        let could_run = |cpu: CpuId| self.could_preempt(before, view, cpu, at);
+        if could_run(own) && view.may_run_on(own) {
+            return Some(own);
+        }
+        let is_known = self.is_complete || view.affinity.is_some();
+        if !is_known || self.is_on_its_way(before.cpu(own), at) || self.is_behind_stuck(before, task, view, own) {
+            return None;
+        }
+        before.cpus().map(|(cpu, _)| cpu).find(|cpu| *cpu != own && view.may_run_on(*cpu) && could_run(*cpu))
+    }
+
+    fn could_preempt(&self, before: &Replay, task: &TaskView, cpu: CpuId, at: Instant) -> bool {
+        let Some(running) = before.running_prio(cpu) else { return false };
+        let counts = running.is_rt() || !self.has_fair_floor;
+        counts && task.prio.beats(running) && !self.is_on_its_way(before.cpu(cpu), at)
+    }
+
+    /// A CPU that is about to act, or cannot for the moment.
+    fn is_on_its_way(&self, cpu: CpuView, at: Instant) -> bool {
+        let recent = |since: Option<Instant>| since.is_some_and(|since| at.since(since) <= self.grace);
+        cpu.irq_depth > 0 || recent(cpu.need_resched_since) || recent(cpu.spins_since)
+    }
+
+    /// The named hole: an at least as urgent task of the same queue could be pushed, but no CPU takes it.
+    fn is_behind_stuck(&self, before: &Replay, task: TaskId, view: &TaskView, own: CpuId) -> bool {
+        if self.skips_stuck {
+            return false;
+        }
+        let is_stuck = |other: TaskId| {
+            let Some(other) = before.task(other) else { return false };
+            let is_pushable = other.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
+            let takes = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| other.prio.beats(running));
+            let has_place = before.cpus().any(|(cpu, _)| cpu != own && other.may_run_on(cpu) && takes(cpu));
+            is_pushable && !has_place
+        };
+        let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));
+        self.queues.on(own).take_while(|other| as_urgent(*other)).any(|other| other != task && is_stuck(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::{CpuId, MigrateReason, TraceEvent};
+    use zerolag_trace::Source;
+    use zerolag_trace::script::Script;
+
+    /// CPU 0 runs `r` (FIFO 5), CPU 1 runs `a` (fair); `t` (FIFO 3) waits on CPU 0 from 10 on.
+    fn overloaded() -> Script {
+        let mut script = Script::new(2);
+        let (r, a, t) = (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3));
+        script.wake(0, 0, r).run(0, 0, None, Some(r)).wake(0, 1, a).run(0, 1, None, Some(a)).wake(10, 0, t);
+        script
+    }
+
+    const NOT_PUSHED: &str =
+        "nothing happens for 990us, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs a (task 1)";
+
+    #[test]
+    fn a_task_that_is_pushed_holds_and_one_that_is_not_breaks() {
+        breaks("rt-quiescence", &overloaded().end(1000), NOT_PUSHED);
+        let mut pushed = overloaded();
+        let (a, t) = (zerolag_model::TaskId(1), zerolag_model::TaskId(2));
+        pushed.migrate(10, t, 0, 1, MigrateReason::Push).preempt(10, 1, a, t);
+        holds("rt-quiescence", &pushed.end(1000));
+    }
+
+    #[test]
+    fn a_higher_task_behind_a_lower_one_on_its_own_cpu_breaks() {
+        let mut script = Script::new(1);
+        let (low, high) = (script.fifo("low", 3), script.fifo("high", 5));
+        script.wake(0, 0, low).run(0, 0, None, Some(low)).wake(10, 0, high);
+        breaks(
+            "rt-quiescence",
+            &script.end(1000),
+            "nothing happens for 990us, high (task 1) waits on cpu 0, and cpu 0, which it may use, runs low (task 0)",
+        );
+        breaks(
+            "rt-quiescence",
+            &{
+                script.meta.source = Source::Linux;
+                script.end(10_000)
+            },
+            "nothing happens for 9.99ms, high (task 1) waits on cpu 0, and cpu 0, which it may use, runs low (task 0)",
+        );
+    }
+
+    #[test]
+    fn affinity_limits_the_moves() {
+        let mut script = overloaded();
+        script.affinity(10, zerolag_model::TaskId(2), "0");
+        holds("rt-quiescence", &script.end(1000));
+    }
+
+    #[test]
+    fn time_to_settle_is_given_and_no_more() {
+        let mut script = overloaded();
+        "default".clone_into(&mut script.meta.costs);
+        let mut late = script.clone();
+        let t = zerolag_model::TaskId(2);
+        script.migrate(60, t, 0, 1, MigrateReason::Push).preempt(60, 1, zerolag_model::TaskId(1), t);
+        holds("rt-quiescence", &script.end(1000));
+        late.migrate(61, t, 0, 1, MigrateReason::Push).preempt(61, 1, zerolag_model::TaskId(1), t);
+        breaks(
+            "rt-quiescence",
+            &late.end(1000),
+            "nothing happens for 51us, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs a (task 1)",
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_was_asked_has_its_grace() {
+        let mut script = overloaded();
+        script.event(10, 1, TraceEvent::NeedResched { by: CpuId(0) });
+        holds("rt-quiescence", &script.end(1000));
+        breaks(
+            "rt-quiescence",
+            &script.end(1011),
+            "nothing happens for 1.001ms, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs a (task 1)",
+        );
+    }
+
+    #[test]
+    fn the_named_holes_are_open_only_where_they_are_named() {
+        // `s` (FIFO 4) may use CPUs 0 and 2 only, where equal or more urgent tasks run; `t` is behind it.
+        let mut script = Script::new(3);
+        let (r, a, t, s, q) =
+            (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3), script.fifo("s", 4), script.fifo("q", 9));
+        script.affinity(0, s, "0,2").wake(0, 2, q).run(0, 2, None, Some(q));
+        script
+            .wake(0, 0, r)
+            .run(0, 0, None, Some(r))
+            .wake(0, 1, a)
+            .run(0, 1, None, Some(a))
+            .wake(10, 0, s)
+            .wake(10, 0, t);
+        holds("rt-quiescence", &script.end(1000));
+        script.meta.settings.push(("rt_push_skip_stuck".to_owned(), "on".to_owned()));
+        breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
+
+        let mut passive = overloaded();
+        passive.meta.settings.push(("rt_balance".to_owned(), "passive".to_owned()));
+        not_applicable("rt-quiescence", &passive.end(1000), "rt_balance = passive does not promise it");
+        let mut server = overloaded();
+        server.meta.settings.push(("fair_server".to_owned(), "deferred".to_owned()));
+        holds("rt-quiescence", &server.end(1000));
+    }
+}

@@ -1,0 +1,139 @@
+//! [`Report`]: what the monitors found.
+
+use core::fmt;
+use zerolag_model::{CpuId, Instant, TaskId};
+use zerolag_trace::Replay;
+
+/// A place where a rule is broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// When.
+    pub at: Instant,
+    /// Where, if the rule is of a CPU.
+    pub cpu: Option<CpuId>,
+    /// Whom it concerns; the first is the one who suffers.
+    pub tasks: Vec<TaskId>,
+    /// What is broken, in one sentence with names.
+    pub says: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.at)?;
+        if let Some(cpu) = self.cpu {
+            write!(f, " cpu {cpu}")?;
+        }
+        write!(f, ": {}", self.says)
+    }
+}
+
+/// The violations of one rule: the first of them, and their number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Findings {
+    first: Vec<Violation>,
+    total: u64,
+    kept: usize,
+}
+
+impl Findings {
+    pub(crate) const fn new(kept: usize) -> Self {
+        Self { first: Vec::new(), total: 0, kept }
+    }
+
+    /// Notes a violation. The sentence is made only if it is kept.
+    pub fn push(&mut self, at: Instant, cpu: Option<CpuId>, tasks: &[TaskId], says: impl FnOnce() -> String) {
+        self.total += 1;
+        if self.first.len() < self.kept {
+            self.first.push(Violation { at, cpu, tasks: tasks.to_vec(), says: says() });
+        }
+    }
+
+    /// Returns the first violations.
+    #[must_use]
+    pub fn first(&self) -> &[Violation] {
+        &self.first
+    }
+
+    /// Returns how many there are in all.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+/// What became of one rule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It holds.
+    Held,
+    /// The trace cannot be held against it.
+    NotApplicable(String),
+    /// It is broken.
+    Broken(Findings),
+}
+
+/// What the monitors found: a verdict per rule, in the order of the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The name of each monitor and its verdict.
+    pub verdicts: Vec<(&'static str, Verdict)>,
+}
+
+impl Report {
+    /// Returns whether no rule is broken. Rules that were not applicable do not count against it.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.verdicts.iter().all(|(_, verdict)| !matches!(verdict, Verdict::Broken(_)))
+    }
+
+    /// Returns the verdict of a monitor.
+    #[must_use]
+    pub fn verdict(&self, monitor: &str) -> Option<&Verdict> {
+        self.verdicts.iter().find(|(name, _)| *name == monitor).map(|(_, verdict)| verdict)
+    }
+
+    /// Returns the violations of all rules that were kept, by rule.
+    pub fn violations(&self) -> impl Iterator<Item = (&'static str, &Violation)> {
+        self.verdicts.iter().flat_map(|(name, verdict)| {
+            let first = match verdict {
+                Verdict::Broken(findings) => findings.first(),
+                Verdict::Held | Verdict::NotApplicable(_) => &[],
+            };
+            first.iter().map(move |violation| (*name, violation))
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, verdict) in &self.verdicts {
+            match verdict {
+                Verdict::Held => writeln!(f, "{name:<15} held")?,
+                Verdict::NotApplicable(reason) => writeln!(f, "{name:<15} not applicable: {reason}")?,
+                Verdict::Broken(findings) => {
+                    let times = if findings.total == 1 { "once" } else { "times" };
+                    match findings.total {
+                        1 => writeln!(f, "{name:<15} BROKEN {times}")?,
+                        total => writeln!(f, "{name:<15} BROKEN {total} {times}")?,
+                    }
+                    for violation in &findings.first {
+                        writeln!(f, "  {violation}")?;
+                    }
+                    match findings.total - findings.first.len() as u64 {
+                        0 => {}
+                        more => writeln!(f, "  and {more} more")?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a task as sentences name it: `name (task 3)`.
+pub(crate) fn label(replay: &Replay, task: TaskId) -> String {
+    match replay.task(task).map(|view| &*view.name) {
+        None | Some("") => format!("task {task}"),
+        Some(name) => format!("{name} (task {task})"),
+    }
+}

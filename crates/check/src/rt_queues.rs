@@ -1,0 +1,135 @@
+//! [`RtQueues`]: which real-time tasks wait on which CPU, and what runs on the CPUs, kept for the rules about them.
+//!
+//! Only [`Queued`](TaskState::Queued) tasks are in it: a task whose wakeup is under way is on no queue yet. O(log n) per
+//! record that concerns a real-time task, O(1) for all others.
+
+use std::collections::BTreeSet;
+use zerolag_model::attr::Prio;
+use zerolag_model::{CpuId, Record, TaskId, TraceEvent};
+use zerolag_trace::replay::TaskState;
+use zerolag_trace::{IdTable, Replay};
+
+/// Which real-time tasks wait where.
+#[derive(Debug, Default)]
+pub(crate) struct RtQueues {
+    /// Per CPU its waiting real-time tasks, the most urgent first.
+    queues: IdTable<CpuId, BTreeSet<(i16, TaskId)>>,
+    /// All of them, the most urgent first.
+    waiting: BTreeSet<(i16, TaskId)>,
+    /// Where each task is in the sets above.
+    places: IdTable<TaskId, Option<(CpuId, i16)>>,
+    /// How many CPUs run a task of each priority, and the priority counted for each CPU.
+    running: RunningPrios,
+}
+
+/// How many CPUs run at each priority.
+#[derive(Debug, Default)]
+struct RunningPrios {
+    counts: Vec<u32>,
+    of_cpu: IdTable<CpuId, Option<i16>>,
+}
+
+impl RtQueues {
+    /// Counts all CPUs as what they run before the first record.
+    pub(crate) fn start(&mut self, replay: &Replay) {
+        let cpus: Vec<CpuId> = replay.cpus().map(|(cpu, _)| cpu).collect();
+        for cpu in cpus {
+            self.running.set(cpu, replay.running_prio(cpu));
+        }
+    }
+
+    /// Follows a record; `after` is the state that it led to.
+    pub(crate) fn follow(&mut self, after: &Replay, record: &Record) {
+        match &record.event {
+            TraceEvent::Switch { prev, next, .. } => {
+                for task in [prev, next].into_iter().flatten() {
+                    self.update(after, *task);
+                }
+                self.running.set(record.cpu, after.running_prio(record.cpu));
+            }
+            TraceEvent::Waking { task, .. }
+            | TraceEvent::Wakeup { task, .. }
+            | TraceEvent::Migrate { task, .. }
+            | TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::TaskNew { task, .. } => {
+                self.update(after, *task);
+                if let Some(TaskState::Running { on, .. }) = after.task(*task).map(|task| task.state) {
+                    self.running.set(on, after.running_prio(on));
+                }
+            }
+            // No other event moves a task or changes its priority.
+            _ => {}
+        }
+    }
+
+    fn update(&mut self, after: &Replay, task: TaskId) {
+        let place = after.task(task).and_then(|view| match view.state {
+            TaskState::Queued { .. } if view.prio.is_rt() => Some((view.rq?, view.prio.raw())),
+            TaskState::Queued { .. }
+            | TaskState::Unknown
+            | TaskState::Blocked
+            | TaskState::Waking { .. }
+            | TaskState::Running { .. }
+            | TaskState::Dead => None,
+        });
+        if place.is_none() && self.places.get(task).is_none_or(Option::is_none) {
+            return;
+        }
+        let known = self.places.entry(task);
+        if *known == place {
+            return;
+        }
+        if let Some((cpu, prio)) = core::mem::replace(known, place) {
+            self.queues.entry(cpu).remove(&(prio, task));
+            self.waiting.remove(&(prio, task));
+        }
+        if let Some((cpu, prio)) = place {
+            self.queues.entry(cpu).insert((prio, task));
+            self.waiting.insert((prio, task));
+        }
+    }
+
+    /// Returns the waiting real-time tasks of the machine, the most urgent first.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.waiting.iter().map(|(_, task)| *task)
+    }
+
+    /// Returns the waiting real-time tasks of a CPU, the most urgent first.
+    pub(crate) fn on(&self, cpu: CpuId) -> impl Iterator<Item = TaskId> + '_ {
+        self.queues.get(cpu).into_iter().flatten().map(|(_, task)| *task)
+    }
+
+    /// Returns whether the most urgent waiting task would preempt what the least urgent CPU runs: if not, no rule about
+    /// them can be broken. O(1) but for the search among 143 priorities.
+    pub(crate) fn may_preempt_somewhere(&self) -> bool {
+        let Some((top, _)) = self.waiting.first() else { return false };
+        self.running.lowest().is_some_and(|lowest| *top < lowest)
+    }
+}
+
+impl RunningPrios {
+    fn set(&mut self, cpu: CpuId, prio: Option<Prio>) {
+        let prio = prio.map(Prio::raw);
+        let before = core::mem::replace(self.of_cpu.entry(cpu), prio);
+        if let Some(count) = before.and_then(|before| self.counts.get_mut(index(before))) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(prio) = prio {
+            if self.counts.is_empty() {
+                self.counts.resize(index(Prio::IDLE.raw()) + 1, 0);
+            }
+            self.counts[index(prio)] += 1;
+        }
+    }
+
+    fn lowest(&self) -> Option<i16> {
+        let index = self.counts.iter().rposition(|count| *count > 0)?;
+        i16::try_from(index).ok().map(|index| index + Prio::STOP.raw())
+    }
+}
+
+/// The place of a raw priority, -2..=140, in a table.
+fn index(raw: i16) -> usize {
+    usize::try_from(raw - Prio::STOP.raw()).unwrap_or(0)
+}

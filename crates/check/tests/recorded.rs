@@ -1,0 +1,46 @@
+//! The rules on what Linux recorded.
+
+use zerolag_check::{Options, Report, Verdict, check};
+use zerolag_trace::Trace;
+
+fn judge(text: &str) -> Report {
+    check(&Trace::from_bytes(text.as_bytes()).expect("a recorded trace"), &Options::default())
+}
+
+fn assert_verdicts(report: &Report, held: &[&str], not_applicable: &[&str]) {
+    for name in held {
+        assert_eq!(report.verdict(name), Some(&Verdict::Held), "{report}");
+    }
+    for name in not_applicable {
+        assert!(matches!(report.verdict(name), Some(Verdict::NotApplicable(_))), "{report}");
+    }
+    assert_eq!(held.len() + not_applicable.len(), report.verdicts.len(), "every rule is accounted for");
+}
+
+#[test]
+fn linux_on_one_cpu_keeps_the_rules() {
+    assert_verdicts(
+        &judge(include_str!("../../trace/tests/data/rr-fifo-fair-1cpu.txt")),
+        &["one-cpu", "no-task-lost", "rt-order", "rt-quiescence"],
+        &["time-conserved", "affinity", "counters"],
+    );
+}
+
+#[test]
+fn linux_on_two_cpus_keeps_the_rules() {
+    assert_verdicts(
+        &judge(include_str!("../../trace/tests/data/rt-migrate-2cpu.txt")),
+        &["one-cpu", "no-task-lost", "rt-order", "rt-quiescence"],
+        &["time-conserved", "affinity", "counters"],
+    );
+}
+
+#[test]
+fn a_recording_with_a_line_missing_is_caught() {
+    let text = include_str!("../../trace/tests/data/rr-fifo-fair-1cpu.txt");
+    let switches = text.lines().enumerate().filter(|(_, line)| line.contains("sched_switch")).map(|(at, _)| at);
+    for missing in switches.skip(10).step_by(17) {
+        let rest: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != missing).map(|(_, line)| line).collect();
+        assert!(!judge(&rest.join("\n")).is_clean(), "line {missing} was not missed");
+    }
+}
