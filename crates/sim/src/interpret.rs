@@ -9,6 +9,7 @@ use crate::machine::Machine;
 use crate::outcome::{End, Wait};
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
+use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, Record, TaskId, TraceEvent};
@@ -25,7 +26,7 @@ impl Machine {
     /// Does the next action of the task that is current on `cpu`. The CPU is in the kernel and has no jobs.
     pub(crate) fn interpret(&mut self, cpu: CpuId) {
         let task = self.cpus[cpu.index()].current.expect("invariant: somebody runs");
-        let program = Arc::clone(&self.program);
+        let program = Rc::clone(&self.program);
         if !self.makes_progress(task) {
             return;
         }
@@ -122,7 +123,7 @@ impl Machine {
 
     /// Starts the next action at once if it is plain work: saves asking again when the switch is over.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        let program = Arc::clone(&self.program);
+        let program = Rc::clone(&self.program);
         let body = &self.tasks[task.index()];
         let cursor = &body.cursor;
         if !cursor.entered || cursor.relock.is_some() {

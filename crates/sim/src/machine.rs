@@ -13,6 +13,8 @@ use crate::queue::{EventQueue, Phase, Source};
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use crate::trace::Tracer;
+use std::rc::Rc;
+use core::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing};
 use zerolag_model::{
@@ -71,7 +73,8 @@ pub(crate) enum Event {
 /// A simulated machine with its workload.
 #[derive(Debug)]
 pub struct Machine {
-    pub(crate) program: Arc<Program>,
+    /// Behind a second counter that is not atomic: actions hold the program while they change the machine.
+    pub(crate) program: Rc<Arc<Program>>,
     pub(crate) topology: Topology,
     pub(crate) costs: Costs,
     pub(crate) seed: u64,
@@ -137,7 +140,7 @@ impl Machine {
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
             end: config.duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
-            program,
+            program: Rc::new(program),
         };
         machine.boot()?;
         Ok(machine)
@@ -145,7 +148,7 @@ impl Machine {
 
     /// Creates every instance and sets its start.
     fn boot(&mut self) -> Result<(), SimError> {
-        let program = Arc::clone(&self.program);
+        let program = Rc::clone(&self.program);
         for (def, task) in program.tasks.iter().enumerate() {
             for instance in 0..task.instances {
                 let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
@@ -204,18 +207,25 @@ impl Machine {
 
     /// Runs until the end, handing every record to `sink`.
     pub fn run(&mut self, sink: &mut impl Sink) -> Outcome {
-        self.run_with(sink, |_, _| ())
+        self.run_with(sink, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`run`](Self::run), telling `progress` now and then where in simulated time the run is.
-    pub fn run_with(&mut self, sink: &mut impl Sink, mut progress: impl FnMut(Instant, &Stats)) -> Outcome {
+    /// As [`run`](Self::run), telling `progress` now and then where in simulated time the run is; it may end the run
+    /// there ([`End::Interrupted`]).
+    pub fn run_with(
+        &mut self,
+        sink: &mut impl Sink,
+        mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
+    ) -> Outcome {
         let mut countdown = PROGRESS_EVERY;
         while self.stop.is_none() && self.step() {
             self.tracer.drain(self.now, sink);
             countdown -= 1;
             if countdown == 0 {
                 countdown = PROGRESS_EVERY;
-                progress(self.now, &self.stats);
+                if progress(self.now, &self.stats).is_break() {
+                    self.stop.get_or_insert(End::Interrupted);
+                }
             }
         }
         self.finish(sink)

@@ -25,6 +25,8 @@ pub enum End {
     Duration,
     /// Every task ended.
     Finished,
+    /// Whoever watched the run ended it.
+    Interrupted,
     /// These tasks wait for each other in a circle.
     Deadlock(Vec<Wait>),
     /// Every task that is left waits for something that will never come.
@@ -87,6 +89,7 @@ impl fmt::Display for End {
         match self {
             Self::Duration => f.write_str("the duration was over"),
             Self::Finished => f.write_str("every task ended"),
+            Self::Interrupted => f.write_str("the run was interrupted"),
             Self::Deadlock(waits) => {
                 f.write_str("deadlock:")?;
                 list(f, waits)
@@ -124,6 +127,8 @@ pub struct Stats {
     pub completions: u64,
     /// IPIs sent, reschedules included.
     pub ipis: u64,
+    /// Of these, IPIs that ask for RT pushes.
+    pub rt_ipis: u64,
     /// Times a CPU had to wait for a run-queue lock.
     pub lock_waits: u64,
     /// Tasks moved by balancing, RT or fair.

@@ -16,7 +16,7 @@ use crate::cpu::{Interrupt, Job, Segment, WakeKind};
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use crate::task::State;
-use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step};
+use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
@@ -663,6 +663,7 @@ impl Machine {
 
     fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
         self.stats.ipis += 1;
+        self.stats.rt_ipis += u64::from(matches!(what, Interrupt::Remote(Work::RtPush | Work::RtPushFor(_))));
         let latency = self.costs.ipi_latency.at(self.topology.distance(from, to));
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.ipi_send);

@@ -1,11 +1,13 @@
 //! [`EventQueue`]: what will happen, in total order.
 //!
 //! An event's key is (time, phase, source, count of that source): no two keys are equal, no key depends on what other
-//! sources do, so adding a task reorders no others. The queue is a 4-ary heap of 32-byte entries; an event that became
+//! sources do, so adding a task reorders no others. The queue is a binary heap of 32-byte entries; an event that became
 //! void stays in it and is recognised by its generation when it comes up (cancelling costs nothing).
 //!
 //! Push and pop are O(log n).
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use zerolag_model::Instant;
 
 /// At the same instant, events come in this order: completion comes before budget expiry.
@@ -46,16 +48,35 @@ struct Entry<E> {
     event: E,
 }
 
-#[derive(Debug)]
-pub(crate) struct EventQueue<E> {
-    heap: Vec<Entry<E>>,
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
 }
 
-const ARITY: usize = 4;
+impl<E> Eq for Entry<E> {}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> Ord for Entry<E> {
+    /// The earlier entry is the greater one: the heap keeps its greatest on top.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key.cmp(&self.key)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct EventQueue<E> {
+    heap: BinaryHeap<Entry<E>>,
+}
 
 impl<E: Copy> EventQueue<E> {
     pub(crate) fn new() -> Self {
-        Self { heap: Vec::with_capacity(64) }
+        Self { heap: BinaryHeap::with_capacity(64) }
     }
 
     pub(crate) fn push(&mut self, at: Instant, phase: Phase, source: Source, count: u32, event: E) {
@@ -64,56 +85,15 @@ impl<E: Copy> EventQueue<E> {
             | u128::from(source.0) << 32
             | u128::from(count);
         self.heap.push(Entry { key, event });
-        self.sift_up(self.heap.len() - 1);
     }
 
     /// Returns when the next event is.
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.heap.first().map(|entry| Instant::from_nanos((entry.key >> 64) as u64))
+        self.heap.peek().map(|entry| Instant::from_nanos((entry.key >> 64) as u64))
     }
 
     pub(crate) fn pop(&mut self) -> Option<E> {
-        let last = self.heap.pop()?;
-        let Some(top) = self.heap.first_mut() else { return Some(last.event) };
-        let first = core::mem::replace(top, last);
-        self.sift_down(0);
-        Some(first.event)
-    }
-
-    fn sift_up(&mut self, mut at: usize) {
-        let entry = self.heap[at];
-        while at > 0 {
-            let parent = (at - 1) / ARITY;
-            if self.heap[parent].key <= entry.key {
-                break;
-            }
-            self.heap[at] = self.heap[parent];
-            at = parent;
-        }
-        self.heap[at] = entry;
-    }
-
-    fn sift_down(&mut self, mut at: usize) {
-        let entry = self.heap[at];
-        let len = self.heap.len();
-        loop {
-            let first = at * ARITY + 1;
-            if first >= len {
-                break;
-            }
-            let mut least = first;
-            for child in first + 1..(first + ARITY).min(len) {
-                if self.heap[child].key < self.heap[least].key {
-                    least = child;
-                }
-            }
-            if entry.key <= self.heap[least].key {
-                break;
-            }
-            self.heap[at] = self.heap[least];
-            at = least;
-        }
-        self.heap[at] = entry;
+        self.heap.pop().map(|entry| entry.event)
     }
 }
 

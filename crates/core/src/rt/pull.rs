@@ -27,7 +27,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) ->
         return Step::Done;
     }
     let scope = prev.cpuset;
-    if !cx.view().has_overload(scope, rq.cpu) {
+    if !cx.view().has_overload_elsewhere(scope, rq.cpu) {
         return Step::Done;
     }
     match cx.config.settings.rt_balance {
