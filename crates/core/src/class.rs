@@ -110,6 +110,9 @@ pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L
     if from.current_class() == ClassId::Fair {
         charge_current(from, cx);
     }
+    if to.current_class() == ClassId::Fair {
+        charge_current(to, cx);
+    }
     let mut body = deactivate(from, cx, slot, Dequeue::Migrate);
     body.counters.migrations += 1;
     cx.io.costs.tasks_moved += 1;
@@ -179,9 +182,12 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         rq.tasks[prev].last_ran = cx.now.wall;
         match rq.tasks[prev].prio.class() {
             ClassId::Rt => rt::put_prev(rq, cx, prev),
-            ClassId::Fair => fair::put_prev(rq, cx, prev),
+            ClassId::Fair => {} // Below: groups that `prev` and `next` share stay current.
             ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
+    }
+    if next.is_none_or(|slot| rq.tasks[slot].prio.class() != ClassId::Fair) {
+        fair::put_prev(rq);
     }
     rq.current = next;
     let Some(slot) = next else { return };

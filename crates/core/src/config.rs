@@ -14,6 +14,8 @@ pub struct Config {
     pub(crate) domains: Vec<CpuMask>,
     /// Tasks that a run queue has room for from the start.
     pub(crate) queue_reserve: usize,
+    /// Groups that can exist besides the root.
+    pub(crate) group_reserve: usize,
     /// The factor of the fair class's granularities.
     pub(crate) scaling: u32,
 }
@@ -64,6 +66,7 @@ impl Config {
             cpusets: alloc::vec![all.clone()],
             domains: alloc::vec![all],
             queue_reserve: 64,
+            group_reserve: 64,
             scaling,
         }
     }
@@ -108,6 +111,13 @@ impl Config {
     #[must_use]
     pub const fn with_queue_reserve(mut self, tasks: usize) -> Self {
         self.queue_reserve = tasks;
+        self
+    }
+
+    /// Returns the configuration with room for `groups` groups besides the root.
+    #[must_use]
+    pub const fn with_group_reserve(mut self, groups: usize) -> Self {
+        self.group_reserve = groups;
         self
     }
 

@@ -20,6 +20,7 @@ mod task;
 mod wait;
 
 pub use config::{Config, ConfigError, Partition};
+pub use fair::{GroupError, Weight};
 pub use observe::Observer;
 pub use rq::Rq;
 pub use scheduler::{CpuMode, Placement, Scheduler, TaskError};

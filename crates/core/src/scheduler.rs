@@ -32,14 +32,14 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::settings::{OverloadScope, Preempt};
 use zerolag_model::{
-    ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
+    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
 
 /// The scheduler of one machine: what its CPUs share. The run queues are the host's.
 #[derive(Debug)]
 pub struct Scheduler<L: RawMutex> {
-    config: Config,
-    shared: Shared<L>,
+    pub(crate) config: Config,
+    pub(crate) shared: Shared<L>,
 }
 
 /// Why a task is placed on a CPU.
@@ -61,6 +61,8 @@ pub enum TaskError {
     NoCpu(TaskId),
     /// No such cpuset.
     NoSuchCpuset(CpusetId),
+    /// No such group.
+    NoSuchGroup(GroupId),
     /// The id is beyond what was reserved.
     NotReserved(TaskId),
     /// The policy's class is not part of this build.
@@ -74,6 +76,7 @@ impl fmt::Display for TaskError {
         match self {
             Self::NoCpu(task) => write!(f, "no CPU left for task {task}: its affinity and its cpuset share none"),
             Self::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
+            Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
             Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
             Self::UnsupportedPolicy(task, class) => write!(f, "task {task}: the {class:?} class is not built yet"),
             Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
@@ -107,6 +110,7 @@ impl<L: RawMutex> Scheduler<L> {
             config.domains.clone(),
             config.cpusets.len(),
             config.settings.overload_scope,
+            config.group_reserve,
         );
         Self { config, shared }
     }
@@ -160,7 +164,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    fn cx<'a>(&'a self, by: CpuId, now: Clock, io: &'a mut Io) -> Cx<'a, L> {
+    pub(crate) fn cx<'a>(&'a self, by: CpuId, now: Clock, io: &'a mut Io) -> Cx<'a, L> {
         Cx { shared: &self.shared, config: &self.config, now, by, io }
     }
 
@@ -174,6 +178,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         self.check_attr(spec.id, spec.attr)?;
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
+        self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
         Ok(Parcel(Box::new(Task {
             id: spec.id,
             stay: 0,
@@ -314,11 +319,23 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Step::Done)
     }
 
-    fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
+    pub(crate) fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
         match self.shared.home(task) {
             Some((cpu, slot)) if cpu == rq.cpu && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
             _ => Err(TaskError::NotHere(task)),
         }
+    }
+
+    /// Returns the slot of a task that is about to be changed. One that is blocked but still queued is parked first:
+    /// its body goes to [`Io::parked`], and it is not here any more.
+    pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, TaskError> {
+        let slot = self.slot_of(rq, task)?;
+        class::charge_current(rq, cx);
+        if fair::finish_delayed(rq, cx, slot) {
+            rq.publish(cx);
+            return Err(TaskError::NotHere(task));
+        }
+        Ok(slot)
     }
 
     /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come between.
@@ -378,7 +395,11 @@ impl<L: RawMutex> Scheduler<L> {
                 }
                 Dequeued::Delayed => Left::Delayed,
             },
-            Leave::Exit => Left::Dead(Parcel(self.take_current(rq, cx, slot, Dequeue::Exit))),
+            Leave::Exit => {
+                let body = self.take_current(rq, cx, slot, Dequeue::Exit);
+                self.shared.groups.quit(body.group);
+                Left::Dead(Parcel(body))
+            }
         };
         if rq.current.is_none() {
             prev.slot = None;
@@ -441,6 +462,9 @@ impl<L: RawMutex> Scheduler<L> {
             if step != Step::Done {
                 return step;
             }
+        }
+        if rq.rt.nr_running() == 0 {
+            fair::finish_if_only_delayed(rq, cx);
         }
         if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
             rq.phase = Phase::Switching { prev, stage: Stage::Searched };
@@ -558,10 +582,10 @@ impl<L: RawMutex> Scheduler<L> {
         attr: SchedAttr,
         io: &mut Io,
     ) -> Result<Step, TaskError> {
-        let slot = self.slot_of(rq, task)?;
         self.check_attr(task, attr)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
         cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
         Ok(self.change_prio(rq, cx, slot, |body| {
@@ -603,9 +627,9 @@ impl<L: RawMutex> Scheduler<L> {
         from: Option<Prio>,
         io: &mut Io,
     ) -> Result<Step, TaskError> {
-        let slot = self.slot_of(rq, task)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let (before, after) = (body.prio, effective(body.attr, from));
         if before == after {
@@ -635,7 +659,7 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
     /// `switched_from_rt`, `switched_to_rt`.
-    fn change_prio(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) -> Step {
+    pub(crate) fn change_prio(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) -> Step {
         class::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
         let runs = rq.current == Some(slot);
@@ -685,12 +709,11 @@ impl<L: RawMutex> Scheduler<L> {
         affinity: Option<Arc<CpuMask>>,
         io: &mut Io,
     ) -> Result<Option<Parcel>, TaskError> {
-        let slot = self.slot_of(rq, task)?;
-        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
         self.trace_affinity(cx, task, allowed.as_ref());
-        class::charge_current(rq, cx);
         // Off and on again: what is counted of a task depends on where it may go.
         let runs = rq.current == Some(slot);
         let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
@@ -762,7 +785,14 @@ impl<L: RawMutex> Scheduler<L> {
         assert!(!rq.is_online, "only an offline CPU is emptied");
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
-        let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+        class::charge_current(rq, cx);
+        let slot = loop {
+            let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+            // A blocked one is parked and does not come back here.
+            if !fair::finish_delayed(rq, cx, slot) {
+                break slot;
+            }
+        };
         let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
         rq.publish(cx);
         Some(Parcel(body))

@@ -11,12 +11,14 @@
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | `cpupri` | likewise | as priorities |
 //! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
+//! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
 //! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
 //!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`).
 
 use crate::atomic_mask::AtomicCpuMask;
 use crate::cpupri::CpuPri;
+use crate::fair::group::GroupTable;
 use crate::observe::Observer;
 use crate::slab::Slot;
 use crate::task::CpusetId;
@@ -25,7 +27,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
-use zerolag_model::{CpuId, CpuMask, Prio, TaskId};
+use zerolag_model::{CpuId, CpuMask, GroupId, Prio, TaskId};
 
 /// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
 #[repr(align(128))]
@@ -120,6 +122,7 @@ pub(crate) struct Shared<L: RawMutex> {
     overload: Vec<AtomicCpuMask>,
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
+    pub(crate) groups: GroupTable<L>,
     directory: Vec<AtomicU64>,
 }
 
@@ -133,7 +136,7 @@ pub enum Home {
 }
 
 impl<L: RawMutex> Shared<L> {
-    pub(crate) fn new(nr_cpus: usize, domains: Vec<CpuMask>, cpusets: usize, scope: OverloadScope) -> Self {
+    pub(crate) fn new(nr_cpus: usize, domains: Vec<CpuMask>, cpusets: usize, scope: OverloadScope, groups: usize) -> Self {
         let mut domain_of = alloc::vec![0; nr_cpus];
         for (index, span) in domains.iter().enumerate() {
             for cpu in span.iter() {
@@ -162,6 +165,7 @@ impl<L: RawMutex> Shared<L> {
             overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus)).collect(),
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
+            groups: GroupTable::new(groups),
             directory: Vec::new(),
         }
     }
@@ -260,9 +264,24 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
     }
 
-    /// Returns whether any CPU is overloaded in the scope of this cpuset and CPU.
-    pub(crate) fn has_overload(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
-        self.observer.flag(|| !self.shared.overload(cpuset, cpu).is_empty())
+    /// Returns whether a CPU other than this one is overloaded in the scope of this cpuset and CPU.
+    pub(crate) fn has_overload_elsewhere(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
+        self.observer.flag(|| {
+            let mask = self.shared.overload(cpuset, cpu);
+            !mask.is_empty() && mask.next_and(None, CpuId(0)).is_some_and(|first| {
+                first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some()
+            })
+        })
+    }
+
+    /// Returns a group's weight.
+    pub(crate) fn group_weight(&mut self, group: GroupId) -> u64 {
+        self.observer.u64(|| self.shared.groups.weight(group))
+    }
+
+    /// Returns the sum of a group's load on all CPUs.
+    pub(crate) fn group_load(&mut self, group: GroupId) -> u64 {
+        self.observer.u64(|| self.shared.groups.load(group))
     }
 
     /// Returns the lowest overloaded CPU at or above `from` in that scope.

@@ -227,6 +227,10 @@ pub struct Settings {
     pub run_to_parity: bool,
     /// Key `features.PLACE_LAG` (EEVDF).
     pub place_lag: bool,
+    /// Key `features.PLACE_REL_DEADLINE` (EEVDF, 6.12).
+    pub place_rel_deadline: bool,
+    /// Key `features.PREEMPT_SHORT` (EEVDF, 6.12).
+    pub preempt_short: bool,
     /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
     pub delay_dequeue: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
@@ -437,6 +441,18 @@ impl Settings {
         ),
         value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
         value!(
+            "features.PLACE_REL_DEADLINE",
+            place_rel_deadline,
+            "on | off",
+            "EEVDF: a task that moves while runnable goes on with its request"
+        ),
+        value!(
+            "features.PREEMPT_SHORT",
+            preempt_short,
+            "on | off",
+            "EEVDF: a woken task with a shorter slice ends the protection of the current one"
+        ),
+        value!(
             "features.DELAY_DEQUEUE",
             delay_dequeue,
             "on | off",
@@ -587,6 +603,8 @@ impl KernelVersion {
             wakeup_granularity: Duration::from_micros(if since(Self::V3_2) { 1_000 } else { 10_000 }),
             run_to_parity: since(Self::V6_6),
             place_lag: since(Self::V6_6),
+            place_rel_deadline: since(Self::V6_12),
+            preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
             wakeup_preemption: true,
             migration_cost: Duration::from_micros(500),

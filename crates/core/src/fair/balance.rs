@@ -15,3 +15,6 @@ pub(crate) fn idle<L: RawMutex>(_rq: &mut Rq, _cx: &mut Cx<'_, L>) -> Step {
 pub(crate) fn resume<L: RawMutex>(_own: &mut Rq, _other: &mut Rq, _cx: &mut Cx<'_, L>, _work: Balance) -> Step {
     Step::Done
 }
+
+#[derive(Debug, Default)]
+pub(crate) struct BalanceState;

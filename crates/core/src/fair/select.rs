@@ -1,4 +1,4 @@
-//! Stand-in.
+//! Where a fair task is put when it wakes, is new, or may not stay.
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;

@@ -1,0 +1,303 @@
+//! Groups: the tree of groups that all CPUs share ([`GroupTable`]), and the part of it that lives on one CPU.
+//!
+//! A group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only while something of it
+//! is queued there: made on the way up of the first enqueue, put to rest after the last dequeue. A bounded number of
+//! queues at rest keep what their group's entity owes or is owed (its lag, its `min_vruntime`) until it comes back; the
+//! one that has rested longest is freed first. So memory goes with queued tasks x depth, not with groups x CPUs.
+//!
+//! The weight of a group's entity on a CPU is the group's weight times this CPU's part of the group's load, computed
+//! when something on the way changes, O(depth); no walk over CPUs or groups.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `calc_group_shares`, `update_tg_load_avg` (the 1/64 rule).
+//! differs: load is the sum of queued weights until load is tracked; group queues of all CPUs exist from the start there.
+
+use super::FairRq;
+use super::queue::{Frame, Queue, QueueIx};
+use super::weight::{LoadWeight, Weight};
+use crate::rq::{Cx, Rq};
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use lock_api::{Mutex, RawMutex};
+use zerolag_model::{GroupId, TaskId};
+
+/// The deepest level of a group; the root is 0.
+pub(crate) const MAX_DEPTH: usize = 32;
+/// Queues at rest that a CPU keeps.
+pub(crate) const RESTING_MAX: usize = 64;
+
+/// Why a group cannot be made or changed so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There is no such group.
+    NoSuchGroup(GroupId),
+    /// All reserved groups are in use.
+    NoneFree,
+    /// The group would be deeper than 32 levels.
+    TooDeep(GroupId),
+    /// The root group is not changed or removed.
+    IsRoot,
+    /// Tasks are still in the group.
+    HasTasks(GroupId),
+    /// Groups are still in the group.
+    HasChildren(GroupId),
+    /// The task is not on the run queue that was given: look up its home again.
+    NotHere(TaskId),
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
+            Self::NoneFree => f.write_str("every reserved group is in use"),
+            Self::TooDeep(parent) => write!(f, "a group below group {parent} would be deeper than {MAX_DEPTH} levels"),
+            Self::IsRoot => f.write_str("the root group has no weight and cannot be removed"),
+            Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
+            Self::HasChildren(group) => write!(f, "group {group} still has groups"),
+            Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+        }
+    }
+}
+
+impl core::error::Error for GroupError {}
+
+/// One group, as all CPUs see it.
+#[derive(Debug, Default)]
+struct Row {
+    /// The parent's id; meaningless for the root and while free.
+    parent: AtomicU32,
+    depth: AtomicU32,
+    weight: AtomicU32,
+    /// Counts the groups that had this id; odd while one has it.
+    generation: AtomicU32,
+    /// Sum of what its queues on all CPUs publish.
+    load: AtomicU64,
+    nr_tasks: AtomicU32,
+    nr_children: AtomicU32,
+}
+
+/// The tree of groups. Rows change under the lock; readers use atomics.
+///
+/// Staleness: a CPU may compute a share from a load that others have just changed; it does so again at its next tick.
+#[derive(Debug)]
+pub(crate) struct GroupTable<L: RawMutex> {
+    rows: Vec<Row>,
+    free: Mutex<L, Vec<u32>>,
+}
+
+impl<L: RawMutex> GroupTable<L> {
+    /// Returns a table with the root group and room for `groups` more.
+    pub(crate) fn new(groups: usize) -> Self {
+        let rows: Vec<Row> = (0..=groups).map(|_| Row::default()).collect();
+        rows[0].generation.store(1, Ordering::Relaxed);
+        rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
+        let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
+        Self { rows, free: Mutex::new(ids.rev().collect()) }
+    }
+
+    fn row(&self, group: GroupId) -> Result<&Row, GroupError> {
+        self.rows
+            .get(group.index())
+            .filter(|row| row.generation.load(Ordering::Acquire) % 2 == 1)
+            .ok_or(GroupError::NoSuchGroup(group))
+    }
+
+    pub(crate) fn exists(&self, group: GroupId) -> bool {
+        self.row(group).is_ok()
+    }
+
+    pub(crate) fn create(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
+        let mut free = self.free.lock();
+        let above = self.row(parent)?;
+        let depth = above.depth.load(Ordering::Relaxed) + 1;
+        if depth as usize > MAX_DEPTH {
+            return Err(GroupError::TooDeep(parent));
+        }
+        let group = GroupId(free.pop().ok_or(GroupError::NoneFree)?);
+        let row = &self.rows[group.index()];
+        row.parent.store(parent.0, Ordering::Relaxed);
+        row.depth.store(depth, Ordering::Relaxed);
+        row.weight.store(weight.value(), Ordering::Relaxed);
+        row.generation.fetch_add(1, Ordering::Release);
+        above.nr_children.fetch_add(1, Ordering::Relaxed);
+        Ok(group)
+    }
+
+    pub(crate) fn remove(&self, group: GroupId) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let mut free = self.free.lock();
+        let row = self.row(group)?;
+        if row.nr_children.load(Ordering::Relaxed) > 0 {
+            return Err(GroupError::HasChildren(group));
+        }
+        if row.nr_tasks.load(Ordering::Relaxed) > 0 {
+            return Err(GroupError::HasTasks(group));
+        }
+        row.generation.fetch_add(1, Ordering::Release);
+        self.rows[row.parent.load(Ordering::Relaxed) as usize].nr_children.fetch_sub(1, Ordering::Relaxed);
+        free.push(group.0);
+        Ok(())
+    }
+
+    pub(crate) fn change_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        self.row(group)?.weight.store(weight.value(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Counts a task in a group.
+    pub(crate) fn join(&self, group: GroupId) -> Result<(), GroupError> {
+        self.row(group)?.nr_tasks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a task out of the count.
+    pub(crate) fn quit(&self, group: GroupId) {
+        let before = self.rows[group.index()].nr_tasks.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "group {group} loses a task that it does not have");
+    }
+
+    fn generation(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].generation.load(Ordering::Acquire)
+    }
+
+    fn parent(&self, group: GroupId) -> GroupId {
+        GroupId(self.rows[group.index()].parent.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn weight(&self, group: GroupId) -> u64 {
+        u64::from(self.rows[group.index()].weight.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn load(&self, group: GroupId) -> u64 {
+        self.rows[group.index()].load.load(Ordering::Relaxed)
+    }
+
+    fn add_load(&self, group: GroupId, delta: i64) {
+        self.rows[group.index()].load.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+    }
+}
+
+/// Returns the queue of a group on this CPU; makes those on the way that do not exist.
+///
+/// O(1) for a task that comes back to the queue it left, else O(depth x (log live queues + their number / 8)): a sorted
+/// list of ids is searched, and grows by moving small words.
+pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
+    if group == GroupId::ROOT {
+        return QueueIx::ROOT;
+    }
+    let table = &cx.shared.groups;
+    if let Some(queue) = rq.fair.queues.get(hint.index())
+        && queue.group == group
+        && queue.generation == table.generation(group)
+    {
+        return hint;
+    }
+    let mut path = [GroupId::ROOT; MAX_DEPTH];
+    let mut depth = 0;
+    let mut at = group;
+    // Bounded by the depth, which creation bounds.
+    while at != GroupId::ROOT {
+        path[depth] = at;
+        depth += 1;
+        at = table.parent(at);
+    }
+    let mut parent = QueueIx::ROOT;
+    for group in path[..depth].iter().rev() {
+        parent = find_or_make(rq, cx, *group, parent);
+    }
+    parent
+}
+
+fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, parent: QueueIx) -> QueueIx {
+    let generation = cx.shared.groups.generation(group);
+    let cpu = rq.cpu.0;
+    let fair = &mut rq.fair;
+    let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
+    if let Ok(index) = place
+        && fair.queues[fair.by_group[index].1.index()].generation == generation
+    {
+        return fair.by_group[index].1;
+    }
+    fair.lives += 1;
+    let mut queue = Queue::new(group, generation, Some(parent), Frame { cpu, life: fair.lives });
+    let weight = Weight::clamped(cx.shared.groups.weight(group), Weight::MAX_SHARES);
+    queue.entity.load = LoadWeight::of_group(weight);
+    queue.entity.slice = fair.tune.base_slice;
+    match place {
+        Ok(index) => {
+            // What rests here belonged to an earlier group of this id.
+            let ix = fair.by_group[index].1;
+            let old = &fair.queues[ix.index()];
+            assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has nothing queued");
+            fair.queues[ix.index()] = queue;
+            ix
+        }
+        Err(index) => {
+            let ix = match fair.free.pop() {
+                Some(ix) => {
+                    fair.queues[ix.index()] = queue;
+                    ix
+                }
+                None => {
+                    let ix = QueueIx(u32::try_from(fair.queues.len()).expect("invariant: fewer than 2^32 queues"));
+                    fair.queues.push(queue);
+                    ix
+                }
+            };
+            fair.by_group.insert(index, (group, ix));
+            ix
+        }
+    }
+}
+
+impl FairRq {
+    /// A group's entity is queued again: its queue rests no more.
+    pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
+        if let Some(place) = self.resting.iter().rposition(|resting| *resting == ix) {
+            self.resting.remove(place);
+        }
+    }
+
+    /// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many.
+    pub(crate) fn rest_queue(&mut self, ix: QueueIx) {
+        assert!(self.queues[ix.index()].nr_queued == 0, "a resting queue is empty");
+        if self.resting.len() == RESTING_MAX {
+            let oldest = self.resting.remove(0);
+            let group = self.queues[oldest.index()].group;
+            let place = self.by_group.binary_search_by_key(&group, |(id, _)| *id);
+            self.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
+            self.queues[oldest.index()].generation = 0;
+            self.free.push(oldest);
+        }
+        self.resting.push(ix);
+    }
+}
+
+/// Publishes the load of a group's queue and returns the weight that its entity should have on this CPU.
+pub(crate) fn entity_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) -> Weight {
+    let queue = &mut rq.fair.queues[ix.index()];
+    let (group, load, published) = (queue.group, queue.load, queue.published_load);
+    // Small changes are not worth the shared cache line; an empty queue always says so.
+    if load.abs_diff(published) > published / 64 || load == 0 && published != 0 {
+        cx.shared.groups.add_load(group, load.cast_signed() - published.cast_signed());
+        queue.published_load = load;
+    }
+    let published = queue.published_load;
+    let current = queue.entity.load.weight();
+    let weight = cx.view().group_weight(group);
+    if load == 0 {
+        return current;
+    }
+    let shares = Weight::clamped(weight, Weight::MAX_SHARES);
+    if cx.shared.nr_cpus() == 1 {
+        return shares;
+    }
+    let others = cx.view().group_load(group).saturating_sub(published);
+    Weight::clamped(u64::from(shares.value()) * load / (others + load), shares)
+}
