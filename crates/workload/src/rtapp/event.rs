@@ -11,7 +11,7 @@
 //! `run_event`.
 
 use super::json::{Node, Value};
-use super::lower::{Lower, TaskScope};
+use super::lower::{BufferLayout, ChaseOrder, Lower, TaskScope};
 use super::object::{self, INT, Object};
 use crate::assemble::Kind;
 use crate::diagnostic::{Diagnostic, Severity, Span};
@@ -239,19 +239,25 @@ impl Lower<'_> {
         let size = object.int("size", 1..=*INT.end(), self.report);
         let count = object.int("count", 0..=*INT.end(), self.report);
         let stride = object.int("stride", 1..=*INT.end(), self.report).map_or(64, |(stride, _)| stride);
-        let sequential = object.string("pattern", self.report).is_some_and(|(pattern, _)| pattern == "sequential");
+        let order = match object.string("pattern", self.report) {
+            Some(("sequential", _)) => ChaseOrder::Sequential,
+            Some(_) | None => ChaseOrder::Random,
+        };
         object.note_unknown(&["type", "size", "count", "stride", "pattern", "ref"], |_| false, self.report);
         let ((size, size_span), (count, _)) = (size?, count?);
-        let cost = match kind {
+        let (cost, chase) = match kind {
             "chase" => {
                 if size < 2 * stride {
                     self.report.error(size_span, format!("\"size\": {size} is below twice the stride {stride}"));
                     return None;
                 }
-                let step = if sequential { CHASE_SEQUENTIAL } else { CHASE_RANDOM };
-                step * count.unsigned_abs()
+                let step = match order {
+                    ChaseOrder::Sequential => CHASE_SEQUENTIAL,
+                    ChaseOrder::Random => CHASE_RANDOM,
+                };
+                (step * count.unsigned_abs(), Some((stride, order)))
             }
-            "read" | "write" => memory_time(count),
+            "read" | "write" => (memory_time(count), None),
             _ => {
                 let message = format!("\"type\": \"{kind}\" is unknown");
                 self.report.error_help(kind_span, message, "known are read, write and chase");
@@ -260,11 +266,9 @@ impl Lower<'_> {
         };
         if let Some((name, span)) = object.string("ref", self.report) {
             // A pair of (type, name) is one buffer, whose size, stride and order must agree.
-            let layout = if kind == "chase" { (size, stride, sequential) } else { (size, 0, false) };
-            let (first, first_span) = *self
-                .buffers
-                .entry((kind.to_string(), name.to_string()))
-                .or_insert((layout, span));
+            let layout = BufferLayout { size, chase };
+            let key = (kind.to_string(), name.to_string());
+            let (first, first_span) = *self.buffers.entry(key).or_insert((layout, span));
             if first != layout {
                 let message = format!("buffer \"{name}\" is shared with another size, stride or pattern");
                 self.report.push(Diagnostic::error(span, message).label(first_span, "first used here"));

@@ -66,10 +66,27 @@ pub(super) struct Lower<'r> {
     /// What the `resources` section says of names.
     pub(super) declared: BTreeMap<String, (Kind, Span)>,
     /// Layout and first use of shared `memrun` buffers.
-    pub(super) buffers: BTreeMap<(String, String), ((i64, i64, bool), Span)>,
+    pub(super) buffers: BTreeMap<(String, String), (BufferLayout, Span)>,
     default_policy: Policy,
     inherit: bool,
     nr_cpus: usize,
+}
+
+/// What all users of a shared `memrun` buffer must agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BufferLayout {
+    pub(super) size: i64,
+    /// Stride and order of a chase.
+    pub(super) chase: Option<(i64, ChaseOrder)>,
+}
+
+/// In which order a chase goes through its buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ChaseOrder {
+    /// One stride after the other: the prefetcher is ahead.
+    Sequential,
+    /// Such that every step misses the cache.
+    Random,
 }
 
 /// The task being lowered.

@@ -44,7 +44,8 @@ struct Reader<'r> {
     assembly: Assembly,
     nr_cpus: usize,
     task_names: BTreeMap<String, usize>,
-    cpusets: BTreeMap<String, usize>,
+    /// Index of each cpuset; `None` for one that was refused, so that its users are not.
+    cpusets: BTreeMap<String, Option<usize>>,
     /// What each name stands for, and where that was first said.
     kinds: BTreeMap<String, (Kind, Span)>,
     /// Barriers whose parties are counted rather than stated.

@@ -26,6 +26,7 @@ impl Reader<'_> {
         let Some(sets) = root.get("cpuset").and_then(|entry| Table::of("cpuset", entry.item, self.report)) else { return };
         let mut partitions: Vec<(usize, Span)> = Vec::new();
         for set in &sets.entries {
+            self.cpusets.insert(set.key.to_string(), None);
             let Some(table) = Table::of(set.key, set.item, self.report) else { continue };
             let (mut cpus, mut partition) = (None, false);
             for leaf in leaves(&table) {
@@ -63,7 +64,7 @@ impl Reader<'_> {
             if partition {
                 partitions.push((place, set.key_span));
             }
-            self.cpusets.insert(set.key.to_string(), place);
+            self.cpusets.insert(set.key.to_string(), Some(place));
             self.assembly.program.cpusets.push(CpusetDef { name: set.key.into(), cpus, partition });
         }
     }

@@ -178,7 +178,7 @@ impl Reader<'_> {
                 None => diagnostic.help(format!("write [cpuset.{name}] with \"cpuset.cpus\" = \"0-3\"")),
             });
         }
-        found
+        found.flatten()
     }
 
     /// Reads `cpus`; what lies outside the cpuset does not count, as in the kernel.
