@@ -1,0 +1,327 @@
+//! A single-threaded host for tests of the fair class: CPUs with ticks, tasks that hog or run and sleep in turn.
+
+use parking_lot::RawMutex;
+use std::collections::BTreeMap;
+use zerolag_core::{
+    Clock, Config, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler, Step,
+    TaskSpec, Tracing, Work,
+};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
+
+/// What a task does.
+#[derive(Clone, Copy, Debug)]
+pub enum Program {
+    /// It runs for ever.
+    Hog,
+    /// It runs for the first time, then sleeps until its next period; it does not sleep when it is late.
+    Periodic(Duration, Duration),
+    /// It runs, then sleeps, for these times.
+    RunSleep(Duration, Duration),
+}
+
+/// A task as the host sees it.
+#[derive(Debug)]
+pub struct HostTask {
+    pub program: Program,
+    left: Duration,
+    wakes_at: Option<Instant>,
+    period_end: Instant,
+    pub exec: Duration,
+    pub exited: bool,
+}
+
+/// A machine.
+pub struct Host {
+    pub sched: Scheduler<RawMutex>,
+    pub rqs: Vec<Rq>,
+    pub io: Io,
+    pub now: Instant,
+    pub tasks: Vec<HostTask>,
+    pub parked: BTreeMap<TaskId, Parcel>,
+    /// When which CPU went to which task.
+    pub switches: Vec<(Instant, CpuId, Option<TaskId>)>,
+    timers: Vec<Option<Instant>>,
+    pub remote: Vec<(CpuId, Work)>,
+    next_tick: Instant,
+    pub migrations: u32,
+}
+
+impl Host {
+    pub fn new(topology: Topology, settings: Settings) -> Self {
+        Self::with_config(Config::new(topology, settings).with_queue_reserve(256))
+    }
+
+    pub fn with_config(config: Config) -> Self {
+        let mut sched = Scheduler::new(config);
+        sched.reserve_tasks(4096);
+        let rqs: Vec<Rq> = sched.config().topology().cpus().map(|cpu| sched.new_rq(cpu)).collect();
+        let timers = rqs.iter().map(|_| None).collect();
+        let next_tick = Instant::ZERO + sched.config().settings().tick_period();
+        Self {
+            sched,
+            rqs,
+            io: Io::new(Tracing::Off),
+            now: Instant::ZERO,
+            tasks: Vec::new(),
+            parked: BTreeMap::new(),
+            switches: Vec::new(),
+            timers,
+            remote: Vec::new(),
+            next_tick,
+            migrations: 0,
+        }
+    }
+
+    pub fn clock(&self) -> Clock {
+        Clock::at(self.now)
+    }
+
+    /// Makes a task without starting it.
+    pub fn create(&mut self, attr: SchedAttr, group: GroupId, affinity: Option<&str>, program: Program) -> TaskId {
+        let id = TaskId::from_index(self.tasks.len());
+        let affinity = affinity.map(|list| std::sync::Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
+        let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
+        let parcel = self.sched.create_task(spec).expect("a valid task");
+        let left = match program {
+            Program::Hog => Duration::MAX,
+            Program::Periodic(run, _) | Program::RunSleep(run, _) => run,
+        };
+        self.tasks.push(HostTask { program, left, wakes_at: None, period_end: self.now, exec: Duration::ZERO, exited: false });
+        self.parked.insert(id, parcel);
+        id
+    }
+
+    /// Makes and starts a task.
+    pub fn spawn(&mut self, attr: SchedAttr, group: GroupId, affinity: Option<&str>, program: Program) -> TaskId {
+        let id = self.create(attr, group, affinity, program);
+        self.place(id, CpuId(0), Placement::Fork);
+        self.settle();
+        id
+    }
+
+    fn place(&mut self, id: TaskId, by: CpuId, why: Placement) {
+        let parcel = self.parked.remove(&id).expect("parked");
+        let clock = self.clock();
+        let cpu = self.sched.select_cpu(clock, &parcel, by, why, &mut self.io);
+        let step = self.sched.wake(&mut self.rqs[cpu.index()], clock, parcel, by, why, &mut self.io);
+        self.carry_out(step);
+    }
+
+    /// Wakes a task wherever its body is.
+    pub fn wake(&mut self, id: TaskId, by: CpuId) {
+        self.tasks[id.index()].wakes_at = None;
+        match self.sched.home(id) {
+            zerolag_core::Home::Parcel => self.place(id, by, Placement::Wakeup),
+            zerolag_core::Home::Rq(cpu) => {
+                let clock = self.clock();
+                let rq = &mut self.rqs[cpu.index()];
+                let step = self.sched.wake_queued(rq, clock, id, by, &mut self.io).expect("it is delayed here");
+                self.carry_out(step);
+            }
+        }
+        self.settle();
+    }
+
+    pub fn drain(&mut self) {
+        for parcel in self.io.parked.drain(..) {
+            self.parked.insert(parcel.id(), parcel);
+        }
+        let ops: Vec<Op> = self.io.ops.drain(..).collect();
+        for op in ops {
+            match op {
+                Op::Kick { .. } => {}
+                Op::Ipi { cpu, work } => self.remote.push((cpu, work)),
+                Op::ArmTimer { cpu, timer: RqTimer::Slice, at } => self.timers[cpu.index()] = Some(at),
+                Op::CancelTimer { cpu, timer: RqTimer::Slice } => self.timers[cpu.index()] = None,
+            }
+        }
+        self.migrations += std::mem::take(&mut self.io.costs.tasks_moved);
+    }
+
+    pub fn carry_out(&mut self, step: Step) {
+        let mut step = step;
+        let clock = self.clock();
+        loop {
+            self.drain();
+            step = match step {
+                Step::Done => return,
+                Step::Pair { own, other, then } => {
+                    let [own, other] =
+                        self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
+                    self.sched.resume_pair(own, other, PairClock { own: clock, other: clock }, then, &mut self.io)
+                }
+                Step::Again { own, then } => {
+                    self.sched.resume(&mut self.rqs[own.index()], clock, then, &mut self.io)
+                }
+            };
+        }
+    }
+
+    /// Schedules on every CPU that is asked to, until none is.
+    pub fn settle(&mut self) {
+        loop {
+            while !self.remote.is_empty() {
+                let (cpu, work) = self.remote.remove(0);
+                let clock = self.clock();
+                let step = self.sched.remote(&mut self.rqs[cpu.index()], clock, work, &mut self.io);
+                self.carry_out(step);
+            }
+            let asked = self.rqs.iter().position(|rq| rq.need_resched() != Resched::No);
+            let Some(cpu) = asked else { return };
+            self.schedule(cpu, Leave::Preempted);
+        }
+    }
+
+    /// The CPU leaves its task and picks another.
+    pub fn schedule(&mut self, cpu: usize, why: Leave) {
+        let clock = self.clock();
+        let before = self.rqs[cpu].current();
+        let left = self.sched.leave(&mut self.rqs[cpu], clock, why, &mut self.io);
+        self.drain();
+        let mut displaced = None;
+        match left {
+            Left::Queued | Left::Delayed => {}
+            Left::Parked(parcel) => {
+                self.parked.insert(parcel.id(), parcel);
+            }
+            Left::Displaced(parcel) => {
+                displaced = Some(parcel.id());
+                self.parked.insert(parcel.id(), parcel);
+            }
+            Left::Dead(parcel) => self.tasks[parcel.id().index()].exited = true,
+        }
+        if let Some(id) = displaced {
+            self.place(id, CpuId::from_index(cpu), Placement::Displaced);
+        }
+        loop {
+            let next = self.sched.pick(&mut self.rqs[cpu], clock, &mut self.io);
+            self.drain();
+            match next {
+                Next::Balance(step) => self.carry_out(step),
+                Next::Run(_) | Next::Idle => break,
+            }
+        }
+        let step = self.sched.switched(&mut self.rqs[cpu], clock, &mut self.io);
+        self.carry_out(step);
+        let after = self.rqs[cpu].current();
+        if before != after {
+            self.switches.push((self.now, CpuId::from_index(cpu), after));
+        }
+    }
+
+    /// Lets time pass until `until`.
+    pub fn run(&mut self, until: Instant) {
+        loop {
+            let at = self.next_event().min(until);
+            self.pass(at);
+            if at == until {
+                return;
+            }
+            self.work_ends();
+            self.wakeups();
+            self.slice_ends();
+            if self.now == self.next_tick {
+                self.next_tick = self.now + self.sched.config().settings().tick_period();
+                for cpu in 0..self.rqs.len() {
+                    if self.sched.needs_tick(&self.rqs[cpu]) {
+                        let clock = self.clock();
+                        let step = self.sched.tick(&mut self.rqs[cpu], clock, &mut self.io);
+                        self.carry_out(step);
+                    }
+                }
+                self.settle();
+            }
+        }
+    }
+
+    fn next_event(&self) -> Instant {
+        let work = self.rqs.iter().filter_map(|rq| {
+            let left = self.tasks[rq.current()?.index()].left;
+            Some(self.now.saturating_add(left))
+        });
+        let wakes = self.tasks.iter().filter_map(|task| task.wakes_at);
+        let timers = self.timers.iter().copied().flatten();
+        work.chain(wakes).chain(timers).fold(self.next_tick, Instant::min)
+    }
+
+    fn pass(&mut self, to: Instant) {
+        let delta = to.since(self.now);
+        for rq in &self.rqs {
+            if let Some(id) = rq.current() {
+                let task = &mut self.tasks[id.index()];
+                task.exec += delta;
+                if task.left != Duration::MAX {
+                    task.left = task.left - delta;
+                }
+            }
+        }
+        self.now = to;
+    }
+
+    fn work_ends(&mut self) {
+        for cpu in 0..self.rqs.len() {
+            let Some(id) = self.rqs[cpu].current() else { continue };
+            let now = self.now;
+            let task = &mut self.tasks[id.index()];
+            if !task.left.is_zero() {
+                continue;
+            }
+            match task.program {
+                Program::Hog => unreachable!("a hog's work does not end"),
+                Program::Periodic(run, period) => {
+                    task.left = run;
+                    task.period_end += period;
+                    if task.period_end <= now {
+                        continue;
+                    }
+                    task.wakes_at = Some(task.period_end);
+                }
+                Program::RunSleep(run, sleep) => {
+                    task.left = run;
+                    task.wakes_at = Some(now + sleep);
+                }
+            }
+            self.schedule(cpu, Leave::Block);
+            self.settle();
+        }
+    }
+
+    fn wakeups(&mut self) {
+        for index in 0..self.tasks.len() {
+            if self.tasks[index].wakes_at == Some(self.now) {
+                self.wake(TaskId::from_index(index), CpuId(0));
+            }
+        }
+    }
+
+    fn slice_ends(&mut self) {
+        for cpu in 0..self.rqs.len() {
+            if self.timers[cpu] == Some(self.now) {
+                self.timers[cpu] = None;
+                let clock = self.clock();
+                let step = self.sched.timer(&mut self.rqs[cpu], clock, RqTimer::Slice, &mut self.io);
+                self.carry_out(step);
+                self.settle();
+            }
+        }
+    }
+
+    /// Returns the share of a CPU that a task has had.
+    pub fn share(&self, task: TaskId) -> f64 {
+        self.tasks[task.index()].exec.as_nanos() as f64 / self.now.as_nanos() as f64
+    }
+
+    /// Returns how long each stretch of running was, and whose.
+    pub fn stretches(&self, cpu: CpuId) -> Vec<(TaskId, Duration)> {
+        let on_cpu: Vec<_> = self.switches.iter().filter(|(_, on, _)| *on == cpu).collect();
+        on_cpu.windows(2).filter_map(|pair| Some((pair[0].2?, pair[1].0.since(pair[0].0)))).collect()
+    }
+}
+
+pub fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub fn at_ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
