@@ -209,7 +209,8 @@ impl Rq {
         }
     }
 
-    /// Publishes what other CPUs may know, where it changed. The last thing that every entry point does.
+    /// Publishes what other CPUs may know, where it changed. The last thing that an entry point does which may have
+    /// changed it; `leave` lets `pick` do it.
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         let current = self.current.map(|slot| &self.tasks[slot]);
         let prios = PublishedPrios {
@@ -219,11 +220,7 @@ impl Rq {
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
         if prios != self.published.prios {
-            if prios.highest != self.published.prios.highest && self.is_online {
-                cx.shared.domain(self.cpu).cpupri.set(self.cpu, prios.highest);
-            }
-            cx.shared.publish_prios(self.cpu, prios);
-            self.published.prios = prios;
+            self.publish_prios(cx, prios);
         }
         let load = self.fair.load();
         if load != self.published.load || self.nr_running != self.published.nr_running {
@@ -236,6 +233,14 @@ impl Rq {
             cx.shared.publish_idle(self.cpu, idle);
             self.published.idle = idle;
         }
+    }
+
+    fn publish_prios<L: RawMutex>(&mut self, cx: &Cx<'_, L>, prios: PublishedPrios) {
+        if prios.highest != self.published.prios.highest && self.is_online {
+            cx.shared.domain(self.cpu).cpupri.set(self.cpu, prios.highest);
+        }
+        cx.shared.publish_prios(self.cpu, prios);
+        self.published.prios = prios;
     }
 
     /// Returns the class of the task that runs here.

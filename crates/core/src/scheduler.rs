@@ -404,8 +404,8 @@ impl<L: RawMutex> Scheduler<L> {
         if rq.current.is_none() {
             prev.slot = None;
         }
+        // Published by `pick`, which follows at once.
         rq.phase = Phase::Switching { prev, stage: Stage::Fresh };
-        rq.publish(cx);
         left
     }
 
@@ -501,7 +501,10 @@ impl<L: RawMutex> Scheduler<L> {
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }
         let step = fair::balance::tick(rq, cx);
-        rq.publish(cx);
+        // A tick changes nothing that is published, unless it balances.
+        if step != Step::Done {
+            rq.publish(cx);
+        }
         step
     }
 

@@ -17,11 +17,9 @@ fn main() {
         "hogs" => (hogs(), 4),
         set => {
             let csv = std::fs::read_to_string(format!("crates/workload/data/{set}.csv")).expect("data");
-            let program = zerolag_workload::builtin::periodic(
-                &csv,
-                zerolag_workload::builtin::PeriodicPolicy::RateMonotonicFifo,
-            )
-            .expect("valid");
+            let program =
+                zerolag_workload::builtin::periodic(&csv, zerolag_workload::builtin::PeriodicPolicy::RateMonotonicFifo)
+                    .expect("valid");
             (program, set[1..].parse().expect("number"))
         }
     };

@@ -24,9 +24,9 @@ pub(crate) enum Interrupt {
 /// A piece of kernel work that needs run-queue locks.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
-    /// Leave the current task.
-    Leave(Leave),
-    /// Choose the next one.
+    /// Leave the current task and choose the next one.
+    Switch(Leave),
+    /// Choose the next task, having left.
     Pick,
     /// Carry a step out; `then_pick` if it came from choosing.
     Carry {
@@ -75,7 +75,6 @@ pub(crate) enum Segment {
 
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    pub(crate) id: CpuId,
     pub(crate) rq: Rq,
     pub(crate) current: Option<TaskId>,
     /// The kernel path ends here (so far).
@@ -120,9 +119,8 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
-    pub(crate) fn new(id: CpuId, rq: Rq, speed: u64) -> Self {
+    pub(crate) fn new(rq: Rq, speed: u64) -> Self {
         Self {
-            id,
             rq,
             current: None,
             busy_until: Instant::ZERO,
@@ -164,6 +162,11 @@ impl Cpu {
     /// Returns whether interrupts must wait.
     pub(crate) fn is_in_kernel(&self, now: Instant) -> bool {
         now < self.busy_until || !self.jobs.is_empty()
+    }
+
+    /// Returns whether this CPU would get its own run-queue lock at once.
+    pub(crate) fn is_lock_free(&self, now: Instant) -> bool {
+        self.lock_free_at <= now && !self.lock_held && self.lock_granted.is_none() && self.lock_waiters.is_empty()
     }
 
     /// Begins a kernel path: accounts what ran below up to now and stops the task clock.

@@ -234,7 +234,7 @@ impl Machine {
             }
             Action::Yield => {
                 self.step_over(task);
-                self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Yield), Job::Pick]);
+                self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Yield));
             }
             Action::Fork(def) => {
                 self.step_over(task);
@@ -257,7 +257,7 @@ impl Machine {
 
     fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
         self.tasks[task.index()].state = State::Waits(wait);
-        self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Block), Job::Pick]);
+        self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Block));
     }
 
     /// Queues a task at a resource and blocks it.
@@ -488,7 +488,7 @@ impl Machine {
     }
 
     fn exit(&mut self, cpu: CpuId) {
-        self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Exit), Job::Pick]);
+        self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Exit));
     }
 }
 

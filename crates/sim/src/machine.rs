@@ -13,8 +13,8 @@ use crate::queue::{EventQueue, Phase, Source};
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use crate::trace::Tracer;
-use std::rc::Rc;
 use core::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing};
 use zerolag_model::{
@@ -116,7 +116,7 @@ impl Machine {
             .cpus()
             .map(|cpu| {
                 let speed = u64::from(config.topology.capacity(cpu));
-                Cpu::new(cpu, scheduler.new_rq(cpu), speed)
+                Cpu::new(scheduler.new_rq(cpu), speed)
             })
             .collect();
         let groups = create_groups(&scheduler, &program)?;
@@ -290,13 +290,18 @@ impl Machine {
     }
 
     fn tick_all(&mut self) {
+        self.next_tick = self.now + self.tick_period;
         let mut from = CpuId(0);
         while let Some(cpu) = self.ticking.next_from(from) {
             from = CpuId(cpu.0 + 1);
             self.stats.ticks += 1;
-            self.interrupt(cpu, Interrupt::Tick);
+            self.tick(cpu);
         }
-        self.next_tick = self.now + self.tick_period;
+    }
+
+    /// Returns when CPUs that tick do so next.
+    pub(crate) const fn next_tick(&self) -> Instant {
+        self.next_tick
     }
 
     /// Starts or stops the tick of a CPU as the core needs it.

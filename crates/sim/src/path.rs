@@ -16,7 +16,9 @@ use crate::cpu::{Interrupt, Job, Segment, WakeKind};
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use crate::task::State;
-use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work};
+use zerolag_core::{
+    Costs as Counts, CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work,
+};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
@@ -55,6 +57,31 @@ impl Machine {
         self.drive(cpu);
     }
 
+    /// The tick of a CPU. Most change nothing: these are done here without ceremony.
+    pub(crate) fn tick(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let place = &mut self.cpus[cpu.index()];
+        let is_plain = !place.is_in_kernel(now) && place.current.is_some() && place.is_lock_free(now);
+        if !is_plain || self.tracer.is_on() {
+            self.interrupt(cpu, Interrupt::Tick);
+            return;
+        }
+        place.enter_kernel(now);
+        place.advance_segment(now);
+        place.spend(CpuLayer::Irq, self.costs.tick);
+        let clock = place.clock(now);
+        let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
+        self.after_call(cpu);
+        let place = &self.cpus[cpu.index()];
+        if step == Step::Done && place.rq.need_resched() == Resched::No && place.pending.is_empty() {
+            self.settle(cpu);
+        } else {
+            self.release(cpu, cpu);
+            self.push_step(cpu, step, Job::Pick, false);
+            self.drive(cpu);
+        }
+    }
+
     /// Spends an interrupt's own time and notes the work it brings.
     fn handle(&mut self, cpu: CpuId, what: Interrupt) {
         let (irq, cost) = match what {
@@ -75,7 +102,9 @@ impl Machine {
             Interrupt::Resched => None,
             Interrupt::Remote(work) => Some(Job::Remote(work)),
         };
-        self.cpus[cpu.index()].jobs.extend(job);
+        if let Some(job) = job {
+            self.cpus[cpu.index()].jobs.push_back(job);
+        }
     }
 
     /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
@@ -98,7 +127,7 @@ impl Machine {
             if let Some(what) = self.cpus[cpu.index()].pending.pop_front() {
                 self.handle(cpu, what);
             } else if self.wants_switch(cpu) {
-                self.cpus[cpu.index()].jobs.extend([Job::Leave(Leave::Preempted), Job::Pick]);
+                self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Preempted));
             } else if self.cpus[cpu.index()].current.is_some() && self.cpus[cpu.index()].segment == Segment::None {
                 self.interpret(cpu);
             } else {
@@ -143,14 +172,16 @@ impl Machine {
         }
     }
 
-    /// Sees that an event comes up when the current computation ends, or earlier.
+    /// Sees that an event comes up when the current computation ends, if that is before the next tick; the tick asks
+    /// again. So a computation that is often interrupted leaves no trail of void events.
     pub(crate) fn arm_completion(&mut self, cpu: CpuId) {
+        let next_tick = self.next_tick();
         let place = &mut self.cpus[cpu.index()];
         if place.current.is_none() || place.segment == Segment::None {
             return;
         }
         let end = place.segment_end(place.segment_since.max(place.busy_until));
-        if place.completion_at.is_some_and(|at| at <= end) {
+        if place.ticking && end > next_tick || place.completion_at.is_some_and(|at| at <= end) {
             return; // It comes up, finds that there is work left, and is set again.
         }
         place.completion = place.completion.wrapping_add(1);
@@ -185,7 +216,7 @@ impl Machine {
     /// Does one job if its locks can be had. The job is given back to the CPU if not.
     fn execute(&mut self, cpu: CpuId, job: Job) -> Done {
         match job {
-            Job::Leave(why) => self.leave(cpu, why),
+            Job::Switch(why) => self.switch(cpu, why),
             Job::Pick => self.pick(cpu),
             Job::Carry { step, then_pick } => self.carry(cpu, step, then_pick),
             Job::Wake { task, why, target } => self.wake(cpu, task, why, target),
@@ -213,7 +244,7 @@ impl Machine {
             Job::Tick => self.scheduler.tick(&mut place.rq, clock, &mut self.io),
             Job::Timer(timer) => self.scheduler.timer(&mut place.rq, clock, timer, &mut self.io),
             Job::Remote(work) => self.scheduler.remote(&mut place.rq, clock, work, &mut self.io),
-            Job::Leave(_)
+            Job::Switch(_)
             | Job::Pick
             | Job::Carry { .. }
             | Job::Wake { .. }
@@ -239,9 +270,10 @@ impl Machine {
         }
     }
 
-    fn leave(&mut self, cpu: CpuId, why: Leave) -> Done {
+    /// Leaves the current task and chooses the next one, under one hold of the lock.
+    fn switch(&mut self, cpu: CpuId, why: Leave) -> Done {
         if self.lock(cpu, cpu) == Lock::Busy {
-            return self.spin(cpu, Job::Leave(why));
+            return self.spin(cpu, Job::Switch(why));
         }
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);
@@ -249,9 +281,7 @@ impl Machine {
         place.completion = place.completion.wrapping_add(1);
         place.completion_at = None;
         let segment = core::mem::replace(&mut place.segment, Segment::None);
-        let current = place.current.take();
-        self.unlock(cpu, cpu, Duration::ZERO);
-        if let Some(task) = current {
+        if let Some(task) = place.current.take() {
             self.tasks[task.index()].segment = segment;
             self.tasks[task.index()].last_ran_on = Some(cpu);
         }
@@ -261,7 +291,11 @@ impl Machine {
             Left::Displaced(parcel) => {
                 let task = parcel.id();
                 self.park(parcel);
-                self.cpus[cpu.index()].jobs.push_front(Job::Wake { task, why: WakeKind::Displaced, target: None });
+                self.unlock(cpu, cpu, Duration::ZERO);
+                let jobs = &mut self.cpus[cpu.index()].jobs;
+                jobs.push_front(Job::Pick);
+                jobs.push_front(Job::Wake { task, why: WakeKind::Displaced, target: None });
+                return Done::Yes;
             }
             Left::Dead(parcel) => {
                 let task = parcel.id();
@@ -271,6 +305,7 @@ impl Machine {
                 self.alive -= 1;
             }
         }
+        self.pick_locked(cpu);
         Done::Yes
     }
 
@@ -285,6 +320,12 @@ impl Machine {
         if self.lock(cpu, cpu) == Lock::Busy {
             return self.spin(cpu, Job::Pick);
         }
+        self.pick_locked(cpu);
+        Done::Yes
+    }
+
+    /// Chooses the next task. The CPU has the lock of its run queue, and gives it back.
+    fn pick_locked(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);
         let switches = place.rq.nr_switches();
@@ -294,7 +335,7 @@ impl Machine {
             Next::Balance(step) => {
                 self.unlock(cpu, cpu, self.costs.rq_lock_hold);
                 self.push_step(cpu, step, Job::Pick, true);
-                return Done::Yes;
+                return;
             }
             Next::Idle => None,
             Next::Run(task) => Some(task),
@@ -310,7 +351,6 @@ impl Machine {
         }
         self.share_core(cpu);
         self.push_step(cpu, step, Job::Pick, false);
-        Done::Yes
     }
 
     /// Gives a task's computation to the CPU that will run it.
@@ -673,6 +713,9 @@ impl Machine {
 
     /// Turns what the core counted into time.
     fn spend_costs(&mut self, cpu: CpuId) {
+        if self.io.costs == Counts::default() {
+            return;
+        }
         let counts = core::mem::take(&mut self.io.costs);
         self.stats.migrations += u64::from(counts.tasks_moved);
         self.stats.rt_balance += u64::from(counts.rt_balance);
