@@ -116,11 +116,8 @@ pub fn periodic(csv: &str, policy: PeriodicPolicy) -> Result<Program, Diagnostic
 }
 
 fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
-    let release = Action::Timer {
-        timer: TimerRef::Own(0),
-        period: Dist::Constant(row.params.period),
-        mode: TimerMode::Absolute,
-    };
+    let release =
+        Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(row.params.period), mode: TimerMode::Absolute };
     TaskDef {
         name: row.name.into(),
         instances: 1,
@@ -169,8 +166,14 @@ fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<Row<'a>> {
     rows
 }
 
-fn row<'a>(cells: &[(&'a str, Span)], columns: &[(Column, Duration)], here: Span, report: &mut Report) -> Option<Row<'a>> {
-    let cell = |column| columns.iter().position(|(known, _)| *known == column).map(|place| (cells[place], columns[place].1));
+fn row<'a>(
+    cells: &[(&'a str, Span)],
+    columns: &[(Column, Duration)],
+    here: Span,
+    report: &mut Report,
+) -> Option<Row<'a>> {
+    let cell =
+        |column| columns.iter().position(|(known, _)| *known == column).map(|place| (cells[place], columns[place].1));
     let mut time = |column| -> Option<Option<Duration>> {
         let Some(((text, span), unit)) = cell(column) else { return Some(None) };
         let count: Option<u64> = text.parse().ok();
@@ -313,6 +316,8 @@ mod tests {
         assert_eq!(head, "periodic.csv:1:14: error: unknown column `perod`\n  help: did you mean `period`?");
         let many: String = (1..=100).map(|i| format!("t{i},1,{i}\n")).collect();
         let errors = periodic(&format!("task,runtime,period\n{many}"), PeriodicPolicy::RateMonotonicFifo);
-        assert!(errors.expect_err("wrong").to_string().contains("100 distinct periods are more than the 99 priorities"));
+        assert!(
+            errors.expect_err("wrong").to_string().contains("100 distinct periods are more than the 99 priorities")
+        );
     }
 }

@@ -73,7 +73,8 @@ fn follow(
         Action::Lock(mutex) => match held.insert(*mutex, span) {
             None => Ok(()),
             Some(first) => {
-                let message = format!("mutex \"{}\" is already held here: the task waits for itself", name(program, *mutex));
+                let message =
+                    format!("mutex \"{}\" is already held here: the task waits for itself", name(program, *mutex));
                 Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
             }
         },
@@ -201,7 +202,9 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         let Uses { waits: Some(span), wakes: false } = uses else { continue };
         let name = &resource.name;
         match resource.kind {
-            ResourceKind::Condition => report.warning(span, format!("nothing ever signals \"{name}\": this waits for ever")),
+            ResourceKind::Condition => {
+                report.warning(span, format!("nothing ever signals \"{name}\": this waits for ever"));
+            }
             ResourceKind::Semaphore { initial: 0 } => {
                 report.warning(span, format!("nothing ever raises semaphore \"{name}\": this waits for ever"));
             }

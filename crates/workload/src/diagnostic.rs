@@ -1,7 +1,7 @@
 //! [`Diagnostics`]: everything that is wrong, or worth saying, about one input, with the places it is about.
 //!
 //! A *span* is a range of bytes of the input; a *label* says what a span has to do with the message, and the first label
-//! of a diagnostic is where it happened. Readers collect into a [`Report`], go on after errors where they can, and hand
+//! of a diagnostic is where it happened. Readers collect them, go on after errors where they can, and hand
 //! out all of it at once, sorted by position. A file with a million mistakes is as wrong as one with a hundred:
 //! [`SHOWN_MAX`] of each severity are kept and the rest is counted.
 //!

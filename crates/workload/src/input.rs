@@ -62,7 +62,8 @@ pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Diagno
 
 /// Chooses the grammar.
 pub(crate) fn format_of(name: &str, text: &str) -> Format {
-    let extension = name.rsplit(['/', '\\']).next().and_then(|file| file.rsplit_once('.')).map(|(_, extension)| extension);
+    let extension =
+        name.rsplit(['/', '\\']).next().and_then(|file| file.rsplit_once('.')).map(|(_, extension)| extension);
     match extension {
         Some("json" | "jsonc") => Format::RtApp,
         Some("toml") => Format::Scenario,

@@ -206,7 +206,8 @@ mod tests {
 
     fn sample() -> Diagnostics {
         let mut report = Report::default();
-        report.push(Diagnostic::error(Span::new(4..5), "b is wrong").label(Span::new(0..1), "a is here").help("write c"));
+        report
+            .push(Diagnostic::error(Span::new(4..5), "b is wrong").label(Span::new(0..1), "a is here").help("write c"));
         report.warning(Span::new(0..1), "a is odd");
         report.finish(Source::new("x.json", "a\n  b\n"))
     }

@@ -36,8 +36,8 @@ fn they_have_the_tasks_that_they_describe() {
     assert_eq!(threads("rt-overload.toml"), "t2x1 t3x1 t4x1 t5x1 t6x1");
     assert_eq!(threads("web-build.toml"), "requestx16 collectorx1 compilerx12 linkerx1");
     let cpusets = example("cpusets.toml").program.cpusets;
-    assert_eq!(cpusets.iter().map(|set| (set.cpus.to_string(), set.partition)).collect::<Vec<_>>(), [
-        ("0-1".to_string(), true),
-        ("2-7".to_string(), false)
-    ]);
+    assert_eq!(
+        cpusets.iter().map(|set| (set.cpus.to_string(), set.partition)).collect::<Vec<_>>(),
+        [("0-1".to_string(), true), ("2-7".to_string(), false)]
+    );
 }

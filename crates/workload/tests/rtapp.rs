@@ -141,7 +141,8 @@ fn attributes_stick_from_phase_to_phase() {
 #[test]
 fn defaults_come_from_the_policy() {
     let attr = |task: &str, policy: &str| {
-        let text = format!("{{\"global\":{{\"default_policy\":\"{policy}\"}},\"tasks\":{{\"a\":{{\"run\":1{task}}}}}}}");
+        let text =
+            format!("{{\"global\":{{\"default_policy\":\"{policy}\"}},\"tasks\":{{\"a\":{{\"run\":1{task}}}}}}}");
         read(&text).unwrap_or_else(|errors| panic!("{errors}")).program.tasks[0].attr
     };
     assert_eq!(attr("", "SCHED_OTHER"), SchedAttr::NORMAL);
@@ -154,7 +155,10 @@ fn defaults_come_from_the_policy() {
     };
     assert_eq!(attr(",\"dl-runtime\":2000", "SCHED_DEADLINE"), deadline(2, 2, 2));
     assert_eq!(attr(",\"dl-runtime\":2000,\"dl-period\":9000", "SCHED_DEADLINE"), deadline(2, 9, 9));
-    assert_eq!(attr(",\"dl-runtime\":2000,\"dl-period\":9000,\"dl-deadline\":5000", "SCHED_DEADLINE"), deadline(2, 5, 9));
+    assert_eq!(
+        attr(",\"dl-runtime\":2000,\"dl-period\":9000,\"dl-deadline\":5000", "SCHED_DEADLINE"),
+        deadline(2, 5, 9)
+    );
     // The legacy names.
     assert_eq!(attr(",\"runtime\":2000,\"period\":9000,\"deadline\":5000", "SCHED_DEADLINE"), deadline(2, 5, 9));
 }
@@ -166,7 +170,10 @@ fn an_event_named_runtime_asks_for_a_slice_too() {
     assert_eq!(program.tasks[0].attr, SchedAttr::Fair { policy: FairPolicy::Other, nice: Nice::ZERO, slice });
     assert!(said(r#""a": {"runtime": 1000}"#).contains("\"runtime\" also asks for a slice of 1ms for task \"a\""));
     assert_eq!(tasks(r#""a": {"runtime1": 1000}"#).tasks[0].attr, SchedAttr::NORMAL);
-    assert!(said(r#""a": {"run": 1, "dl-runtime": 200000}"#).contains("slice 200ms is outside 100us..=100ms: it becomes 100ms"));
+    assert!(
+        said(r#""a": {"run": 1, "dl-runtime": 200000}"#)
+            .contains("slice 200ms is outside 100us..=100ms: it becomes 100ms")
+    );
 }
 
 #[test]
@@ -231,10 +238,12 @@ fn a_timer_has_one_mode() {
 
 #[test]
 fn a_barrier_waits_for_all_instances_of_all_references() {
-    let program = tasks(r#""a": {"instance": 3, "barrier": "b", "run": 1, "barrier1": "b"}, "b": {"barrier": "b", "run": 1}"#);
+    let program =
+        tasks(r#""a": {"instance": 3, "barrier": "b", "run": 1, "barrier1": "b"}, "b": {"barrier": "b", "run": 1}"#);
     assert_eq!(program.resources[0].kind, ResourceKind::Barrier { parties: 7 });
     assert!(
-        refused(r#""a": {"instance": 0, "barrier": "b", "run": 1}"#).contains("task \"a\" has no instances and cannot wait")
+        refused(r#""a": {"instance": 0, "barrier": "b", "run": 1}"#)
+            .contains("task \"a\" has no instances and cannot wait")
     );
     assert!(
         refused(r#""a": {"barrier": "b", "run": 1, "fork": "a"}"#).contains("task \"a\" is forked and cannot wait")
@@ -267,8 +276,10 @@ fn a_suspend_point_whose_parts_are_used_is_written_out() {
 #[test]
 fn global_says_how_long_and_whether_locks_inherit() {
     let global = |global: &str| {
-        read(&format!("{{\"global\": {{{global}}}, \"tasks\": {{\"a\": {{\"lock\": \"m\", \"run\": 1, \"unlock\": \"m\"}}}}}}"))
-            .unwrap_or_else(|errors| panic!("{errors}"))
+        read(&format!(
+            "{{\"global\": {{{global}}}, \"tasks\": {{\"a\": {{\"lock\": \"m\", \"run\": 1, \"unlock\": \"m\"}}}}}}"
+        ))
+        .unwrap_or_else(|errors| panic!("{errors}"))
     };
     assert_eq!(global("\"duration\": 6").duration, Some(Duration::from_secs(6)));
     assert_eq!(global("\"duration\": -1").duration, None);
@@ -312,16 +323,28 @@ fn values_are_checked_as_rt_app_checks_them() {
         (r#""run": 1, "cpus": []"#, "1:35: error: \"cpus\" is empty: the task could run nowhere"),
         (r#""run": 1, "cpus": ["x"]"#, "1:36: error: \"cpus\": \"x\" is not a CPU number"),
         (r#""run": 1, "instance": -1"#, "1:39: error: \"instance\": -1 is outside 0..=2147483647"),
-        (r#""run": 1, "instance": 1000001"#, "1:39: error: with these 1000001 instances there are 1000001 tasks; at most 1000000 are simulated"),
+        (
+            r#""run": 1, "instance": 1000001"#,
+            "1:39: error: with these 1000001 instances there are 1000001 tasks; at most 1000000 are simulated",
+        ),
         (r#""run": 1, "policy": "SCHED_NORMAL""#, "1:37: error: unknown policy \"SCHED_NORMAL\""),
         (r#""run": 1, "priority": 20"#, "1:39: error: \"priority\": nice 20 is outside -20..=19"),
-        (r#""run": 1, "policy": "SCHED_RR", "priority": 0"#, "1:61: error: \"priority\": real-time priority 0 is outside 1..=99"),
+        (
+            r#""run": 1, "policy": "SCHED_RR", "priority": 0"#,
+            "1:61: error: \"priority\": real-time priority 0 is outside 1..=99",
+        ),
         (r#""run": 1, "policy": "SCHED_DEADLINE""#, "1:16: error: SCHED_DEADLINE without a runtime"),
         (r#""delay": 1"#, "1:16: error: there are no events here"),
         (r#""fork": "x""#, "1:25: error: \"fork\": there is no task \"x\""),
         (r#""phases": {}"#, "1:27: error: task \"a\" has no phases"),
-        (r#""exec": 5000, "period": 9000"#, "1:17: error: task \"a\" is written in rt-app's old grammar (\"exec\"), which rt-app itself no longer reads"),
-        (r#""lock_order": ["m"]"#, "1:17: error: task \"a\" is written in rt-app's old grammar (\"lock_order\"), which rt-app itself no longer reads"),
+        (
+            r#""exec": 5000, "period": 9000"#,
+            "1:17: error: task \"a\" is written in rt-app's old grammar (\"exec\"), which rt-app itself no longer reads",
+        ),
+        (
+            r#""lock_order": ["m"]"#,
+            "1:17: error: task \"a\" is written in rt-app's old grammar (\"lock_order\"), which rt-app itself no longer reads",
+        ),
         (r#""memrun": {"type": "walk", "size": 1, "count": 1}"#, "1:36: error: \"type\": \"walk\" is unknown"),
         (r#""memrun": {"type": "read"}"#, "1:27: error: memrun without \"size\""),
     ] {
@@ -349,7 +372,10 @@ fn what_must_go_wrong_is_found_before_it_does() {
         (r#""wait": {"ref": "c", "mutex": "m"}"#, "1:17: error: mutex \"m\" is not held at this wait on \"c\""),
         (r#""yield": 1"#, "1:11: error: task \"a\" loops without time passing"),
         (r#""run": 0"#, "1:11: error: task \"a\" loops without time passing"),
-        (r#""loop": 1000000000, "signal": "c""#, "1:11: error: phase \"a\" loops 1000000000 times without time passing"),
+        (
+            r#""loop": 1000000000, "signal": "c""#,
+            "1:11: error: phase \"a\" loops 1000000000 times without time passing",
+        ),
         (
             r#""loop": 5, "phases": {"p": {"loop": -1, "yield": 1}}"#,
             "1:39: error: phase \"p\" loops 18446744073709551615 times without time passing",
@@ -361,7 +387,11 @@ fn what_must_go_wrong_is_found_before_it_does() {
     assert!(held.contains("warning: task \"a\" ends while it holds mutex \"m\""), "{held}");
     let stuck = said(r#""a": {"sem_wait": "s", "run": 1}"#);
     assert!(stuck.contains("nothing ever raises semaphore \"s\""), "{stuck}");
-    let declared = read(r#"{"resources": {"q": {"type": "wait"}}, "tasks": {"a": {"lock": "q", "run": 1, "unlock": "q"}}}"#);
+    let declared =
+        read(r#"{"resources": {"q": {"type": "wait"}}, "tasks": {"a": {"lock": "q", "run": 1, "unlock": "q"}}}"#);
     let warnings = declared.expect("two things").warnings.to_string();
-    assert!(warnings.contains("\"q\" is declared as a condition and used as a mutex: these are two things"), "{warnings}");
+    assert!(
+        warnings.contains("\"q\" is declared as a condition and used as a mutex: these are two things"),
+        "{warnings}"
+    );
 }

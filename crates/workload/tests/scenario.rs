@@ -17,7 +17,9 @@ const TASK: &str = "\n[task.a]\nsteps = [{ run = \"1ms\" }]\n";
 
 /// Loads one task with these steps.
 fn steps(steps: &str) -> Vec<Action> {
-    good(&format!("[task.a]\nsteps = [{steps}]\n[task.b]\nsteps = [\"suspend\", {{ run = \"1ms\" }}]\n")).program.tasks[0].phases[0]
+    good(&format!("[task.a]\nsteps = [{steps}]\n[task.b]\nsteps = [\"suspend\", {{ run = \"1ms\" }}]\n")).program.tasks
+        [0]
+    .phases[0]
         .actions
         .clone()
 }
@@ -38,6 +40,7 @@ fn the_run_is_described_at_the_top() {
          [settings]\nrt_balance = \"passive\"\nhz = 1_000\nnohz = false\nfeatures.PLACE_LAG = true\n\"enforce.rt\" = \"exact\"\n\
          sched_rr_timeslice_ms = 30\n[settings.enforce]\nfair = \"exact\"\n{TASK}"
     ));
+    assert_eq!(good(&format!("seed = 18446744073709551615\n{TASK}")).seed, Some(u64::MAX));
     assert_eq!(scenario.kernel, Some(KernelVersion::V5_15));
     assert_eq!(scenario.duration, Some(Duration::from_secs(10)));
     assert_eq!((scenario.seed, scenario.costs.as_deref()), (Some(7), Some("default")));
@@ -112,7 +115,10 @@ fn distributions_are_tables_of_one_key() {
         other => panic!("{other:?}"),
     };
     let to = |high| Bounds { low: Duration::ZERO, high };
-    assert_eq!(run("exponential = { mean = \"5ms\", max = \"9ms\" }"), Dist::exponential(ms(5), to(ms(9))).expect("valid"));
+    assert_eq!(
+        run("exponential = { mean = \"5ms\", max = \"9ms\" }"),
+        Dist::exponential(ms(5), to(ms(9))).expect("valid")
+    );
     assert_eq!(
         run("normal = { mean = \"5ms\", deviation = \"1ms\", min = \"2ms\", max = \"9ms\" }"),
         Dist::normal(ms(5), ms(1), Bounds { low: ms(2), high: ms(9) }).expect("valid")
@@ -161,7 +167,10 @@ fn what_a_phase_sets_sticks() {
         AffinityChange::Set(cpus) => cpus.to_string(),
     });
     assert_eq!(places.collect::<Vec<_>>(), ["keep", "1-2", "all", "keep", "keep", "keep"]);
-    assert_eq!(task.phases.iter().map(|phase| (&*phase.name, phase.loops)).collect::<Vec<_>>()[1..3], [("1", 3), ("x", 1)]);
+    assert_eq!(
+        task.phases.iter().map(|phase| (&*phase.name, phase.loops)).collect::<Vec<_>>()[1..3],
+        [("1", 3), ("x", 1)]
+    );
     assert_eq!(task.phases[3].group, Some(0));
 }
 
@@ -206,9 +215,15 @@ fn cpusets_and_groups_take_the_kernels_names_in_any_spelling() {
 fn each_mistake_is_named_with_what_would_be_right() {
     const RUN: &str = "steps = [{ run = \"1ms\" }]";
     for (line, error) in [
-        ("steps = [{ run = 5 }]", "s.toml:2:18: error: `run` = 5 has no unit\n  help: write \"5ms\", or ns, us, s, m, h"),
+        (
+            "steps = [{ run = 5 }]",
+            "s.toml:2:18: error: `run` = 5 has no unit\n  help: write \"5ms\", or ns, us, s, m, h",
+        ),
         ("steps = [{ run = \"-5ms\" }]", "s.toml:2:18: error: `run` = \"-5ms\": a duration cannot be negative"),
-        ("steps = [{ run = \"11y\" }]", "s.toml:2:18: error: `run` = \"11y\": unknown unit of time; known are ns, us, ms, s, m and h"),
+        (
+            "steps = [{ run = \"11y\" }]",
+            "s.toml:2:18: error: `run` = \"11y\": unknown unit of time; known are ns, us, ms, s, m and h",
+        ),
         ("steps = [{ run = \"99999h\" }]", "s.toml:2:18: error: `run` = \"99999h\" is outside 0s..=10 years"),
         ("steps = [{ rum = \"1ms\" }]", "s.toml:2:12: error: unknown step `rum`\n  help: did you mean `run`?"),
         ("steps = [{ runtime = \"1ms\" }]", "s.toml:2:12: error: unknown step `runtime`\n  help: did you mean `spin`?"),
@@ -216,7 +231,10 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "steps = [{ run = \"1ms\", sleep = \"1ms\" }]",
             "s.toml:2:10: error: a step with 2 keys\n  help: each step is a table of its own: { run = \"1ms\" }, { sleep = \"9ms\" }",
         ),
-        ("step = []", "s.toml:1:7: error: task `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?"),
+        (
+            "step = []",
+            "s.toml:1:7: error: task `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?",
+        ),
         (
             &format!("policy = \"SCHED_FIFO\"\n{RUN}"),
             "s.toml:2:1: error: a real-time policy without `priority`\n  help: write priority = 1..99, 99 is most urgent",
@@ -226,9 +244,18 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "s.toml:2:1: error: `priority` means nothing to SCHED_OTHER\n  help: it takes nice, slice",
         ),
         (&format!("nice = 20\n{RUN}"), "s.toml:2:8: error: `nice`: 20 is outside -20..=19"),
-        (&format!("cpus = \"0-9\"\n{RUN}"), "s.toml:2:8: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs"),
-        (&format!("instances = 2000000\n{RUN}"), "s.toml:2:13: error: with these 2000000 instances there are 2000000 tasks; at most 1000000 are simulated"),
-        (&format!("cpuset = \"x\"\n{RUN}"), "s.toml:2:10: error: there is no cpuset `x`\n  help: write [cpuset.x] with \"cpuset.cpus\" = \"0-3\""),
+        (
+            &format!("cpus = \"0-9\"\n{RUN}"),
+            "s.toml:2:8: error: CPU 4 does not exist: the machine has CPUs 0..=3\n  help: name a CPU that exists, or choose a machine with more CPUs",
+        ),
+        (
+            &format!("instances = 2000000\n{RUN}"),
+            "s.toml:2:13: error: with these 2000000 instances there are 2000000 tasks; at most 1000000 are simulated",
+        ),
+        (
+            &format!("cpuset = \"x\"\n{RUN}"),
+            "s.toml:2:10: error: there is no cpuset `x`\n  help: write [cpuset.x] with \"cpuset.cpus\" = \"0-3\"",
+        ),
         (
             "steps = [{ lock = \"m\" }, { signal = \"m\" }, { unlock = \"m\" }, { run = \"1ms\" }]",
             "s.toml:2:37: error: `m` is used as a condition but is a mutex\n  s.toml:2:19: a mutex here",
@@ -241,19 +268,40 @@ fn each_mistake_is_named_with_what_would_be_right() {
             "steps = [{ timer = { period = \"1ms\", mode = \"relative\" } }, { timer = { period = \"1ms\", mode = \"absolute\" } }]",
             "s.toml:2:96: error: the unnamed timer has two modes\n  s.toml:2:45: the other one",
         ),
-        ("steps = [{ sleep = \"0s\" }]", "s.toml:1:7: error: task \"a\" loops without time passing\n  help: add a run, sleep or timer of more than zero"),
+        (
+            "steps = [{ sleep = \"0s\" }]",
+            "s.toml:1:7: error: task \"a\" loops without time passing\n  help: add a run, sleep or timer of more than zero",
+        ),
     ] {
         assert_eq!(refused(line), error, "{line}");
     }
     for (head, error) in [
-        ("kernel = 6.12", "s.toml:1:10: error: `kernel` is a string: 6.12 as a number could not tell 6.1 from 6.10\n  help: write kernel = \"6.12\""),
-        ("duration = 10", "s.toml:1:12: error: `duration` = 10 has no unit\n  help: write \"10ms\", or ns, us, s, m, h"),
-        ("[settings]\nrt_balanc = \"passive\"", "s.toml:2:1: error: unknown setting `rt_balanc`\n  help: did you mean `rt_balance`?"),
+        (
+            "kernel = 6.12",
+            "s.toml:1:10: error: `kernel` is a string: 6.12 as a number could not tell 6.1 from 6.10\n  help: write kernel = \"6.12\"",
+        ),
+        (
+            "duration = 10",
+            "s.toml:1:12: error: `duration` = 10 has no unit\n  help: write \"10ms\", or ns, us, s, m, h",
+        ),
+        (
+            "[settings]\nrt_balanc = \"passive\"",
+            "s.toml:2:1: error: unknown setting `rt_balanc`\n  help: did you mean `rt_balance`?",
+        ),
         ("[settings]\nfair = \"bfs\"", "s.toml:2:8: error: `fair`: unknown value `bfs`; known are cfs, eevdf"),
-        ("[settings]\n\"enforce.rt\" = \"tick\"\nenforce.rt = \"exact\"", "s.toml:3:9: error: setting `enforce.rt` is set twice\n  s.toml:2:1: first here"),
+        (
+            "[settings]\n\"enforce.rt\" = \"tick\"\nenforce.rt = \"exact\"",
+            "s.toml:3:9: error: setting `enforce.rt` is set twice\n  s.toml:2:1: first here",
+        ),
         ("[machine]\ncpus = 4\nsmt = 2", "s.toml:1:2: error: the machine names both `cpus` and its parts"),
-        ("[machine]\nsockets = 64\ncores_per_llc = 4096", "s.toml:1:2: error: 262144 CPUs are more than the 4096 that can be simulated"),
-        ("[group.x]\ncpu.weight = 1", "s.toml:1:8: error: group `x` does not start with `/`\n  help: write [group.\"/name\"]"),
+        (
+            "[machine]\nsockets = 64\ncores_per_llc = 4096",
+            "s.toml:1:2: error: 262144 CPUs are more than the 4096 that can be simulated",
+        ),
+        (
+            "[group.x]\ncpu.weight = 1",
+            "s.toml:1:8: error: group `x` does not start with `/`\n  help: write [group.\"/name\"]",
+        ),
         ("[group.\"/x\"]\ncpu.weight = 0", "s.toml:2:14: error: `cpu.weight`: 0 is outside 1..=10000"),
         (
             "[cpuset.a]\ncpus = \"0-1\"\npartition = \"root\"\n[cpuset.b]\ncpus = \"1-2\"\npartition = \"root\"",

@@ -75,7 +75,10 @@ fn has_duplicates(members: &[Member<'_>]) -> bool {
     /// Up to here comparing all pairs is cheaper than a tree.
     const SMALL: usize = 8;
     if members.len() <= SMALL {
-        return members.iter().enumerate().any(|(at, member)| members[..at].iter().any(|other| other.key == member.key));
+        return members
+            .iter()
+            .enumerate()
+            .any(|(at, member)| members[..at].iter().any(|other| other.key == member.key));
     }
     let mut seen = std::collections::BTreeSet::new();
     !members.iter().all(|member| seen.insert(&*member.key))
@@ -101,11 +104,15 @@ fn rename(members: &mut [Member<'_>], policy: DuplicatePolicy, report: &mut Repo
             DuplicatePolicy::Error => {
                 duplicate(Severity::Error, message, member.key_span, first).help(format!("write \"{new}\""))
             }
-            DuplicatePolicy::Workgen | DuplicatePolicy::JsonC => {
-                duplicate(Severity::Warning, message, member.key_span, first).help(format!(
-                    "read as \"{new}\", as doc/workgen does; rt-app alone would put this value in the place of the first"
-                ))
-            }
+            DuplicatePolicy::Workgen | DuplicatePolicy::JsonC => duplicate(
+                Severity::Warning,
+                message,
+                member.key_span,
+                first,
+            )
+            .help(format!(
+                "read as \"{new}\", as doc/workgen does; rt-app alone would put this value in the place of the first"
+            )),
         });
         seen.insert(member.key.to_string(), (first, count));
         seen.insert(new.clone(), (member.key_span, 0));
@@ -126,7 +133,9 @@ fn replace(members: &mut Vec<Member<'_>>, report: &mut Report) {
         };
         let message = format!("duplicate key \"{}\"", member.key);
         let diagnostic = duplicate(Severity::Warning, message, member.key_span, kept[place].key_span);
-        report.push(diagnostic.help("this value takes the place of the first, as in rt-app; doc/workgen would keep both"));
+        report.push(
+            diagnostic.help("this value takes the place of the first, as in rt-app; doc/workgen would keep both"),
+        );
         kept[place].node = member.node;
     }
     *members = kept;
@@ -160,7 +169,9 @@ mod tests {
     fn workgen_keeps_all_under_new_names() {
         let (keys, said) = keys(TEXT, DuplicatePolicy::Workgen);
         assert_eq!(keys, ["run=1", "sleep=2", "run1=3", "run11=4", "run2=5"]);
-        assert!(said.starts_with("f:1:20: warning: duplicate key \"run\"\n  f:1:2: first here\n  help: read as \"run1\""));
+        assert!(
+            said.starts_with("f:1:20: warning: duplicate key \"run\"\n  f:1:2: first here\n  help: read as \"run1\"")
+        );
     }
 
     #[test]

@@ -135,7 +135,8 @@ impl Lower<'_> {
                     && !name.is_empty()
                     && **name != *task.name
                 {
-                    let message = format!("\"{key}\": \"{name}\" is not looked at: a task suspends itself as \"{}\"", task.name);
+                    let message =
+                        format!("\"{key}\": \"{name}\" is not looked at: a task suspends itself as \"{}\"", task.name);
                     let help = format!("resume it by \"resume\": \"{}\"", task.name);
                     self.report.push(Diagnostic::warning(node.span, message).help(help));
                 }

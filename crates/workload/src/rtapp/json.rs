@@ -147,7 +147,8 @@ impl<'a> Parser<'a, '_> {
                         match &mut frame.body {
                             Body::Array(items) => items.push(node),
                             Body::Object { members, key } => {
-                                let (key, key_span) = key.take().expect("invariant: a member's key is read before its value");
+                                let (key, key_span) =
+                                    key.take().expect("invariant: a member's key is read before its value");
                                 members.push(Member { key, key_span, node, renamed: false });
                             }
                         }
@@ -380,7 +381,9 @@ impl<'a> Parser<'a, '_> {
     fn ends_early(&mut self) -> Stop {
         let end = Span::new(self.text.len()..self.text.len());
         self.report.push(match self.stack.last() {
-            None => Diagnostic::error(end, "the file is empty").help("an rt-app file is an object with a `tasks` object"),
+            None => {
+                Diagnostic::error(end, "the file is empty").help("an rt-app file is an object with a `tasks` object")
+            }
             Some(frame) => {
                 let message = format!("the file ends inside an {}: is it cut off?", frame.body.name());
                 Diagnostic::error(end, message).label(Span::new(frame.start..frame.start + 1), "opened here")
@@ -402,7 +405,9 @@ impl<'a> Parser<'a, '_> {
 /// Says what to write for a key without a value.
 fn missing_value_help(key: &str) -> String {
     if key.starts_with("suspend") {
-        format!("write \"{key}\": \"\" (a task suspends itself, so the value is not looked at; rt-app refuses the key alone)")
+        format!(
+            "write \"{key}\": \"\" (a task suspends itself, so the value is not looked at; rt-app refuses the key alone)"
+        )
     } else {
         format!("write \"{key}\": and a value")
     }
@@ -548,15 +553,15 @@ mod tests {
             ("{\"a\": [1", "f:1:9: error: the file ends inside an array: is it cut off?\n  f:1:7: opened here"),
             ("{\"a", "f:1:2: error: this string is not closed"),
             ("{ /* ", "f:1:3: error: this comment is not closed"),
-            (
-                "{]",
-                "f:1:2: error: this closes nothing: the object that is open ends with `}`\n  f:1:1: opened here",
-            ),
+            ("{]", "f:1:2: error: this closes nothing: the object that is open ends with `}`\n  f:1:1: opened here"),
             (
                 "[0x10]",
                 "f:1:2: error: `0x10` is not a value\n  help: hexadecimal numbers are not JSON; write it in decimal",
             ),
-            ("[5ms]", "f:1:2: error: `5ms` is not a value\n  help: numbers carry no unit here; times are in microseconds"),
+            (
+                "[5ms]",
+                "f:1:2: error: `5ms` is not a value\n  help: numbers carry no unit here; times are in microseconds",
+            ),
             ("[+]", "f:1:2: error: `+` is not a value"),
             ("[\"\\q\"]", "f:1:3: error: `\\q` is not an escape"),
             ("[\"\\ü\"]", "f:1:3: error: `\\ü` is not an escape"),

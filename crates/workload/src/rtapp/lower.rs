@@ -46,7 +46,7 @@ const GLOBAL_IGNORED: [&str; 10] = [
     "mem_buffer_size",
     "cumulative_slack",
 ];
-/// Keys of tasks in the grammar that rt-app left behind in 2014.
+/// Keys of tasks in the grammar that rt-app itself no longer reads.
 const LEGACY_KEYS: [&str; 3] = ["exec", "lock_order", "resources"];
 
 /// What a file lowers to.
@@ -130,7 +130,11 @@ pub(super) fn lower(root: &Node<'_>, options: &LoadOptions, report: &mut Report)
     }
     let Some(tasks) = root.get("tasks") else {
         let start = Span { start: root.span.start, end: root.span.start + 1 };
-        lower.report.error_help(start, "the file has no \"tasks\"", "write \"tasks\": { \"name\": { \"run\": 1000, ... } }");
+        lower.report.error_help(
+            start,
+            "the file has no \"tasks\"",
+            "write \"tasks\": { \"name\": { \"run\": 1000, ... } }",
+        );
         return None;
     };
     let tasks = Object::of(&tasks.node, "tasks", lower.report)?;
@@ -174,7 +178,8 @@ impl Lower<'_> {
     /// Reads `resources`, which only declares: every resource is made where it is used.
     fn resources(&mut self, node: &Node<'_>) {
         let Value::Object(members) = &node.value else {
-            self.report.warning(node.span, format!("\"resources\" is {}, not an object: it is ignored", node.value.kind()));
+            self.report
+                .warning(node.span, format!("\"resources\" is {}, not an object: it is ignored", node.value.kind()));
             return;
         };
         for member in members {
@@ -213,7 +218,9 @@ impl Lower<'_> {
             total += u64::from(instances);
             if total > INSTANCES_MAX && before <= INSTANCES_MAX {
                 let span = counted.map_or(member.key_span, |(_, span)| span);
-                let message = format!("with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated");
+                let message = format!(
+                    "with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated"
+                );
                 self.report.error(span, message);
             }
             if let Some(task) = self.task(&member.key, &object, instances) {
@@ -224,7 +231,10 @@ impl Lower<'_> {
 
     fn task(&mut self, name: &str, object: &Object<'_, '_>, instances: u32) -> Option<TaskDef> {
         if let Some(old) = LEGACY_KEYS.iter().find_map(|key| object.get(key)) {
-            let message = format!("task \"{name}\" is written in rt-app's old grammar (\"{}\"), which rt-app itself no longer reads", old.key);
+            let message = format!(
+                "task \"{name}\" is written in rt-app's old grammar (\"{}\"), which rt-app itself no longer reads",
+                old.key
+            );
             let help = "write \"run\": US for exec, \"timer\": {\"ref\": \"unique\", \"period\": US} for period, \
                         \"lock\"/\"unlock\" for lock_order, \"dl-runtime\"/\"dl-period\" for SCHED_DEADLINE";
             self.report.error_help(old.key_span, message, help);
@@ -299,7 +309,10 @@ impl Lower<'_> {
                 Some((loops @ 1.., _)) => loops.unsigned_abs(),
                 Some((_, span)) => {
                     if place < last {
-                        self.report.warning(span, format!("phase \"{}\" never ends: those after it are not reached", member.key));
+                        self.report.warning(
+                            span,
+                            format!("phase \"{}\" never ends: those after it are not reached", member.key),
+                        );
                     }
                     u64::MAX
                 }
@@ -406,7 +419,8 @@ impl Lower<'_> {
     /// Groups are for fair tasks, as in rt-app.
     fn refuse_group_of_rt(&mut self, object: &Object<'_, '_>, sticky: &Sticky) {
         if sticky.group.is_some() && sticky.attr.class() != ClassId::Fair {
-            let span = ["taskgroup", "policy"].iter().find_map(|key| object.get(key)).map_or(object.span, |m| m.key_span);
+            let span =
+                ["taskgroup", "policy"].iter().find_map(|key| object.get(key)).map_or(object.span, |m| m.key_span);
             let policy = sticky.attr.policy();
             self.report.error(span, format!("a task in a task group cannot be {policy}; groups hold fair tasks"));
         }
@@ -526,4 +540,3 @@ fn settle_own_timers(task: &mut TaskDef, timers: &[(String, TimerMode)]) {
         }
     }
 }
-

@@ -2,12 +2,12 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`json`] | what the text is: json-c's dialect, with positions |
-//! | [`duplicates`] | what a key that stands twice means |
-//! | [`object`] | types and ranges of members |
-//! | [`event`] | which keys are events, and what they do |
-//! | [`sched`] | policies, priorities, deadlines, and how they stick |
-//! | [`lower`] | global section, tasks, phases |
+//! | `json` | what the text is: json-c's dialect, with positions |
+//! | `duplicates` | what a key that stands twice means |
+//! | `object` | types and ranges of members |
+//! | `event` | which keys are events, and what they do |
+//! | `sched` | policies, priorities, deadlines, and how they stick |
+//! | `lower` | global section, tasks, phases |
 //!
 //! `docs/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
 //! its behaviour was read and run, none of its text is here.

@@ -12,7 +12,8 @@ const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", 
 pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topology> {
     let table = Table::of("machine", entry.item, report)?;
     table.refuse_unknown(&KEYS, "[machine]", report);
-    let mut count = |key| table.int(key, 1..=MAX_CPUS as u64, report).map(|(value, _)| u32::try_from(value).unwrap_or(1));
+    let mut count =
+        |key| table.int(key, 1..=MAX_CPUS as u64, report).map(|(value, _)| u32::try_from(value).unwrap_or(1));
     let cpus = count("cpus");
     let parts = [count("sockets"), count("llcs_per_socket"), count("cores_per_llc"), count("smt")];
     let [sockets, llcs, cores, smt] = parts.map(|part| part.unwrap_or(1));
@@ -117,7 +118,9 @@ fn setting_text(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<St
     match item.get_ref() {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Boolean(value) => Some(if *value { "on" } else { "off" }.to_string()),
-        DeValue::Integer(number) => Some(super::table::to_i128(number).map_or(number.to_string(), |value| value.to_string())),
+        DeValue::Integer(number) => {
+            Some(super::table::to_i128(number).map_or(number.to_string(), |value| value.to_string()))
+        }
         DeValue::Float(number) => Some(number.as_str().to_string()),
         other => {
             report.error(span(item), format!("setting `{key}` is one value, not {}", kind(other)));

@@ -3,12 +3,12 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | [`table`] | types of values; which keys are unknown |
-//! | [`times`] | times and distributions |
-//! | [`machine`] | `[machine]`, `kernel`, `[settings]` |
-//! | [`shared`] | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
-//! | [`task`] | `[task]`, its phases, its attributes |
-//! | [`step`] | what a task does |
+//! | `table` | types of values; which keys are unknown |
+//! | `times` | times and distributions |
+//! | `machine` | `[machine]`, `kernel`, `[settings]` |
+//! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
+//! | `task` | `[task]`, its phases, its attributes |
+//! | `step` | what a task does |
 //!
 //! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
 
@@ -27,15 +27,27 @@ use crate::{LoadOptions, Scenario};
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 use toml::de::DeTable;
-use zerolag_model::settings::nearest;
 use zerolag_model::Duration;
+use zerolag_model::settings::nearest;
 
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
 const KEYS: [&str; 14] = [
-    "kernel", "duration", "seed", "costs", "machine", "settings", "cpuset", "group", "mutex", "condition", "barrier",
-    "semaphore", "timer", "task",
+    "kernel",
+    "duration",
+    "seed",
+    "costs",
+    "machine",
+    "settings",
+    "cpuset",
+    "group",
+    "mutex",
+    "condition",
+    "barrier",
+    "semaphore",
+    "timer",
+    "task",
 ];
 
 /// A file being read.

@@ -23,7 +23,9 @@ const GROUP_KEYS: [&str; 1] = ["cpu.weight"];
 impl Reader<'_> {
     /// Reads `[cpuset.NAME]`.
     pub(super) fn cpusets(&mut self, root: &Table<'_, '_>) {
-        let Some(sets) = root.get("cpuset").and_then(|entry| Table::of("cpuset", entry.item, self.report)) else { return };
+        let Some(sets) = root.get("cpuset").and_then(|entry| Table::of("cpuset", entry.item, self.report)) else {
+            return;
+        };
         let mut partitions: Vec<(usize, Span)> = Vec::new();
         for set in &sets.entries {
             self.cpusets.insert(set.key.to_string(), None);
@@ -57,7 +59,8 @@ impl Reader<'_> {
             for (other, other_span) in &partitions {
                 let other = &self.assembly.program.cpusets[*other];
                 if partition && other.cpus.intersects(&cpus) {
-                    let message = format!("partitions `{}` and `{}` share CPUs {}", other.name, set.key, other.cpus.and(&cpus));
+                    let message =
+                        format!("partitions `{}` and `{}` share CPUs {}", other.name, set.key, other.cpus.and(&cpus));
                     self.report.push(Diagnostic::error(set.key_span, message).label(*other_span, "the other one"));
                 }
             }
@@ -71,7 +74,9 @@ impl Reader<'_> {
 
     /// Reads `[group."/path"]`.
     pub(super) fn groups(&mut self, root: &Table<'_, '_>) {
-        let Some(groups) = root.get("group").and_then(|entry| Table::of("group", entry.item, self.report)) else { return };
+        let Some(groups) = root.get("group").and_then(|entry| Table::of("group", entry.item, self.report)) else {
+            return;
+        };
         for group in &groups.entries {
             let Some(table) = Table::of(group.key, group.item, self.report) else { continue };
             let id = match self.assembly.group(group.key) {

@@ -14,8 +14,25 @@ use toml::de::DeValue;
 use zerolag_model::settings::nearest;
 
 const STEPS: [&str; 19] = [
-    "run", "kernel", "spin", "sleep", "timer", "lock", "unlock", "wait", "sync", "signal", "broadcast", "barrier",
-    "sem_post", "sem_wait", "suspend", "resume", "yield", "fork", "stamp",
+    "run",
+    "kernel",
+    "spin",
+    "sleep",
+    "timer",
+    "lock",
+    "unlock",
+    "wait",
+    "sync",
+    "signal",
+    "broadcast",
+    "barrier",
+    "sem_post",
+    "sem_wait",
+    "suspend",
+    "resume",
+    "yield",
+    "fork",
+    "stamp",
 ];
 
 impl Reader<'_> {
@@ -40,7 +57,11 @@ impl Reader<'_> {
                 "suspend" => self.suspend(scope),
                 other => {
                     let message = format!("step \"{other}\" is unknown or needs a value");
-                    self.report.error_help(span(item), message, "alone stand \"yield\" and \"suspend\"; else { run = \"1ms\" }");
+                    self.report.error_help(
+                        span(item),
+                        message,
+                        "alone stand \"yield\" and \"suspend\"; else { run = \"1ms\" }",
+                    );
                     None
                 }
             },

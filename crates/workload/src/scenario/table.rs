@@ -121,7 +121,12 @@ pub(super) fn int(what: &str, item: Item<'_, '_>, range: RangeInclusive<u64>, re
 }
 
 /// Returns a whole number within a range.
-pub(super) fn signed_int(what: &str, item: Item<'_, '_>, range: RangeInclusive<i128>, report: &mut Report) -> Option<i128> {
+pub(super) fn signed_int(
+    what: &str,
+    item: Item<'_, '_>,
+    range: RangeInclusive<i128>,
+    report: &mut Report,
+) -> Option<i128> {
     match item.get_ref() {
         DeValue::Integer(number) => match to_i128(number).filter(|value| range.contains(value)) {
             Some(value) => Some(value),

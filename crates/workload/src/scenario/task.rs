@@ -3,14 +3,14 @@
 //! Everything that a phase sets sticks until another phase changes it: attributes (a phase without `policy` changes the
 //! ones in force), CPUs (`cpus = "all"` gives them all back) and group.
 
-use super::{Reader, step};
 use super::table::{Entry, Table, int, kind, span};
 use super::times;
+use super::{Reader, step};
+use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
-use crate::INSTANCES_MAX;
 use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::settings::nearest;
@@ -18,12 +18,24 @@ use zerolag_model::{DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPr
 
 const SCHED_KEYS: [&str; 7] = ["policy", "priority", "nice", "slice", "runtime", "deadline", "period"];
 const TASK_KEYS: [&str; 15] = [
-    "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "cpuset", "group", "instances",
-    "delay", "loop", "steps", "phase",
+    "policy",
+    "priority",
+    "nice",
+    "slice",
+    "runtime",
+    "deadline",
+    "period",
+    "cpus",
+    "cpuset",
+    "group",
+    "instances",
+    "delay",
+    "loop",
+    "steps",
+    "phase",
 ];
-const PHASE_KEYS: [&str; 12] = [
-    "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "group", "name", "loop", "steps",
-];
+const PHASE_KEYS: [&str; 12] =
+    ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "group", "name", "loop", "steps"];
 
 /// The task being read.
 pub(super) struct TaskScope<'t> {
@@ -39,7 +51,11 @@ impl Reader<'_> {
         let Some(tasks) = root.get("task").and_then(|entry| Table::of("task", entry.item, self.report)) else {
             if root.get("task").is_none() {
                 let here = Span::default();
-                self.report.error_help(here, "the scenario has no tasks", "write [task.NAME] with steps = [{ run = \"1ms\" }]");
+                self.report.error_help(
+                    here,
+                    "the scenario has no tasks",
+                    "write [task.NAME] with steps = [{ run = \"1ms\" }]",
+                );
             }
             return;
         };
@@ -56,7 +72,9 @@ impl Reader<'_> {
             total += instances;
             if total > INSTANCES_MAX && before <= INSTANCES_MAX {
                 let span = counted.map_or(entry.key_span, |(_, span)| span);
-                let message = format!("with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated");
+                let message = format!(
+                    "with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated"
+                );
                 self.report.error(span, message);
             }
             if let Some(task) = self.task(entry, &table, u32::try_from(instances).unwrap_or(1)) {
@@ -281,7 +299,11 @@ impl Reader<'_> {
         };
         if priority.is_none() {
             let span = table.get("policy").map_or(table.span, |entry| entry.key_span);
-            self.report.error_help(span, "a real-time policy without `priority`", "write priority = 1..99, 99 is most urgent");
+            self.report.error_help(
+                span,
+                "a real-time policy without `priority`",
+                "write priority = 1..99, 99 is most urgent",
+            );
         }
         Some(SchedAttr::Rt { policy, priority: priority? })
     }
@@ -320,4 +342,3 @@ impl Reader<'_> {
         }
     }
 }
-
