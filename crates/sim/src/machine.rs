@@ -16,7 +16,7 @@ use crate::trace::Tracer;
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing};
+use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing, Weight};
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
@@ -107,7 +107,9 @@ impl Machine {
             .iter()
             .map(|set| ((*set.cpus).clone(), if set.partition { Partition::Root } else { Partition::Member }))
             .collect();
-        let core = Config::new(config.topology.clone(), config.settings.clone()).with_cpusets(&cpusets)?;
+        let core = Config::new(config.topology.clone(), config.settings.clone())
+            .with_cpusets(&cpusets)?
+            .with_group_reserve(program.groups.len());
         let mut scheduler = Scheduler::new(core);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         scheduler.reserve_tasks(instances);
@@ -432,11 +434,17 @@ impl Machine {
 
 /// Creates the program's groups in the core, parents first.
 fn create_groups(scheduler: &Scheduler<InnerLock>, program: &Program) -> Result<Vec<GroupId>, SimError> {
-    let _ = scheduler;
-    if let Some(group) = program.groups.first() {
-        return Err(SimError::Unsupported(format!("task groups (`{}`) are not built yet", group.path)));
+    let mut ids: Vec<GroupId> = Vec::with_capacity(program.groups.len());
+    for group in &program.groups {
+        let parent = group.parent.map_or(GroupId::ROOT, |index| ids[index]);
+        let weight = Weight::from_cpu_weight(u64::from(group.weight))
+            .ok_or_else(|| SimError::GroupWeight { path: Arc::clone(&group.path), weight: group.weight })?;
+        let id = scheduler
+            .create_group(parent, weight)
+            .map_err(|error| SimError::Group { path: Arc::clone(&group.path), error })?;
+        ids.push(id);
     }
-    Ok(Vec::new())
+    Ok(ids)
 }
 
 /// Events between two calls of a progress reporter.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use zerolag_core::{ConfigError, TaskError};
+use zerolag_core::{ConfigError, GroupError, TaskError};
 use zerolag_model::Instant;
 
 /// How a run ended.
@@ -150,8 +150,20 @@ pub enum SimError {
         /// Why.
         error: TaskError,
     },
-    /// Something that the machine cannot do yet.
-    Unsupported(String),
+    /// A group's `cpu.weight` is out of range.
+    GroupWeight {
+        /// Its path.
+        path: Arc<str>,
+        /// What was asked for.
+        weight: u32,
+    },
+    /// A group cannot be.
+    Group {
+        /// Its path.
+        path: Arc<str>,
+        /// Why.
+        error: GroupError,
+    },
 }
 
 impl fmt::Display for SimError {
@@ -159,7 +171,10 @@ impl fmt::Display for SimError {
         match self {
             Self::Config(error) => fmt::Display::fmt(error, f),
             Self::Task { name, error } => write!(f, "task `{name}`: {error}"),
-            Self::Unsupported(what) => f.write_str(what),
+            Self::GroupWeight { path, weight } => {
+                write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
+            }
+            Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
         }
     }
 }

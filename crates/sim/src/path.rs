@@ -520,8 +520,20 @@ impl Machine {
         Done::Yes
     }
 
-    fn set_group(&mut self, _cpu: CpuId, _group: zerolag_model::GroupId) -> Done {
-        unreachable!("no program with groups is admitted yet")
+    fn set_group(&mut self, cpu: CpuId, group: zerolag_model::GroupId) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::SetGroup(group));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let task = place.current.expect("invariant: a task changes itself");
+        let step = self
+            .scheduler
+            .set_group(&mut place.rq, clock, task, group, &mut self.io)
+            .expect("invariant: the group exists and the task runs here");
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
     }
 
     /// Lets a lock holder inherit from its waiters, and whoever it waits for from it.

@@ -1,0 +1,334 @@
+//! The machine by itself: time is conserved, the same run gives the same bytes, tracing changes nothing, nobody is lost.
+
+use std::sync::Arc;
+use zerolag_model::{
+    CpuLayer, Duration, Instant, KernelVersion, Mark, Record, RtPriority, SchedAttr, Settings, Topology, TraceEvent,
+};
+use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
+use zerolag_workload::program::{
+    Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef,
+};
+use zerolag_workload::random::Dist;
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn run_for(time: Duration) -> Action {
+    Action::Run(Dist::Constant(time))
+}
+
+fn fifo(priority: i64) -> SchedAttr {
+    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+}
+
+fn task(name: &str, attr: SchedAttr, turns: Option<u64>, actions: Vec<Action>) -> TaskDef {
+    TaskDef {
+        name: name.into(),
+        instances: 1,
+        delay: Duration::ZERO,
+        attr,
+        affinity: None,
+        group: None,
+        cpuset: None,
+        turns,
+        phases: vec![Phase {
+            name: "main".into(),
+            loops: 1,
+            attr: None,
+            affinity: AffinityChange::Keep,
+            group: None,
+            actions,
+        }],
+    }
+}
+
+fn periodic(name: &str, attr: SchedAttr, work: Duration, period: Duration) -> TaskDef {
+    let timer =
+        Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };
+    task(name, attr, None, vec![run_for(work), timer])
+}
+
+fn resources(kinds: &[(&str, ResourceKind)]) -> Vec<Resource> {
+    kinds.iter().map(|(name, kind)| Resource { name: (*name).into(), kind: *kind }).collect()
+}
+
+fn config(cpus: u32, costs: Costs) -> MachineConfig {
+    MachineConfig {
+        topology: Topology::flat(cpus).expect("cpus"),
+        settings: KernelVersion::default().settings(),
+        costs,
+        seed: 7,
+        duration: Some(ms(500)),
+    }
+}
+
+fn run(program: &Program, config: &MachineConfig) -> (Outcome, Vec<Record>) {
+    let mut records = Vec::new();
+    let mut machine = Machine::new(Arc::new(program.clone()), config, Tracing::On).expect("a machine");
+    let outcome = machine.run(&mut records);
+    (outcome, records)
+}
+
+/// A bit of everything: FIFO and fair periodic tasks, hogs, a contended lock, random work.
+fn mixed() -> Program {
+    let random = Dist::uniform(Duration::from_micros(100), ms(3)).expect("a distribution");
+    let lock = ResourceId(0);
+    let mut tasks = vec![
+        periodic("audio", fifo(50), ms(1), ms(5)),
+        periodic("control", fifo(60), Duration::from_micros(300), ms(2)),
+        task("hog", SchedAttr::NORMAL, None, vec![run_for(Duration::from_secs(100))]),
+        task("random", SchedAttr::NORMAL, None, vec![Action::Run(random.clone()), Action::Sleep(random)]),
+    ];
+    for name in ["locker", "rival"] {
+        let actions = vec![
+            Action::Lock(lock),
+            run_for(ms(1)),
+            Action::Unlock(lock),
+            Action::Kernel(Dist::Constant(Duration::from_micros(50))),
+            Action::Sleep(Dist::Constant(Duration::from_micros(700))),
+        ];
+        tasks.push(task(name, SchedAttr::NORMAL, None, actions));
+    }
+    Program { tasks, resources: resources(&[("lock", ResourceKind::Mutex { inherit: true })]), ..Program::default() }
+}
+
+fn assert_time_is_conserved(outcome: &Outcome, records: &[Record], cpus: usize) {
+    let totals: Vec<_> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            TraceEvent::CpuTotals { times } => Some(times),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(totals.len(), cpus);
+    for times in totals {
+        assert_eq!(times.total(), outcome.end.since(Instant::ZERO));
+    }
+}
+
+#[test]
+fn layers_add_up_to_the_elapsed_time_under_every_profile_and_machine() {
+    for costs in [Costs::zero(), Costs::server()] {
+        for cpus in [1, 2, 3, 8] {
+            let (outcome, records) = run(&mixed(), &config(cpus, costs.clone()));
+            assert_eq!(outcome.why, End::Duration);
+            assert_time_is_conserved(&outcome, &records, cpus as usize);
+        }
+    }
+}
+
+#[test]
+fn smt_siblings_share_their_core() {
+    let hog = |name| task(name, SchedAttr::NORMAL, Some(1), vec![run_for(ms(100))]);
+    let program = Program { tasks: vec![hog("a"), hog("b")], ..Program::default() };
+    let mut config = config(2, Costs { smt_speed_percent: 50, ..Costs::zero() });
+    config.topology = Topology::new(1, 1, 1, 2).expect("one core");
+    let (outcome, records) = run(&program, &config);
+    assert_eq!((outcome.why.clone(), outcome.end), (End::Finished, Instant::ZERO + ms(200)));
+    assert_time_is_conserved(&outcome, &records, 2);
+}
+
+#[test]
+fn the_same_run_gives_the_same_records_and_tracing_changes_nothing() {
+    for version in KernelVersion::ALL {
+        let mut config = config(3, Costs::server());
+        config.settings = version.settings();
+        let (first, records) = run(&mixed(), &config);
+        let (second, again) = run(&mixed(), &config);
+        assert_eq!(first, second, "{version}");
+        assert!(records == again, "{version}: the records differ");
+        let untraced =
+            Machine::new(Arc::new(mixed()), &config, Tracing::Off).expect("a machine").run(&mut NoTrace);
+        assert_eq!(first.end, untraced.end, "{version}");
+        assert_eq!(first.stats.switches, untraced.stats.switches, "{version}");
+        assert_eq!(first.stats.completions, untraced.stats.completions, "{version}");
+    }
+}
+
+#[test]
+fn records_are_in_order_of_time() {
+    let (_, records) = run(&mixed(), &config(4, Costs::server()));
+    assert!(records.len() > 1_000);
+    assert!(records.is_sorted_by_key(|record| record.at));
+}
+
+#[test]
+fn adding_a_task_changes_no_other_tasks_draws() {
+    let random = |name: &str| {
+        let dist = Dist::exponential(
+            ms(2),
+            zerolag_workload::random::Bounds { low: Duration::ZERO, high: Duration::from_secs(1) },
+        )
+        .expect("a distribution");
+        task(name, SchedAttr::NORMAL, Some(20), vec![Action::Run(dist), Action::Stamp(1), Action::Sleep(ms(1).into())])
+    };
+    let stamps = |names: &[&str]| -> Vec<Duration> {
+        let program = Program { tasks: names.iter().map(|name| random(name)).collect(), ..Program::default() };
+        let (_, records) = run(&program, &config(8, Costs::zero()));
+        let stamp = |record: &Record| match record.event {
+            TraceEvent::Mark { task, mark: Mark::Stamp { exec, .. } } if task.0 == 0 => Some(exec),
+            _ => None,
+        };
+        records.iter().filter_map(stamp).collect()
+    };
+    let alone = stamps(&["a"]);
+    assert_eq!(alone.len(), 20);
+    assert_eq!(alone, stamps(&["a", "b", "c"]));
+}
+
+#[test]
+fn a_circle_of_locks_ends_the_run_with_who_waits_for_whom() {
+    let (a, b) = (ResourceId(0), ResourceId(1));
+    let taker = |name, first, second| {
+        task(name, SchedAttr::NORMAL, None, vec![Action::Lock(first), run_for(ms(5)), Action::Lock(second)])
+    };
+    let kind = ResourceKind::Mutex { inherit: false };
+    let program = Program {
+        tasks: vec![taker("one", a, b), taker("two", b, a)],
+        resources: resources(&[("a", kind), ("b", kind)]),
+        ..Program::default()
+    };
+    let (outcome, _) = run(&program, &config(2, Costs::server()));
+    let End::Deadlock(waits) = &outcome.why else { panic!("{:?}", outcome.why) };
+    assert_eq!(waits.len(), 2);
+    let text = outcome.why.to_string();
+    assert!(text.contains("one-0 waits for mutex `b`, held by two-0"), "{text}");
+    assert!(text.contains("two-0 waits for mutex `a`, held by one-0"), "{text}");
+}
+
+#[test]
+fn a_program_that_never_spends_time_is_stopped() {
+    let program = Program {
+        tasks: vec![task("busy", SchedAttr::NORMAL, None, vec![Action::Yield])],
+        ..Program::default()
+    };
+    let (outcome, _) = run(&program, &config(1, Costs::zero()));
+    assert_eq!(outcome.why, End::NoProgress("busy-0".into()));
+}
+
+#[test]
+fn waiting_for_what_never_comes_is_named() {
+    let program = Program {
+        tasks: vec![task("patient", SchedAttr::NORMAL, Some(1), vec![Action::SemWait(ResourceId(0))])],
+        resources: resources(&[("gate", ResourceKind::Semaphore { initial: 0 })]),
+        ..Program::default()
+    };
+    let mut config = config(1, Costs::server());
+    config.duration = None;
+    let (outcome, _) = run(&program, &config);
+    let End::Stuck(waits) = &outcome.why else { panic!("{:?}", outcome.why) };
+    assert_eq!(waits[0].to_string(), "patient-0 waits for semaphore `gate`");
+}
+
+/// Low holds the lock, high wants it, medium would keep low from ever finishing: Mars Pathfinder.
+fn inversion(inherit: bool) -> Duration {
+    let lock = ResourceId(0);
+    let delayed = |def: TaskDef, delay| TaskDef { delay, ..def };
+    let low = task("low", fifo(1), Some(1), vec![Action::Lock(lock), run_for(ms(10)), Action::Unlock(lock)]);
+    let medium = task("medium", fifo(2), Some(1), vec![run_for(ms(100))]);
+    let high =
+        task("high", fifo(3), Some(1), vec![Action::Lock(lock), Action::Stamp(1), Action::Unlock(lock)]);
+    let program = Program {
+        tasks: vec![low, delayed(medium, ms(2)), delayed(high, ms(1))],
+        resources: resources(&[("lock", ResourceKind::Mutex { inherit })]),
+        ..Program::default()
+    };
+    let (outcome, records) = run(&program, &config(1, Costs::zero()));
+    assert_eq!(outcome.why, End::Finished);
+    let stamp = |record: &&Record| matches!(record.event, TraceEvent::Mark { mark: Mark::Stamp { .. }, .. });
+    records.iter().find(stamp).expect("high got its lock").at.since(Instant::ZERO + ms(1))
+}
+
+#[test]
+fn priority_inheritance_bounds_the_wait_for_a_lock() {
+    assert_eq!(inversion(false), ms(109));
+    assert_eq!(inversion(true), ms(9));
+}
+
+#[test]
+fn barriers_conditions_and_suspension_meet() {
+    let (barrier, condition, mutex, point) = (ResourceId(0), ResourceId(1), ResourceId(2), ResourceId(3));
+    let wait = vec![
+        Action::Barrier(barrier),
+        Action::Lock(mutex),
+        Action::Wait { condition, mutex },
+        Action::Unlock(mutex),
+        Action::Suspend(point),
+        run_for(ms(1)),
+    ];
+    let wake = vec![
+        Action::Barrier(barrier),
+        Action::Sleep(ms(5).into()),
+        Action::Lock(mutex),
+        Action::Broadcast(condition),
+        Action::Unlock(mutex),
+        Action::Sleep(ms(5).into()),
+        Action::Resume(point),
+    ];
+    let waiters = TaskDef { instances: 3, ..task("waiter", SchedAttr::NORMAL, Some(1), wait) };
+    let program = Program {
+        tasks: vec![waiters, task("waker", SchedAttr::NORMAL, Some(1), wake)],
+        resources: resources(&[
+            ("barrier", ResourceKind::Barrier { parties: 4 }),
+            ("condition", ResourceKind::Condition),
+            ("mutex", ResourceKind::Mutex { inherit: false }),
+            ("point", ResourceKind::SuspendPoint),
+        ]),
+        ..Program::default()
+    };
+    let (outcome, _) = run(&program, &config(4, Costs::zero()));
+    assert_eq!((outcome.why, outcome.end), (End::Finished, Instant::ZERO + ms(11)));
+}
+
+#[test]
+fn kernel_mode_is_preempted_as_the_model_says() {
+    let latency = |preempt: &str| {
+        let mut settings: Settings = KernelVersion::default().settings();
+        settings.set("preempt", preempt).expect("a model");
+        let kernel = task("syscall", SchedAttr::NORMAL, Some(1), vec![Action::Kernel(ms(10).into())]);
+        let rt = TaskDef {
+            delay: ms(1),
+            ..task("rt", fifo(1), Some(1), vec![Action::Stamp(1)])
+        };
+        let program = Program { tasks: vec![kernel, rt], ..Program::default() };
+        let (_, records) = run(&program, &MachineConfig { settings, ..config(1, Costs::zero()) });
+        let stamp = |record: &&Record| matches!(record.event, TraceEvent::Mark { mark: Mark::Stamp { .. }, .. });
+        records.iter().find(stamp).expect("rt ran").at.since(Instant::ZERO + ms(1))
+    };
+    for preempt in ["none", "voluntary"] {
+        assert_eq!(latency(preempt), ms(9), "{preempt}");
+    }
+    for preempt in ["full", "lazy", "rt"] {
+        assert_eq!(latency(preempt), Duration::ZERO, "{preempt}");
+    }
+}
+
+#[test]
+fn idle_cpus_cost_no_ticks() {
+    let sleeper = task("sleeper", SchedAttr::NORMAL, Some(1), vec![Action::Sleep(ms(400).into())]);
+    let program = Program { tasks: vec![sleeper], ..Program::default() };
+    let ticks = |nohz: &str| {
+        let mut config = config(64, Costs::server());
+        config.settings.set("nohz", nohz).expect("a setting");
+        run(&program, &config).0.stats.ticks
+    };
+    assert!(ticks("on") <= 2);
+    assert_eq!(ticks("off"), 64 * 100);
+}
+
+#[test]
+fn layers_are_where_the_work_was() {
+    let program = Program {
+        tasks: vec![task("both", SchedAttr::NORMAL, Some(1), vec![run_for(ms(30)), Action::Kernel(ms(20).into())])],
+        ..Program::default()
+    };
+    let (outcome, records) = run(&program, &config(1, Costs::zero()));
+    assert_eq!(outcome.end, Instant::ZERO + ms(50));
+    let times = records.iter().find_map(|record| match record.event {
+        TraceEvent::CpuTotals { times } => Some(times),
+        _ => None,
+    });
+    let times = times.expect("totals");
+    assert_eq!((times.of(CpuLayer::User), times.of(CpuLayer::Kernel)), (ms(30), ms(20)));
+}
