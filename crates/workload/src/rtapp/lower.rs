@@ -185,7 +185,15 @@ impl Lower<'_> {
         for member in members {
             let Some(object) = Object::of(&member.node, &member.key, self.report) else { continue };
             let kind = match object.string("type", self.report) {
-                None | Some(("mutex", _)) => Kind::Mutex,
+                None => {
+                    let message = format!(
+                        "resource \"{}\" has no \"type\": it is read as a mutex; rt-app refuses it",
+                        member.key
+                    );
+                    self.report.warning(member.key_span, message);
+                    Kind::Mutex
+                }
+                Some(("mutex", _)) => Kind::Mutex,
                 Some(("wait" | "signal" | "broadcast" | "sync", _)) => Kind::Condition,
                 Some(("timer", _)) => Kind::Timer,
                 // Types that rt-app knows and nothing can use.
