@@ -9,7 +9,7 @@
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, Stretch, WorstWaits};
 use hdrhistogram::Histogram;
-use zerolag_model::attr::Prio;
+use zerolag_model::attr::{Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
     CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
@@ -47,6 +47,8 @@ struct TaskSums {
     timers: u64,
     missed: u64,
     lateness_max: Duration,
+    /// How long it ran with each of its attributes; a task that changes them often is counted with the last it had.
+    attrs: Vec<(SchedAttr, Duration)>,
     /// Parts of the present wait on run queues that the task has been moved from.
     pieces: Vec<Piece>,
 }
@@ -64,8 +66,6 @@ struct CpuSums {
     irqs: [IrqSummary; Irq::ALL.len()],
     /// Handlers that the CPU is in, the innermost last.
     handlers: Vec<(Irq, Instant)>,
-    /// The priority of what it runs, when it began.
-    prio: Option<Prio>,
 }
 
 impl Metrics {
@@ -155,9 +155,6 @@ impl Metrics {
             _ => {}
         }
         self.replay.apply(record);
-        if let TraceEvent::Switch { .. } = record.event {
-            self.cpus.entry(record.cpu).prio = self.replay.running_prio(record.cpu);
-        }
     }
 
     /// Ends at `end`, or at the last record if that is later, and returns the figures. Who still runs or waits is counted
@@ -206,11 +203,16 @@ impl Metrics {
             None if is_known => sums.idle = sums.idle.saturating_add(time),
             None => {}
         }
-        let prio = sums.prio.unwrap_or(Prio::IDLE);
-        if let Some(task) = who {
-            let task = self.tasks.entry(task);
+        // The priority at the end: a recorded trace learns of a change when the task is switched out.
+        let mut prio = Prio::IDLE;
+        if let Some(id) = who {
+            let task = self.tasks.entry(id);
             task.is_seen = true;
             task.run = task.run.saturating_add(time);
+            if let Some(view) = self.replay.task(id) {
+                prio = view.prio;
+                task.run_with(view.attr, time);
+            }
         }
         self.history.push(cpu, Stretch { who, prio, from: view.since, to: at });
     }
@@ -261,16 +263,12 @@ impl Metrics {
             // Before its wakeup a task is on no queue, but the waker has chosen one: who runs there is in its way.
             let from_here = if task.pieces.is_empty() { from } else { here_since };
             task.pieces.push(Piece { cpu, from: from_here, to: at });
-            let (replay, cpus) = (&self.replay, &self.cpus);
+            let replay = &self.replay;
             let blocked_by = self.history.blockers(&task.pieces, |other| {
                 let view = replay.cpu(other);
-                let prio = cpus.get(other).and_then(|sums| sums.prio).unwrap_or(Prio::IDLE);
-                ending.leaves_open(other).then_some(Stretch {
-                    who: view.current.task(),
-                    prio,
-                    from: view.since,
-                    to: at,
-                })
+                let prio = replay.running_prio(other).unwrap_or(Prio::IDLE);
+                let open = Stretch { who: view.current.task(), prio, from: view.since, to: at };
+                (ending.leaves_open(other) && view.current != Current::Unknown).then_some(open)
             });
             self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, blocked_by });
         }
@@ -322,13 +320,23 @@ impl Ending {
 }
 
 impl TaskSums {
+    /// Accounts run time to the attributes that the task had.
+    fn run_with(&mut self, attr: SchedAttr, time: Duration) {
+        let known = self.attrs.iter().position(|(known, _)| *known == attr);
+        match known {
+            Some(at) => self.attrs[at].1 = self.attrs[at].1.saturating_add(time),
+            None if self.attrs.len() < ATTRS_MAX => self.attrs.push((attr, time)),
+            None => self.attrs[ATTRS_MAX - 1] = (attr, time),
+        }
+    }
+
     fn summary(&self, task: TaskId, replay: &Replay) -> TaskSummary {
         let unknown = zerolag_trace::replay::TaskView::default();
         let view = replay.task(task).unwrap_or(&unknown);
         TaskSummary {
             task,
             name: if view.name.is_empty() { format!("task {task}").into() } else { view.name.clone() },
-            attr: view.attr,
+            attr: self.attrs.iter().max_by_key(|(_, time)| *time).map_or(view.attr, |(attr, _)| *attr),
             run: self.run,
             exec: self.counters.map(|counters| counters.exec),
             activations: self.activations,
@@ -371,6 +379,7 @@ fn new_histogram() -> Box<Histogram<u32>> {
 }
 
 const WORST_WAITS: usize = 10;
+const ATTRS_MAX: usize = 4;
 /// Parts of one wait on different run queues that are remembered; a task pushed around more often is explained in part.
 const PIECES_MAX: usize = 16;
 /// Interrupts nest two or three deep; a trace that never leaves its handlers is cut here.

@@ -57,7 +57,7 @@ pub struct TaskSummary {
     pub task: TaskId,
     /// Its name.
     pub name: Arc<str>,
-    /// What it asked for last.
+    /// What it asked for during most of its run time.
     pub attr: SchedAttr,
     /// Time between being switched to and being switched from.
     pub run: Duration,
@@ -216,7 +216,7 @@ pub enum WaitEnd {
 pub struct Blocker {
     /// Who; `None` if the CPU was idle.
     pub who: Option<TaskId>,
-    /// Its effective priority when it began to run.
+    /// Its effective priority when it was switched out.
     pub prio: Prio,
     /// For how long in all.
     pub time: Duration,

@@ -1,1 +1,275 @@
-//! Soon.
+//! The figures as tables, readable at 100 columns: first who ran, then who waited, then why.
+
+use crate::human::{Human, Percent};
+use crate::summary::{Blocker, CpuSummary, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text};
+use crate::table::{Align, Table, shorten};
+use core::fmt::{self, Write};
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuLayer, Duration, MigrateReason, TaskId};
+
+/// How much is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Tasks; those that ran longest are shown.
+    pub tasks: usize,
+    /// CPUs; the busiest are shown.
+    pub cpus: usize,
+    /// Who ran during one wait.
+    pub blockers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { tasks: 40, cpus: 32, blockers: 6 }
+    }
+}
+
+/// Renders the whole report.
+#[must_use]
+pub fn render(summary: &Summary, limits: Limits) -> String {
+    let mut out = String::new();
+    write_report(&mut out, summary, limits).expect("invariant: writing to a String cannot fail");
+    out
+}
+
+fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Result {
+    write_head(out, summary)?;
+    let tasks = longest(&summary.tasks, limits.tasks, |task| task.run);
+    let more = |out: &mut String, all: usize, shown: usize, what: &str| match all - shown {
+        0 => Ok(()),
+        more => writeln!(out, "({more} more {what} that ran less)"),
+    };
+    write!(out, "\nwho ran\n{}", run_table(summary, &tasks))?;
+    more(out, summary.tasks.len(), tasks.len(), "tasks")?;
+    let waiters: Vec<&TaskSummary> = tasks.iter().copied().filter(|task| !task.wait.is_zero()).collect();
+    if !waiters.is_empty() {
+        write!(out, "\nwho waited\n{}", wait_table(summary, &waiters))?;
+    }
+    let cpus = longest(&summary.cpus, limits.cpus, |cpu| cpu.busy);
+    write!(out, "\ncpus\n{}", cpu_table(summary, &cpus))?;
+    more(out, summary.cpus.len(), cpus.len(), "CPUs")?;
+    if cpus.iter().any(|cpu| cpu.layers.is_some()) {
+        write!(out, "\nwhere their time went\n{}", layer_table(&cpus))?;
+    }
+    if !summary.worst_waits.is_empty() {
+        writeln!(out, "\nworst waits, and who ran meanwhile")?;
+        for wait in &summary.worst_waits {
+            write_wait(out, summary, wait, limits.blockers)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the `limit` entries with the longest times, in their own order.
+fn longest<T>(all: &[T], limit: usize, time: impl Fn(&T) -> Duration) -> Vec<&T> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|at| (core::cmp::Reverse(time(&all[*at])), *at));
+    order.truncate(limit);
+    order.sort_unstable();
+    order.into_iter().map(|at| &all[at]).collect()
+}
+
+fn write_head(out: &mut String, summary: &Summary) -> fmt::Result {
+    let meta = &summary.meta;
+    write!(out, "{} on {}", Human(summary.elapsed), meta.machine)?;
+    for (what, value) in [("kernel", &meta.kernel), ("costs", &meta.costs)] {
+        if !value.is_empty() {
+            write!(out, ", {what} {value}")?;
+        }
+    }
+    if let Some(seed) = meta.seed {
+        write!(out, ", seed {seed}")?;
+    }
+    writeln!(out, " ({}, {})", meta.source, meta.producer)?;
+    let (idle, all) = summary.idle();
+    write!(out, "idle {}, {} switches, ", Percent { part: idle, whole: all }, summary.switches)?;
+    write!(out, "{} migrations", summary.migrations.total())?;
+    let mut separator = " (";
+    for reason in MigrateReason::ALL {
+        let count = summary.migrations.of(reason);
+        if count > 0 {
+            write!(out, "{separator}{} {count}", reason.name())?;
+            separator = ", ";
+        }
+    }
+    if separator == ", " {
+        out.push(')');
+    }
+    if meta.lost_events > 0 {
+        write!(out, ", {} EVENTS LOST: the figures are too low", meta.lost_events)?;
+    }
+    writeln!(out)
+}
+
+fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
+    let has_timers = tasks.iter().any(|task| task.timers > 0);
+    let mut columns = vec![
+        ("task", Align::Left),
+        ("policy", Align::Left),
+        ("run", Align::Right),
+        ("of a cpu", Align::Right),
+        ("wakeups", Align::Right),
+        ("runs", Align::Right),
+        ("preempted", Align::Right),
+        ("moves", Align::Right),
+    ];
+    if has_timers {
+        columns.extend([("timers", Align::Right), ("missed", Align::Right), ("latest", Align::Right)]);
+    }
+    let mut table = Table::new(&columns);
+    for task in tasks {
+        let mut row = vec![
+            name_of(summary, Some(task.task)),
+            policy_text(task.attr),
+            Human(task.run).to_string(),
+            Percent { part: task.run, whole: summary.elapsed }.to_string(),
+            task.activations.to_string(),
+            task.switches_in.to_string(),
+            task.preemptions.to_string(),
+            task.migrations.total().to_string(),
+        ];
+        if has_timers && task.timers > 0 {
+            let late = if task.missed > 0 { Human(task.lateness_max).to_string() } else { "-".to_owned() };
+            row.extend([task.timers.to_string(), task.missed.to_string(), late]);
+        }
+        table.push(row);
+    }
+    table
+}
+
+fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
+    let mut table = Table::new(&[
+        ("task", Align::Left),
+        ("policy", Align::Left),
+        ("waited", Align::Right),
+        ("longest", Align::Right),
+        ("wakeup to run: p50", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+    ]);
+    for task in tasks {
+        let mut row = vec![
+            name_of(summary, Some(task.task)),
+            policy_text(task.attr),
+            Human(task.wait).to_string(),
+            Human(task.wait_max).to_string(),
+        ];
+        if let Some(latency) = task.latency {
+            row.extend([latency.p50, latency.p99, latency.max].map(|time| Human(time).to_string()));
+        }
+        table.push(row);
+    }
+    table
+}
+
+fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
+    let mut table = Table::new(&[
+        ("cpu", Align::Right),
+        ("busy", Align::Right),
+        ("switches", Align::Right),
+        ("IPIs sent", Align::Right),
+        ("received", Align::Right),
+        ("in IPI work", Align::Right),
+        ("longest", Align::Right),
+        ("lock wait", Align::Right),
+        ("longest", Align::Right),
+    ]);
+    for cpu in cpus {
+        let ipi = cpu.irq(Irq::Ipi);
+        table.push([
+            cpu.cpu.to_string(),
+            Percent { part: cpu.busy, whole: summary.elapsed }.to_string(),
+            cpu.switches.to_string(),
+            cpu.ipis_sent.to_string(),
+            cpu.ipis_received.to_string(),
+            Human(ipi.time).to_string(),
+            Human(ipi.max).to_string(),
+            Human(cpu.lock_wait).to_string(),
+            Human(cpu.lock_wait_max).to_string(),
+        ]);
+    }
+    table
+}
+
+fn layer_table(cpus: &[&CpuSummary]) -> Table {
+    let columns: Vec<(&str, Align)> =
+        [("cpu", Align::Right)].into_iter().chain(CpuLayer::ALL.map(|layer| (layer.name(), Align::Right))).collect();
+    let mut table = Table::new(&columns);
+    for cpu in cpus {
+        let Some(times) = cpu.layers else { continue };
+        let cells = CpuLayer::ALL.map(|layer| Human(times.of(layer)).to_string());
+        table.push([cpu.cpu.to_string()].into_iter().chain(cells));
+    }
+    table
+}
+
+fn write_wait(out: &mut String, summary: &Summary, wait: &Wait, limit: usize) -> fmt::Result {
+    let name = name_of(summary, Some(wait.task));
+    let end = match wait.end {
+        WaitEnd::Ran => format!("ran at {}", wait.to),
+        WaitEnd::TraceEnded => "still waits at the end".to_owned(),
+    };
+    writeln!(
+        out,
+        "{:>8}  {name} ({}) {} at {} on cpu {}, {end}",
+        Human(wait.length()).to_string(),
+        prio_text(wait.prio),
+        wait.cause.name(),
+        wait.from,
+        wait.cpu,
+    )?;
+    let mut table = Table::new(&[("", Align::Left), ("", Align::Right), ("", Align::Left), ("", Align::Left)]);
+    for by in wait.blocked_by.iter().take(limit) {
+        table.push([String::new(), Human(by.time).to_string(), blocker_text(summary, by, wait), String::new()]);
+    }
+    let rest = wait.blocked_by.iter().skip(limit).fold(Duration::ZERO, |sum, by| sum.saturating_add(by.time));
+    for (time, what) in [(rest, "others"), (wait.unexplained(), "(not known)")] {
+        if !time.is_zero() {
+            table.push([String::new(), Human(time).to_string(), what.to_owned()]);
+        }
+    }
+    for line in table.to_string().lines().skip(1) {
+        writeln!(out, "          {}", line.trim_start_matches("  "))?;
+    }
+    Ok(())
+}
+
+fn blocker_text(summary: &Summary, by: &Blocker, wait: &Wait) -> String {
+    let name = name_of(summary, by.who);
+    match by.who {
+        None => name,
+        Some(_) => format!("{name} ({}): {}", prio_text(by.prio), by.relation(wait.prio).name()),
+    }
+}
+
+fn name_of(summary: &Summary, task: Option<TaskId>) -> String {
+    let Some(id) = task else { return "idle".to_owned() };
+    let Some(task) = summary.task(id) else { return format!("task {id}") };
+    // Several tasks of one name are told apart by their ids.
+    let is_unique = summary.tasks.iter().filter(|other| other.name == task.name).nth(1).is_none();
+    if is_unique { shorten(&task.name, NAME_WIDTH) } else { format!("{}#{id}", shorten(&task.name, NAME_WIDTH)) }
+}
+
+const NAME_WIDTH: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+    use crate::sample::two_hogs_and_a_fifo;
+
+    #[test]
+    fn the_report_is_as_it_was() {
+        let text = render(&Metrics::of(&two_hogs_and_a_fifo()), Limits::default());
+        assert_eq!(text, include_str!("text/two-hogs-and-a-fifo.txt"));
+        assert!(text.lines().all(|line| line.chars().count() <= 100));
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_say_so() {
+        let text = render(&Metrics::of(&two_hogs_and_a_fifo()), Limits { tasks: 1, cpus: 1, blockers: 1 });
+        assert!(text.contains("(2 more tasks that ran less)"), "{text}");
+        assert!(text.contains("(1 more CPUs that ran less)"), "{text}");
+        assert!(text.contains("2.00ms  others"), "{text}");
+    }
+}

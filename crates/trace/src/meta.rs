@@ -75,6 +75,7 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(topology) => fmt::Display::fmt(topology, f),
+            Self::Cpus(1) => f.write_str("1 CPU"),
             Self::Cpus(cpus) => write!(f, "{cpus} CPUs"),
         }
     }
