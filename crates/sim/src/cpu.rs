@@ -151,7 +151,9 @@ impl Cpu {
 
     /// Returns the clocks of this CPU's run queue at a moment.
     pub(crate) fn clock(&self, now: Instant) -> Clock {
-        Clock { wall: now, task: self.task_clock + now.since(self.busy_until) }
+        // While it spins for a lock the path has no end yet: the task's clock stands still until it goes on.
+        let ran = if self.spinning.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
+        Clock { wall: now, task: self.task_clock + ran }
     }
 
     pub(crate) fn next_count(&mut self) -> u32 {
