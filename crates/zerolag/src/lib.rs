@@ -1,1 +1,48 @@
-//! zerolag.
+//! A multiprocessor CPU scheduler to simulate, to embed and to hold against Linux.
+//!
+//! This crate is the front door: it names what a user of the library needs and holds what the command line does, so that a
+//! program can do the same.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: what looks on while it runs |
+//! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test` |
+//! | [`repro`] | published experiments, repeated: numbers beside numbers |
+//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
+//!
+//! ```
+//! use zerolag::simulation::{Observe, Plan};
+//! use zerolag::{model::Duration, workload};
+//!
+//! let text = br#"
+//! [machine]
+//! cpus = 2
+//! [task.hog]
+//! instances = 3
+//! steps = [{ run = "10ms" }]
+//! "#;
+//! let scenario = workload::load("hogs.toml", text, &workload::LoadOptions::default())?;
+//! let plan = Plan::new(scenario)?.for_duration(Duration::from_secs(1));
+//! let report = plan.run(Observe::default())?;
+//! assert_eq!(report.summary.tasks.len(), 3);
+//! assert!(report.checks.is_some_and(|checks| checks.is_clean()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(missing_docs)]
+
+pub mod repro;
+pub mod simulation;
+pub mod tools;
+
+pub use zerolag_check as check;
+pub use zerolag_core as core;
+pub use zerolag_model as model;
+pub use zerolag_report as report;
+pub use zerolag_sim as sim;
+pub use zerolag_trace as trace;
+pub use zerolag_workload as workload;
+
+pub use simulation::{Plan, Watch};
+
+/// The version of this library and of the command line.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,1 +1,6 @@
-fn main() {}
+//! The command line of zerolag.
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,22 @@
+//! `zerolag check`: the monitors over a trace.
+
+use super::failure::Failure;
+use super::{Done, code, output, view};
+use std::path::PathBuf;
+use zerolag::check::{Options, check};
+use zerolag::trace::open;
+
+/// Arguments of `zerolag check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A trace: zerolag's own (.zlt), or the text of tracefs, `perf script`, `trace-cmd report`
+    trace: PathBuf,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
+    let report = check(&trace, &Options::default());
+    output::print(&view::checks(&report))?;
+    Ok(if report.is_clean() { code::OK } else { code::FAILURE })
+}

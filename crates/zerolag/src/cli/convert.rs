@@ -1,0 +1,50 @@
+//! `zerolag convert`: a trace in another format.
+
+use super::failure::Failure;
+use super::{Done, code, output};
+use std::path::{Path, PathBuf};
+use zerolag::trace::{ftrace, open};
+
+/// Arguments of `zerolag convert`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The trace to read, in any known format
+    input: PathBuf,
+    /// The file to write; its extension says how: .zlt is zerolag's own format, .txt the text of tracefs
+    output: PathBuf,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let format = TraceFormat::of(&args.output)?;
+    output::check_target(&args.output)?;
+    let trace = open(&args.input).map_err(|error| Failure::trace(&args.input, &error))?;
+    output::write_file(&args.output, |out| match format {
+        TraceFormat::Zlt => trace.write(out),
+        TraceFormat::Ftrace => ftrace::write(out, &trace, ftrace::TimeDigits::Nanos),
+    })?;
+    Ok(code::OK)
+}
+
+/// The formats that can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// zerolag's own: exact and complete
+    Zlt,
+    /// The text that tracefs prints
+    Ftrace,
+}
+
+impl TraceFormat {
+    /// Chooses by the file's extension.
+    pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("zlt") => Ok(Self::Zlt),
+            Some("txt" | "ftrace") => Ok(Self::Ftrace),
+            _ => Err(Failure::input_help(
+                format!("`{}` does not say which format it is to have", path.display()),
+                "end the name in .zlt (zerolag's own) or .txt (text as tracefs prints it)",
+            )),
+        }
+    }
+}

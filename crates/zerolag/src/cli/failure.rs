@@ -1,0 +1,103 @@
+//! [`Failure`]: why a subcommand could not do its work, and how that is said.
+
+use super::code;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use zerolag::trace::ReadError;
+use zerolag::workload::Diagnostics;
+
+/// Why a subcommand could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The input is invalid: exit code 2.
+    Input {
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        help: Option<String>,
+    },
+    /// A workload file is invalid: exit code 2.
+    Workload(Box<Diagnostics>),
+    /// Something went wrong that the user did not write: exit code 1.
+    Failed(String),
+    /// Whoever reads stdout has gone away.
+    PipeClosed,
+}
+
+impl Failure {
+    /// Returns an error of the input.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::Input { message: message.into(), help: None }
+    }
+
+    /// Returns an error of the input with what would be right.
+    pub(crate) fn input_help(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::Input { message: message.into(), help: Some(help.into()) }
+    }
+
+    /// Returns the failure to read a file that the user named.
+    pub(crate) fn reading(name: impl fmt::Display, error: &io::Error) -> Self {
+        let help = match error.kind() {
+            io::ErrorKind::NotFound => Some("give the path of a file, or `-` for the standard input".to_owned()),
+            io::ErrorKind::IsADirectory => Some("this is a directory; name a file in it".to_owned()),
+            _ => None,
+        };
+        Self::Input { message: format!("cannot read `{name}`: {}", plain(error)), help }
+    }
+
+    /// Returns the failure to read a trace.
+    pub(crate) fn trace(path: &Path, error: &ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => Self::reading(path.display(), error),
+            error => Self::input(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Returns the failure to write a file.
+    pub(crate) fn writing(path: &Path, error: &io::Error) -> Self {
+        Self::Failed(format!("cannot write `{}`: {}", path.display(), plain(error)))
+    }
+
+    /// Says it on stderr and returns the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        match self {
+            Self::Input { message, help } => {
+                eprintln_lossy(&format!("error: {message}"));
+                if let Some(help) = help {
+                    eprintln_lossy(&format!("  help: {help}"));
+                }
+                ExitCode::from(code::USAGE)
+            }
+            Self::Workload(diagnostics) => {
+                eprintln_lossy(&carets(*diagnostics));
+                ExitCode::from(code::USAGE)
+            }
+            Self::Failed(message) => {
+                eprintln_lossy(&format!("error: {message}"));
+                ExitCode::from(code::FAILURE)
+            }
+            Self::PipeClosed => ExitCode::from(code::OK),
+        }
+    }
+}
+
+/// Writes a line to stderr; nobody can be told if that fails.
+pub(crate) fn eprintln_lossy(line: &str) {
+    use std::io::Write;
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Draws diagnostics with the lines of the file and carets below them.
+pub(crate) fn carets(diagnostics: Diagnostics) -> String {
+    format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
+}
+
+/// Returns an error of the operating system without its number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}

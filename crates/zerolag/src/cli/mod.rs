@@ -1,0 +1,80 @@
+//! The command line: a file per subcommand, what they share beside them.
+//!
+//! Results go to stdout, everything else to stderr. Exit codes: [`code`].
+
+mod check;
+mod completions;
+mod convert;
+mod failure;
+mod options;
+mod output;
+mod progress;
+mod run;
+mod settings;
+mod view;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// What a process ends with.
+pub(crate) mod code {
+    /// All is well.
+    pub(crate) const OK: u8 = 0;
+    /// The run failed: a deadlock, a broken rule, a file that could not be written.
+    pub(crate) const FAILURE: u8 = 1;
+    /// Wrong usage or invalid input.
+    pub(crate) const USAGE: u8 = 2;
+    /// Ctrl-C; what there is of a result has been printed.
+    pub(crate) const INTERRUPTED: u8 = 130;
+}
+
+/// A multiprocessor CPU scheduler, simulated: who ran, who waited, and why.
+#[derive(Debug, Parser)]
+#[command(name = "zerolag", version, max_term_width = 100, propagate_version = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid input, 99 a goal was missed, 130 interrupted";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a workload on a simulated machine
+    Run(run::Args),
+    /// Hold the rules of scheduling against a trace
+    Check(check::Args),
+    /// Convert a trace
+    Convert(convert::Args),
+    /// List the scheduler's settings
+    Settings(settings::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+/// Runs the command line.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe is the only way in which this fails, and nobody is left to be told.
+            drop(error.print());
+            return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::OK });
+        }
+    };
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Settings(args) => settings::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// What a subcommand ends with: an exit code, or why it could not do its work.
+type Done = Result<u8, Failure>;

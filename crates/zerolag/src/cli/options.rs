@@ -1,0 +1,122 @@
+//! Options that several subcommands share, and how their values are read.
+
+use super::failure::Failure;
+use clap::Args;
+use std::path::Path;
+use zerolag::model::settings::nearest;
+use zerolag::model::{Duration, KernelVersion, Settings, Topology};
+use zerolag::sim::Costs;
+use zerolag::workload::random::MAX_TIME;
+
+/// The machine and its scheduler.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Machine and scheduler")]
+pub(crate) struct MachineArgs {
+    /// A machine of N CPUs under one cache
+    #[arg(long, value_name = "N", value_parser = cpus, allow_negative_numbers = true, conflicts_with = "machine")]
+    pub(crate) cpus: Option<Topology>,
+    /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
+    #[arg(long, value_name = "SxLxCxT", value_parser = machine)]
+    pub(crate) machine: Option<Topology>,
+    /// The kernel whose scheduler it is [default: the file's, else 6.12]
+    #[arg(long, value_name = "VERSION", value_parser = kernel)]
+    pub(crate) kernel: Option<KernelVersion>,
+    /// Change a setting of the scheduler (`zerolag settings` lists them)
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+    /// What operations cost: zero, default, or a TOML file [default: the file's, else default]
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) costs: Option<String>,
+    /// Seed of all random numbers [default: the file's, else 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+}
+
+impl MachineArgs {
+    /// Returns the machine that was asked for.
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        self.cpus.clone().or_else(|| self.machine.clone())
+    }
+
+    /// Applies what was set.
+    pub(crate) fn apply_settings(&self, settings: &mut Settings) -> Result<(), Failure> {
+        for (key, value) in &self.set {
+            settings.set(key, value).map_err(|error| Failure::input(format!("--set {key}={value}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the cost profile that was asked for.
+    pub(crate) fn costs(&self) -> Result<Option<Costs>, Failure> {
+        self.costs.as_deref().map(costs).transpose()
+    }
+}
+
+/// Returns a profile by its name or from its file.
+pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
+    if let Some(costs) = Costs::named(name) {
+        return Ok(costs);
+    }
+    let path = Path::new(name);
+    if !path.exists() && !name.contains(['/', '.']) {
+        let near = nearest(name, ["zero", "default"].into_iter());
+        let help = near.map_or_else(
+            || "known are `zero` and `default`; anything else is the path of a TOML file".to_owned(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        return Err(Failure::input_help(format!("--costs: there is no profile or file `{name}`"), help));
+    }
+    let bytes = std::fs::read(path).map_err(|error| Failure::reading(name, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{name}: this is not UTF-8 text")))?;
+    let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+    Costs::from_toml(&stem, &text).map_err(|error| Failure::input(format!("{name}: {}", error.to_string().trim_end())))
+}
+
+fn cpus(text: &str) -> Result<Topology, String> {
+    let count: u64 = text.parse().map_err(|_| "a whole number of CPUs is wanted, 1..=4096".to_owned())?;
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    Topology::flat(count).map_err(|error| match count {
+        0 => "a machine has at least one CPU".to_owned(),
+        _ => error.to_string(),
+    })
+}
+
+fn machine(text: &str) -> Result<Topology, String> {
+    let counts: Option<Vec<u32>> = text.split('x').map(|count| count.trim().parse().ok()).collect();
+    match counts.as_deref() {
+        Some(&[sockets, llcs, cores, smt]) => {
+            Topology::new(sockets, llcs, cores, smt).map_err(|error| error.to_string())
+        }
+        _ => Err("four numbers are wanted, as in 2x1x8x2: 2 sockets of 1 LLC of 8 cores of 2 threads".to_owned()),
+    }
+}
+
+/// Reads the version of a kernel.
+pub(crate) fn kernel(text: &str) -> Result<KernelVersion, String> {
+    KernelVersion::from_name(text).ok_or_else(|| {
+        let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is wanted, as in rt_balance=passive")?;
+    let (key, value) = (key.trim(), value.trim());
+    Settings::default().set(key, value).map_err(|error| error.to_string())?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+/// Reads how long to run.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if text.starts_with('-') {
+        return Err("a duration is not negative".to_owned());
+    }
+    let duration: Duration = text.parse().map_err(|error| format!("{error}, as in 10s or 500ms"))?;
+    if duration.is_zero() {
+        return Err("a run takes more than no time".to_owned());
+    }
+    if duration > MAX_TIME {
+        return Err(format!("at most {MAX_TIME} (10 years) can be simulated"));
+    }
+    Ok(duration)
+}

@@ -1,0 +1,74 @@
+//! How far a long run is, and Ctrl-C.
+//!
+//! Nothing is shown unless stderr is a terminal and the run takes longer than a second; no result depends on any of it.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Takes Ctrl-C from now on: the first ends the run, the second the process.
+pub(crate) fn catch_interrupts() {
+    let handler = || {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(super::code::INTERRUPTED));
+        }
+    };
+    // Without a handler Ctrl-C ends the process at once: no partial results, nothing worse.
+    drop(ctrlc::set_handler(handler));
+}
+
+/// Returns whether Ctrl-C was pressed.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Shows how far a run is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    started: std::time::Instant,
+    shown: bool,
+    quiet: bool,
+    total: u64,
+    unit: &'static str,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Begins; `total` is in units of `unit`.
+    #[expect(clippy::disallowed_methods, reason = "what people see on stderr may depend on the clock; no result does")]
+    pub(crate) fn new(total: u64, unit: &'static str, quiet: bool) -> Self {
+        Self { started: std::time::Instant::now(), shown: false, quiet, total, unit, bar: None }
+    }
+
+    /// Says where the run is; ends it after Ctrl-C.
+    pub(crate) fn at(&mut self, position: u64) -> ControlFlow<()> {
+        if interrupted() {
+            return ControlFlow::Break(());
+        }
+        if !self.quiet && !self.shown && self.started.elapsed().as_secs() >= 1 {
+            self.shown = true;
+            if std::io::stderr().is_terminal() {
+                let bar = ProgressBar::with_draw_target(Some(self.total), ProgressDrawTarget::stderr());
+                let template = format!("{{bar:40}} {{pos}} of {{len}} {}, {{elapsed}}, {{eta}} to go", self.unit);
+                if let Ok(style) = ProgressStyle::with_template(&template) {
+                    bar.set_style(style);
+                }
+                self.bar = Some(bar);
+            }
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes the display away.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

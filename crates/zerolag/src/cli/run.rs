@@ -1,0 +1,214 @@
+//! `zerolag run`: a workload on a simulated machine.
+
+use super::convert::TraceFormat;
+use super::failure::{Failure, carets, eprintln_lossy};
+use super::options::{self, MachineArgs};
+use super::progress::{Progress, catch_interrupts};
+use super::{Done, code, output, view};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use zerolag::Plan;
+use zerolag::model::{Duration, Record};
+use zerolag::report::human::Human;
+use zerolag::sim::{End, NoTrace, SimError, Sink};
+use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
+use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
+use zerolag::workload::{self, LoadOptions, Scenario};
+
+/// Arguments of `zerolag run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The workload: rt-app JSON or scenario TOML; `-` is the standard input
+    workload: PathBuf,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// How long to run [default: the file's, else until all tasks end, else 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = options::duration, allow_hyphen_values = true)]
+    duration: Option<Duration>,
+    /// Print the result as JSON, to stdout or to a file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Write a trace
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The trace's format [default: by extension, .zlt or .txt]
+    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    trace_format: Option<TraceFormat>,
+    /// Do not hold the rules of scheduling against the run
+    #[arg(long)]
+    no_check: bool,
+    /// Print a summary only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = args.trace.as_deref().map(|path| trace_target(path, args.trace_format)).transpose()?;
+    let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    if let Some(path) = json_file {
+        output::check_target(path)?;
+    }
+    let plan = plan(args)?;
+    catch_interrupts();
+    let report = simulate(&plan, trace, args)?;
+    if args.json.is_some() {
+        let json = view::json(&report);
+        match json_file {
+            Some(path) => output::write_file(path, |out| out.write_all(json.as_bytes()))?,
+            None => output::print(&json)?,
+        }
+    }
+    if args.json.is_none() || json_file.is_some() {
+        output::print(&view::text(&report, args.quiet))?;
+    }
+    Ok(verdict(&report))
+}
+
+/// Says on stderr what went wrong, if anything did, and returns the exit code.
+fn verdict(report: &Report) -> u8 {
+    match &report.outcome.why {
+        End::Interrupted => {
+            eprintln_lossy(&format!("interrupted after {} of simulated time", Human(report.summary.elapsed)));
+            return code::INTERRUPTED;
+        }
+        why if !why.is_ok() => {
+            eprintln_lossy(&format!("error: {why}"));
+            return code::FAILURE;
+        }
+        _ => {}
+    }
+    if report.checks.as_ref().is_some_and(|checks| !checks.is_clean()) {
+        eprintln_lossy("error: the run breaks rules of scheduling (see `checks`)");
+        return code::FAILURE;
+    }
+    code::OK
+}
+
+/// Reads the workload and applies what the command line says.
+fn plan(args: &Args) -> Result<Plan, Failure> {
+    let (name, bytes) = read(&args.workload)?;
+    let load = LoadOptions { machine_override: args.machine.topology(), ..LoadOptions::default() };
+    let mut scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
+    if !args.quiet && !scenario.warnings.is_empty() {
+        eprintln_lossy(&carets(scenario.warnings.clone()));
+    }
+    let costs = scenario_costs(&args.machine, &mut scenario)?;
+    let mut plan = Plan::on_kernel(scenario, args.machine.kernel)
+        .map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    if let Some(costs) = costs {
+        plan = plan.with_costs(costs);
+    }
+    args.machine.apply_settings(&mut plan.config.settings)?;
+    if let Some(seed) = args.machine.seed {
+        plan.config.seed = seed;
+    }
+    if args.duration.is_some() {
+        plan.config.duration = args.duration;
+    }
+    if plan.config.duration.is_none() && plan.is_endless() {
+        if !args.quiet {
+            eprintln_lossy(&format!("note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"));
+        }
+        plan.config.duration = Some(DEFAULT_DURATION);
+    }
+    Ok(plan)
+}
+
+/// Returns the profile that the command line or the file names, if it is not the default.
+fn scenario_costs(args: &MachineArgs, scenario: &mut Scenario) -> Result<Option<zerolag::sim::Costs>, Failure> {
+    let from_file = scenario.costs.take();
+    match args.costs()? {
+        Some(costs) => Ok(Some(costs)),
+        None => from_file.as_deref().map(options::costs).transpose(),
+    }
+}
+
+/// Reads a file, or stdin; not more than a workload may have.
+fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
+    let limit = workload::input::INPUT_MAX as u64 + 1;
+    let mut bytes = Vec::new();
+    let (name, done) = if path == Path::new("-") {
+        ("<stdin>".to_owned(), io::stdin().lock().take(limit).read_to_end(&mut bytes))
+    } else {
+        let name = path.display().to_string();
+        (name, std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)))
+    };
+    done.map_err(|error| Failure::reading(&name, &error))?;
+    Ok((name, bytes))
+}
+
+/// Where the trace goes and how.
+fn trace_target(path: &Path, format: Option<TraceFormat>) -> Result<(&Path, TraceFormat), Failure> {
+    output::check_target(path)?;
+    let format = match format {
+        Some(format) => format,
+        None => TraceFormat::of(path)?,
+    };
+    Ok((path, format))
+}
+
+/// Runs the plan, with or without a trace.
+fn simulate(plan: &Plan, trace: Option<(&Path, TraceFormat)>, args: &Args) -> Result<Report, Failure> {
+    match trace {
+        None => observe(plan, args, &mut NoTrace).map_err(|error| unfit(&error)),
+        Some((path, TraceFormat::Zlt)) => {
+            let meta = plan.meta();
+            output::write_file(path, |out| {
+                let mut sink = ZltSink { writer: TraceWriter::new(out, &meta)?, failed: None };
+                let report = observe(plan, args, &mut sink);
+                if let Ok(report) = &report {
+                    sink.finish(report)?;
+                }
+                Ok(report)
+            })?
+            .map_err(|error| unfit(&error))
+        }
+        Some((path, TraceFormat::Ftrace)) => {
+            let mut records: Vec<Record> = Vec::new();
+            let report = observe(plan, args, &mut records).map_err(|error| unfit(&error))?;
+            let meta = Meta { end: report.outcome.end, ..plan.meta() };
+            let trace = Trace { meta, records };
+            output::write_file(path, |out| ftrace::write(out, &trace, ftrace::TimeDigits::Nanos))?;
+            Ok(report)
+        }
+    }
+}
+
+fn observe(plan: &Plan, args: &Args, sink: &mut impl Sink) -> Result<Report, SimError> {
+    let checks = if args.no_check { Checks::Off } else { Checks::On };
+    let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
+    let mut progress = Progress::new(total, "ms", args.quiet);
+    let observe = Observe { checks, ..Observe::default() };
+    let report = plan.run_into(observe, sink, |now, _| progress.at(now.as_nanos() / 1_000_000));
+    progress.finish();
+    report
+}
+
+/// The program does not fit the machine: the input's fault.
+fn unfit(error: &SimError) -> Failure {
+    Failure::input(error.to_string())
+}
+
+/// Writes records as they come.
+struct ZltSink<W: Write> {
+    writer: TraceWriter<W>,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Sink for ZltSink<W> {
+    fn record(&mut self, record: &Record) {
+        if self.failed.is_none() {
+            self.failed = self.writer.push(record).err();
+        }
+    }
+}
+
+impl<W: Write> ZltSink<W> {
+    fn finish(self, report: &Report) -> io::Result<()> {
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.writer.finish(report.outcome.end, 0).map(drop),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! [`Plan`]: everything that a simulation depends on; [`Watch`]: what looks on while it runs.
+//!
+//! A plan is a value: the same plan gives the same records, bit for bit. What a workload file says about machine, kernel,
+//! settings, costs, seed and duration goes into it first; what a caller says overrides that.
+//!
+//! Figures and checks are fed while the simulation runs, record by record; a trace is kept only by who asks for it.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use zerolag_check::Checker;
+use zerolag_model::settings::SettingError;
+use zerolag_model::{Duration, Instant, KernelVersion, Record, Topology};
+use zerolag_report::{Metrics, Summary};
+use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
+use zerolag_trace::{Meta, Source};
+use zerolag_workload::{Program, Scenario};
+
+/// How long a workload runs that never ends and says no duration.
+pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// A program on a machine, under settings, with costs, from a seed, for a time.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the tasks do.
+    pub program: Arc<Program>,
+    /// The kernel whose settings were the base.
+    pub kernel: KernelVersion,
+    /// Machine, settings, costs, seed and duration.
+    pub config: MachineConfig,
+}
+
+/// Why a scenario gives no plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A setting that the reader of the file accepted was refused.
+    Setting(SettingError),
+    /// The file names a cost profile that is not built in.
+    Costs(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting(error) => fmt::Display::fmt(error, f),
+            Self::Costs(name) => write!(f, "unknown cost profile `{name}`; known are zero, default"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl From<SettingError> for PlanError {
+    fn from(error: SettingError) -> Self {
+        Self::Setting(error)
+    }
+}
+
+impl Plan {
+    /// Returns the plan of a scenario, with defaults for what it does not say.
+    ///
+    /// # Errors
+    /// The scenario names a cost profile that is not built in.
+    pub fn new(scenario: Scenario) -> Result<Self, PlanError> {
+        Self::on_kernel(scenario, None)
+    }
+
+    /// Returns the plan of a scenario on another kernel than it says. Its own settings still apply.
+    ///
+    /// # Errors
+    /// The scenario names a cost profile that is not built in.
+    pub fn on_kernel(scenario: Scenario, kernel: Option<KernelVersion>) -> Result<Self, PlanError> {
+        let kernel = kernel.or(scenario.kernel).unwrap_or_default();
+        let mut settings = kernel.settings();
+        for (key, value) in &scenario.settings {
+            settings.set(key, value)?;
+        }
+        let name = scenario.costs.as_deref().unwrap_or("default");
+        let costs = Costs::named(name).ok_or_else(|| PlanError::Costs(name.to_owned()))?;
+        let topology = scenario.machine_or_default();
+        let (seed, duration) = (scenario.seed.unwrap_or_default(), scenario.duration);
+        let config = MachineConfig { topology, settings, costs, seed, duration };
+        Ok(Self { program: Arc::new(scenario.program), kernel, config })
+    }
+
+    /// Returns the plan of a program made in code: on a flat machine, costs `default`, seed 0, until all tasks end.
+    #[must_use]
+    pub fn of_program(program: Program, machine: Topology, kernel: KernelVersion) -> Self {
+        let config = MachineConfig {
+            topology: machine,
+            settings: kernel.settings(),
+            costs: Costs::server(),
+            seed: 0,
+            duration: None,
+        };
+        Self { program: Arc::new(program), kernel, config }
+    }
+
+    /// Returns the plan with another duration.
+    #[must_use]
+    pub const fn for_duration(mut self, duration: Duration) -> Self {
+        self.config.duration = Some(duration);
+        self
+    }
+
+    /// Returns the plan with another seed.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.config.seed = seed;
+        self
+    }
+
+    /// Returns the plan with another cost profile.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Costs) -> Self {
+        self.config.costs = costs;
+        self
+    }
+
+    /// Returns whether some task never ends by itself.
+    #[must_use]
+    pub fn is_endless(&self) -> bool {
+        self.program.tasks.iter().any(|task| task.turns.is_none())
+    }
+
+    /// Returns what a trace of this plan says about itself.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        let mut meta = Meta::new(Source::Simulation, zerolag_trace::Machine::Known(self.config.topology.clone()));
+        meta.seed = Some(self.config.seed);
+        self.kernel.name().clone_into(&mut meta.kernel);
+        meta.costs.clone_from(&self.config.costs.name);
+        meta.settings = self.config.settings.entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
+        meta
+    }
+
+    /// Builds the machine.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn build(&self, tracing: Tracing) -> Result<Machine, SimError> {
+        Machine::new(Arc::clone(&self.program), &self.config, tracing)
+    }
+
+    /// Runs the plan and measures it.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn run(&self, observe: Observe) -> Result<Report, SimError> {
+        self.run_into(observe, &mut NoTrace, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// As [`run`](Self::run); every record also goes to `also`, and `progress` hears now and then how far the run is and
+    /// may end it.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn run_into(
+        &self,
+        observe: Observe,
+        also: &mut impl Sink,
+        progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
+    ) -> Result<Report, SimError> {
+        let meta = self.meta();
+        let mut machine = self.build(Tracing::On)?;
+        let checker = match observe.checks {
+            Checks::On => Some(Checker::new(&meta, &zerolag_check::Options::default())),
+            Checks::Off => None,
+        };
+        let mut watch = Watch { metrics: Metrics::new(&meta).keep_waits(observe.worst_waits), checker, also };
+        let outcome = machine.run_with(&mut watch, progress);
+        let summary = watch.metrics.finish(outcome.end);
+        let checks = watch.checker.map(|checker| checker.finish(outcome.end));
+        Ok(Report { outcome, summary, checks })
+    }
+}
+
+/// Whether the monitors look on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checks {
+    /// They do.
+    On,
+    /// They do not.
+    Off,
+}
+
+/// What is to be observed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Observe {
+    /// Whether the monitors look on.
+    pub checks: Checks,
+    /// How many of the worst waits are kept.
+    pub worst_waits: usize,
+}
+
+impl Default for Observe {
+    fn default() -> Self {
+        Self { checks: Checks::On, worst_waits: 10 }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its figures.
+    pub summary: Summary,
+    /// What the monitors say.
+    pub checks: Option<zerolag_check::Report>,
+}
+
+/// A [`Sink`] that measures, checks and hands on.
+#[derive(Debug)]
+pub struct Watch<'s, S> {
+    metrics: Metrics,
+    checker: Option<Checker>,
+    also: &'s mut S,
+}
+
+impl<S: Sink> Sink for Watch<'_, S> {
+    fn record(&mut self, record: &Record) {
+        self.metrics.observe(record);
+        if let Some(checker) = &mut self.checker {
+            checker.observe(record);
+        }
+        self.also.record(record);
+    }
+}
