@@ -429,7 +429,7 @@ fn scalar<'a>(word: &str) -> Result<Value<'a>, Option<&'static str>> {
         }
     }
     let unsigned = word.strip_prefix('-').unwrap_or(word);
-    if unsigned.eq_ignore_ascii_case("nan") || unsigned.eq_ignore_ascii_case("infinity") {
+    if word.eq_ignore_ascii_case("nan") || unsigned.eq_ignore_ascii_case("infinity") {
         return Ok(Value::Float);
     }
     if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
@@ -458,7 +458,6 @@ fn escape(text: &str) -> (Option<char>, usize) {
     let simple = |c| (Some(c), 2);
     match text.as_bytes().get(1) {
         Some(b'"') => simple('"'),
-        Some(b'\'') => simple('\''),
         Some(b'\\') => simple('\\'),
         Some(b'/') => simple('/'),
         Some(b'b') => simple('\u{8}'),
