@@ -4,6 +4,7 @@
 //! checked again, so a search may look at an empty word (harmless) and may miss a CPU that is being added at this very
 //! moment (harmless: whoever adds a CPU acts on its own behalf afterwards; see the users of each mask).
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::cpumask::next_set;
 use zerolag_model::{CpuId, CpuMask};
@@ -42,7 +43,33 @@ impl AtomicCpuMask {
         self.summary.load(Ordering::Acquire) == 0
     }
 
-    #[cfg(test)]
+    /// Adds or removes a CPU.
+    pub(crate) fn assign(&self, cpu: CpuId, is_in: bool) {
+        if is_in {
+            self.insert(cpu);
+        } else {
+            self.remove(cpu);
+        }
+    }
+
+    /// Returns the number of CPUs in a range that are also in `allowed` (`None` = all). O(words of the range).
+    pub(crate) fn count_and(&self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
+        let mut count = 0;
+        let mut at = range.start;
+        while at < range.end {
+            let (word, low) = (at as usize / 64, at % 64);
+            let end = range.end.min((at / 64 + 1) * 64);
+            let width = end - at;
+            let mut bits = self.words[word].load(Ordering::Relaxed) >> low & (u64::MAX >> (64 - width));
+            if let Some(allowed) = allowed {
+                bits &= allowed.word(word) >> low;
+            }
+            count += bits.count_ones();
+            at = end;
+        }
+        count
+    }
+
     pub(crate) fn contains(&self, cpu: CpuId) -> bool {
         self.words[cpu.index() / 64].load(Ordering::Acquire) & (1 << (cpu.index() % 64)) != 0
     }
@@ -86,5 +113,8 @@ mod tests {
         let allowed = "65-4095".parse().expect("a list");
         assert_eq!(mask.next_and(Some(&allowed), CpuId(0)), Some(CpuId(4095)));
         assert_eq!(alloc::format!("{}", mask.snapshot()), "0,64,4095");
+        assert_eq!(mask.count_and(None, 0..4096), 3);
+        assert_eq!(mask.count_and(None, 1..65), 1);
+        assert_eq!(mask.count_and(Some(&allowed), 0..4096), 1);
     }
 }

@@ -13,7 +13,7 @@
 use crate::config::Config;
 use crate::fair::FairRq;
 use crate::rt::RtRq;
-use crate::shared::{PublishedPrios, Shared, View};
+use crate::shared::{PublishedCounts, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Clock, Io, Op, Resched, Stay};
 use lock_api::RawMutex;
@@ -78,8 +78,9 @@ pub(crate) enum Stage {
 struct Published {
     prios: PublishedPrios,
     load: u64,
-    nr_running: u32,
+    counts: PublishedCounts,
     idle: bool,
+    online: bool,
 }
 
 /// What an entry point works with besides its run queue.
@@ -112,7 +113,7 @@ impl Rq {
             nr_running: 0,
             is_online: true,
             nr_switches: 0,
-            published: Published { prios: PublishedPrios::IDLE, load: 0, nr_running: 0, idle: false },
+            published: Published { prios: PublishedPrios::IDLE, load: 0, counts: PublishedCounts::default(), idle: false, online: false },
         }
     }
 
@@ -222,11 +223,28 @@ impl Rq {
         if prios != self.published.prios {
             self.publish_prios(cx, prios);
         }
-        let load = self.fair.load();
-        if load != self.published.load || self.nr_running != self.published.nr_running {
-            cx.shared.publish_load(self.cpu, load, self.nr_running);
+        let counts_rt = cx.config.settings.rt_balance.is_passive();
+        let load = self.fair.published_load(self.rt.nr_running(), counts_rt);
+        if load != self.published.load {
+            cx.shared.publish_load(self.cpu, load);
             self.published.load = load;
-            self.published.nr_running = self.nr_running;
+        }
+        let counts = PublishedCounts {
+            running: self.nr_runnable(),
+            fair: self.fair.nr_running(),
+            only_idle_policy: self.fair.nr_idle_policy() > 0 && self.fair.nr_idle_policy() == self.nr_runnable(),
+            has_waiting: self.has_waiting(counts_rt),
+        };
+        if counts != self.published.counts {
+            if counts.has_waiting != self.published.counts.has_waiting {
+                cx.shared.publish_waiting(self.cpu, counts.has_waiting);
+            }
+            cx.shared.publish_counts(self.cpu, counts);
+            self.published.counts = counts;
+        }
+        if self.is_online != self.published.online {
+            cx.shared.publish_online(self.cpu, self.is_online);
+            self.published.online = self.is_online;
         }
         let idle = self.nr_running == 0 && self.is_online;
         if idle != self.published.idle {
@@ -241,6 +259,16 @@ impl Rq {
         }
         cx.shared.publish_prios(self.cpu, prios);
         self.published.prios = prios;
+    }
+
+    /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.
+    pub(crate) fn nr_runnable(&self) -> u32 {
+        self.nr_running - self.fair.nr_delayed()
+    }
+
+    /// Returns whether a task waits here that the balancer of the fair class may move.
+    pub(crate) fn has_waiting(&self, moves_rt: bool) -> bool {
+        self.nr_runnable() > 1 && (moves_rt || self.fair.nr_running() > 0)
     }
 
     /// Returns the class of the task that runs here.

@@ -7,8 +7,9 @@
 //! | published | written by | stale means |
 //! |---|---|---|
 //! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
-//! | load, running count | likewise | a fair task is placed one place worse |
+//! | load, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
+//! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
 //! | `cpupri` | likewise | as priorities |
 //! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
 //! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
@@ -24,6 +25,7 @@ use crate::slab::Slot;
 use crate::task::CpusetId;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
@@ -41,8 +43,39 @@ pub(crate) struct CpuState {
     prios: AtomicU64,
     /// Sum of the weights of queued fair tasks.
     load: AtomicU64,
-    /// Queued tasks of all classes, the current one included.
-    nr_running: AtomicU32,
+    /// [`PublishedCounts`], packed.
+    counts: AtomicU64,
+}
+
+/// How many tasks a CPU has that want to run, the current one included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PublishedCounts {
+    /// Of all classes.
+    pub(crate) running: u32,
+    /// Of the fair class.
+    pub(crate) fair: u32,
+    /// Whether there are some, and all are SCHED_IDLE.
+    pub(crate) only_idle_policy: bool,
+    /// Whether one waits that the balancer may move.
+    pub(crate) has_waiting: bool,
+}
+
+impl PublishedCounts {
+    const fn pack(self) -> u64 {
+        self.running as u64
+            | (self.fair as u64 & 0x3fff_ffff) << 32
+            | (self.only_idle_policy as u64) << 62
+            | (self.has_waiting as u64) << 63
+    }
+
+    const fn unpack(word: u64) -> Self {
+        Self {
+            running: word as u32,
+            fair: (word >> 32) as u32 & 0x3fff_ffff,
+            only_idle_policy: word >> 62 & 1 != 0,
+            has_waiting: word >> 63 != 0,
+        }
+    }
 }
 
 /// The priorities that a CPU publishes, in one word so that they are consistent.
@@ -116,6 +149,9 @@ pub(crate) enum PushChain {
 pub(crate) struct Shared<L: RawMutex> {
     cpus: Box<[CachePadded<CpuState>]>,
     idle: AtomicCpuMask,
+    online: AtomicCpuMask,
+    /// CPUs with a waiting task that the balancer may move.
+    waiting: AtomicCpuMask,
     pub(crate) domains: Vec<RootDomain<L>>,
     domain_of: Vec<u32>,
     /// One mask per root domain, per cpuset, or one in all: see `overload_scope`.
@@ -151,6 +187,8 @@ impl<L: RawMutex> Shared<L> {
         Self {
             cpus: (0..nr_cpus).map(|_| CachePadded::default()).collect(),
             idle: AtomicCpuMask::new(nr_cpus),
+            online: AtomicCpuMask::new(nr_cpus),
+            waiting: AtomicCpuMask::new(nr_cpus),
             domains: domains
                 .into_iter()
                 .map(|span| RootDomain {
@@ -200,18 +238,24 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
     }
 
-    pub(crate) fn publish_load(&self, cpu: CpuId, load: u64, nr_running: u32) {
-        let state = &self.cpus[cpu.index()].0;
-        state.load.store(load, Ordering::Relaxed);
-        state.nr_running.store(nr_running, Ordering::Relaxed);
+    pub(crate) fn publish_load(&self, cpu: CpuId, load: u64) {
+        self.cpus[cpu.index()].0.load.store(load, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish_idle(&self, cpu: CpuId, idle: bool) {
-        if idle {
-            self.idle.insert(cpu);
-        } else {
-            self.idle.remove(cpu);
-        }
+    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
+        self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {
+        self.idle.assign(cpu, is_idle);
+    }
+
+    pub(crate) fn publish_waiting(&self, cpu: CpuId, has_waiting: bool) {
+        self.waiting.assign(cpu, has_waiting);
+    }
+
+    pub(crate) fn publish_online(&self, cpu: CpuId, is_online: bool) {
+        self.online.assign(cpu, is_online);
     }
 
     /// Makes room in the directory for task ids below `tasks`.
@@ -254,9 +298,27 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| state.load.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn nr_running(&mut self, cpu: CpuId) -> u32 {
+    pub(crate) fn counts(&mut self, cpu: CpuId) -> PublishedCounts {
         let state = &self.shared.cpus[cpu.index()].0;
-        self.observer.u64(|| u64::from(state.nr_running.load(Ordering::Relaxed))) as u32
+        PublishedCounts::unpack(self.observer.u64(|| state.counts.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn is_idle(&mut self, cpu: CpuId) -> bool {
+        self.observer.flag(|| self.shared.idle.contains(cpu))
+    }
+
+    pub(crate) fn is_online(&mut self, cpu: CpuId) -> bool {
+        self.observer.flag(|| self.shared.online.contains(cpu))
+    }
+
+    /// Returns the number of idle CPUs in a range that the task may use. O(words of the range).
+    pub(crate) fn nr_idle(&mut self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.idle.count_and(allowed, range))) as u32
+    }
+
+    /// Returns the lowest CPU at or above `from` with a waiting task that the balancer may move.
+    pub(crate) fn next_waiting(&mut self, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.waiting.next_and(None, from))
     }
 
     /// Returns the lowest idle CPU at or above `from` that the task may use.

@@ -128,8 +128,21 @@ pub enum AfterPush {
 pub struct Balance {
     /// Which kind of round.
     pub(crate) kind: BalanceKind,
-    /// The weight to move at most.
-    pub(crate) imbalance: u64,
+    /// The level of the domain, from the core.
+    pub(crate) level: u8,
+    /// How often the level has failed before.
+    pub(crate) failed: u8,
+    /// How much to move.
+    pub(crate) imbalance: Imbalance,
+}
+
+/// How much one round of balancing is to move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Imbalance {
+    /// So many tasks.
+    Tasks(u32),
+    /// Tasks of this load in all.
+    Load(u64),
 }
 
 /// Why a round of balancing is run.

@@ -21,11 +21,13 @@
 
 pub(crate) mod balance;
 mod cfs;
+mod check;
 mod control;
 mod eevdf;
 mod entity;
 pub(crate) mod group;
 mod queue;
+mod recency;
 pub(crate) mod select;
 mod timeline;
 mod vtime;
@@ -45,6 +47,7 @@ use alloc::vec::Vec;
 use entity::{EntityRef, FairState};
 use group::MAX_DEPTH;
 use lock_api::RawMutex;
+use recency::Recency;
 use queue::{Buddies, Frame, Queue, QueueIx};
 use timeline::Timeline;
 use vtime::Vlag;
@@ -71,7 +74,10 @@ pub(crate) struct FairRq {
     due: Resched,
     /// Tasks that stay queued only until their lag is paid.
     nr_delayed: u32,
-    pub(crate) balance: balance::BalanceState,
+    /// Tasks of policy SCHED_IDLE that want to run.
+    nr_idle_policy: u32,
+    recency: Recency,
+    balance: balance::BalanceState,
 }
 
 /// The settings that the paths read, scaled for the machine.
@@ -133,6 +139,8 @@ impl FairRq {
             lives: 0,
             due: Resched::No,
             nr_delayed: 0,
+            nr_idle_policy: 0,
+            recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::default(),
         }
     }
@@ -149,6 +157,16 @@ impl FairRq {
     /// Returns the tasks that want to run, the current one included.
     pub(crate) fn nr_running(&self) -> u32 {
         self.root().nr_in_hierarchy
+    }
+
+    /// Returns the blocked tasks that stay queued until their lag is paid.
+    pub(crate) const fn nr_delayed(&self) -> u32 {
+        self.nr_delayed
+    }
+
+    /// Returns the tasks of policy SCHED_IDLE that want to run, the current one included.
+    pub(crate) const fn nr_idle_policy(&self) -> u32 {
+        self.nr_idle_policy
     }
 }
 
@@ -191,12 +209,14 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     };
     join(rq, leaf, EntityRef::Task(slot), how, slept);
     join_above(rq, cx, leaf);
-    count_up(rq, leaf);
+    count_up(rq, slot, leaf);
+    rq.fair.recency.push(slot);
     rearm(rq, cx);
 }
 
 /// Counts one more task that wants to run, from a queue to the root.
-fn count_up(rq: &mut Rq, leaf: QueueIx) {
+fn count_up(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+    rq.fair.nr_idle_policy += u32::from(rq.tasks[slot].fair.is_idle);
     let mut at = Some(leaf);
     while let Some(q) = at {
         let queue = rq.queue_mut(q);
@@ -206,7 +226,8 @@ fn count_up(rq: &mut Rq, leaf: QueueIx) {
 }
 
 /// Counts one task less.
-fn count_down(rq: &mut Rq, leaf: QueueIx) {
+fn count_down(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
+    rq.fair.nr_idle_policy -= u32::from(rq.tasks[slot].fair.is_idle);
     let mut at = Some(leaf);
     while let Some(q) = at {
         let queue = rq.queue_mut(q);
@@ -296,11 +317,12 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     if sleeps && owes(rq, q, entity) {
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
         rq.fair.nr_delayed += 1;
-        count_down(rq, q);
+        count_down(rq, slot, q);
         return Dequeued::Delayed;
     }
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
-    count_down(rq, q);
+    count_down(rq, slot, q);
+    rq.fair.recency.remove(slot);
     part(rq, q, entity, sleeps);
     part_above(rq, cx, q);
     rearm(rq, cx);
@@ -502,6 +524,7 @@ fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
     match entity {
         EntityRef::Task(slot) => {
             rq.fair.nr_delayed -= 1;
+            rq.fair.recency.remove(slot);
             if rq.current == Some(slot) {
                 rq.current = None;
             }
@@ -579,6 +602,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
             queue.buddies.clear(entity);
         }
     }
+    rq.fair.recency.touch(slot);
     rearm(rq, cx);
 }
 
@@ -721,7 +745,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     undelay(rq, EntityRef::Task(slot));
     rq.fair.nr_delayed -= 1;
     join_above(rq, cx, leaf);
-    count_up(rq, leaf);
+    count_up(rq, slot, leaf);
     rearm(rq, cx);
     true
 }

@@ -1,15 +1,200 @@
-//! Where a fair task is put when it wakes, is new, or may not stay.
+//! Where a fair task is put when it wakes, is new, or may not stay where it is.
+//!
+//! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is woken from (`by`), by
+//! idleness, then by load ("wake affinity"). Then an idle CPU near the target is looked for: the target itself, `prev`
+//! if it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards from the target and
+//! around. If none is idle, it is the target.
+//!
+//! **New or displaced.** From the machine down to the CPU: at each level the part with the most idle CPUs, among parts
+//! without idle CPUs the one with the least load; the part where the search began wins ties.
+//!
+//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others.
+//!
+//! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking: O(CPUs of one cache /
+//! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
+//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: the idle mask makes the search
+//! complete, where the kernel gives up after a number of CPUs that depends on utilisation (`SIS_UTIL`); no
+//! `recent_used_cpu`; no `wake_wide`: partners are always drawn together.
+
+use super::weight::Weight;
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
+use core::ops::Range;
 use lock_api::RawMutex;
-use zerolag_model::CpuId;
+use zerolag_model::{CpuId, CpuMask, Distance, SchedAttr};
 
-pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, _why: Placement) -> CpuId {
-    let allowed = task.allowed.as_deref();
-    let last = task.last_cpu;
-    if let Some(cpu) = cx.view().next_idle(allowed, CpuId(0)) {
+/// Chooses the CPU for a task.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    match why {
+        Placement::Wakeup => select_woken(cx, task),
+        Placement::Fork => find_idlest(cx, task, cx.by),
+        Placement::Displaced => find_idlest(cx, task, task.last_cpu),
+    }
+}
+
+fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+    let (prev, by) = (task.last_cpu, cx.by);
+    let Some(target) = affine_target(cx, task, prev, by) else { return find_idlest(cx, task, prev) };
+    if is_idle_for(cx, task, target) {
+        return target;
+    }
+    let cache = cx.config.topology.span(target, Distance::Llc);
+    if prev != target && cache.contains(&prev.0) && may_use(cx, task, prev) && is_idle_for(cx, task, prev) {
+        return prev;
+    }
+    if cx.config.topology.span(target, Distance::Smt).len() > 1
+        && let Some(cpu) = find_idle_core(cx, task, target, cache.clone())
+    {
         return cpu;
     }
-    if task.may_run_on(last) { last } else { allowed.and_then(|mask| mask.first()).unwrap_or(last) }
+    find_idle(cx, task.allowed.as_deref(), target, cache).unwrap_or(target)
 }
+
+/// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use neither.
+fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId) -> Option<CpuId> {
+    let (prev_ok, by_ok) = (may_use(cx, task, prev), may_use(cx, task, by));
+    if !prev_ok || !by_ok || prev == by {
+        return if prev_ok { Some(prev) } else { by_ok.then_some(by) };
+    }
+    let shares_cache = cx.config.topology.span(by, Distance::Llc).contains(&prev.0);
+    let prev_idle = is_idle_for(cx, task, prev);
+    if shares_cache && is_idle_for(cx, task, by) {
+        return Some(if prev_idle { prev } else { by });
+    }
+    if prev_idle {
+        return Some(prev);
+    }
+    // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance percentage.
+    let weight = match task.attr {
+        SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => super::weight::RT_LOAD,
+    };
+    let capacity = |cpu| u64::from(cx.config.topology.capacity(cpu));
+    let (prev_capacity, by_capacity) = (capacity(prev), capacity(by));
+    cx.io.costs.cpus_scanned += 2;
+    let there = (cx.view().load(by) + weight) * 100 * prev_capacity;
+    let here = cx.view().load(prev) * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
+    Some(if there < here { by } else { prev })
+}
+
+/// Returns whether a CPU is online, in the affinity, and where the task's root domain has it.
+fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
+    task.may_run_on(cpu) && cx.view().is_online(cpu)
+}
+
+/// Returns whether a CPU is as good as idle for a task.
+fn is_idle_for<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
+    cx.io.costs.cpus_scanned += 1;
+    cx.view().is_idle(cpu) || !super::is_idle_policy(task.attr) && cx.view().counts(cpu).only_idle_policy
+}
+
+/// Finds the next idle CPU of a range, upwards from after `target` and around.
+fn find_idle<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    allowed: Option<&CpuMask>,
+    target: CpuId,
+    range: Range<u32>,
+) -> Option<CpuId> {
+    cx.io.costs.cpus_scanned += 1;
+    let above = cx.view().next_idle(allowed, CpuId(target.0 + 1)).filter(|cpu| cpu.0 < range.end);
+    above.or_else(|| cx.view().next_idle(allowed, CpuId(range.start)).filter(|cpu| cpu.0 < target.0))
+}
+
+/// Finds a core whose threads are all idle. O(idle CPUs of the range).
+fn find_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, range: Range<u32>) -> Option<CpuId> {
+    let allowed = task.allowed.as_deref();
+    for part in [target.0 + 1..range.end, range.start..target.0] {
+        let mut from = CpuId(part.start);
+        while let Some(cpu) = cx.view().next_idle(allowed, from).filter(|cpu| cpu.0 < part.end) {
+            cx.io.costs.cpus_scanned += 1;
+            let core = cx.config.topology.span(cpu, Distance::Smt);
+            if cx.view().nr_idle(None, core.clone()) == core.len() as u32 {
+                return Some(cpu);
+            }
+            from = CpuId(core.end);
+        }
+    }
+    None
+}
+
+/// How good a part of the machine is for a new task.
+#[derive(Clone, Copy)]
+struct Room {
+    nr_idle: u32,
+    /// Load per CPU; looked at only if nothing is idle.
+    load: u64,
+}
+
+/// Finds the idlest CPU that a task may use, from the machine down.
+fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    let mut at = near;
+    let mut span = cx.config.topology.span(near, Distance::Remote);
+    for level in [Distance::Socket, Distance::Llc, Distance::Smt, Distance::Same] {
+        let mut best: Option<(Room, Range<u32>)> = None;
+        let local = cx.config.topology.span(at, level);
+        if local == span {
+            continue;
+        }
+        let mut start = span.start;
+        // Local first, so that it wins ties; then in order. Bounded by the parts of the span.
+        let mut next = Some(local.clone());
+        while let Some(part) = next {
+            if let Some(room) = room(cx, task, part.clone())
+                && best.as_ref().is_none_or(|(so_far, _)| room.is_better_than(*so_far))
+            {
+                best = Some((room, part));
+            }
+            next = (start < span.end).then(|| cx.config.topology.span(CpuId(start), level));
+            if let Some(part) = &mut next {
+                start = part.end;
+                if *part == local {
+                    next = (start < span.end).then(|| cx.config.topology.span(CpuId(start), level));
+                    start = next.as_ref().map_or(start, |part| part.end);
+                }
+            }
+        }
+        let Some((_, part)) = best else { break };
+        if !part.contains(&at.0) {
+            at = CpuId(part.start);
+        }
+        span = part;
+    }
+    if may_use(cx, task, at) { at } else { any_allowed(cx, task) }
+}
+
+/// Returns what a part of the machine offers a task; `None` if it may use none of its CPUs.
+fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Option<Room> {
+    cx.io.costs.cpus_scanned += 1;
+    let nr_idle = cx.view().nr_idle(task.allowed.as_deref(), part.clone());
+    if nr_idle > 0 {
+        return Some(Room { nr_idle, load: 0 });
+    }
+    let (mut load, mut cpus) = (0, 0);
+    for cpu in part.map(CpuId) {
+        if may_use(cx, task, cpu) {
+            cx.io.costs.cpus_scanned += 1;
+            load += cx.view().load(cpu);
+            cpus += 1;
+        }
+    }
+    (cpus > 0).then(|| Room { nr_idle: 0, load: load / cpus })
+}
+
+impl Room {
+    const fn is_better_than(self, other: Self) -> bool {
+        if self.nr_idle != other.nr_idle { self.nr_idle > other.nr_idle } else { self.load < other.load }
+    }
+}
+
+/// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its affinity.
+fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+    let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");
+    let found = (0..nr_cpus).map(CpuId).find(|cpu| may_use(cx, task, *cpu));
+    found.unwrap_or_else(|| task.allowed.as_deref().and_then(CpuMask::first).unwrap_or(task.last_cpu))
+}
+
+/// How much busier another CPU must be, in percent (`sd->imbalance_pct`).
+pub(crate) const IMBALANCE_PCT: u64 = 117;

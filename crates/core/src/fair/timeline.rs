@@ -4,8 +4,8 @@
 //! and each node carries the least vruntime below it, so that "the earliest virtual deadline among those that are
 //! eligible" is one walk down: go left while something eligible is there, else take the node if it is, else go right.
 //!
-//! Key: the virtual deadline under EEVDF, the vruntime under CFS; equal keys in order of insertion, which a sequence
-//! number decides. Insertion, removal and searches are O(log n); nothing is allocated while fewer entities wait than
+//! Key: the virtual deadline under EEVDF, the vruntime under CFS; equal keys in order of insertion: a new one
+//! goes behind them and a balanced tree keeps its order. Insertion, removal and searches are O(log n); nothing is allocated while fewer entities wait than
 //! ever did.
 //!
 //! Sources: Stoica & Abdel-Wahab 1995, sec. 5 (the augmented tree); Linux v6.12 `kernel/sched/fair.c`,
@@ -31,7 +31,6 @@ struct Node {
     vruntime: Vtime,
     /// The least vruntime in the subtree.
     least: Vtime,
-    seq: u64,
     entity: EntityRef,
     parent: Option<NodeIx>,
     left: Option<NodeIx>,
@@ -43,14 +42,13 @@ struct Node {
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     free: Vec<NodeIx>,
-    next_seq: u64,
 }
 
 impl Timeline {
     pub(crate) fn with_capacity(entities: usize) -> Self {
         let mut nodes = Vec::with_capacity(entities + 1);
-        nodes.push(Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT), 0, None));
-        Self { nodes, free: Vec::with_capacity(entities), next_seq: 0 }
+        nodes.push(Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT), None));
+        Self { nodes, free: Vec::with_capacity(entities) }
     }
 
     /// Returns the entity of a node.
@@ -118,8 +116,6 @@ impl Timeline {
 
     /// Queues an entity behind those of equal key.
     pub(crate) fn insert(&mut self, root: &mut Root, key: Vtime, vruntime: Vtime, entity: EntityRef) -> NodeIx {
-        let seq = self.next_seq;
-        self.next_seq += 1;
         let mut parent = None;
         let mut at = root.0;
         let mut goes_left = false;
@@ -130,7 +126,7 @@ impl Timeline {
             parent = at;
             at = if goes_left { node.left } else { node.right };
         }
-        let new = self.allocate(Node::new(key, vruntime, entity, seq, parent));
+        let new = self.allocate(Node::new(key, vruntime, entity, parent));
         match parent {
             None => root.0 = Some(new),
             Some(parent) => {
@@ -314,17 +310,17 @@ impl Timeline {
         &mut self.nodes[node.0.get() as usize]
     }
 
-    /// Checks order, balance and augmentation of a tree and returns its entities in order. For tests: O(n).
-    #[cfg(any(test, debug_assertions))]
+    /// Checks order, balance and augmentation of a tree and returns its entities in order. For checks: O(n log n).
+    ///
+    /// # Panics
+    /// If they do not hold.
     pub(crate) fn check(&self, root: Root) -> Vec<EntityRef> {
         let mut entities = Vec::new();
-        let mut last: Option<(Vtime, u64)> = None;
+        let mut last: Option<Vtime> = None;
         let mut next = self.first(root);
         while let Some(ix) = next {
             let node = self.at(ix);
-            if let Some((key, seq)) = last {
-                assert!(key.is_before(node.key) || key == node.key && seq < node.seq, "order of the timeline");
-            }
+            assert!(last.is_none_or(|last| !node.key.is_before(last)), "order of the timeline");
             let children = [node.left, node.right];
             let heights = children.map(|child| self.height(child));
             assert!(heights[0].abs_diff(heights[1]) <= 1, "balance of the timeline");
@@ -334,7 +330,7 @@ impl Timeline {
             for child in children.into_iter().flatten() {
                 assert_eq!(self.at(child).parent, Some(ix), "parent in the timeline");
             }
-            last = Some((node.key, node.seq));
+            last = Some(node.key);
             entities.push(node.entity);
             next = self.after(ix);
         }
@@ -343,8 +339,8 @@ impl Timeline {
 }
 
 impl Node {
-    fn new(key: Vtime, vruntime: Vtime, entity: EntityRef, seq: u64, parent: Option<NodeIx>) -> Self {
-        Self { key, vruntime, least: vruntime, seq, entity, parent, left: None, right: None, height: 1 }
+    fn new(key: Vtime, vruntime: Vtime, entity: EntityRef, parent: Option<NodeIx>) -> Self {
+        Self { key, vruntime, least: vruntime, entity, parent, left: None, right: None, height: 1 }
     }
 }
 

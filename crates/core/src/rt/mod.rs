@@ -16,7 +16,7 @@ pub(crate) mod push;
 mod queue;
 
 use crate::rq::{Cx, Rq};
-use crate::slab::Slot;
+use crate::slab::{Slot, TaskSlab};
 use crate::step::{Op, Resched, RqTimer};
 use crate::task::Task;
 use lock_api::RawMutex;
@@ -65,6 +65,11 @@ impl RtRq {
 
     pub(crate) const fn nr_running(&self) -> u32 {
         self.nr_running
+    }
+
+    /// Returns the tasks that wait and could run elsewhere, most urgent first.
+    pub(crate) fn waiting<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        self.pushable.iter(tasks)
     }
 }
 
