@@ -1,0 +1,293 @@
+//! Axes: from values to places, and where the ticks are.
+
+use zerolag_model::Duration;
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it measures.
+    pub label: String,
+    /// In what, which decides how ticks are written.
+    pub unit: Unit,
+    /// How values become places.
+    pub scale: Scale,
+    /// From where to where; `None`: as far as the values go.
+    pub range: Option<Range>,
+}
+
+/// Bounds of an axis.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Range {
+    /// The low end.
+    pub low: f64,
+    /// The high end.
+    pub high: f64,
+}
+
+/// In what an axis measures.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Unit {
+    /// Plain numbers.
+    Number,
+    /// Nanoseconds, written with their unit: `50us`, `2.5s`.
+    Nanos,
+    /// Percent.
+    Percent,
+}
+
+/// How values become places.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By their magnitude; values above zero only.
+    Log,
+    /// The value is the index of a name.
+    Categories(Vec<String>),
+}
+
+/// Whether a linear axis must show zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zero {
+    Included,
+    AsItComes,
+}
+
+impl Axis {
+    /// Returns a linear axis.
+    #[must_use]
+    pub fn linear(label: &str, unit: Unit) -> Self {
+        Self { label: label.to_owned(), unit, scale: Scale::Linear, range: None }
+    }
+
+    /// Returns a logarithmic axis.
+    #[must_use]
+    pub fn log(label: &str, unit: Unit) -> Self {
+        Self { label: label.to_owned(), unit, scale: Scale::Log, range: None }
+    }
+
+    /// Returns an axis of names; values are their indices.
+    #[must_use]
+    pub fn categories(label: &str, names: &[&str]) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Self { label: label.to_owned(), unit: Unit::Number, scale: Scale::Categories(names), range: None }
+    }
+
+    /// Sets the bounds.
+    #[must_use]
+    pub const fn from_to(mut self, low: f64, high: f64) -> Self {
+        self.range = Some(Range { low, high });
+        self
+    }
+
+    pub(super) const fn has_categories(&self) -> bool {
+        matches!(self.scale, Scale::Categories(_))
+    }
+}
+
+/// An axis whose bounds are known.
+pub(super) struct Scaled {
+    low: f64,
+    high: f64,
+    is_log: bool,
+    slots: usize,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Scaled {
+    /// Fits an axis to values.
+    pub(super) fn of(axis: &Axis, values: impl Iterator<Item = f64>, zero: Zero) -> Self {
+        let is_log = axis.scale == Scale::Log;
+        let mut found: Option<Range> = None;
+        let mut slots = 0;
+        for value in values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)) {
+            slots += 1;
+            found = Some(found.map_or(Range { low: value, high: value }, |range| Range {
+                low: range.low.min(value),
+                high: range.high.max(value),
+            }));
+        }
+        let range = axis.range.filter(|range| range.low < range.high && (!is_log || range.low > 0.0));
+        let fallback = if is_log { Range { low: 1.0, high: 10.0 } } else { Range { low: 0.0, high: 1.0 } };
+        let fitted = range.or(found).unwrap_or(fallback);
+        match &axis.scale {
+            Scale::Categories(names) => Self::categories(names),
+            Scale::Log => Self::log(axis.unit, fitted, range.is_some()),
+            Scale::Linear => {
+                // A measure that starts near zero is easier to judge from zero.
+                let is_near = fitted.low > 0.0 && fitted.low < fitted.high * 0.5;
+                let low = if range.is_none() && (zero == Zero::Included && fitted.low > 0.0 || is_near) {
+                    0.0
+                } else {
+                    fitted.low
+                };
+                let mut scaled = Self::linear(axis.unit, Range { low, high: fitted.high }, range.is_some());
+                scaled.slots = slots.max(1);
+                scaled
+            }
+        }
+    }
+
+    fn categories(names: &[String]) -> Self {
+        let slots = names.len().max(1);
+        let place = |index: usize| (index as f64 + 0.5) / slots as f64;
+        let ticks = names.iter().enumerate().map(|(index, name)| (place(index), name.clone())).collect();
+        Self { low: -0.5, high: slots as f64 - 0.5, is_log: false, slots, ticks }
+    }
+
+    fn linear(unit: Unit, range: Range, is_fixed: bool) -> Self {
+        let span = range.high - range.low;
+        let span = if span > 0.0 { span } else { range.high.abs().max(1.0) };
+        let step = nice_step(span / 6.0);
+        let (low, high) = if is_fixed {
+            (range.low, range.high)
+        } else {
+            ((range.low / step).floor() * step, ((range.low + span) / step).ceil() * step)
+        };
+        let mut scaled = Self { low, high, is_log: false, slots: 1, ticks: Vec::new() };
+        let first = (low / step).ceil();
+        // The counter is whole, so that errors do not add up.
+        for count in 0..TICKS_MAX {
+            let value = (first + count as f64) * step;
+            if value > high + step * 1e-6 {
+                break;
+            }
+            scaled.ticks.push((scaled.part(value), write_value(unit, value, step)));
+        }
+        scaled
+    }
+
+    fn log(unit: Unit, range: Range, is_fixed: bool) -> Self {
+        let (low, high) = if is_fixed {
+            (range.low, range.high)
+        } else {
+            (10_f64.powf(range.low.log10().floor()), 10_f64.powf(range.high.log10().ceil()))
+        };
+        let high = if high > low { high } else { low * 10.0 };
+        let mut scaled = Self { low, high, is_log: true, slots: 1, ticks: Vec::new() };
+        let decades = (high / low).log10();
+        let factors: &[f64] = if decades <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let first = low.log10().floor();
+        for decade in 0..TICKS_MAX {
+            let power = 10_f64.powf(first + decade as f64);
+            if power > high * 1.000_001 {
+                break;
+            }
+            for factor in factors {
+                let value = power * factor;
+                if value >= low * 0.999_999 && value <= high * 1.000_001 {
+                    scaled.ticks.push((scaled.part(value), write_value(unit, value, value)));
+                }
+            }
+        }
+        scaled
+    }
+
+    /// Returns the place of a value, 0 at the low end and 1 at the high one; `None` if it has none.
+    pub(super) fn place(&self, value: f64) -> Option<f64> {
+        if !value.is_finite() || (self.is_log && value <= 0.0) {
+            return None;
+        }
+        let part = self.part(value);
+        (-0.001..=1.001).contains(&part).then_some(part.clamp(0.0, 1.0))
+    }
+
+    fn part(&self, value: f64) -> f64 {
+        if self.is_log {
+            (value / self.low).log10() / (self.high / self.low).log10()
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+
+    /// Returns where ticks are, and how they are written.
+    pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
+        self.ticks.iter().map(|(place, label)| (*place, label.as_str()))
+    }
+
+    /// Returns how many bars must find a place side by side.
+    pub(super) const fn slots(&self) -> usize {
+        self.slots
+    }
+}
+
+/// Returns 1, 2 or 5 times a power of ten, at least as large as `step`.
+fn nice_step(step: f64) -> f64 {
+    let power = 10_f64.powf(step.log10().floor());
+    let factor = step / power;
+    let nice = [1.0, 2.0, 5.0].into_iter().find(|nice| factor <= nice * 1.000_001).unwrap_or(10.0);
+    nice * power
+}
+
+/// Writes a value with as many decimals as its step needs.
+fn write_value(unit: Unit, value: f64, step: f64) -> String {
+    match unit {
+        Unit::Number => write_number(value, step),
+        Unit::Percent => write_number(value, step) + "%",
+        Unit::Nanos => write_nanos(value),
+    }
+}
+
+fn write_number(value: f64, step: f64) -> String {
+    let decimals = (0..=9_i32).find(|decimals| {
+        let scaled = step * 10_f64.powi(*decimals);
+        (scaled - scaled.round()).abs() < 1e-6 * scaled.abs().max(1.0)
+    });
+    let text = format!("{value:.*}", decimals.unwrap_or(9) as usize);
+    if text.trim_start_matches('-').chars().all(|letter| letter == '0' || letter == '.') {
+        "0".to_owned()
+    } else {
+        text
+    }
+}
+
+/// Writes nanoseconds exactly in the largest unit that needs few digits: `0`, `50us`, `2.5s`.
+fn write_nanos(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let nanos = value.abs().round();
+    if nanos == 0.0 {
+        return "0".to_owned();
+    }
+    // A float turns into an integer by saturating; an axis of more than 584 years has wrong ticks.
+    format!("{sign}{}", Duration::from_nanos(nanos as u64))
+}
+
+const TICKS_MAX: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis, values: &[f64]) -> Vec<String> {
+        let scaled = Scaled::of(axis, values.iter().copied(), Zero::AsItComes);
+        scaled.ticks().map(|(_, label)| label.to_owned()).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_and_enclose_the_values() {
+        let number = Axis::linear("", Unit::Number);
+        assert_eq!(labels(&number, &[0.0, 55.0]), ["0", "10", "20", "30", "40", "50", "60"]);
+        assert_eq!(
+            labels(&number, &[0.1, 0.53]),
+            ["0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6"].map(|l| if l == "0.0" { "0" } else { l })
+        );
+        assert_eq!(labels(&number, &[-3.0, 3.0]), ["-3", "-2", "-1", "0", "1", "2", "3"]);
+        assert_eq!(labels(&number, &[7.0]), ["6", "8", "10", "12", "14"]);
+        let nanos = Axis::linear("", Unit::Nanos);
+        assert_eq!(labels(&nanos, &[0.0, 53_907_000.0]), ["0", "10ms", "20ms", "30ms", "40ms", "50ms", "60ms"]);
+        let log = Axis::log("", Unit::Nanos);
+        assert_eq!(labels(&log, &[3e3, 2e6]), ["1us", "10us", "100us", "1ms", "10ms"]);
+        assert_eq!(labels(&Axis::log("", Unit::Number), &[4.0, 60.0]), ["1", "2", "5", "10", "20", "50", "100"]);
+    }
+
+    #[test]
+    fn places_run_from_zero_to_one() {
+        let scaled = Scaled::of(&Axis::log("", Unit::Number), [1.0, 100.0].into_iter(), Zero::AsItComes);
+        assert!((scaled.place(10.0).unwrap() - 0.5).abs() < 1e-9);
+        assert_eq!(scaled.place(0.0), None);
+        assert_eq!(scaled.place(1e9), None);
+        let names = Scaled::of(&Axis::categories("", &["a", "b"]), [0.0].into_iter(), Zero::Included);
+        assert_eq!(names.ticks().map(|(place, _)| place).collect::<Vec<_>>(), [0.25, 0.75]);
+        assert!((names.place(1.0).unwrap() - 0.75).abs() < 1e-9);
+    }
+}
