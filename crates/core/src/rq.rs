@@ -175,6 +175,18 @@ impl Rq {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
     }
 
+    /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For checks: O(slots).
+    #[must_use]
+    pub fn is_delayed(&self, task: TaskId) -> bool {
+        self.tasks.iter().any(|(slot, body)| body.id == task && crate::fair::is_delayed(self, slot))
+    }
+
+    /// Returns whether this CPU takes part.
+    #[must_use]
+    pub const fn is_online(&self) -> bool {
+        self.is_online
+    }
+
     /// Returns the group of a queued task. For checks: O(slots).
     #[must_use]
     pub fn group(&self, task: TaskId) -> Option<GroupId> {

@@ -36,7 +36,7 @@ fn three_hogs_on_two_cpus_take_turns() {
         host.run(at_ms(8000));
         for task in &tasks {
             let share = host.share(*task);
-            assert!((0.58..0.75).contains(&share), "{version} task {task}: {share}");
+            assert!((0.55..0.80).contains(&share), "{version} task {task}: {share}");
         }
         assert!((40..200).contains(&host.migrations), "{version}: {} migrations in 8 s", host.migrations);
     }

@@ -306,6 +306,71 @@ impl Host {
         }
     }
 
+    /// Lets only this much time pass; nothing happens by itself.
+    pub fn advance(&mut self, by: Duration) {
+        let to = self.now + by;
+        self.pass(to);
+        let tick = self.sched.config().settings().tick_period();
+        while self.next_tick <= self.now {
+            self.next_tick += tick;
+        }
+    }
+
+    /// The periodic tick of one CPU.
+    pub fn tick(&mut self, cpu: usize) {
+        let clock = self.clock();
+        let step = self.sched.tick(&mut self.rqs[cpu], clock, &mut self.io);
+        self.carry_out(step);
+        self.settle();
+    }
+
+    /// Applies a change to a task where it is: `queued` to its run queue, `parked` to its body. Tries again once if the
+    /// run queue had only its lag to pay and parks it.
+    pub fn change(
+        &mut self,
+        id: TaskId,
+        mut queued: impl FnMut(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Option<Step>,
+        parked: impl FnOnce(&Scheduler<RawMutex>, &mut Parcel, Clock, &mut Io),
+    ) {
+        let clock = self.clock();
+        if let zerolag_core::Home::Rq(cpu) = self.sched.home(id) {
+            let step = queued(&self.sched, &mut self.rqs[cpu.index()], clock, &mut self.io);
+            self.drain();
+            if let Some(step) = step {
+                self.carry_out(step);
+                self.settle();
+                return;
+            }
+        }
+        let parcel = self.parked.get_mut(&id).expect("parked, if not queued");
+        parked(&self.sched, parcel, clock, &mut self.io);
+    }
+
+    /// Places a body that was handed out while runnable.
+    pub fn displace(&mut self, parcel: Parcel) {
+        let id = parcel.id();
+        self.parked.insert(id, parcel);
+        self.place(id, CpuId(0), Placement::Displaced);
+    }
+
+    /// Checks every run queue, and that every task is in one place.
+    pub fn check(&self) {
+        let mut seen = vec![0; self.tasks.len()];
+        for rq in &self.rqs {
+            rq.check_fair();
+            for (task, _) in rq.queued() {
+                seen[task.index()] += 1;
+                assert_eq!(self.sched.home(task), zerolag_core::Home::Rq(rq.cpu()), "the home of task {task}");
+            }
+        }
+        for task in self.parked.keys() {
+            seen[task.index()] += 1;
+        }
+        for (index, (times, task)) in seen.iter().zip(&self.tasks).enumerate() {
+            assert_eq!(*times, i32::from(!task.exited), "task {index} is in one place");
+        }
+    }
+
     /// Returns the share of a CPU that a task has had.
     pub fn share(&self, task: TaskId) -> f64 {
         self.tasks[task.index()].exec.as_nanos() as f64 / self.now.as_nanos() as f64

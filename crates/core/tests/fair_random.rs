@@ -1,0 +1,268 @@
+//! Random sequences of events: whatever happens, sums and counts stay right and no task is lost.
+
+mod fair_host;
+
+use fair_host::{Host, Program};
+use proptest::prelude::*;
+use std::sync::Arc;
+use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
+use zerolag_model::{
+    CpuMask, Duration, FairPolicy, GroupId, KernelVersion, Nice, RtPriority, SchedAttr, TaskId, Topology,
+};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Spawn { attr: SchedAttr, group: usize },
+    Wake { task: usize },
+    Block { cpu: usize },
+    Yield { cpu: usize },
+    Exit { cpu: usize },
+    Tick { cpu: usize },
+    Pass { ns: u64 },
+    Attr { task: usize, attr: SchedAttr },
+    Group { task: usize, group: usize },
+    Affinity { task: usize, cpus: u8 },
+    NewGroup { parent: usize, weight: u64 },
+    Weigh { group: usize, weight: u64 },
+    RemoveGroup { group: usize },
+    Bounce { cpu: usize },
+}
+
+fn attr() -> impl Strategy<Value = SchedAttr> {
+    let fair = (-20_i64..20, 0..8_u8, proptest::option::weighted(0.2, 100_000..10_000_000_u64)).prop_map(
+        |(nice, policy, slice)| SchedAttr::Fair {
+            policy: match policy {
+                0 => FairPolicy::Idle,
+                1 => FairPolicy::Batch,
+                _ => FairPolicy::Other,
+            },
+            nice: Nice::new(nice).expect("-20..=19"),
+            slice: slice.map(Duration::from_nanos),
+        },
+    );
+    let rt = (1_i64..99).prop_map(|priority| SchedAttr::fifo(RtPriority::new(priority).expect("1..=99")));
+    prop_oneof![8 => fair, 1 => rt]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let any = 0_usize..64;
+    prop_oneof![
+        3 => (attr(), any.clone()).prop_map(|(attr, group)| Event::Spawn { attr, group }),
+        8 => any.clone().prop_map(|task| Event::Wake { task }),
+        8 => any.clone().prop_map(|cpu| Event::Block { cpu }),
+        2 => any.clone().prop_map(|cpu| Event::Yield { cpu }),
+        1 => any.clone().prop_map(|cpu| Event::Exit { cpu }),
+        6 => any.clone().prop_map(|cpu| Event::Tick { cpu }),
+        8 => prop_oneof![1_u64..1000, 1000_u64..10_000_000].prop_map(|ns| Event::Pass { ns }),
+        2 => (any.clone(), attr()).prop_map(|(task, attr)| Event::Attr { task, attr }),
+        2 => (any.clone(), any.clone()).prop_map(|(task, group)| Event::Group { task, group }),
+        2 => (any.clone(), 1_u8..16).prop_map(|(task, cpus)| Event::Affinity { task, cpus }),
+        1 => (any.clone(), 1_u64..10_000).prop_map(|(parent, weight)| Event::NewGroup { parent, weight }),
+        1 => (any.clone(), 1_u64..10_000).prop_map(|(group, weight)| Event::Weigh { group, weight }),
+        1 => any.clone().prop_map(|group| Event::RemoveGroup { group }),
+        1 => any.prop_map(|cpu| Event::Bounce { cpu }),
+    ]
+}
+
+struct World {
+    host: Host,
+    groups: Vec<GroupId>,
+}
+
+impl World {
+    fn new(version: KernelVersion, cpus: u32) -> Self {
+        let config = Config::new(Topology::flat(cpus).expect("a machine"), version.settings());
+        Self { host: Host::with_config(config.with_group_reserve(6)), groups: vec![GroupId::ROOT] }
+    }
+
+    fn task(&self, index: usize) -> Option<TaskId> {
+        let alive: Vec<_> = (0..self.host.tasks.len()).filter(|task| !self.host.tasks[*task].exited).collect();
+        (!alive.is_empty()).then(|| TaskId::from_index(alive[index % alive.len()]))
+    }
+
+    fn group(&self, index: usize) -> GroupId {
+        self.groups[index % self.groups.len()]
+    }
+
+    fn leave(&mut self, cpu: usize, why: Leave) {
+        let cpu = cpu % self.host.rqs.len();
+        if self.host.rqs[cpu].current().is_some() {
+            self.host.schedule(cpu, why);
+            self.host.settle();
+        }
+    }
+
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::Spawn { attr, group } if self.host.tasks.len() < 60 => {
+                self.host.spawn(attr, self.group(group), None, Program::Hog);
+            }
+            Event::Spawn { .. } => {}
+            Event::Wake { task } => {
+                // Blocked: parked, or queued only for its lag. Whoever runs cannot be woken.
+                let Some(task) = self.task(task) else { return };
+                let is_blocked = match self.host.sched.home(task) {
+                    zerolag_core::Home::Parcel => true,
+                    zerolag_core::Home::Rq(cpu) => self.host.rqs[cpu.index()].is_delayed(task),
+                };
+                if is_blocked {
+                    self.host.wake(task, zerolag_model::CpuId(0));
+                }
+            }
+            Event::Block { cpu } => self.leave(cpu, Leave::Block),
+            Event::Yield { cpu } => self.leave(cpu, Leave::Yield),
+            Event::Exit { cpu } => self.leave(cpu, Leave::Exit),
+            Event::Tick { cpu } => self.host.tick(cpu % self.host.rqs.len()),
+            Event::Pass { ns } => self.host.advance(Duration::from_nanos(ns)),
+            Event::Attr { task, attr } => {
+                let Some(task) = self.task(task) else { return };
+                self.host.change(
+                    task,
+                    |sched, rq, now, io| match sched.set_attr(rq, now, task, attr, io) {
+                        Ok(step) => Some(step),
+                        Err(TaskError::NotHere(_)) => None,
+                        Err(error) => panic!("{error}"),
+                    },
+                    |sched, parcel, now, io| {
+                        sched.set_attr_parked(now, parcel, attr, zerolag_model::CpuId(0), io).expect("a valid change");
+                    },
+                );
+            }
+            Event::Group { task, group } => {
+                let Some(task) = self.task(task) else { return };
+                let group = self.group(group);
+                self.host.change(
+                    task,
+                    |sched, rq, now, io| match sched.set_group(rq, now, task, group, io) {
+                        Ok(step) => Some(step),
+                        Err(GroupError::NotHere(_)) => None,
+                        Err(error) => panic!("{error}"),
+                    },
+                    |sched, parcel, _, _| sched.set_group_parked(parcel, group).expect("a group"),
+                );
+            }
+            Event::Affinity { task, cpus } => {
+                let Some(task) = self.task(task) else { return };
+                let nr_cpus = self.host.rqs.len();
+                let mask: CpuMask = (0..nr_cpus)
+                    .filter(|cpu| cpus >> cpu & 1 == 1)
+                    .map(zerolag_model::CpuId::from_index)
+                    .collect();
+                if mask.is_empty() {
+                    return;
+                }
+                let mask = Arc::new(mask);
+                let mut displaced = None;
+                self.host.change(
+                    task,
+                    |sched, rq, now, io| match sched.set_affinity(rq, now, task, Some(Arc::clone(&mask)), io) {
+                        Ok(parcel) => {
+                            displaced = parcel;
+                            Some(zerolag_core::Step::Done)
+                        }
+                        Err(TaskError::NotHere(_)) => None,
+                        Err(error) => panic!("{error}"),
+                    },
+                    |sched, parcel, now, io| {
+                        let mask = Some(Arc::clone(&mask));
+                        sched.set_affinity_parked(now, parcel, mask, zerolag_model::CpuId(0), io).expect("CPUs");
+                    },
+                );
+                if let Some(parcel) = displaced {
+                    self.host.displace(parcel);
+                    self.host.settle();
+                }
+            }
+            Event::NewGroup { parent, weight } => {
+                let weight = Weight::from_cpu_weight(weight).expect("in range");
+                match self.host.sched.create_group(self.group(parent), weight) {
+                    Ok(group) => self.groups.push(group),
+                    Err(GroupError::NoneFree) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Event::Weigh { group, weight } => {
+                let weight = Weight::from_cpu_weight(weight).expect("in range");
+                let changed = self.host.sched.set_group_weight(self.group(group), weight);
+                assert_eq!(changed.is_err(), self.group(group) == GroupId::ROOT);
+            }
+            Event::RemoveGroup { group } => {
+                let group = self.group(group);
+                if self.host.sched.remove_group(group).is_ok() {
+                    self.groups.retain(|other| *other != group);
+                }
+            }
+            Event::Bounce { cpu } => self.bounce(cpu % self.host.rqs.len()),
+        }
+    }
+
+    /// Takes a CPU offline, empties it and brings it back.
+    fn bounce(&mut self, cpu: usize) {
+        let clock = self.host.clock();
+        let host = &mut self.host;
+        if host.rqs.len() == 1 || (0..host.rqs.len()).any(|other| other != cpu && !host.rqs[other].is_online()) {
+            return;
+        }
+        let pinned = |rq: &zerolag_core::Rq| {
+            let elsewhere = |task| (0..4).any(|to| to != cpu && rq.may_run_on(task, zerolag_model::CpuId::from_index(to)));
+            rq.queued().any(|(task, _)| !elsewhere(task))
+        };
+        if pinned(&host.rqs[cpu]) {
+            return;
+        }
+        host.sched.offline(&mut host.rqs[cpu], clock, &mut host.io);
+        host.settle();
+        while let Some(parcel) = host.sched.evict(&mut host.rqs[cpu], clock, &mut host.io) {
+            host.drain();
+            host.displace(parcel);
+            host.settle();
+        }
+        host.drain();
+        host.check();
+        host.sched.online(&mut host.rqs[cpu], clock, &mut host.io);
+        host.drain();
+    }
+}
+
+fn check(version: KernelVersion, cpus: u32, events: Vec<Event>) {
+    let mut world = World::new(version, cpus);
+    for event in events {
+        world.apply(event);
+        world.host.check();
+    }
+    // Everybody who is left gets the CPU sooner or later.
+    for _ in 0..3 {
+        let until = world.host.now + Duration::from_millis(20);
+        world.host.run(until);
+        world.host.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn eevdf_on_one_cpu(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V6_12, 1, events);
+    }
+
+    #[test]
+    fn eevdf_on_four_cpus(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V6_12, 4, events);
+    }
+
+    #[test]
+    fn eevdf_without_delay_on_three_cpus(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V6_6, 3, events);
+    }
+
+    #[test]
+    fn cfs_on_four_cpus(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V6_1, 4, events);
+    }
+
+    #[test]
+    fn passive_rt_on_two_cpus(events in proptest::collection::vec(event(), 1..200)) {
+        check(KernelVersion::V2_6_23, 2, events);
+    }
+}
