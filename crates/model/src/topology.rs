@@ -140,16 +140,28 @@ impl Topology {
         self.capacities.get(cpu.index()).copied().unwrap_or(CAPACITY_SCALE)
     }
 
-    /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers. O(1).
-    #[must_use]
-    pub const fn span(&self, cpu: CpuId, distance: Distance) -> Range<u32> {
-        let size = match distance {
+    /// Returns how many CPUs a domain has.
+    const fn size(&self, distance: Distance) -> u32 {
+        match distance {
             Distance::Same => 1,
             Distance::Smt => self.smt,
             Distance::Llc => self.smt * self.cores_per_llc,
             Distance::Socket => self.smt * self.cores_per_llc * self.llcs_per_socket,
             Distance::Remote => self.smt * self.cores_per_llc * self.llcs_per_socket * self.sockets,
-        };
+        }
+    }
+
+    /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers. O(1).
+    #[must_use]
+    pub const fn span(&self, cpu: CpuId, distance: Distance) -> Range<u32> {
+        let size = self.size(distance);
+        // Divisions are dear; flat machines need none.
+        if size == 1 {
+            return cpu.0..cpu.0 + 1;
+        }
+        if size == self.size(Distance::Remote) {
+            return 0..size;
+        }
         let start = cpu.0 / size * size;
         start..start + size
     }
@@ -157,7 +169,13 @@ impl Topology {
     /// Returns how far two CPUs are apart. O(1).
     #[must_use]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
-        Distance::ALL.into_iter().find(|distance| self.span(a, *distance).contains(&b.0)).unwrap_or(Distance::Remote)
+        if a == b {
+            return Distance::Same;
+        }
+        [Distance::Smt, Distance::Llc, Distance::Socket]
+            .into_iter()
+            .find(|distance| self.span(a, *distance).contains(&b.0))
+            .unwrap_or(Distance::Remote)
     }
 }
 

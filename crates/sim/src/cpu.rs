@@ -112,7 +112,7 @@ pub(crate) struct Cpu {
     /// Up to where time is accounted; beyond now only for a kernel path that is under way.
     pub(crate) accounted: Instant,
     /// Parts of the present kernel path, to take back what lies beyond the end of the run.
-    parts: Vec<(CpuLayer, Duration)>,
+    parts: LayerTimes,
     /// Count of events that this CPU made.
     pub(crate) events: u32,
     pub(crate) ticking: bool,
@@ -143,7 +143,7 @@ impl Cpu {
             holds_first: false,
             times: LayerTimes::default(),
             accounted: Instant::ZERO,
-            parts: Vec::with_capacity(8),
+            parts: LayerTimes::default(),
             events: 0,
             ticking: false,
         }
@@ -177,7 +177,7 @@ impl Cpu {
         self.account_below(now);
         self.task_clock = self.clock(now).task;
         self.busy_until = now;
-        self.parts.clear();
+        self.parts = LayerTimes::default();
     }
 
     /// Accounts time since the last path to the current task's layer or to idle.
@@ -203,7 +203,7 @@ impl Cpu {
         self.busy_until += time;
         self.times.charge(layer, time);
         self.accounted = self.busy_until;
-        self.parts.push((layer, time));
+        self.parts.charge(layer, time);
     }
 
     /// Ends the account exactly at the end of the run: takes back kernel time that lies beyond it.
@@ -212,12 +212,14 @@ impl Cpu {
             self.account_below(end);
             return;
         }
+        // The path's last layer is the scheduler's; an interrupt comes first.
         let mut beyond = self.accounted.since(end);
-        while let Some((layer, time)) = self.parts.pop().filter(|_| !beyond.is_zero()) {
-            let back = time.min(beyond);
+        for layer in [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware] {
+            let back = self.parts.of(layer).min(beyond);
             self.times.take_back(layer, back);
             beyond -= back;
         }
+        assert!(beyond.is_zero(), "only the present path reaches beyond the end");
         self.accounted = end;
     }
 

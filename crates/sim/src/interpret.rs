@@ -12,13 +12,15 @@ use crate::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::Leave;
-use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, TaskId, TraceEvent};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 /// The most actions in a row that take no time.
 const IDLE_ACTIONS_MAX: u32 = 1_000_000;
+/// The most places in its program that a task is looked ahead.
+const PEEK_MAX: usize = 4;
 /// The longest chain of lock holders that inherits (Linux `max_lock_depth`).
 const INHERIT_DEPTH_MAX: u32 = 1_024;
 
@@ -30,9 +32,7 @@ impl Machine {
         if !self.makes_progress(task) {
             return;
         }
-        if let Some((due, slack)) = self.tasks[task.index()].timer_due.take() {
-            self.emit(cpu, TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } });
-        }
+        self.report_timer(cpu, task);
         if let Some(mutex) = self.tasks[task.index()].cursor.relock {
             if self.take_mutex(cpu, task, mutex) {
                 self.tasks[task.index()].cursor.relock = None;
@@ -90,7 +90,7 @@ impl Machine {
         let (index, turn) = (body.cursor.phase, body.cursor.turn);
         let first_ever = turn == 0 && index == 0 && body.cursor.loops_done == 0;
         let mark = Mark::Phase { phase: u32::try_from(index).unwrap_or(u32::MAX), turn };
-        self.emit(cpu, TraceEvent::Mark { task, mark });
+        self.mark(cpu, task, mark);
         let def_attr = self.program.tasks[self.tasks[task.index()].def].attr;
         let jobs = &mut self.cpus[cpu.index()].jobs;
         if let Some(attr) = phase.attr.filter(|attr| !first_ever || *attr != def_attr) {
@@ -117,33 +117,57 @@ impl Machine {
         let turn = body.cursor.turn;
         next_phase(body, program.tasks[body.def].phases.len());
         if body.cursor.turn != turn {
-            self.emit(cpu, TraceEvent::Mark { task, mark: Mark::TurnEnd { turn } });
+            self.mark(cpu, task, Mark::TurnEnd { turn });
         }
     }
 
     /// Starts the next action at once if it is plain work: saves asking again when the switch is over.
+    ///
+    /// Nothing here is seen by others; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        let program = Rc::clone(&self.program);
-        let body = &self.tasks[task.index()];
-        let cursor = &body.cursor;
-        if !cursor.entered || cursor.relock.is_some() {
+        if self.tasks[task.index()].cursor.relock.is_some() {
             return;
         }
-        let Some(phase) = program.tasks[body.def].phases.get(cursor.phase) else { return };
-        let (dist, layer) = match phase.actions.get(cursor.action) {
-            Some(Action::Run(dist)) => (dist, CpuLayer::User),
-            Some(Action::Kernel(dist)) => (dist, CpuLayer::Kernel),
-            _ => return,
-        };
-        if let Some((due, slack)) = self.tasks[task.index()].timer_due.take() {
-            let at = self.cpus[cpu.index()].busy_until;
-            self.tracer.push_later(Record {
-                at,
-                cpu,
-                event: TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } },
-            });
+        let program = Rc::clone(&self.program);
+        // Bounded: the end of a loop, of a phase, the entry of the next and its first action.
+        for _ in 0..PEEK_MAX {
+            let Some(phase) = self.find_phase(&program, task) else { return };
+            let cursor = &mut self.tasks[task.index()].cursor;
+            if !cursor.entered {
+                if !phase.changes_nothing() {
+                    return;
+                }
+                self.enter_phase(cpu, task, phase);
+                continue;
+            }
+            let (dist, layer) = match phase.actions.get(cursor.action) {
+                Some(Action::Run(dist)) => (dist, CpuLayer::User),
+                Some(Action::Kernel(dist)) => (dist, CpuLayer::Kernel),
+                Some(_) => return,
+                None => {
+                    self.end_loop(cpu, &program, task, phase);
+                    continue;
+                }
+            };
+            self.report_timer(cpu, task);
+            self.compute(cpu, task, dist, layer);
+            return;
         }
-        self.compute(cpu, task, dist, layer);
+    }
+
+    /// Leaves the mark of the timer that a task waited for.
+    fn report_timer(&mut self, cpu: CpuId, task: TaskId) {
+        if let Some((due, slack)) = self.tasks[task.index()].timer_due.take() {
+            self.mark(cpu, task, Mark::TimerDue { due, slack });
+        }
+    }
+
+    /// Leaves a mark at the time at which the task has its CPU.
+    fn mark(&mut self, cpu: CpuId, task: TaskId, mark: Mark) {
+        if self.tracer.is_on() {
+            let at = self.cpus[cpu.index()].busy_until.max(self.now);
+            self.emit_at(at, cpu, TraceEvent::Mark { task, mark });
+        }
     }
 
     /// Starts a computation and moves on behind it.

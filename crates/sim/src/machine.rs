@@ -347,6 +347,12 @@ impl Machine {
         self.tracer.push(Record { at, cpu, event });
     }
 
+    /// As [`emit`](Self::emit), for a time that may lie ahead.
+    pub(crate) fn emit_at(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
+        let record = Record { at, cpu, event };
+        if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
+    }
+
     /// Nothing will ever happen again: everybody has ended, or waits for somebody.
     fn nothing_left(&self) -> End {
         if self.alive == 0 { End::Finished } else { End::Stuck(self.waits()) }

@@ -71,12 +71,15 @@ impl<E> Ord for Entry<E> {
 
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
+    /// The earliest event of all, if it was pushed as such: kernel paths end and IPIs arrive within microseconds, so most
+    /// events are next when they are made and never see the heap.
+    next: Option<Entry<E>>,
     heap: BinaryHeap<Entry<E>>,
 }
 
 impl<E: Copy> EventQueue<E> {
     pub(crate) fn new() -> Self {
-        Self { heap: BinaryHeap::with_capacity(64) }
+        Self { next: None, heap: BinaryHeap::with_capacity(64) }
     }
 
     pub(crate) fn push(&mut self, at: Instant, phase: Phase, source: Source, count: u32, event: E) {
@@ -84,16 +87,32 @@ impl<E: Copy> EventQueue<E> {
             | u128::from(phase as u8) << 56
             | u128::from(source.0) << 32
             | u128::from(count);
-        self.heap.push(Entry { key, event });
+        let entry = Entry { key, event };
+        let earliest = match &self.next {
+            Some(next) => Some(next.key),
+            None => self.heap.peek().map(|top| top.key),
+        };
+        if earliest.is_some_and(|earliest| earliest <= key) {
+            self.heap.push(entry);
+        } else if let Some(later) = self.next.replace(entry) {
+            self.heap.push(later);
+        }
     }
 
     /// Returns when the next event is.
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.heap.peek().map(|entry| Instant::from_nanos((entry.key >> 64) as u64))
+        let key = match &self.next {
+            Some(next) => next.key,
+            None => self.heap.peek()?.key,
+        };
+        Some(Instant::from_nanos((key >> 64) as u64))
     }
 
     pub(crate) fn pop(&mut self) -> Option<E> {
-        self.heap.pop().map(|entry| entry.event)
+        match self.next.take() {
+            Some(next) => Some(next.event),
+            None => self.heap.pop().map(|entry| entry.event),
+        }
     }
 }
 

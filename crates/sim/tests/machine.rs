@@ -44,8 +44,7 @@ fn task(name: &str, attr: SchedAttr, turns: Option<u64>, actions: Vec<Action>) -
 }
 
 fn periodic(name: &str, attr: SchedAttr, work: Duration, period: Duration) -> TaskDef {
-    let timer =
-        Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };
+    let timer = Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };
     task(name, attr, None, vec![run_for(work), timer])
 }
 
@@ -138,8 +137,7 @@ fn the_same_run_gives_the_same_records_and_tracing_changes_nothing() {
         let (second, again) = run(&mixed(), &config);
         assert_eq!(first, second, "{version}");
         assert!(records == again, "{version}: the records differ");
-        let untraced =
-            Machine::new(Arc::new(mixed()), &config, Tracing::Off).expect("a machine").run(&mut NoTrace);
+        let untraced = Machine::new(Arc::new(mixed()), &config, Tracing::Off).expect("a machine").run(&mut NoTrace);
         assert_eq!(first.end, untraced.end, "{version}");
         assert_eq!(first.stats.switches, untraced.stats.switches, "{version}");
         assert_eq!(first.stats.completions, untraced.stats.completions, "{version}");
@@ -199,10 +197,8 @@ fn a_circle_of_locks_ends_the_run_with_who_waits_for_whom() {
 
 #[test]
 fn a_program_that_never_spends_time_is_stopped() {
-    let program = Program {
-        tasks: vec![task("busy", SchedAttr::NORMAL, None, vec![Action::Yield])],
-        ..Program::default()
-    };
+    let program =
+        Program { tasks: vec![task("busy", SchedAttr::NORMAL, None, vec![Action::Yield])], ..Program::default() };
     let (outcome, _) = run(&program, &config(1, Costs::zero()));
     assert_eq!(outcome.why, End::NoProgress("busy-0".into()));
 }
@@ -227,8 +223,7 @@ fn inversion(inherit: bool) -> Duration {
     let delayed = |def: TaskDef, delay| TaskDef { delay, ..def };
     let low = task("low", fifo(1), Some(1), vec![Action::Lock(lock), run_for(ms(10)), Action::Unlock(lock)]);
     let medium = task("medium", fifo(2), Some(1), vec![run_for(ms(100))]);
-    let high =
-        task("high", fifo(3), Some(1), vec![Action::Lock(lock), Action::Stamp(1), Action::Unlock(lock)]);
+    let high = task("high", fifo(3), Some(1), vec![Action::Lock(lock), Action::Stamp(1), Action::Unlock(lock)]);
     let program = Program {
         tasks: vec![low, delayed(medium, ms(2)), delayed(high, ms(1))],
         resources: resources(&[("lock", ResourceKind::Mutex { inherit })]),
@@ -287,10 +282,7 @@ fn kernel_mode_is_preempted_as_the_model_says() {
         let mut settings: Settings = KernelVersion::default().settings();
         settings.set("preempt", preempt).expect("a model");
         let kernel = task("syscall", SchedAttr::NORMAL, Some(1), vec![Action::Kernel(ms(10).into())]);
-        let rt = TaskDef {
-            delay: ms(1),
-            ..task("rt", fifo(1), Some(1), vec![Action::Stamp(1)])
-        };
+        let rt = TaskDef { delay: ms(1), ..task("rt", fifo(1), Some(1), vec![Action::Stamp(1)]) };
         let program = Program { tasks: vec![kernel, rt], ..Program::default() };
         let (_, records) = run(&program, &MachineConfig { settings, ..config(1, Costs::zero()) });
         let stamp = |record: &&Record| matches!(record.event, TraceEvent::Mark { mark: Mark::Stamp { .. }, .. });

@@ -64,6 +64,14 @@ pub struct Phase {
     pub actions: Vec<Action>,
 }
 
+impl Phase {
+    /// Returns whether entering the phase leaves the task as it is.
+    #[must_use]
+    pub const fn changes_nothing(&self) -> bool {
+        self.attr.is_none() && matches!(self.affinity, AffinityChange::Keep) && self.group.is_none()
+    }
+}
+
 /// What entering a phase does to a task's affinity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AffinityChange {
