@@ -41,8 +41,8 @@ pub struct Options {
     /// How long nothing must have happened before real-time tasks must be where they belong. Default: nothing at all under
     /// the cost profile `zero`, 50 us otherwise, 1 ms for recorded kernels, whose handlers are not seen.
     pub settle: Option<Duration>,
-    /// How long a CPU may take to obey a request to reschedule, or to leave its interrupt handlers, before it counts as
-    /// quiet nevertheless.
+    /// How long a CPU may take to obey a request to reschedule, or spin for a run-queue lock, before it counts as quiet
+    /// nevertheless.
     pub grace: Duration,
     /// How long a CPU may be idle while a task waits that may run there.
     pub idle_bound: Duration,

@@ -11,8 +11,8 @@
 //!   so a task behind such a one stays where it is.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or nobody, instead of real-time ones, only
 //!   CPUs that run a real-time task count.
-//! * **on its way**: a CPU that was asked to reschedule, or is in an interrupt handler, or spins for a run-queue lock, within
-//!   the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
+//! * **on its way**: a CPU that is in an interrupt handler; and one that was asked to reschedule, or spins for a run-queue
+//!   lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged on its own CPU only.
 //!
 //! Complexity: O(1) per record while no waiting task beats the least urgent CPU; otherwise O(waiting x CPUs) once after each

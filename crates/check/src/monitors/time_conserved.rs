@@ -55,7 +55,12 @@ impl Monitor for TimeConserved {
         }
     }
 
-    fn finish(&mut self, _: &Replay, _: Instant, found: &mut Findings) -> Outcome {
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
+        let cpus = last.cpus().count() as u64;
+        if self.totals > 0 && self.totals != cpus {
+            let totals = self.totals;
+            found.push(end, None, &[], || format!("{totals} of {cpus} CPUs say where their time went"));
+        }
         if self.totals == 0 && found.total() == 0 {
             return Outcome::NothingToJudge("the trace does not say where its CPUs' time went");
         }
@@ -142,6 +147,13 @@ mod tests {
         let mut back = claims(5, 0, 5);
         back.records.swap(0, 3);
         breaks("time-conserved", &back, "time goes back from 0.000002000");
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_say_is_noticed() {
+        let mut trace = claims(5, 0, 5);
+        trace.meta.machine = zerolag_trace::Machine::Cpus(2);
+        breaks("time-conserved", &trace, "1 of 2 CPUs say where their time went");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Text of ftrace and its tools.
 //!
-//! Three programs print the same trace points in four ways; [`read`] takes them all, [`write`] writes the first:
+//! Three programs print the same trace points in four ways; [`read`] takes them all, [`write()`] writes the first:
 //!
 //! ```text
 //! tracefs `trace`          rt-app-193   [000] dNs3.    23.940016: sched_waking: comm=rcu_preempt pid=18 prio=120 target_cpu=000
