@@ -48,7 +48,7 @@ use entity::{EntityRef, FairState};
 use group::MAX_DEPTH;
 use lock_api::RawMutex;
 use recency::Recency;
-use queue::{Buddies, Frame, Queue, QueueIx};
+use queue::{Frame, Queue, QueueIx};
 use timeline::Timeline;
 use vtime::Vlag;
 use weight::LoadWeight;
@@ -469,7 +469,8 @@ pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration)
         match tune.algorithm {
             FairAlgorithm::Eevdf => {
                 let due = eevdf::charge(running, &tune);
-                if rq.queue(q).nr_queued > 1 && (due == Resched::Now || eevdf::is_overdue(rq, q, entity)) {
+                let is_done = rq.fair.due == Resched::Now || rq.queue(q).nr_queued == 1;
+                if !is_done && (due == Resched::Now || eevdf::is_overdue(rq, q, entity)) {
                     rq.fair.due = Resched::Now;
                 }
             }
@@ -578,32 +579,41 @@ fn put_down(rq: &mut Rq, from: QueueIx) {
 ///
 /// Entities that were current before and still are have not been picked anew: their slice and their protection go on.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let mut path = [EntityRef::Task(slot); MAX_DEPTH + 1];
-    let mut depth = 0;
-    let mut q = rq.tasks[slot].fair.queue;
-    while let Some(parent) = rq.queue(q).parent {
-        depth += 1;
-        path[depth] = EntityRef::Group(q);
-        q = parent;
-    }
-    for entity in path[..=depth].iter().rev().copied() {
-        let q = rq.entity(entity).queue;
-        if rq.queue(q).current == Some(entity) {
-            continue;
+    let leaf = rq.tasks[slot].fair.queue;
+    if leaf != QueueIx::ROOT {
+        let mut path = [leaf; MAX_DEPTH];
+        let mut depth = 0;
+        let mut q = leaf;
+        while let Some(parent) = rq.queue(q).parent {
+            path[depth] = q;
+            depth += 1;
+            q = parent;
         }
-        put_down(rq, q);
-        unwait(rq, q, entity);
-        let picked = rq.entity_mut(entity);
-        picked.ran = Duration::ZERO;
-        picked.protected = Some(picked.virtual_deadline);
-        let queue = rq.queue_mut(q);
-        queue.current = Some(entity);
-        if queue.buddies != Buddies::default() {
-            queue.buddies.clear(entity);
+        for q in path[..depth].iter().rev().copied() {
+            make_current(rq, rq.queue(q).entity.queue, EntityRef::Group(q));
         }
     }
+    make_current(rq, leaf, EntityRef::Task(slot));
     rq.fair.recency.touch(slot);
     rearm(rq, cx);
+}
+
+/// Makes an entity the current one of its queue, unless it is already; what was current with all below waits again.
+fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
+    if rq.queue(q).current == Some(entity) {
+        return;
+    }
+    put_down(rq, q);
+    unwait(rq, q, entity);
+    let picked = rq.entity_mut(entity);
+    picked.ran = Duration::ZERO;
+    picked.protected = Some(picked.virtual_deadline);
+    let is_cfs = rq.fair.tune.algorithm == FairAlgorithm::Cfs;
+    let queue = rq.queue_mut(q);
+    queue.current = Some(entity);
+    if is_cfs {
+        queue.buddies.clear(entity);
+    }
 }
 
 /// Returns whether a fair task that was just queued preempts the current fair task.

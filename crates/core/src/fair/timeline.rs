@@ -47,7 +47,8 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) fn with_capacity(entities: usize) -> Self {
         let mut nodes = Vec::with_capacity(entities + 1);
-        nodes.push(Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT), None));
+        let nobody = Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT), None);
+        nodes.push(Node { height: 0, ..nobody });
         Self { nodes, free: Vec::with_capacity(entities) }
     }
 
@@ -136,7 +137,7 @@ impl Timeline {
                 } else {
                     node.right = Some(new);
                 }
-                self.retrace(root, parent, None);
+                self.retrace_insert(root, parent);
             }
         }
         new
@@ -170,64 +171,93 @@ impl Timeline {
             }
         };
         if let Some(start) = start {
-            self.retrace(root, start, replaced);
+            self.retrace_remove(root, start, replaced);
         }
         self.free.push(node);
     }
 
-    /// Restores heights, balance and least vruntimes from `start` upwards, until nothing changes any more; not before
-    /// `reach`, which stands in a place that was not its own.
-    fn retrace(&mut self, root: &mut Root, start: NodeIx, reach: Option<NodeIx>) {
-        let mut reach = reach;
+    /// Restores heights and balance from `start` upwards after an insertion, until nothing changes any more. Least
+    /// vruntimes were set on the way down.
+    fn retrace_insert(&mut self, root: &mut Root, start: NodeIx) {
         let mut at = Some(start);
-        while let Some(node) = at {
-            let before = (self.at(node).height, self.at(node).least);
-            let must_go_on = reach == Some(node);
-            if must_go_on {
-                reach = None;
-            }
-            self.update(node);
-            let top = self.rebalance(root, node);
-            if before == (self.at(top).height, self.at(top).least) && !must_go_on && reach.is_none() {
+        while let Some(ix) = at {
+            let Node { left, right, parent, height, .. } = *self.at(ix);
+            let (left_height, right_height) = (self.height(left), self.height(right));
+            let now = 1 + left_height.max(right_height);
+            if now == height {
                 return;
             }
-            at = self.at(top).parent;
+            if left_height.abs_diff(right_height) > 1 {
+                // One rotation gives the subtree the height that it had before.
+                self.rebalance(root, ix, left_height, right_height);
+                return;
+            }
+            self.at_mut(ix).height = now;
+            at = parent;
+        }
+    }
+
+    /// Restores heights, balance and least vruntimes from `start` upwards after a removal, until nothing changes any
+    /// more; not before `reach`, which stands in a place that was not its own.
+    fn retrace_remove(&mut self, root: &mut Root, start: NodeIx, reach: Option<NodeIx>) {
+        let mut reach = reach;
+        let mut at = Some(start);
+        while let Some(ix) = at {
+            let Node { left, right, parent, height, least, .. } = *self.at(ix);
+            let (left_height, right_height) = (self.height(left), self.height(right));
+            let mut top = ix;
+            if left_height.abs_diff(right_height) > 1 {
+                self.update(ix);
+                top = self.rebalance(root, ix, left_height, right_height);
+            } else {
+                self.update(ix);
+            }
+            let node = self.at(top);
+            if reach == Some(ix) {
+                reach = None;
+            } else if height == node.height && least == node.least && reach.is_none() {
+                return;
+            }
+            at = parent;
         }
     }
 
     /// Recomputes what a node says of its subtree.
-    fn update(&mut self, node: NodeIx) {
-        let Node { left, right, vruntime, .. } = *self.at(node);
+    #[inline]
+    fn update(&mut self, ix: NodeIx) {
+        let Node { left, right, vruntime, .. } = *self.at(ix);
         let mut least = vruntime;
         let mut height = 0;
-        for child in [left, right].into_iter().flatten() {
-            let child = self.at(child);
+        if let Some(left) = left {
+            let child = self.at(left);
+            least = least.earlier_of(child.least);
+            height = child.height;
+        }
+        if let Some(right) = right {
+            let child = self.at(right);
             least = least.earlier_of(child.least);
             height = height.max(child.height);
         }
-        let node = self.at_mut(node);
+        let node = self.at_mut(ix);
         node.least = least;
         node.height = height + 1;
     }
 
     /// Rotates a node whose subtrees differ by two; returns the root of the subtree.
-    fn rebalance(&mut self, root: &mut Root, node: NodeIx) -> NodeIx {
+    fn rebalance(&mut self, root: &mut Root, node: NodeIx, left_height: u8, right_height: u8) -> NodeIx {
         let Node { left, right, .. } = *self.at(node);
-        let (left_height, right_height) = (self.height(left), self.height(right));
-        if left_height > right_height + 1 {
+        if left_height > right_height {
             let child = left.expect("invariant: the higher side is not empty");
             if self.height(self.at(child).right) > self.height(self.at(child).left) {
                 self.rotate_left(root, child);
             }
             self.rotate_right(root, node)
-        } else if right_height > left_height + 1 {
+        } else {
             let child = right.expect("invariant: the higher side is not empty");
             if self.height(self.at(child).left) > self.height(self.at(child).right) {
                 self.rotate_right(root, child);
             }
             self.rotate_left(root, node)
-        } else {
-            node
         }
     }
 
@@ -279,7 +309,8 @@ impl Timeline {
     }
 
     fn height(&self, node: Option<NodeIx>) -> u8 {
-        node.map_or(0, |node| self.at(node).height)
+        // Place 0 stands for no node and has no height: no branch.
+        self.nodes[node.map_or(0, |node| node.0.get() as usize)].height
     }
 
     fn leftmost(&self, from: NodeIx) -> NodeIx {
