@@ -9,8 +9,11 @@ mod failure;
 mod options;
 mod output;
 mod progress;
+mod repro;
+mod rt_migrate_test;
 mod run;
 mod settings;
+mod tracing;
 mod view;
 
 use clap::{Parser, Subcommand};
@@ -43,6 +46,10 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid 
 enum Command {
     /// Run a workload on a simulated machine
     Run(run::Args),
+    /// rt-migrate-test: more real-time threads than CPUs
+    RtMigrateTest(rt_migrate_test::Args),
+    /// Repeat a published experiment: our numbers beside the published ones
+    Repro(repro::Args),
     /// Hold the rules of scheduling against a trace
     Check(check::Args),
     /// Convert a trace
@@ -65,6 +72,8 @@ pub(crate) fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Settings(args) => settings::run(&args),

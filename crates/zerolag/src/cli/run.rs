@@ -4,15 +4,15 @@ use super::convert::TraceFormat;
 use super::failure::{Failure, carets, eprintln_lossy};
 use super::options::{self, MachineArgs};
 use super::progress::{Progress, catch_interrupts};
+use super::tracing::{self, Target};
 use super::{Done, code, output, view};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
-use zerolag::model::{Duration, Record};
+use zerolag::model::Duration;
 use zerolag::report::human::Human;
-use zerolag::sim::{End, NoTrace, SimError, Sink};
+use zerolag::sim::End;
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
-use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 use zerolag::workload::{self, LoadOptions, Scenario};
 
 /// Arguments of `zerolag run`.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    let trace = args.trace.as_deref().map(|path| trace_target(path, args.trace_format)).transpose()?;
+    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
     let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = json_file {
         output::check_target(path)?;
@@ -138,77 +138,17 @@ fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     Ok((name, bytes))
 }
 
-/// Where the trace goes and how.
-fn trace_target(path: &Path, format: Option<TraceFormat>) -> Result<(&Path, TraceFormat), Failure> {
-    output::check_target(path)?;
-    let format = match format {
-        Some(format) => format,
-        None => TraceFormat::of(path)?,
-    };
-    Ok((path, format))
-}
-
 /// Runs the plan, with or without a trace.
-fn simulate(plan: &Plan, trace: Option<(&Path, TraceFormat)>, args: &Args) -> Result<Report, Failure> {
-    match trace {
-        None => observe(plan, args, &mut NoTrace).map_err(|error| unfit(&error)),
-        Some((path, TraceFormat::Zlt)) => {
-            let meta = plan.meta();
-            output::write_file(path, |out| {
-                let mut sink = ZltSink { writer: TraceWriter::new(out, &meta)?, failed: None };
-                let report = observe(plan, args, &mut sink);
-                if let Ok(report) = &report {
-                    sink.finish(report)?;
-                }
-                Ok(report)
-            })?
-            .map_err(|error| unfit(&error))
-        }
-        Some((path, TraceFormat::Ftrace)) => {
-            let mut records: Vec<Record> = Vec::new();
-            let report = observe(plan, args, &mut records).map_err(|error| unfit(&error))?;
-            let meta = Meta { end: report.outcome.end, ..plan.meta() };
-            let trace = Trace { meta, records };
-            output::write_file(path, |out| ftrace::write(out, &trace, ftrace::TimeDigits::Nanos))?;
-            Ok(report)
-        }
-    }
-}
-
-fn observe(plan: &Plan, args: &Args, sink: &mut impl Sink) -> Result<Report, SimError> {
+fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args) -> Result<Report, Failure> {
     let checks = if args.no_check { Checks::Off } else { Checks::On };
     let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
     let mut progress = Progress::new(total, "ms", args.quiet);
-    let observe = Observe { checks, ..Observe::default() };
-    let report = plan.run_into(observe, sink, |now, _| progress.at(now.as_nanos() / 1_000_000));
+    let report = tracing::record(plan, trace, |recorder| {
+        let observe = Observe { checks, ..Observe::default() };
+        let report = plan.run_into(observe, recorder, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
+        let end = report.outcome.end;
+        Ok((report, end))
+    });
     progress.finish();
     report
-}
-
-/// The program does not fit the machine: the input's fault.
-fn unfit(error: &SimError) -> Failure {
-    Failure::input(error.to_string())
-}
-
-/// Writes records as they come.
-struct ZltSink<W: Write> {
-    writer: TraceWriter<W>,
-    failed: Option<io::Error>,
-}
-
-impl<W: Write> Sink for ZltSink<W> {
-    fn record(&mut self, record: &Record) {
-        if self.failed.is_none() {
-            self.failed = self.writer.push(record).err();
-        }
-    }
-}
-
-impl<W: Write> ZltSink<W> {
-    fn finish(self, report: &Report) -> io::Result<()> {
-        match self.failed {
-            Some(error) => Err(error),
-            None => self.writer.finish(report.outcome.end, 0).map(drop),
-        }
-    }
 }

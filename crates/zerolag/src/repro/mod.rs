@@ -1,1 +1,37 @@
-//! Published experiments, repeated.
+//! Published experiments, repeated: each gives its numbers beside the published ones.
+//!
+//! An experiment is a value that is run and a result that prints itself. Runs are spread over threads; results do not
+//! depend on how many.
+
+pub mod rt_balance;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Does `work` for 0..`count` on `threads` threads; returns what each thread gathered, in no order that means anything.
+///
+/// Every number is given to one thread, so a result that is to be the same for any number of threads must add up
+/// regardless of order. `go_on` is asked before each; once it says no, no more work is handed out.
+pub(crate) fn spread<T: Send + Default>(
+    count: u64,
+    threads: usize,
+    work: impl Fn(u64, &mut T) + Sync,
+    go_on: impl Fn(u64) -> bool + Sync,
+) -> Vec<T> {
+    let next = AtomicU64::new(0);
+    let run = || {
+        let mut gathered = T::default();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count || !go_on(index) {
+                return gathered;
+            }
+            work(index, &mut gathered);
+        }
+    };
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (1..threads.max(1)).map(|_| scope.spawn(run)).collect();
+        let mut all = vec![run()];
+        all.extend(handles.into_iter().map(|handle| handle.join().expect("invariant: a run does not panic")));
+        all
+    })
+}

@@ -1,1 +1,3 @@
-//! Tools of the field, on the simulated machine.
+//! Tools of the field, on the simulated machine: the same questions, the same answers on paper.
+
+pub mod rt_migrate;

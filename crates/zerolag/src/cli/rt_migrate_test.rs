@@ -1,0 +1,290 @@
+//! `zerolag rt-migrate-test`: the tool's options and output, on a simulated machine.
+//!
+//! stdout is the tool's, byte for byte in its format; what a result of ours always says (machine, kernel, costs, seed)
+//! goes to stderr and into the JSON. Differs: the exit code of a failed check is 1, not 255; `-D` ends the test without
+//! calling it a failure; process ids are those of the trace.
+
+use super::convert::TraceFormat;
+use super::failure::{Failure, eprintln_lossy};
+use super::options::{self, MachineArgs};
+use super::progress::{Progress, catch_interrupts, interrupted};
+use super::tracing::{self, Target};
+use super::{Done, code, output};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use zerolag::Plan;
+use zerolag::model::{Duration, KernelVersion, Record, Topology};
+use zerolag::sim::{Sink, Tracing};
+use zerolag::tools::rt_migrate::{Collector, Edition, Printed, Row, RtMigrate, Totals};
+use zerolag::workload::default_machine;
+
+/// Arguments of `zerolag rt-migrate-test`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = false)]
+pub(crate) struct Args {
+    /// Number of threads [default: CPUs + 1]
+    #[arg(value_name = "NR_TASKS", allow_negative_numbers = true)]
+    tasks: Option<u32>,
+    /// Stop if lower prio task is quicker than higher (off)
+    #[arg(short, long)]
+    check: bool,
+    /// Specify a length for the test run; append 'm', 'h' or 'd' to specify minutes, hours or days
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = tool_duration)]
+    duration: Option<Duration>,
+    /// Use equal prio for #CPU-1 tasks (requires > 2 CPUS)
+    #[arg(short, long)]
+    equal: bool,
+    /// Write final results into FILENAME, JSON formatted
+    #[arg(long, value_name = "FILENAME")]
+    json: Option<PathBuf>,
+    /// Number of iterations to run
+    #[arg(short, long, value_name = "LOOPS", default_value_t = 50, allow_negative_numbers = true)]
+    loops: u32,
+    /// Max allowed error (microsecs)
+    #[arg(short, long, value_name = "TIME", default_value = "1000", value_parser = micros)]
+    maxerr: Duration,
+    /// Base priority to start RT tasks with
+    #[arg(short, long, value_name = "PRIO", default_value_t = 2, allow_negative_numbers = true)]
+    prio: u8,
+    /// Print a summary only on exit
+    #[arg(short, long)]
+    quiet: bool,
+    /// Run time (ms) to busy loop the threads
+    #[arg(short, long, value_name = "TIME", default_value = "20", value_parser = millis)]
+    run_time: Duration,
+    /// Sleep time (ms) between intervals
+    #[arg(short, long, value_name = "TIME", default_value = "100", value_parser = millis)]
+    sleep_time: Duration,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// The tool's edition: 2.4, or 2007 (no thread is bound; iterations only are printed)
+    #[arg(long, value_name = "EDITION", default_value = "2.4", value_parser = edition, help_heading = "Simulation")]
+    edition: Edition,
+    /// CPU time of one look at the clock in the busy loop
+    #[arg(long, value_name = "TIME", default_value = "119ns", value_parser = options::duration, help_heading = "Simulation")]
+    loop_time: Duration,
+    /// The longest way out of the barrier [default: 2us; 0ns with costs zero]
+    #[arg(long, value_name = "TIME", value_parser = any_duration, help_heading = "Simulation")]
+    jitter: Option<Duration>,
+    /// Write a trace
+    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
+    trace: Option<PathBuf>,
+    /// The trace's format [default: by extension, .zlt or .txt]
+    #[arg(long, value_name = "FORMAT", requires = "trace", help_heading = "Simulation")]
+    trace_format: Option<TraceFormat>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    if let Some(path) = &args.json {
+        output::check_target(path)?;
+    }
+    let (test, plan) = plan(args)?;
+    catch_interrupts();
+    let total = u64::from(test.loops);
+    let mut progress = Progress::new(total, "iterations", args.quiet);
+    let iteration = (test.sleep * 2).as_nanos();
+    let rows = tracing::record(&plan, trace, |recorder| {
+        let mut machine = plan.build(Tracing::On)?;
+        let mut sink = Both { collector: test.collector(), recorder };
+        let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / iteration));
+        Ok((sink.collector.into_complete_rows(), outcome.end))
+    });
+    progress.finish();
+    let mut rows = rows?;
+    let failed = args.check.then(|| rows.iter().position(|row| test.is_failure(row))).flatten();
+    if let Some(at) = failed {
+        rows.truncate(at + 1);
+    }
+    if !args.quiet {
+        let meta = plan.meta();
+        eprintln_lossy(&format!(
+            "simulated: {}, kernel {}, costs {}, seed {}",
+            meta.machine, meta.kernel, meta.costs, plan.config.seed
+        ));
+    }
+    output::print(&printed(args, &test, &rows, failed.is_some()))?;
+    if let Some(path) = &args.json {
+        let text = json_text(&plan, &test, &rows, failed.is_some());
+        output::write_file(path, |out| out.write_all(text.as_bytes()))?;
+    }
+    Ok(match failed {
+        _ if interrupted() => code::INTERRUPTED,
+        Some(_) => code::FAILURE,
+        None => code::OK,
+    })
+}
+
+/// Works out what is to be run.
+fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
+    let machine: Topology = args.machine.topology().unwrap_or_else(default_machine);
+    let cpus = machine.nr_cpus();
+    let tasks = args.tasks.unwrap_or_else(|| u32::try_from(cpus + 1).unwrap_or(u32::MAX));
+    let costs = args.machine.costs()?;
+    let is_exact = costs.as_ref().is_some_and(|costs| costs.name == "zero");
+    let defaults = RtMigrate::new(tasks);
+    let mut test = RtMigrate {
+        edition: args.edition,
+        loops: args.loops,
+        base_priority: args.prio,
+        equal: args.equal,
+        run: args.run_time,
+        sleep: args.sleep_time,
+        loop_time: args.loop_time,
+        jitter: args.jitter.unwrap_or(if is_exact { Duration::ZERO } else { defaults.jitter }),
+        max_error: args.maxerr,
+        ..defaults
+    };
+    test.check(cpus).map_err(|error| Failure::input(error.to_string()))?;
+    if let Some(duration) = args.duration {
+        // The tool ends after the iteration in which the time is over.
+        let iterations = duration.as_nanos() / (test.sleep * 2).as_nanos() + 1;
+        test.loops = test.loops.min(u32::try_from(iterations).unwrap_or(u32::MAX));
+    }
+    let kernel = args.machine.kernel.unwrap_or(KernelVersion::default());
+    let mut plan = Plan::of_program(test.program(cpus), machine, kernel).with_seed(args.machine.seed.unwrap_or(0));
+    if let Some(costs) = costs {
+        plan = plan.with_costs(costs);
+    }
+    args.machine.apply_settings(&mut plan.config.settings)?;
+    Ok((test, plan))
+}
+
+struct Both<'a, S> {
+    collector: Collector,
+    recorder: &'a mut S,
+}
+
+impl<S: Sink> Sink for Both<'_, S> {
+    fn record(&mut self, record: &Record) {
+        self.collector.record(record);
+        self.recorder.record(record);
+    }
+}
+
+/// Returns what the tool prints.
+fn printed(args: &Args, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
+    let mut out = String::new();
+    write_results(&mut out, args, test, rows, failed).expect("invariant: a string takes everything");
+    out
+}
+
+fn write_results(
+    out: &mut String,
+    args: &Args,
+    test: &RtMigrate,
+    rows: &[Row],
+    failed: bool,
+) -> std::fmt::Result {
+    if test.edition == Edition::V2_4 {
+        out.push_str("Iter: ");
+        (0..test.tasks).try_for_each(|task| write!(out, "{task:6}  "))?;
+        out.push('\n');
+    }
+    for (iteration, row) in rows.iter().enumerate() {
+        writeln!(out, "{}", Printed(iteration, row))?;
+    }
+    if test.edition == Edition::V2_4 {
+        writeln!(out, "Parent pid: {PARENT_PID}")?;
+        for task in 0..test.tasks {
+            let pid = PARENT_PID + RtMigrate::task_id(task).0;
+            writeln!(out, " Task {task} (prio {}) (pid {pid}):", test.priority(task))?;
+            let Some(totals) = Totals::of(rows, task) else { continue };
+            writeln!(out, "   Max: {} us", totals.max)?;
+            writeln!(out, "   Min: {} us", totals.min)?;
+            writeln!(out, "   Tot: {} us", totals.total)?;
+            writeln!(out, "   Avg: {} us\n", totals.avg)?;
+        }
+    }
+    match (args.check, failed) {
+        (false, _) => Ok(()),
+        (true, true) => writeln!(out, " Failed!"),
+        (true, false) => writeln!(out, " Passed!"),
+    }
+}
+
+/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, and with our own words.
+fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
+    let meta = plan.meta();
+    let settings = || meta.settings.iter();
+    let thread = |task: u32| {
+        let totals = Totals::of(rows, task);
+        let of = |value: fn(&Totals) -> u64| totals.as_ref().map(value);
+        json!({
+            "prio": test.priority(task).value(),
+            "min": of(|totals| totals.min),
+            "avg": of(|totals| totals.avg),
+            "max": of(|totals| totals.max),
+            "total": of(|totals| totals.total),
+        })
+    };
+    let threads: serde_json::Map<_, _> = (0..test.tasks).map(|task| (task.to_string(), thread(task))).collect();
+    let value = json!({
+        "file_version": 1,
+        "rt_test_version": "2.40",
+        "return_code": u8::from(failed),
+        "sysinfo": {
+            "sysname": "zerolag",
+            "release": meta.kernel,
+            "version": zerolag::VERSION,
+            "machine": meta.machine.to_string(),
+        },
+        "num_threads": test.tasks,
+        "thread": threads,
+        "iterations": rows.len(),
+        "simulation": {
+            "seed": plan.config.seed,
+            "costs": meta.costs,
+            "settings": settings().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
+        },
+    });
+    format!("{value:#}\n")
+}
+
+fn edition(text: &str) -> Result<Edition, String> {
+    match text {
+        "2007" => Ok(Edition::Y2007),
+        "2.4" => Ok(Edition::V2_4),
+        _ => Err("known are 2007, 2.4".to_owned()),
+    }
+}
+
+/// Reads whole units, or a number with a unit of its own.
+fn in_unit(text: &str, unit: Duration) -> Result<Duration, String> {
+    if let Ok(count) = text.parse::<u64>() {
+        return count.checked_mul(unit.as_nanos()).map(Duration::from_nanos).ok_or_else(|| "it is too long".to_owned());
+    }
+    text.parse().map_err(|_| format!("a whole number is wanted (its unit is {unit}), or one with a unit, as in 20ms"))
+}
+
+fn millis(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_millis(1))
+}
+
+fn micros(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_micros(1))
+}
+
+fn any_duration(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_nanos(1))
+}
+
+/// Reads seconds, or a number with `s`, `m`, `h` or `d`.
+fn tool_duration(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
+    let (number, seconds) = unit.unwrap_or((text, 1));
+    let count: u64 = number.parse().map_err(|_| "a whole number of seconds is wanted, or one with m, h or d".to_owned())?;
+    let most = zerolag::workload::random::MAX_TIME.as_nanos() / 1_000_000_000;
+    match count.checked_mul(seconds) {
+        Some(0) => Err("a test takes more than no time".to_owned()),
+        Some(time) if time <= most => Ok(Duration::from_secs(time)),
+        _ => Err("at most 10 years can be simulated".to_owned()),
+    }
+}
+
+/// Process ids as the trace's text has them: task 0 is 1000.
+const PARENT_PID: u32 = 1_000;

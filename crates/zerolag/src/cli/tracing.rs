@@ -1,0 +1,94 @@
+//! A trace of a run, written while it runs.
+
+use super::convert::TraceFormat;
+use super::failure::Failure;
+use super::output;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use zerolag::Plan;
+use zerolag::model::{Instant, Record};
+use zerolag::sim::{SimError, Sink};
+use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
+
+/// Where a trace goes and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    path: &'a Path,
+    format: TraceFormat,
+}
+
+impl<'a> Target<'a> {
+    /// Chooses the format by the file's extension if none is given, and refuses early what could not be written.
+    pub(crate) fn new(path: &'a Path, format: Option<TraceFormat>) -> Result<Self, Failure> {
+        output::check_target(path)?;
+        let format = match format {
+            Some(format) => format,
+            None => TraceFormat::of(path)?,
+        };
+        Ok(Self { path, format })
+    }
+}
+
+/// Where records go.
+pub(crate) enum Recorder<'w> {
+    /// Nowhere.
+    Off,
+    /// To a file, as they come; and the first error.
+    Zlt(TraceWriter<&'w mut BufWriter<File>>, Option<io::Error>),
+    /// To memory.
+    Kept(Vec<Record>),
+}
+
+impl Sink for Recorder<'_> {
+    fn record(&mut self, record: &Record) {
+        match self {
+            Self::Off => {}
+            Self::Zlt(writer, failed @ None) => *failed = writer.push(record).err(),
+            Self::Zlt(_, Some(_)) => {}
+            Self::Kept(records) => records.push(record.clone()),
+        }
+    }
+}
+
+/// Runs `body` with a recorder and writes the trace. `body` returns its result and when the run ended.
+pub(crate) fn record<T>(
+    plan: &Plan,
+    target: Option<Target<'_>>,
+    body: impl FnOnce(&mut Recorder<'_>) -> Result<(T, Instant), SimError>,
+) -> Result<T, Failure> {
+    let meta = plan.meta();
+    let Some(Target { path, format }) = target else {
+        return body(&mut Recorder::Off).map(|(value, _)| value).map_err(|error| unfit(&error));
+    };
+    match format {
+        TraceFormat::Zlt => {
+            let mut refused = None;
+            let written = output::write_file(path, |out| {
+                let mut recorder = Recorder::Zlt(TraceWriter::new(out, &meta)?, None);
+                let (value, end) = body(&mut recorder).map_err(|error| {
+                    refused = Some(error);
+                    io::Error::other("nothing was run")
+                })?;
+                match recorder {
+                    Recorder::Zlt(_, Some(error)) => Err(error),
+                    Recorder::Zlt(writer, None) => writer.finish(end, 0).map(|_| value),
+                    Recorder::Off | Recorder::Kept(_) => unreachable!("it was made above"),
+                }
+            });
+            refused.map_or(written, |error| Err(unfit(&error)))
+        }
+        TraceFormat::Ftrace => {
+            let mut recorder = Recorder::Kept(Vec::new());
+            let (value, end) = body(&mut recorder).map_err(|error| unfit(&error))?;
+            let Recorder::Kept(records) = recorder else { unreachable!("it was made above") };
+            let trace = Trace { meta: Meta { end, ..meta }, records };
+            output::write_file(path, |out| ftrace::write(out, &trace, ftrace::TimeDigits::Nanos)).map(|()| value)
+        }
+    }
+}
+
+/// The program does not fit the machine: the input's fault.
+pub(crate) fn unfit(error: &SimError) -> Failure {
+    Failure::input(error.to_string())
+}

@@ -1,0 +1,351 @@
+//! Experiment 1: what active balancing of real-time tasks did in 2007.
+//!
+//! `rt-migrate-test` with 5 threads, FIFO 2 to 6, on 4 CPUs: 20 ms of spinning, 50 wakeups a test. One thread must wait;
+//! with active push and pull it is the least urgent one, in every wakeup. Before, a more urgent thread waited an interval
+//! behind a more urgent one still, while a less urgent one ran elsewhere.
+//!
+//! Tests differ by their seed: where the threads are when the test begins, how long each takes out of the barrier (up to
+//! [`RtMigrate::jitter`]) and how late sleeps end are drawn from named streams. Costs are those of profile `default`; the
+//! text's machine was another one, so what is compared is who waits and for how long, not microseconds.
+//!
+//! Source: Rostedt 2007, *New RT Task Balancing -v2*.
+
+use super::spread;
+use crate::simulation::Plan;
+use crate::tools::rt_migrate::{Edition, Printed, Row, RtMigrate};
+use core::fmt;
+use std::ops::ControlFlow;
+use zerolag_model::settings::{OverloadScope, RtBalance};
+use zerolag_model::{CpuId, KernelVersion, Settings, Topology};
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_report::table::{Align, Table};
+use zerolag_sim::{Outcome, Stats, Tracing};
+use zerolag_workload::Stream;
+
+/// A way to balance real-time tasks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// 2.6.23: only the periodic and new-idle balancer moves them.
+    Passive,
+    /// The text's patches without the last one: active, and the old balancer still at it.
+    ActiveAndPassive,
+    /// The text: push, and pull under the locks of overloaded run queues.
+    PullLocked,
+    /// 6.12: pull by one IPI that goes round the root domain.
+    IpiRootDomain,
+}
+
+impl Mode {
+    /// All, from old to new.
+    pub const ALL: [Self; 4] = [Self::Passive, Self::ActiveAndPassive, Self::PullLocked, Self::IpiRootDomain];
+
+    /// Returns its name: the value of the setting `rt_balance`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.balance().name()
+    }
+
+    const fn balance(self) -> RtBalance {
+        match self {
+            Self::Passive => RtBalance::Passive,
+            Self::ActiveAndPassive => RtBalance::ActiveAndPassive,
+            Self::PullLocked => RtBalance::PullLocked,
+            Self::IpiRootDomain => RtBalance::IpiRootDomain,
+        }
+    }
+
+    /// Returns the kernel that is the base: the text's patches were made for one that was as 2.6.23.
+    #[must_use]
+    pub const fn kernel(self) -> KernelVersion {
+        match self {
+            Self::Passive | Self::ActiveAndPassive | Self::PullLocked => KernelVersion::V2_6_23,
+            Self::IpiRootDomain => KernelVersion::V6_12,
+        }
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn settings(self) -> Settings {
+        let mut settings = self.kernel().settings();
+        settings.rt_balance = self.balance();
+        match self {
+            // As the text has it: overload masks per cpuset, a waking task is pushed from where it ran.
+            Self::ActiveAndPassive | Self::PullLocked => {
+                settings.overload_scope = OverloadScope::Cpuset;
+                settings.rt_select_on_wake = false;
+            }
+            Self::Passive | Self::IpiRootDomain => {}
+        }
+        settings
+    }
+
+    /// Returns what the text says of it.
+    #[must_use]
+    pub const fn published(self) -> &'static str {
+        match self {
+            Self::Passive => "a more urgent thread waits 20.0 ms",
+            Self::ActiveAndPassive => "\"again cause latencies\"",
+            Self::PullLocked => "no failure in 6500 x 50",
+            Self::IpiRootDomain => "-",
+        }
+    }
+}
+
+/// The experiment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RtBalance2007 {
+    /// How many tests per mode.
+    pub tests: u64,
+    /// Wakeups of a test.
+    pub wakeups: u32,
+    /// The first test's seed; the others follow.
+    pub seed: u64,
+    /// The machine.
+    pub cpus: u32,
+    /// Threads.
+    pub tasks: u32,
+    /// Host threads that work.
+    pub threads: usize,
+}
+
+impl Default for RtBalance2007 {
+    fn default() -> Self {
+        Self { tests: 6_500, wakeups: 50, seed: 0, cpus: 4, tasks: 5, threads: 1 }
+    }
+}
+
+/// An iteration worth showing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Example {
+    /// In which test.
+    pub test: u64,
+    /// Which iteration of it.
+    pub iteration: usize,
+    /// Its figures.
+    pub row: Row,
+}
+
+impl Example {
+    /// Keeps the earlier one: the same whatever the order in which tests were run.
+    fn keep_first(kept: &mut Option<Self>, other: Option<Self>) {
+        let Some(other) = other else { return };
+        if kept.as_ref().is_none_or(|kept| (other.test, other.iteration) < (kept.test, kept.iteration)) {
+            *kept = Some(other);
+        }
+    }
+}
+
+/// What came of one mode.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Findings {
+    /// Tests that were run.
+    pub tests: u64,
+    /// Iterations.
+    pub iterations: u64,
+    /// Iterations in which a more urgent thread had to wait for a less urgent one.
+    pub failures: u64,
+    /// Tests with such an iteration.
+    pub failed_tests: u64,
+    /// The longest time to the start, per thread, in microseconds.
+    pub worst: Vec<u64>,
+    /// The sum of times to the start, per thread, in microseconds.
+    pub total: Vec<u64>,
+    /// The first failure.
+    pub failure: Option<Example>,
+    /// The first iteration in which the least urgent thread got a CPU and lost it at once.
+    pub sneaked: Option<Example>,
+    /// Events of the simulations.
+    pub events: u64,
+    /// Tests that ended otherwise than by their last iteration; never seen in a sound scheduler.
+    pub broken: u64,
+}
+
+impl Findings {
+    fn merge(&mut self, other: Self) {
+        self.tests += other.tests;
+        self.iterations += other.iterations;
+        self.failures += other.failures;
+        self.failed_tests += other.failed_tests;
+        self.events += other.events;
+        self.broken += other.broken;
+        for (all, one) in [(&mut self.worst, &other.worst), (&mut self.total, &other.total)] {
+            all.resize(all.len().max(one.len()), 0);
+        }
+        self.worst.iter_mut().zip(&other.worst).for_each(|(all, one)| *all = (*all).max(*one));
+        self.total.iter_mut().zip(&other.total).for_each(|(all, one)| *all += one);
+        Example::keep_first(&mut self.failure, other.failure);
+        Example::keep_first(&mut self.sneaked, other.sneaked);
+    }
+
+    /// Returns the longest time to the start of any thread but the least urgent, in microseconds.
+    #[must_use]
+    pub fn worst_of_others(&self) -> u64 {
+        self.worst.iter().skip(1).copied().max().unwrap_or(0)
+    }
+
+    /// Takes one test in.
+    fn note(&mut self, test: u64, plan: &RtMigrate, rows: &[Row], outcome: &Outcome) {
+        self.tests += 1;
+        self.iterations += rows.len() as u64;
+        self.events += outcome.stats.events + outcome.stats.ticks;
+        self.broken += u64::from(rows.len() < plan.loops as usize);
+        let (worst, total) = (&mut self.worst, &mut self.total);
+        worst.resize(plan.tasks as usize, 0);
+        total.resize(plan.tasks as usize, 0);
+        let mut failures = 0;
+        for (iteration, row) in rows.iter().enumerate() {
+            for (task, cell) in row.0.iter().enumerate() {
+                worst[task] = worst[task].max(cell.start);
+                total[task] += cell.start;
+            }
+            let example = || Some(Example { test, iteration, row: row.clone() });
+            if plan.is_failure(row) {
+                failures += 1;
+                Example::keep_first(&mut self.failure, example());
+            } else if sneaked(row) {
+                Example::keep_first(&mut self.sneaked, example());
+            }
+        }
+        self.failures += failures;
+        self.failed_tests += u64::from(failures > 0);
+    }
+}
+
+/// The text's second listing: the least urgent thread began with the others, and hardly went round its loop.
+fn sneaked(row: &Row) -> bool {
+    row.0.first().is_some_and(|lowest| lowest.start < 1_000 && lowest.loops < 1_000)
+}
+
+impl RtBalance2007 {
+    /// Returns one test.
+    #[must_use]
+    pub fn test(&self, test: u64) -> RtMigrate {
+        let mut homes = Stream::new(self.seed.wrapping_add(test), "rt-migrate-test", 0, "homes");
+        let cpus = u64::from(self.cpus);
+        let home = |_| CpuId(u32::try_from(homes.below(cpus)).expect("invariant: below the number of CPUs"));
+        RtMigrate {
+            edition: Edition::Y2007,
+            loops: self.wakeups,
+            homes: (0..self.tasks).map(home).collect(),
+            ..RtMigrate::new(self.tasks)
+        }
+    }
+
+    /// Returns the plan of one test.
+    ///
+    /// # Panics
+    /// If the experiment's numbers are out of range; see [`RtMigrate::check`].
+    #[must_use]
+    pub fn plan(&self, mode: Mode, test: u64) -> Plan {
+        let machine = Topology::flat(self.cpus).expect("invariant: the machine was checked");
+        let program = self.test(test).program(self.cpus as usize);
+        let mut plan = Plan::of_program(program, machine, mode.kernel()).with_seed(self.seed.wrapping_add(test));
+        plan.config.settings = mode.settings();
+        plan
+    }
+
+    /// Runs all tests of a mode; `progress` is told how many have begun and may end it.
+    #[must_use]
+    pub fn run(&self, mode: Mode, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Findings {
+        let work = |test: u64, found: &mut Findings| {
+            let spec = self.test(test);
+            let mut machine = self.plan(mode, test).build(Tracing::On).expect("invariant: the program fits the machine");
+            let mut collector = spec.collector();
+            let outcome = machine.run_with(&mut collector, |_, _: &Stats| ControlFlow::Continue(()));
+            found.note(test, &spec, &collector.into_complete_rows(), &outcome);
+        };
+        let mut all = Findings::default();
+        for part in spread(self.tests, self.threads, work, |test| progress(test).is_continue()) {
+            all.merge(part);
+        }
+        all
+    }
+}
+
+/// What came of all modes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Results {
+    /// What was run.
+    pub experiment: RtBalance2007,
+    /// Per mode.
+    pub modes: Vec<(Mode, Findings)>,
+}
+
+impl Results {
+    /// Draws the worst time to the start per thread and mode.
+    #[must_use]
+    pub fn plot(&self) -> Plot {
+        let names: Vec<String> = (0..self.experiment.tasks).map(|task| format!("FIFO {}", task + 2)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let title = format!(
+            "rt-migrate-test, {} threads on {} CPUs: worst of {} wakeups",
+            self.experiment.tasks,
+            self.experiment.cpus,
+            self.experiment.tests * u64::from(self.experiment.wakeups)
+        );
+        let mut plot = Plot::new(
+            &title,
+            Axis::categories("thread", &names),
+            Axis::log("from the barrier to running", Unit::Nanos),
+        );
+        for (mode, found) in &self.modes {
+            let points = found.worst.iter().enumerate();
+            // The axis is logarithmic: less than a microsecond counts as one.
+            let points = points.map(|(task, us)| (task as f64, (*us).max(1) as f64 * 1_000.0)).collect();
+            plot = plot.with(mode.name(), Mark::Points, points);
+        }
+        plot
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RtBalance2007 { tests, wakeups, seed, cpus, tasks, .. } = self.experiment;
+        writeln!(f, "rt-balance: rt-migrate-test, {tasks} threads FIFO 2..{} on {cpus} CPUs, 20ms run", tasks + 1)?;
+        writeln!(f, "{tests} tests of {wakeups} wakeups per mode, seeds from {seed}, costs default\n")?;
+        let mut table = Table::new(&[
+            ("rt_balance", Align::Left),
+            ("kernel", Align::Left),
+            ("wakeups", Align::Right),
+            ("failures", Align::Right),
+            ("failed tests", Align::Right),
+            ("worst, FIFO 3..", Align::Right),
+            ("published", Align::Left),
+        ]);
+        for (mode, found) in &self.modes {
+            table.push([
+                mode.name().to_owned(),
+                mode.kernel().name().to_owned(),
+                found.iterations.to_string(),
+                found.failures.to_string(),
+                found.failed_tests.to_string(),
+                format!("{} us", found.worst_of_others()),
+                mode.published().to_owned(),
+            ]);
+        }
+        write!(f, "{table}")?;
+        writeln!(f, "\nworst and mean time to the start, us, by thread")?;
+        let mut head = vec![("rt_balance", Align::Left)];
+        let names: Vec<String> = (0..tasks).map(|task| format!("FIFO {}", task + 2)).collect();
+        head.extend(names.iter().map(|name| (name.as_str(), Align::Right)));
+        let mut table = Table::new(&head);
+        for (mode, found) in &self.modes {
+            let mean = |total: &u64| total.checked_div(found.iterations).unwrap_or(0);
+            let cells = found.worst.iter().zip(&found.total).map(|(worst, total)| format!("{worst} / {}", mean(total)));
+            table.push([mode.name().to_owned()].into_iter().chain(cells));
+        }
+        write!(f, "{table}")?;
+        for (mode, found) in &self.modes {
+            let examples = [
+                (&found.failure, "a more urgent thread waits"),
+                (&found.sneaked, "the least urgent thread is first and is preempted: actually fine"),
+            ];
+            for (example, what) in examples {
+                if let Some(Example { test, iteration, row }) = example {
+                    writeln!(f, "\n{}: {what} (test {test})\n\n{}", mode.name(), Printed(*iteration, row))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
