@@ -105,6 +105,16 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
 }
 
+/// Changes where a queued task may go. A real-time task keeps its place among its equals.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
+        // No queue of this class depends on it.
+        ClassId::Fair => change(&mut rq.tasks[slot]),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
 /// Moves a waiting task from one run queue to another.
 pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, reason: MigrateReason) {
     if from.current_class() == ClassId::Fair {

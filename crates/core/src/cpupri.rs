@@ -58,6 +58,12 @@ impl CpuPri {
         self.set_level(cpu, NO_LEVEL);
     }
 
+    /// Returns whether a CPU is held at this priority's level and at no other; with `None`, at none at all.
+    pub(crate) fn is_exact(&self, cpu: CpuId, prio: Option<Prio>) -> bool {
+        let wanted = prio.map(|prio| usize::from(Self::level(prio)));
+        (0..LEVELS).all(|level| self.levels[level].contains(cpu) == (wanted == Some(level)))
+    }
+
     fn set_level(&self, cpu: CpuId, new: u8) {
         let old = self.level_of[cpu.index()].load(Ordering::Relaxed);
         if old == new {

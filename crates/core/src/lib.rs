@@ -5,6 +5,7 @@
 extern crate alloc;
 
 mod atomic_mask;
+mod check;
 mod class;
 mod config;
 mod cpupri;

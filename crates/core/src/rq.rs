@@ -16,6 +16,7 @@ use crate::rt::RtRq;
 use crate::shared::{PublishedCounts, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Clock, Io, Op, Resched, Stay};
+use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, GroupId, Prio, TaskId, TraceEvent};
 use zerolag_model::{PrevState, attr::SchedAttr};
@@ -113,7 +114,13 @@ impl Rq {
             nr_running: 0,
             is_online: true,
             nr_switches: 0,
-            published: Published { prios: PublishedPrios::IDLE, load: 0, counts: PublishedCounts::default(), idle: false, online: false },
+            published: Published {
+                prios: PublishedPrios::IDLE,
+                load: 0,
+                counts: PublishedCounts::default(),
+                idle: false,
+                online: false,
+            },
         }
     }
 
@@ -263,6 +270,12 @@ impl Rq {
             cx.shared.publish_idle(self.cpu, idle);
             self.published.idle = idle;
         }
+    }
+
+    /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.
+    pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        self.publish(cx);
+        fence(Ordering::SeqCst);
     }
 
     fn publish_prios<L: RawMutex>(&mut self, cx: &Cx<'_, L>, prios: PublishedPrios) {

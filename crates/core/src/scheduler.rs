@@ -30,9 +30,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use lock_api::RawMutex;
-use zerolag_model::settings::{OverloadScope, Preempt};
+use zerolag_model::settings::Preempt;
 use zerolag_model::{
-    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
+    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, RtPriority, SchedAttr, TaskCounters,
+    TaskId, TraceEvent,
 };
 
 /// The scheduler of one machine: what its CPUs share. The run queues are the host's.
@@ -229,18 +230,22 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
     ///
-    /// Reads published state only; the answer is a hint that placing does not check.
+    /// Reads published state only; the answer is a hint that placing does not check. An offline CPU is chosen only for a
+    /// task that may use no other: a host keeps one online for each of its tasks.
     pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
         let cx = &mut self.cx(by, now, io);
         let task = &*parcel.0;
-        if let Some(mask) = task.allowed.as_ref().filter(|mask| mask.first() == mask.last()) {
-            return mask.first().expect("invariant: an allowed mask is not empty");
+        let allowed = task.allowed.as_deref();
+        let pinned = allowed.filter(|mask| mask.first() == mask.last()).and_then(CpuMask::first);
+        if let Some(cpu) = pinned {
+            return cpu;
         }
-        match task.prio.class() {
+        let cpu = match task.prio.class() {
             ClassId::Rt => select_rt(cx, task, why),
             ClassId::Fair => fair::select::select(cx, task, why),
             ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
-        }
+        };
+        cx.view().online_or_other(cpu, allowed).unwrap_or(cpu)
     }
 
     /// Puts a task on the run queue that was chosen for it.
@@ -294,7 +299,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Wakes a task that is blocked but still queued here ([`Left::Delayed`]).
     ///
     /// # Errors
-    /// It is not here any more: its body has been parked, or it has been moved. Look up its home again.
+    /// It is not here any more: its body has been parked (maybe by this very call, because it may not run here any more:
+    /// see [`Io::parked`]), or it has been moved. Look up its home again.
     pub fn wake_queued(
         &self,
         rq: &mut Rq,
@@ -307,6 +313,11 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_of(rq, task)?;
         let cx = &mut self.cx(by, now, io);
         class::charge_current(rq, cx);
+        let may_stay = rq.is_online && rq.tasks[slot].may_run_on(rq.cpu);
+        if !may_stay && fair::finish_delayed(rq, cx, slot) {
+            rq.publish(cx);
+            return Err(TaskError::NotHere(task));
+        }
         if !fair::wake_delayed(rq, cx, slot) {
             return Err(TaskError::NotHere(task));
         }
@@ -439,6 +450,9 @@ impl<L: RawMutex> Scheduler<L> {
         class::switch_to(rq, cx, next);
         rq.phase = Phase::Running;
         rq.need_resched = Resched::No;
+        if next.is_some_and(|slot| !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu)) {
+            rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
+        }
         let next_task = rq.current();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
             rq.nr_switches += 1;
@@ -591,6 +605,15 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
+        if prio == rq.tasks[slot].prio && prio.is_rt() {
+            // Only the policy changes: it keeps its place.
+            rq.tasks[slot].attr = attr;
+            if rq.current == Some(slot) {
+                rt::set_next(rq, cx, slot);
+            }
+            rq.publish(cx);
+            return Ok(Step::Done);
+        }
         Ok(self.change_prio(rq, cx, slot, |body| {
             body.attr = attr;
             body.prio = prio;
@@ -660,47 +683,68 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Takes a task off its queue, changes it, puts it back and sees who should run now.
     ///
+    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
+    ///
     /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
-    /// `switched_from_rt`, `switched_to_rt`.
-    pub(crate) fn change_prio(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) -> Step {
+    /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
+    /// becomes less urgent, or the last real-time task leaves the class; here whenever the most urgent one does.
+    pub(crate) fn change_prio(
+        &self,
+        rq: &mut Rq,
+        cx: &mut Cx<'_, L>,
+        slot: Slot,
+        change: impl FnOnce(&mut Task),
+    ) -> Step {
         class::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
+        let highest = rq.rt.highest();
         let runs = rq.current == Some(slot);
         let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
         change(&mut rq.tasks[slot]);
-        class::enqueue(rq, cx, slot, Enqueue::Changed);
         let after = rq.tasks[slot].prio;
-        let mut step = Step::Done;
+        if after.is_rt() && before.beats(after) {
+            rt::enqueue_first(rq, cx, slot);
+        } else {
+            class::enqueue(rq, cx, slot, Enqueue::Changed);
+        }
+        let mut step = self.pull_after(rq, cx, highest, slot);
         if runs {
-            match after.class() {
-                ClassId::Rt => rt::set_next(rq, cx, slot),
-                ClassId::Fair => fair::set_next(rq, cx, slot),
-                ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
-            }
-            if before.beats(after) {
-                if rq.phase == Phase::Running {
-                    rq.resched(cx, Resched::Now);
-                }
-                let prev = Prev {
-                    task: None,
-                    slot: None,
-                    prio: before,
-                    state: PrevState::Runnable,
-                    cpuset: rq.tasks[slot].cpuset,
-                };
-                step = rt::pull::begin(rq, cx, prev);
+            self.go_on_running(rq, cx, slot);
+            if before.beats(after) && rq.phase == Phase::Running {
+                rq.resched(cx, Resched::Now);
             }
         } else {
             class::check_preempt(rq, cx, slot);
-            step = self.push_woken(rq, cx, slot);
+            if step == Step::Done {
+                step = self.push_woken(rq, cx, slot);
+            }
         }
         rq.publish(cx);
         step
     }
 
-    /// Changes where a queued task may run. A waiting task that may not stay is handed out, to be placed anew with
-    /// [`Placement::Displaced`]; a running one is displaced when it leaves.
+    /// The current task was taken off its queue and put back: it is current again.
+    fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+        match rq.tasks[slot].prio.class() {
+            ClassId::Rt => rt::set_next(rq, cx, slot),
+            ClassId::Fair => fair::set_next(rq, cx, slot),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        }
+    }
+
+    /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
+    fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
+        let cpuset = rq.tasks[slot].cpuset;
+        let prev = Prev { task: None, slot: None, prio: highest, state: PrevState::Runnable, cpuset };
+        rt::pull::begin(rq, cx, prev)
+    }
+
+    /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
+    /// [`Placement::Displaced`]; a running one is displaced when it leaves. Either way there is a step to carry out.
+    ///
+    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
+    /// was about to run is taken away; without that a task waits that could run.
     ///
     /// # Errors
     /// It is not on this run queue; affinity and cpuset share no CPU.
@@ -711,36 +755,44 @@ impl<L: RawMutex> Scheduler<L> {
         task: TaskId,
         affinity: Option<Arc<CpuMask>>,
         io: &mut Io,
-    ) -> Result<Option<Parcel>, TaskError> {
+    ) -> Result<(Option<Parcel>, Step), TaskError> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
         let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
         self.trace_affinity(cx, task, allowed.as_ref());
-        // Off and on again: what is counted of a task depends on where it may go.
-        let runs = rq.current == Some(slot);
-        let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
-        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
-        let body = &mut rq.tasks[slot];
-        body.affinity = affinity;
-        body.allowed = allowed;
-        let may_stay = body.may_run_on(rq.cpu);
-        class::enqueue(rq, cx, slot, Enqueue::Changed);
+        let highest = rq.rt.highest();
+        class::change_allowed(rq, cx, slot, |body| {
+            body.affinity = affinity;
+            body.allowed = allowed;
+        });
+        let may_stay = rq.tasks[slot].may_run_on(rq.cpu);
         let mut displaced = None;
-        if runs {
-            match rq.tasks[slot].prio.class() {
-                ClassId::Rt => rt::set_next(rq, cx, slot),
-                ClassId::Fair => fair::set_next(rq, cx, slot),
-                ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
+        let step = match (rq.current == Some(slot), rq.phase) {
+            (true, Phase::Running) => {
+                if !may_stay {
+                    rq.resched(cx, Resched::Now);
+                }
+                Step::Done
             }
-            if !may_stay && rq.phase == Phase::Running {
-                rq.resched(cx, Resched::Now);
+            (true, Phase::Switching { .. }) if may_stay => Step::Done,
+            // The CPU has left it: if it is not picked again, it would wait where it may not run.
+            (true, Phase::Switching { prev, stage }) => {
+                let cpuset = prev.cpuset;
+                rq.phase = Phase::Switching { prev: Prev { slot: None, ..prev }, stage };
+                displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
+                rt::pull::begin(rq, cx, Prev { prio: highest, cpuset, ..prev })
             }
-        } else if !may_stay {
-            displaced = Some(Parcel(class::deactivate(rq, cx, slot, Dequeue::Migrate)));
-        }
+            (false, _) if may_stay => self.push_woken(rq, cx, slot),
+            (false, _) => {
+                let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
+                let (cpuset, state) = (body.cpuset, PrevState::Runnable);
+                displaced = Some(Parcel(body));
+                rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio: highest, state, cpuset })
+            }
+        };
         rq.publish(cx);
-        Ok(displaced)
+        Ok((displaced, step))
     }
 
     /// Changes where a parked task may run.
@@ -776,8 +828,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = false;
-        self.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
-        self.shared.overload(CpusetId::default(), rq.cpu).remove(rq.cpu);
+        rt::go_offline(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
     }
@@ -801,13 +852,17 @@ impl<L: RawMutex> Scheduler<L> {
         Some(Parcel(body))
     }
 
-    /// Brings a CPU back.
-    pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+    /// Brings a CPU back; it looks for real-time tasks that wait elsewhere.
+    pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = true;
-        self.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.rt.highest());
+        rt::come_online(rq, cx);
+        // Whatever waits elsewhere could not come here until now.
+        let (prio, state) = (Prio::from_rt(RtPriority::MAX), PrevState::Idle);
+        let step = rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio, state, cpuset: CpusetId::default() });
         rq.publish(cx);
+        step
     }
 
     /// Charges the current task up to now, for whoever reads its counters.
@@ -829,35 +884,6 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub const fn needs_tick(&self, rq: &Rq) -> bool {
         rq.nr_running > 0 || !self.config.settings.nohz
-    }
-
-    /// Checks what must hold of the shared state when nothing is under way: the overload masks equal the truth and no
-    /// IPI circulates. Returns the first violation as a sentence.
-    ///
-    /// # Errors
-    /// A sentence that names what is wrong.
-    pub fn check_quiescent(&self, rqs: &[&Rq]) -> Result<(), alloc::string::String> {
-        for rq in rqs {
-            let truth = rq.rt.nr_running() > 1 && rq.rt.has_pushable();
-            let published = match self.config.settings.overload_scope {
-                OverloadScope::Cpuset => continue,
-                OverloadScope::Global | OverloadScope::RootDomain => {
-                    self.shared.overload(CpusetId::default(), rq.cpu).snapshot().contains(rq.cpu)
-                }
-            };
-            if truth && !published {
-                return Err(alloc::format!("CPU {} is overloaded, but its mask does not say so", rq.cpu));
-            }
-            if published && rq.rt.nr_running() <= 1 {
-                return Err(alloc::format!("CPU {} is not overloaded, but its mask says so", rq.cpu));
-            }
-        }
-        for domain in &self.shared.domains {
-            if let Some(cpu) = domain.rto.lock().cpu {
-                return Err(alloc::format!("an IPI still circulates, at CPU {cpu}"));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -15,6 +15,9 @@
 //! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
 //! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
 //!
+//! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
+//! less urgent now"), then a fence, then looks at the other ([`Rq::publish_first`](crate::Rq)).
+//!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`).
 
 use crate::atomic_mask::AtomicCpuMask;
@@ -33,11 +36,11 @@ use zerolag_model::{CpuId, CpuMask, GroupId, Prio, TaskId};
 
 /// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
 #[repr(align(128))]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CachePadded<T>(pub(crate) T);
 
 /// What a CPU publishes of itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CpuState {
     /// [`PublishedPrios`], packed.
     prios: AtomicU64,
@@ -91,16 +94,26 @@ pub(crate) struct PublishedPrios {
     pub(crate) current_movable: bool,
 }
 
+impl CpuState {
+    /// A CPU that has run nothing yet. All bits zero would be the most urgent of all priorities.
+    const fn idle() -> Self {
+        let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
+        Self { prios, load: AtomicU64::new(0), counts: AtomicU64::new(0) }
+    }
+}
+
 impl PublishedPrios {
     pub(crate) const IDLE: Self =
         Self { current: Prio::IDLE, highest: Prio::IDLE, pushable: Prio::IDLE, current_movable: true };
 
-    fn pack(self) -> u64 {
-        let field = |prio: Prio| u64::from((prio.raw() + 2).cast_unsigned());
+    const fn pack(self) -> u64 {
+        const fn field(prio: Prio) -> u64 {
+            (prio.raw() + 2).cast_unsigned() as u64
+        }
         field(self.current)
             | field(self.highest) << 16
             | field(self.pushable) << 32
-            | u64::from(self.current_movable) << 48
+            | (self.current_movable as u64) << 48
     }
 
     const fn unpack(word: u64) -> Self {
@@ -172,7 +185,13 @@ pub enum Home {
 }
 
 impl<L: RawMutex> Shared<L> {
-    pub(crate) fn new(nr_cpus: usize, domains: Vec<CpuMask>, cpusets: usize, scope: OverloadScope, groups: usize) -> Self {
+    pub(crate) fn new(
+        nr_cpus: usize,
+        domains: Vec<CpuMask>,
+        cpusets: usize,
+        scope: OverloadScope,
+        groups: usize,
+    ) -> Self {
         let mut domain_of = alloc::vec![0; nr_cpus];
         for (index, span) in domains.iter().enumerate() {
             for cpu in span.iter() {
@@ -185,7 +204,7 @@ impl<L: RawMutex> Shared<L> {
             OverloadScope::RootDomain => domains.len(),
         };
         Self {
-            cpus: (0..nr_cpus).map(|_| CachePadded::default()).collect(),
+            cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle())).collect(),
             idle: AtomicCpuMask::new(nr_cpus),
             online: AtomicCpuMask::new(nr_cpus),
             waiting: AtomicCpuMask::new(nr_cpus),
@@ -232,6 +251,17 @@ impl<L: RawMutex> Shared<L> {
     /// Returns copies of all overload masks, for checks.
     pub(crate) fn overload_snapshots(&self) -> impl Iterator<Item = CpuMask> + '_ {
         self.overload.iter().map(AtomicCpuMask::snapshot)
+    }
+
+    /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it counts as idle.
+    pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, u64, PublishedCounts, bool) {
+        let state = &self.cpus[cpu.index()].0;
+        (
+            PublishedPrios::unpack(state.prios.load(Ordering::Acquire)),
+            state.load.load(Ordering::Relaxed),
+            PublishedCounts::unpack(state.counts.load(Ordering::Relaxed)),
+            self.idle.contains(cpu),
+        )
     }
 
     pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
@@ -326,13 +356,22 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
     }
 
+    /// Returns the CPU itself if it is online, else the lowest one that is and that the task may use, if any.
+    pub(crate) fn online_or_other(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
+        self.observer.cpu(|| {
+            let online = &self.shared.online;
+            if online.contains(cpu) { Some(cpu) } else { online.next_and(allowed, CpuId(0)) }
+        })
+    }
+
     /// Returns whether a CPU other than this one is overloaded in the scope of this cpuset and CPU.
     pub(crate) fn has_overload_elsewhere(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
         self.observer.flag(|| {
             let mask = self.shared.overload(cpuset, cpu);
-            !mask.is_empty() && mask.next_and(None, CpuId(0)).is_some_and(|first| {
-                first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some()
-            })
+            !mask.is_empty()
+                && mask
+                    .next_and(None, CpuId(0))
+                    .is_some_and(|first| first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some())
         })
     }
 

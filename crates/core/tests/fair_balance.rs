@@ -51,8 +51,10 @@ fn tasks_set_free_spread_to_idle_cpus() {
         host.run(at_ms(20));
         let clock = host.clock();
         for task in &tasks {
-            let displaced = host.sched.set_affinity(&mut host.rqs[0], clock, *task, None, &mut host.io);
-            assert!(displaced.expect("it is there").is_none());
+            let changed = host.sched.set_affinity(&mut host.rqs[0], clock, *task, None, &mut host.io);
+            let (displaced, step) = changed.expect("it is there");
+            assert!(displaced.is_none());
+            host.carry_out(step);
         }
         host.run(at_ms(100));
         let on_cpus: Vec<_> = host.rqs.iter().map(zerolag_core::Rq::nr_running).collect();
@@ -102,8 +104,10 @@ fn passive_balancing_moves_waiting_rt_tasks() {
     }
     let clock = host.clock();
     for task in [0, 1] {
-        let moved = host.sched.set_affinity(&mut host.rqs[0], clock, TaskId(task), None, &mut host.io);
-        assert!(moved.expect("it is there").is_none());
+        let changed = host.sched.set_affinity(&mut host.rqs[0], clock, TaskId(task), None, &mut host.io);
+        let (displaced, step) = changed.expect("it is there");
+        assert!(displaced.is_none());
+        host.carry_out(step);
     }
     host.run(at_ms(100));
     assert_eq!(host.rqs[1].current(), Some(TaskId(1)), "the more urgent of those that wait");

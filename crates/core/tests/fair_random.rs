@@ -156,9 +156,9 @@ impl World {
                 self.host.change(
                     task,
                     |sched, rq, now, io| match sched.set_affinity(rq, now, task, Some(Arc::clone(&mask)), io) {
-                        Ok(parcel) => {
+                        Ok((parcel, step)) => {
                             displaced = parcel;
-                            Some(zerolag_core::Step::Done)
+                            Some(step)
                         }
                         Err(TaskError::NotHere(_)) => None,
                         Err(error) => panic!("{error}"),
@@ -219,8 +219,9 @@ impl World {
         }
         host.drain();
         host.check();
-        host.sched.online(&mut host.rqs[cpu], clock, &mut host.io);
+        let step = host.sched.online(&mut host.rqs[cpu], clock, &mut host.io);
         host.drain();
+        host.carry_out(step);
     }
 }
 

@@ -514,7 +514,10 @@ impl Machine {
         let result = self.scheduler.set_affinity(&mut place.rq, clock, task, mask, &mut self.io);
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         match result {
-            Ok(displaced) => assert!(displaced.is_none(), "a running task is displaced when it leaves"),
+            Ok((displaced, step)) => {
+                assert!(displaced.is_none(), "a running task is displaced when it leaves");
+                self.push_step(cpu, step, Job::Pick, false);
+            }
             Err(error) => self.fail(task, error),
         }
         Done::Yes

@@ -40,23 +40,38 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, TraceEvent};
 
 /// Asks for a round of the root domain's IPI: this CPU has lowered its priority.
+///
+/// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in between and was refused
+/// would be forgotten if the token was found to be nowhere; so it is looked at once more after giving back.
 pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     let domain = cx.shared.domain(rq.cpu);
-    domain.loop_next.fetch_add(1, Ordering::AcqRel);
-    let taken =
-        cx.io.observer.flag(|| domain.loop_start.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok());
-    if !taken {
-        return;
-    }
-    cx.io.costs.inner_locks += 1;
-    let first = cx.io.observer.cpu(|| {
-        let mut token = domain.rto.lock();
-        // [1] only if none circulates: one that does will see the raised `loop_next`.
-        if token.cpu.is_none() { advance(domain, &mut token, cx.shared.overload(CpusetId(0), rq.cpu)) } else { None }
-    });
-    domain.loop_start.store(0, Ordering::Release);
-    if let Some(cpu) = first {
-        send(rq, cx, cpu, Work::RtPush);
+    let overloaded = cx.shared.overload(CpusetId(0), rq.cpu);
+    domain.loop_next.fetch_add(1, Ordering::SeqCst);
+    // Each turn but the first answers a request that was refused during the one before.
+    loop {
+        let taken = cx
+            .io
+            .observer
+            .flag(|| domain.loop_start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+        if !taken {
+            return; // Whoever has it looks again after giving it back.
+        }
+        cx.io.costs.inner_locks += 1;
+        let mut served = true;
+        let first = cx.io.observer.cpu(|| {
+            let mut token = domain.rto.lock();
+            // [1] only if none circulates: one that does will see the raised `loop_next`.
+            let first = if token.cpu.is_none() { advance(domain, &mut token, overloaded) } else { None };
+            domain.loop_start.store(0, Ordering::SeqCst);
+            served = token.cpu.is_some() || token.round == domain.loop_next.load(Ordering::SeqCst);
+            first
+        });
+        if let Some(cpu) = first {
+            return send(rq, cx, cpu, Work::RtPush);
+        }
+        if cx.io.observer.flag(|| served) {
+            return;
+        }
     }
 }
 
@@ -86,7 +101,7 @@ fn advance<L: RawMutex>(
         if token.cpu.is_some() {
             return token.cpu;
         }
-        let requested = domain.loop_next.load(Ordering::Acquire);
+        let requested = domain.loop_next.load(Ordering::SeqCst);
         if token.round == requested {
             return None; // [3]
         }

@@ -40,13 +40,13 @@ pub(crate) struct RtRq {
     nr_running: u32,
     /// Queued tasks that may run on more than one CPU, the current one included (`rt_nr_migratory`).
     nr_migratory: u32,
-    /// Whether this CPU is in an overload mask by its own knowledge.
-    is_overloaded: bool,
+    /// Whether this CPU has put itself into an overload mask.
+    is_in_mask: bool,
 }
 
 impl RtRq {
     pub(crate) fn new() -> Self {
-        Self { run: PrioQueue::new(), pushable: PrioQueue::new(), nr_running: 0, nr_migratory: 0, is_overloaded: false }
+        Self { run: PrioQueue::new(), pushable: PrioQueue::new(), nr_running: 0, nr_migratory: 0, is_in_mask: false }
     }
 
     /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if none).
@@ -67,6 +67,16 @@ impl RtRq {
         self.nr_running
     }
 
+    /// Returns whether this CPU belongs into an overload mask: more than one task is queued and one of them may move.
+    pub(crate) const fn is_overloaded(&self) -> bool {
+        self.nr_running > 1 && self.nr_migratory > 0
+    }
+
+    /// Returns the tasks in the order in which they would run.
+    pub(crate) fn in_order<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        self.run.iter(tasks)
+    }
+
     /// Returns the tasks that wait and could run elsewhere, most urgent first.
     pub(crate) fn waiting<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
         self.pushable.iter(tasks)
@@ -75,18 +85,42 @@ impl RtRq {
 
 /// Puts a task on the queue, behind its equals.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.rt.run.insert(&mut rq.tasks, slot, End::Back);
+    enqueue_at(rq, cx, slot, End::Back);
+}
+
+/// Puts a task on the queue, before its equals: its priority was lowered.
+pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    enqueue_at(rq, cx, slot, End::Front);
+}
+
+fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End) {
+    rq.rt.run.insert(&mut rq.tasks, slot, end);
     rq.rt.nr_running += 1;
-    let nr_cpus = cx.shared.nr_cpus();
-    if rq.tasks[slot].can_migrate(nr_cpus) {
-        rq.rt.nr_migratory += 1;
-        if rq.current != Some(slot) {
-            rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
-        }
-    }
+    count_mobility(rq, cx, slot, end);
     if rq.tasks[slot].rt.slice_left.is_zero() {
         rq.tasks[slot].rt.slice_left = cx.config.settings.rr_timeslice;
     }
+    update_overload(rq, cx, slot);
+}
+
+/// Counts a queued task as one that may move, if it may.
+fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.rt.nr_migratory += 1;
+        if rq.current != Some(slot) {
+            rq.rt.pushable.insert(&mut rq.tasks, slot, end);
+        }
+    }
+}
+
+/// Changes where a queued task may go; it keeps its place among its equals.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.rt.nr_migratory -= 1;
+        rq.rt.pushable.remove(&mut rq.tasks, slot);
+    }
+    change(&mut rq.tasks[slot]);
+    count_mobility(rq, cx, slot, End::Back);
     update_overload(rq, cx, slot);
 }
 
@@ -107,8 +141,8 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 /// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.rt.nr_running > 1 && rq.rt.nr_migratory > 0 && rq.is_online;
-    if !overloaded && !rq.rt.is_overloaded {
+    let overloaded = rq.rt.is_overloaded() && rq.is_online;
+    if !overloaded && !rq.rt.is_in_mask {
         return;
     }
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
@@ -117,9 +151,29 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     } else {
         mask.remove(rq.cpu);
     }
-    if overloaded != rq.rt.is_overloaded {
-        rq.rt.is_overloaded = overloaded;
+    if overloaded != rq.rt.is_in_mask {
+        rq.rt.is_in_mask = overloaded;
         cx.io.event(cx.now, rq.cpu, || TraceEvent::RtOverload { overloaded });
+    }
+}
+
+/// Takes a CPU out of what others look at to push here and to pull from here: `rq_offline_rt`.
+pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    cx.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
+    for slot in rq.rt.run.iter(&rq.tasks) {
+        cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).remove(rq.cpu);
+    }
+    rq.rt.is_in_mask = false;
+}
+
+/// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
+pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.rt.highest());
+    if rq.rt.is_overloaded() {
+        for slot in rq.rt.run.iter(&rq.tasks) {
+            cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).insert(rq.cpu);
+        }
+        rq.rt.is_in_mask = true;
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) ->
     if !rq.is_online || !prev.prio.is_rt() || !prev.prio.beats(rq.rt.highest()) {
         return Step::Done;
     }
+    // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
+    rq.publish_first(cx);
     let scope = prev.cpuset;
     if !cx.view().has_overload_elsewhere(scope, rq.cpu) {
         return Step::Done;
@@ -73,11 +75,16 @@ fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
 
 /// Takes from `other` what beats this CPU's next task, and goes on to the next overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
+    if !own.is_online {
+        return Step::Done;
+    }
     if other.rt.nr_running() <= 1 {
         cx.shared.overload(scope, other.cpu).remove(other.cpu);
     } else if let Some(slot) = highest_for(other, own.cpu, cx) {
         let prio = other.tasks[slot].prio;
-        let about_to_run = prio.beats(other.current_prio()) && other.current.is_some();
+        // Also where the CPU idles or switches: if the task were taken away, nobody would tell those who could not come
+        // here because of it.
+        let about_to_run = prio.beats(other.current_prio());
         if prio.beats(own.rt.highest()) && !about_to_run {
             class::migrate(other, own, cx, slot, MigrateReason::Pull);
         }

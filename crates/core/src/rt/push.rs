@@ -38,7 +38,9 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
     if !rq.rt.has_pushable() {
         return end(rq, cx, after);
     }
-    cx.io.costs.rt_balance += 1;
+    // Others must see what waits here before this CPU looks at them: whoever lowers its priority after the search below
+    // then finds it, and whoever did before is found.
+    rq.publish_first(cx);
     let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
     for nth in 0..skip {
         // The n-th most urgent: the list is short where pushing succeeds, and the walk is bounded by SKIP_LIMIT.
@@ -47,6 +49,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
             rq.resched(cx, Resched::Now);
             break;
         }
+        cx.io.costs.rt_balance += u32::from(nth == 0);
         if let Some(target) = find_lowest(rq, cx, slot) {
             let push = RtPush { task: rq.stay(slot), tries: 1, after };
             return Step::Pair { own: rq.cpu, other: target, then: PairCont::RtPush(push) };
@@ -98,10 +101,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     begin(own, cx, push.after)
 }
 
-/// Returns whether the task still waits here and may go there.
+/// Returns whether the task still waits here, is not about to run here, and may go there.
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
-    own.current != Some(slot) && task.prio.is_rt() && task.may_run_on(other.cpu)
+    let about_to_run = task.prio.beats(own.current_prio());
+    own.current != Some(slot) && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu)
 }
 
 /// The target is not lower any more: looks for another, a bounded number of times.
@@ -114,6 +118,7 @@ fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush
             let again = RtPush { tries: push.tries + 1, ..push };
             Step::Pair { own: own.cpu, other: target, then: PairCont::RtPush(again) }
         }
-        None => end(own, cx, push.after),
+        // It has nowhere to go; those behind it may have (`rt_push_skip_stuck`).
+        None => begin(own, cx, push.after),
     }
 }

@@ -1,0 +1,185 @@
+//! What tests may ask of the whole: is everything published true, is nothing under way, is this state the same as that.
+//!
+//! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once, so it is for hosts that
+//! make one call at a time, or that have come to rest.
+
+use crate::rq::{Phase, Rq};
+use crate::scheduler::Scheduler;
+use crate::shared::{PublishedCounts, PublishedPrios, PushChain};
+use crate::step::{PairCont, Step};
+use crate::task::{CpusetId, Parcel, Task};
+use alloc::format;
+use alloc::string::String;
+use core::fmt::{self, Write};
+use core::hash::{Hash, Hasher};
+use core::sync::atomic::Ordering;
+use lock_api::RawMutex;
+use zerolag_model::Prio;
+use zerolag_model::settings::OverloadScope;
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Checks that what every CPU has published is the truth: priorities, load, running count, idle flag, its level in
+    /// `cpupri`, its place in the overload mask. Holds between any two calls of a host that makes one call at a time.
+    ///
+    /// Masks per cpuset are left out: they may be wrong and repair themselves.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong.
+    pub fn check_published(&self, rqs: &[&Rq]) -> Result<(), String> {
+        for rq in rqs {
+            let cpu = rq.cpu;
+            let truth = self.truth_of(rq);
+            let published = self.shared.published(cpu);
+            if rq.phase != Phase::Running {
+                continue; // `pick` publishes what `leave` changed.
+            }
+            if published != truth {
+                return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
+            }
+            let level = rq.is_online.then(|| rq.rt.highest());
+            if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
+                return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));
+            }
+            match self.config.settings.overload_scope {
+                OverloadScope::Cpuset => continue,
+                OverloadScope::Global | OverloadScope::RootDomain => {}
+            }
+            let overloaded = rq.rt.is_overloaded() && rq.is_online;
+            let mask = self.shared.overload(CpusetId::default(), cpu);
+            if mask.contains(cpu) != overloaded || mask.snapshot().contains(cpu) != overloaded {
+                let verb = if overloaded { "is" } else { "is not" };
+                return Err(format!("CPU {cpu} {verb} overloaded, but its mask says otherwise"));
+            }
+        }
+        Ok(())
+    }
+
+    fn truth_of(&self, rq: &Rq) -> (PublishedPrios, u64, PublishedCounts, bool) {
+        let current = rq.current.map(|slot| &rq.tasks[slot]);
+        let prios = PublishedPrios {
+            current: current.map_or(Prio::IDLE, |task| task.prio),
+            highest: rq.rt.highest(),
+            pushable: rq.rt.highest_pushable(),
+            current_movable: current.is_none_or(|task| task.can_migrate(self.shared.nr_cpus())),
+        };
+        let counts_rt = self.config.settings.rt_balance.is_passive();
+        let load = rq.fair.published_load(rq.rt.nr_running(), counts_rt);
+        let (running, idle_policy) = (rq.nr_runnable(), rq.fair.nr_idle_policy());
+        let counts = PublishedCounts {
+            running,
+            fair: rq.fair.nr_running(),
+            only_idle_policy: idle_policy > 0 && idle_policy == running,
+            has_waiting: rq.has_waiting(counts_rt),
+        };
+        (prios, load, counts, rq.nr_running == 0 && rq.is_online)
+    }
+
+    /// Checks what must hold when nothing is under way: what is published is true, and no IPI circulates.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong.
+    pub fn check_quiescent(&self, rqs: &[&Rq]) -> Result<(), String> {
+        self.check_published(rqs)?;
+        for domain in &self.shared.domains {
+            if let Some(cpu) = domain.rto.lock().cpu {
+                return Err(format!("an IPI still circulates, at CPU {cpu}"));
+            }
+            if domain.loop_start.load(Ordering::Acquire) != 0 {
+                return Err(String::from("the start of the circulating IPI is still taken"));
+            }
+        }
+        for (source, chain) in self.shared.chains.iter().enumerate() {
+            match *chain.lock() {
+                PushChain::Stopped => {}
+                PushChain::At(cpu) | PushChain::Restart(cpu) => {
+                    return Err(format!("the chain of CPU {source} still runs, at CPU {cpu}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Feeds a hasher with everything that later decisions depend on: two states with equal fingerprints behave alike
+    /// if no time passes. Left out: clocks, counters, slots and generations (a stay counts as current or over).
+    pub fn fingerprint(&self, rqs: &[&Rq], into: &mut impl Hasher) {
+        for rq in rqs {
+            fingerprint_rq(rq, into);
+        }
+        for domain in &self.shared.domains {
+            let token = domain.rto.lock();
+            token.cpu.hash(into);
+            if token.cpu.is_some() {
+                let behind = domain.loop_next.load(Ordering::Relaxed).wrapping_sub(token.round);
+                // How many requests a round has missed does not matter, only whether it has.
+                (behind != 0).hash(into);
+            }
+        }
+        for chain in &self.shared.chains {
+            debug(&*chain.lock(), into);
+        }
+        for mask in self.overload_masks() {
+            mask.hash(into);
+        }
+    }
+
+    /// As [`fingerprint`](Self::fingerprint), for a body in the host's hands.
+    pub fn fingerprint_parcel(&self, parcel: &Parcel, into: &mut impl Hasher) {
+        fingerprint_task(&parcel.0, into);
+    }
+
+    /// As [`fingerprint`](Self::fingerprint), for a step that has not been carried out yet.
+    pub fn fingerprint_step(&self, rqs: &[&Rq], step: Step, into: &mut impl Hasher) {
+        match step {
+            Step::Pair { own, other, then: PairCont::RtPush(push) } => {
+                let rq = rqs.iter().find(|rq| rq.cpu == own).expect("a step is about a CPU of this machine");
+                let is_current = rq.find_stay(push.task).is_some();
+                (own, other, push.tries, is_current.then_some(push.task.task)).hash(into);
+                debug(&push.after, into);
+            }
+            Step::Done | Step::Pair { .. } | Step::Again { .. } => debug(&step, into),
+        }
+    }
+}
+
+fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
+    rq.current().hash(into);
+    rq.is_online.hash(into);
+    debug(&rq.need_resched, into);
+    match rq.phase {
+        Phase::Running => 0_u8.hash(into),
+        Phase::Switching { prev, stage } => {
+            (1_u8, prev.task, prev.prio, prev.cpuset).hash(into);
+            debug(&(prev.state, stage), into);
+        }
+    }
+    // Bodies in order of task, then the two real-time orders, then whatever the fair class keeps.
+    let mut bodies: alloc::vec::Vec<&Task> = rq.tasks.iter().map(|(_, task)| task).collect();
+    bodies.sort_unstable_by_key(|task| task.id);
+    for task in bodies {
+        fingerprint_task(task, into);
+    }
+    for slot in rq.rt.in_order(&rq.tasks).chain(rq.rt.waiting(&rq.tasks)) {
+        rq.tasks[slot].id.hash(into);
+    }
+    rq.fair.nr_running().hash(into);
+}
+
+fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
+    (task.id, task.attr, task.prio, task.inherited, task.cpuset, task.last_cpu, task.is_new).hash(into);
+    (&task.allowed, &task.affinity).hash(into);
+    // Among fair tasks of equal virtual times order of arrival is not part of the fingerprint.
+    let fair = &task.fair;
+    debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);
+}
+
+/// Hashes a value by its `Debug` text, for types that have no reason to be `Hash` otherwise.
+fn debug(value: &impl fmt::Debug, into: &mut impl Hasher) {
+    struct Text<'a, H: Hasher>(&'a mut H);
+    impl<H: Hasher> Write for Text<'_, H> {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.write(text.as_bytes());
+            Ok(())
+        }
+    }
+    write!(Text(into), "{value:?}").expect("a hasher takes every text");
+}
