@@ -5,12 +5,8 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use parking_lot::RawMutex;
-use zerolag_core::{
-    Clock, Config, Io, Leave, Left, Next, Parcel, Placement, Rq, Scheduler, TaskSpec, Tracing, Weight,
-};
-use zerolag_model::{
-    CpuId, Duration, GroupId, Instant, KernelVersion, SchedAttr, Settings, TaskId, Topology,
-};
+use zerolag_core::{Clock, Config, Io, Leave, Left, Next, Parcel, Placement, Rq, Scheduler, TaskSpec, Tracing, Weight};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, KernelVersion, SchedAttr, Settings, TaskId, Topology};
 
 struct Bench {
     sched: Scheduler<RawMutex>,

@@ -97,12 +97,7 @@ fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) ->
 }
 
 /// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting task.
-fn busiest_waiting<L: RawMutex>(
-    rq: &Rq,
-    cx: &mut Cx<'_, L>,
-    span: Range<u32>,
-    inner: Range<u32>,
-) -> Option<CpuId> {
+fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
     let domain = &cx.shared.domain(rq.cpu).span;
     let mut best: Option<(u64, CpuId)> = None;
     let mut from = CpuId(span.start);
@@ -126,7 +121,10 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.shared.nr_cpus() == 1 || !rq.is_online {
         return Step::Done;
     }
-    if rq.has_waiting(cx.config.settings.rt_balance.is_passive()) && cx.config.settings.nohz && cx.now.wall >= rq.fair.balance.next_kick {
+    if rq.has_waiting(cx.config.settings.rt_balance.is_passive())
+        && cx.config.settings.nohz
+        && cx.now.wall >= rq.fair.balance.next_kick
+    {
         kick_idle(rq, cx);
     }
     if cx.now.wall < rq.fair.balance.next {
@@ -358,7 +356,8 @@ fn imbalance(local: &GroupLoad, busiest: &GroupLoad, average: u64, kind: Balance
         (GroupType::Overloaded, GroupType::Busy | GroupType::Overloaded) => {
             let (mine, theirs) = (local.average(), busiest.average());
             let is_balanced = mine >= theirs || mine >= average || theirs * 100 <= mine * IMBALANCE_PCT;
-            let load = ((theirs - average.min(theirs)) * busiest.nr_cpus).min((average - mine.min(average)) * local.nr_cpus);
+            let load =
+                ((theirs - average.min(theirs)) * busiest.nr_cpus).min((average - mine.min(average)) * local.nr_cpus);
             (!is_balanced && load > 0).then_some(Imbalance::Load(load))
         }
         (GroupType::Busy | GroupType::Spare, _) => {

@@ -16,11 +16,11 @@
 //! CPU than it slept on is not measured by the old queue's `min_vruntime` of that moment, which only the other CPU knows
 //! exactly; the old queue is taken to have advanced by the time slept.
 
+use super::Join;
 use super::entity::EntityRef;
 use super::queue::QueueIx;
 use super::vtime::{Vlag, Vtime};
 use super::weight::share_of;
-use super::Join;
 use crate::rq::Rq;
 use crate::slab::Slot;
 use crate::step::Resched;

@@ -47,8 +47,8 @@ use alloc::vec::Vec;
 use entity::{EntityRef, FairState};
 use group::MAX_DEPTH;
 use lock_api::RawMutex;
-use recency::Recency;
 use queue::{Frame, Queue, QueueIx};
+use recency::Recency;
 use timeline::Timeline;
 use vtime::Vlag;
 use weight::LoadWeight;
@@ -331,9 +331,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
 fn owes(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
-    rq.fair.tune.delay_dequeue
-        && rq.fair.tune.algorithm == FairAlgorithm::Eevdf
-        && !eevdf::is_eligible(rq, q, entity)
+    rq.fair.tune.delay_dequeue && rq.fair.tune.algorithm == FairAlgorithm::Eevdf && !eevdf::is_eligible(rq, q, entity)
 }
 
 /// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the others follow.

@@ -152,6 +152,8 @@ fn div_floor(sum: i128, weight: u64) -> i64 {
     let narrow = i64::try_from(sum).ok().zip(i64::try_from(weight).ok());
     match narrow {
         Some((sum, weight)) => sum.div_euclid(weight),
-        None => i64::try_from(sum.div_euclid(i128::from(weight))).expect("invariant: an average lies between its terms"),
+        None => {
+            i64::try_from(sum.div_euclid(i128::from(weight))).expect("invariant: an average lies between its terms")
+        }
     }
 }

@@ -118,7 +118,8 @@ impl LoadWeight {
 
     /// Returns how long the entity must run for virtual time to move by `distance`, rounded up.
     pub(crate) fn to_real_ceil(self, distance: Vlag) -> Duration {
-        let wide = (u128::from(distance.as_nanos().max(0).unsigned_abs()) << self.shift).div_ceil(u128::from(self.mult));
+        let wide =
+            (u128::from(distance.as_nanos().max(0).unsigned_abs()) << self.shift).div_ceil(u128::from(self.mult));
         Duration::from_nanos(u64::try_from(wide).unwrap_or(u64::MAX))
     }
 }

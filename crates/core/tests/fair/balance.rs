@@ -1,8 +1,6 @@
 //! Fair tasks on several CPUs.
 
-mod fair_host;
-
-use fair_host::{Host, Program, at_ms, ms};
+use crate::host::{Host, Program, at_ms, ms};
 use zerolag_model::{GroupId, KernelVersion, RtPriority, SchedAttr, TaskId, Topology};
 
 const BOTH: [KernelVersion; 2] = [KernelVersion::V6_12, KernelVersion::V6_1];
@@ -71,9 +69,8 @@ fn affinity_holds() {
             host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some(cpus), Program::RunSleep(ms(3), ms(2)));
         }
         host.run(at_ms(3000));
-        let allowed = |task: TaskId| -> zerolag_model::CpuMask {
-            ["0-1", "2", "1-3"][task.index() % 3].parse().expect("a list")
-        };
+        let allowed =
+            |task: TaskId| -> zerolag_model::CpuMask { ["0-1", "2", "1-3"][task.index() % 3].parse().expect("a list") };
         for (_, cpu, task) in &host.switches {
             assert!(task.is_none_or(|task| allowed(task).contains(*cpu)), "task {task:?} on CPU {cpu}");
         }

@@ -1,7 +1,6 @@
 //! A single-threaded host for tests of the fair class: CPUs with ticks, tasks that hog or run and sleep in turn.
 
 use parking_lot::RawMutex;
-use std::collections::BTreeMap;
 use zerolag_core::{
     Clock, Config, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler, Step,
     TaskSpec, Tracing, Work,
@@ -10,7 +9,7 @@ use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, SchedAttr, Setti
 
 /// What a task does.
 #[derive(Clone, Copy, Debug)]
-pub enum Program {
+pub(crate) enum Program {
     /// It runs for ever.
     Hog,
     /// It runs for the first time, then sleeps until its next period; it does not sleep when it is late.
@@ -21,37 +20,37 @@ pub enum Program {
 
 /// A task as the host sees it.
 #[derive(Debug)]
-pub struct HostTask {
-    pub program: Program,
+pub(crate) struct HostTask {
+    pub(crate) program: Program,
     left: Duration,
     wakes_at: Option<Instant>,
     period_end: Instant,
-    pub exec: Duration,
-    pub exited: bool,
+    pub(crate) exec: Duration,
+    pub(crate) exited: bool,
 }
 
 /// A machine.
-pub struct Host {
-    pub sched: Scheduler<RawMutex>,
-    pub rqs: Vec<Rq>,
-    pub io: Io,
-    pub now: Instant,
-    pub tasks: Vec<HostTask>,
-    pub parked: BTreeMap<TaskId, Parcel>,
+pub(crate) struct Host {
+    pub(crate) sched: Scheduler<RawMutex>,
+    pub(crate) rqs: Vec<Rq>,
+    pub(crate) io: Io,
+    pub(crate) now: Instant,
+    pub(crate) tasks: Vec<HostTask>,
+    pub(crate) parked: Vec<Option<Parcel>>,
     /// When which CPU went to which task.
-    pub switches: Vec<(Instant, CpuId, Option<TaskId>)>,
+    pub(crate) switches: Vec<(Instant, CpuId, Option<TaskId>)>,
     timers: Vec<Option<Instant>>,
-    pub remote: Vec<(CpuId, Work)>,
+    pub(crate) remote: Vec<(CpuId, Work)>,
     next_tick: Instant,
-    pub migrations: u32,
+    pub(crate) migrations: u32,
 }
 
 impl Host {
-    pub fn new(topology: Topology, settings: Settings) -> Self {
+    pub(crate) fn new(topology: Topology, settings: Settings) -> Self {
         Self::with_config(Config::new(topology, settings).with_queue_reserve(256))
     }
 
-    pub fn with_config(config: Config) -> Self {
+    pub(crate) fn with_config(config: Config) -> Self {
         let mut sched = Scheduler::new(config);
         sched.reserve_tasks(4096);
         let rqs: Vec<Rq> = sched.config().topology().cpus().map(|cpu| sched.new_rq(cpu)).collect();
@@ -63,8 +62,8 @@ impl Host {
             io: Io::new(Tracing::Off),
             now: Instant::ZERO,
             tasks: Vec::new(),
-            parked: BTreeMap::new(),
-            switches: Vec::new(),
+            parked: Vec::with_capacity(4096),
+            switches: Vec::with_capacity(1 << 16),
             timers,
             remote: Vec::new(),
             next_tick,
@@ -72,12 +71,18 @@ impl Host {
         }
     }
 
-    pub fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         Clock::at(self.now)
     }
 
     /// Makes a task without starting it.
-    pub fn create(&mut self, attr: SchedAttr, group: GroupId, affinity: Option<&str>, program: Program) -> TaskId {
+    pub(crate) fn create(
+        &mut self,
+        attr: SchedAttr,
+        group: GroupId,
+        affinity: Option<&str>,
+        program: Program,
+    ) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
         let affinity = affinity.map(|list| std::sync::Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
         let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
@@ -86,13 +91,26 @@ impl Host {
             Program::Hog => Duration::MAX,
             Program::Periodic(run, _) | Program::RunSleep(run, _) => run,
         };
-        self.tasks.push(HostTask { program, left, wakes_at: None, period_end: self.now, exec: Duration::ZERO, exited: false });
-        self.parked.insert(id, parcel);
+        self.tasks.push(HostTask {
+            program,
+            left,
+            wakes_at: None,
+            period_end: self.now,
+            exec: Duration::ZERO,
+            exited: false,
+        });
+        self.parked.push(Some(parcel));
         id
     }
 
     /// Makes and starts a task.
-    pub fn spawn(&mut self, attr: SchedAttr, group: GroupId, affinity: Option<&str>, program: Program) -> TaskId {
+    pub(crate) fn spawn(
+        &mut self,
+        attr: SchedAttr,
+        group: GroupId,
+        affinity: Option<&str>,
+        program: Program,
+    ) -> TaskId {
         let id = self.create(attr, group, affinity, program);
         self.place(id, CpuId(0), Placement::Fork);
         self.settle();
@@ -100,7 +118,7 @@ impl Host {
     }
 
     fn place(&mut self, id: TaskId, by: CpuId, why: Placement) {
-        let parcel = self.parked.remove(&id).expect("parked");
+        let parcel = self.parked[id.index()].take().expect("parked");
         let clock = self.clock();
         let cpu = self.sched.select_cpu(clock, &parcel, by, why, &mut self.io);
         let step = self.sched.wake(&mut self.rqs[cpu.index()], clock, parcel, by, why, &mut self.io);
@@ -108,7 +126,7 @@ impl Host {
     }
 
     /// Wakes a task wherever its body is.
-    pub fn wake(&mut self, id: TaskId, by: CpuId) {
+    pub(crate) fn wake(&mut self, id: TaskId, by: CpuId) {
         self.tasks[id.index()].wakes_at = None;
         match self.sched.home(id) {
             zerolag_core::Home::Parcel => self.place(id, by, Placement::Wakeup),
@@ -122,12 +140,16 @@ impl Host {
         self.settle();
     }
 
-    pub fn drain(&mut self) {
-        for parcel in self.io.parked.drain(..) {
-            self.parked.insert(parcel.id(), parcel);
+    fn park(&mut self, parcel: Parcel) {
+        let id = parcel.id();
+        self.parked[id.index()] = Some(parcel);
+    }
+
+    pub(crate) fn drain(&mut self) {
+        while let Some(parcel) = self.io.parked.pop() {
+            self.park(parcel);
         }
-        let ops: Vec<Op> = self.io.ops.drain(..).collect();
-        for op in ops {
+        for op in self.io.ops.drain(..) {
             match op {
                 Op::Kick { .. } => {}
                 Op::Ipi { cpu, work } => self.remote.push((cpu, work)),
@@ -138,7 +160,7 @@ impl Host {
         self.migrations += std::mem::take(&mut self.io.costs.tasks_moved);
     }
 
-    pub fn carry_out(&mut self, step: Step) {
+    pub(crate) fn carry_out(&mut self, step: Step) {
         let mut step = step;
         let clock = self.clock();
         loop {
@@ -146,19 +168,16 @@ impl Host {
             step = match step {
                 Step::Done => return,
                 Step::Pair { own, other, then } => {
-                    let [own, other] =
-                        self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
+                    let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
                     self.sched.resume_pair(own, other, PairClock { own: clock, other: clock }, then, &mut self.io)
                 }
-                Step::Again { own, then } => {
-                    self.sched.resume(&mut self.rqs[own.index()], clock, then, &mut self.io)
-                }
+                Step::Again { own, then } => self.sched.resume(&mut self.rqs[own.index()], clock, then, &mut self.io),
             };
         }
     }
 
     /// Schedules on every CPU that is asked to, until none is.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         loop {
             while !self.remote.is_empty() {
                 let (cpu, work) = self.remote.remove(0);
@@ -173,7 +192,7 @@ impl Host {
     }
 
     /// The CPU leaves its task and picks another.
-    pub fn schedule(&mut self, cpu: usize, why: Leave) {
+    pub(crate) fn schedule(&mut self, cpu: usize, why: Leave) {
         let clock = self.clock();
         let before = self.rqs[cpu].current();
         let left = self.sched.leave(&mut self.rqs[cpu], clock, why, &mut self.io);
@@ -182,11 +201,11 @@ impl Host {
         match left {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => {
-                self.parked.insert(parcel.id(), parcel);
+                self.park(parcel);
             }
             Left::Displaced(parcel) => {
                 displaced = Some(parcel.id());
-                self.parked.insert(parcel.id(), parcel);
+                self.park(parcel);
             }
             Left::Dead(parcel) => self.tasks[parcel.id().index()].exited = true,
         }
@@ -210,7 +229,7 @@ impl Host {
     }
 
     /// Lets time pass until `until`.
-    pub fn run(&mut self, until: Instant) {
+    pub(crate) fn run(&mut self, until: Instant) {
         loop {
             let at = self.next_event().min(until);
             self.pass(at);
@@ -251,7 +270,7 @@ impl Host {
                 let task = &mut self.tasks[id.index()];
                 task.exec += delta;
                 if task.left != Duration::MAX {
-                    task.left = task.left - delta;
+                    task.left -= delta;
                 }
             }
         }
@@ -307,7 +326,7 @@ impl Host {
     }
 
     /// Lets only this much time pass; nothing happens by itself.
-    pub fn advance(&mut self, by: Duration) {
+    pub(crate) fn advance(&mut self, by: Duration) {
         let to = self.now + by;
         self.pass(to);
         let tick = self.sched.config().settings().tick_period();
@@ -317,7 +336,7 @@ impl Host {
     }
 
     /// The periodic tick of one CPU.
-    pub fn tick(&mut self, cpu: usize) {
+    pub(crate) fn tick(&mut self, cpu: usize) {
         let clock = self.clock();
         let step = self.sched.tick(&mut self.rqs[cpu], clock, &mut self.io);
         self.carry_out(step);
@@ -326,7 +345,7 @@ impl Host {
 
     /// Applies a change to a task where it is: `queued` to its run queue, `parked` to its body. Tries again once if the
     /// run queue had only its lag to pay and parks it.
-    pub fn change(
+    pub(crate) fn change(
         &mut self,
         id: TaskId,
         mut queued: impl FnMut(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Option<Step>,
@@ -342,19 +361,19 @@ impl Host {
                 return;
             }
         }
-        let parcel = self.parked.get_mut(&id).expect("parked, if not queued");
+        let parcel = self.parked[id.index()].as_mut().expect("parked, if not queued");
         parked(&self.sched, parcel, clock, &mut self.io);
     }
 
     /// Places a body that was handed out while runnable.
-    pub fn displace(&mut self, parcel: Parcel) {
+    pub(crate) fn displace(&mut self, parcel: Parcel) {
         let id = parcel.id();
-        self.parked.insert(id, parcel);
+        self.park(parcel);
         self.place(id, CpuId(0), Placement::Displaced);
     }
 
     /// Checks every run queue, and that every task is in one place.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let mut seen = vec![0; self.tasks.len()];
         for rq in &self.rqs {
             rq.check_fair();
@@ -363,8 +382,8 @@ impl Host {
                 assert_eq!(self.sched.home(task), zerolag_core::Home::Rq(rq.cpu()), "the home of task {task}");
             }
         }
-        for task in self.parked.keys() {
-            seen[task.index()] += 1;
+        for (seen, parcel) in seen.iter_mut().zip(&self.parked) {
+            *seen += i32::from(parcel.is_some());
         }
         for (index, (times, task)) in seen.iter().zip(&self.tasks).enumerate() {
             assert_eq!(*times, i32::from(!task.exited), "task {index} is in one place");
@@ -372,21 +391,21 @@ impl Host {
     }
 
     /// Returns the share of a CPU that a task has had.
-    pub fn share(&self, task: TaskId) -> f64 {
+    pub(crate) fn share(&self, task: TaskId) -> f64 {
         self.tasks[task.index()].exec.as_nanos() as f64 / self.now.as_nanos() as f64
     }
 
     /// Returns how long each stretch of running was, and whose.
-    pub fn stretches(&self, cpu: CpuId) -> Vec<(TaskId, Duration)> {
+    pub(crate) fn stretches(&self, cpu: CpuId) -> Vec<(TaskId, Duration)> {
         let on_cpu: Vec<_> = self.switches.iter().filter(|(_, on, _)| *on == cpu).collect();
         on_cpu.windows(2).filter_map(|pair| Some((pair[0].2?, pair[1].0.since(pair[0].0)))).collect()
     }
 }
 
-pub fn ms(ms: u64) -> Duration {
+pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-pub fn at_ms(ms: u64) -> Instant {
+pub(crate) fn at_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }

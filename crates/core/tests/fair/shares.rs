@@ -1,12 +1,8 @@
 //! Shares, slices and order on one CPU.
 
-mod fair_host;
-
-use fair_host::{Host, Program, at_ms, ms};
+use crate::host::{Host, Program, at_ms, ms};
 use zerolag_core::Weight;
-use zerolag_model::{
-    CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology,
-};
+use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology};
 
 fn host(version: KernelVersion) -> Host {
     host_with(version.settings())

@@ -1,8 +1,6 @@
 //! Random sequences of events: whatever happens, sums and counts stay right and no task is lost.
 
-mod fair_host;
-
-use fair_host::{Host, Program};
+use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
@@ -92,8 +90,8 @@ impl World {
         }
     }
 
-    fn apply(&mut self, event: Event) {
-        match event {
+    fn apply(&mut self, event: &Event) {
+        match *event {
             Event::Spawn { attr, group } if self.host.tasks.len() < 60 => {
                 self.host.spawn(attr, self.group(group), None, Program::Hog);
             }
@@ -144,10 +142,8 @@ impl World {
             Event::Affinity { task, cpus } => {
                 let Some(task) = self.task(task) else { return };
                 let nr_cpus = self.host.rqs.len();
-                let mask: CpuMask = (0..nr_cpus)
-                    .filter(|cpu| cpus >> cpu & 1 == 1)
-                    .map(zerolag_model::CpuId::from_index)
-                    .collect();
+                let mask: CpuMask =
+                    (0..nr_cpus).filter(|cpu| cpus >> cpu & 1 == 1).map(zerolag_model::CpuId::from_index).collect();
                 if mask.is_empty() {
                     return;
                 }
@@ -204,7 +200,8 @@ impl World {
             return;
         }
         let pinned = |rq: &zerolag_core::Rq| {
-            let elsewhere = |task| (0..4).any(|to| to != cpu && rq.may_run_on(task, zerolag_model::CpuId::from_index(to)));
+            let elsewhere =
+                |task| (0..4).any(|to| to != cpu && rq.may_run_on(task, zerolag_model::CpuId::from_index(to)));
             rq.queued().any(|(task, _)| !elsewhere(task))
         };
         if pinned(&host.rqs[cpu]) {
@@ -228,7 +225,7 @@ impl World {
 fn check(version: KernelVersion, cpus: u32, events: Vec<Event>) {
     let mut world = World::new(version, cpus);
     for event in events {
-        world.apply(event);
+        world.apply(&event);
         world.host.check();
     }
     // Everybody who is left gets the CPU sooner or later.
