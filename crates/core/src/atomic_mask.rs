@@ -3,38 +3,77 @@
 //! Two levels, as [`CpuMask`]. Staleness: the summary bit of a word is set after the word and cleared before it is
 //! checked again, so a search may look at an empty word (harmless) and may miss a CPU that is being added at this very
 //! moment (harmless: whoever adds a CPU acts on its own behalf afterwards; see the users of each mask).
+//!
+//! A locked read-modify-write costs some 20 cycles; a host with one thread ([`Threads::One`]) does without: there a load
+//! and a store are the same.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::cpumask::next_set;
 use zerolag_model::{CpuId, CpuMask};
 
+/// How many threads drive one scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Threads {
+    /// One: what is shared needs no locked instructions. With more than one, published masks lose updates.
+    One,
+    /// Any number.
+    #[default]
+    Many,
+}
+
+/// Sets bits of a word; returns what it was.
+pub(crate) fn set_bits(word: &AtomicU64, bits: u64, threads: Threads) -> u64 {
+    match threads {
+        Threads::One => {
+            let before = word.load(Ordering::Relaxed);
+            word.store(before | bits, Ordering::Relaxed);
+            before
+        }
+        Threads::Many => word.fetch_or(bits, Ordering::AcqRel),
+    }
+}
+
+/// Clears bits of a word; returns what it was.
+pub(crate) fn clear_bits(word: &AtomicU64, bits: u64, threads: Threads) -> u64 {
+    match threads {
+        Threads::One => {
+            let before = word.load(Ordering::Relaxed);
+            word.store(before & !bits, Ordering::Relaxed);
+            before
+        }
+        Threads::Many => word.fetch_and(!bits, Ordering::AcqRel),
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct AtomicCpuMask {
+    threads: Threads,
     summary: AtomicU64,
     words: alloc::boxed::Box<[AtomicU64]>,
 }
 
 impl AtomicCpuMask {
-    pub(crate) fn new(nr_cpus: usize) -> Self {
-        Self { summary: AtomicU64::new(0), words: (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {
+        let words = (0..nr_cpus.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { threads, summary: AtomicU64::new(0), words }
     }
 
     pub(crate) fn insert(&self, cpu: CpuId) {
         let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
-        self.words[word].fetch_or(bit, Ordering::AcqRel);
+        set_bits(&self.words[word], bit, self.threads);
         if self.summary.load(Ordering::Acquire) & (1 << word) == 0 {
-            self.summary.fetch_or(1 << word, Ordering::AcqRel);
+            set_bits(&self.summary, 1 << word, self.threads);
         }
     }
 
     pub(crate) fn remove(&self, cpu: CpuId) {
         let (word, bit) = (cpu.index() / 64, 1_u64 << (cpu.index() % 64));
-        let left = self.words[word].fetch_and(!bit, Ordering::AcqRel) & !bit;
+        let left = clear_bits(&self.words[word], bit, self.threads) & !bit;
         if left == 0 {
-            self.summary.fetch_and(!(1 << word), Ordering::AcqRel);
+            clear_bits(&self.summary, 1 << word, self.threads);
             if self.words[word].load(Ordering::Acquire) != 0 {
-                self.summary.fetch_or(1 << word, Ordering::AcqRel);
+                set_bits(&self.summary, 1 << word, self.threads);
             }
         }
     }
@@ -103,7 +142,13 @@ mod tests {
 
     #[test]
     fn it_keeps_what_was_put_in() {
-        let mask = AtomicCpuMask::new(4096);
+        for threads in [Threads::One, Threads::Many] {
+            keeps_what_was_put_in(threads);
+        }
+    }
+
+    fn keeps_what_was_put_in(threads: Threads) {
+        let mask = AtomicCpuMask::new(4096, threads);
         for cpu in [0, 63, 64, 4095] {
             mask.insert(CpuId(cpu));
         }

@@ -1,5 +1,6 @@
 //! [`Config`]: what a scheduler is built from: machine, settings, root domains, cpusets; and what follows from them.
 
+use crate::atomic_mask::Threads;
 use alloc::vec::Vec;
 use core::fmt;
 use zerolag_model::settings::TunableScaling;
@@ -16,6 +17,8 @@ pub struct Config {
     pub(crate) queue_reserve: usize,
     /// Groups that can exist besides the root.
     pub(crate) group_reserve: usize,
+    /// How many threads will drive the scheduler.
+    pub(crate) threads: Threads,
     /// The factor of the fair class's granularities.
     pub(crate) scaling: u32,
 }
@@ -67,6 +70,7 @@ impl Config {
             domains: alloc::vec![all],
             queue_reserve: 64,
             group_reserve: 64,
+            threads: Threads::Many,
             scaling,
         }
     }
@@ -118,6 +122,13 @@ impl Config {
     #[must_use]
     pub const fn with_group_reserve(mut self, groups: usize) -> Self {
         self.group_reserve = groups;
+        self
+    }
+
+    /// Returns the configuration for a host with so many threads.
+    #[must_use]
+    pub const fn with_threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
         self
     }
 

@@ -12,7 +12,7 @@
 //! Sources: Linux v6.12 `kernel/sched/cpupri.c` (`cpupri_find_fitness`, `cpupri_set`). differs: no count beside a
 //! level's mask, the summary word serves; a bitmap of occupied levels instead of a walk over 100 counters.
 
-use crate::atomic_mask::AtomicCpuMask;
+use crate::atomic_mask::{AtomicCpuMask, Threads, clear_bits, set_bits};
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Prio, Topology};
@@ -24,6 +24,7 @@ const NO_LEVEL: u8 = u8::MAX;
 
 #[derive(Debug)]
 pub(crate) struct CpuPri {
+    threads: Threads,
     levels: Box<[AtomicCpuMask]>,
     /// Bit per level that may hold a CPU; advisory, as the summary of a mask.
     occupied: [AtomicU64; 2],
@@ -31,9 +32,10 @@ pub(crate) struct CpuPri {
 }
 
 impl CpuPri {
-    pub(crate) fn new(nr_cpus: usize) -> Self {
+    pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {
         Self {
-            levels: (0..LEVELS).map(|_| AtomicCpuMask::new(nr_cpus)).collect(),
+            threads,
+            levels: (0..LEVELS).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
             occupied: [AtomicU64::new(0), AtomicU64::new(0)],
             level_of: (0..nr_cpus).map(|_| AtomicU8::new(NO_LEVEL)).collect(),
         }
@@ -75,7 +77,7 @@ impl CpuPri {
             self.levels[level].insert(cpu);
             let (word, bit) = (level / 64, 1_u64 << (level % 64));
             if self.occupied[word].load(Ordering::Acquire) & bit == 0 {
-                self.occupied[word].fetch_or(bit, Ordering::AcqRel);
+                set_bits(&self.occupied[word], bit, self.threads);
             }
         }
         if old != NO_LEVEL {
@@ -83,9 +85,9 @@ impl CpuPri {
             self.levels[level].remove(cpu);
             if self.levels[level].is_empty() {
                 let (word, bit) = (level / 64, 1_u64 << (level % 64));
-                self.occupied[word].fetch_and(!bit, Ordering::AcqRel);
+                clear_bits(&self.occupied[word], bit, self.threads);
                 if !self.levels[level].is_empty() {
-                    self.occupied[word].fetch_or(bit, Ordering::AcqRel);
+                    set_bits(&self.occupied[word], bit, self.threads);
                 }
             }
         }
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn the_lowest_level_wins_and_the_nearest_cpu_within_it() {
         let machine = Topology::new(2, 1, 4, 1).expect("8 CPUs");
-        let pri = CpuPri::new(8);
+        let pri = CpuPri::new(8, Threads::Many);
         for cpu in machine.cpus() {
             pri.set(cpu, rt(50));
         }

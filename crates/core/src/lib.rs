@@ -20,6 +20,7 @@ mod step;
 mod task;
 mod wait;
 
+pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
 pub use fair::{GroupError, Weight};
 pub use observe::Observer;

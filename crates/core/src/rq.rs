@@ -10,6 +10,7 @@
 //!                         +---------+ pick -> Balance [2]: each stage is passed once per switch
 //! ```
 
+use crate::atomic_mask::Threads;
 use crate::config::Config;
 use crate::fair::FairRq;
 use crate::rt::RtRq;
@@ -77,11 +78,19 @@ pub(crate) enum Stage {
 /// What the CPU has published, to publish changes only.
 #[derive(Debug)]
 struct Published {
-    prios: PublishedPrios,
+    /// Packed [`PublishedPrios`].
+    prios: u64,
     load: u64,
-    counts: PublishedCounts,
-    idle: bool,
+    /// Packed [`PublishedCounts`].
+    counts: u64,
+    masks: PublishedMasks,
+}
+
+/// The masks that a CPU is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct PublishedMasks {
     online: bool,
+    idle: bool,
 }
 
 /// What an entry point works with besides its run queue.
@@ -115,11 +124,10 @@ impl Rq {
             is_online: true,
             nr_switches: 0,
             published: Published {
-                prios: PublishedPrios::IDLE,
+                prios: PublishedPrios::IDLE.pack(),
                 load: 0,
-                counts: PublishedCounts::default(),
-                idle: false,
-                online: false,
+                counts: PublishedCounts::default().pack(),
+                masks: PublishedMasks::default(),
             },
         }
     }
@@ -239,7 +247,7 @@ impl Rq {
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
-        if prios != self.published.prios {
+        if prios.pack() != self.published.prios {
             self.publish_prios(cx, prios);
         }
         let counts_rt = cx.config.settings.rt_balance.is_passive();
@@ -254,36 +262,49 @@ impl Rq {
             only_idle_policy: self.fair.nr_idle_policy() > 0 && self.fair.nr_idle_policy() == self.nr_runnable(),
             has_waiting: self.has_waiting(counts_rt),
         };
-        if counts != self.published.counts {
-            if counts.has_waiting != self.published.counts.has_waiting {
-                cx.shared.publish_waiting(self.cpu, counts.has_waiting);
-            }
-            cx.shared.publish_counts(self.cpu, counts);
-            self.published.counts = counts;
+        if counts.pack() != self.published.counts {
+            self.publish_counts(cx, counts);
         }
-        if self.is_online != self.published.online {
-            cx.shared.publish_online(self.cpu, self.is_online);
-            self.published.online = self.is_online;
-        }
-        let idle = self.nr_running == 0 && self.is_online;
-        if idle != self.published.idle {
-            cx.shared.publish_idle(self.cpu, idle);
-            self.published.idle = idle;
+        let masks = PublishedMasks { online: self.is_online, idle: self.nr_running == 0 && self.is_online };
+        if masks != self.published.masks {
+            self.publish_masks(cx, masks);
         }
     }
 
     /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.
     pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         self.publish(cx);
-        fence(Ordering::SeqCst);
+        if cx.config.threads == Threads::Many {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn publish_masks<L: RawMutex>(&mut self, cx: &Cx<'_, L>, masks: PublishedMasks) {
+        if masks.online != self.published.masks.online {
+            cx.shared.publish_online(self.cpu, masks.online);
+        }
+        if masks.idle != self.published.masks.idle {
+            cx.shared.publish_idle(self.cpu, masks.idle);
+        }
+        self.published.masks = masks;
     }
 
     fn publish_prios<L: RawMutex>(&mut self, cx: &Cx<'_, L>, prios: PublishedPrios) {
-        if prios.highest != self.published.prios.highest && self.is_online {
+        let before = PublishedPrios::unpack(self.published.prios);
+        if prios.highest != before.highest && self.is_online {
             cx.shared.domain(self.cpu).cpupri.set(self.cpu, prios.highest);
         }
-        cx.shared.publish_prios(self.cpu, prios);
-        self.published.prios = prios;
+        self.published.prios = prios.pack();
+        cx.shared.publish_prios(self.cpu, self.published.prios);
+    }
+
+    fn publish_counts<L: RawMutex>(&mut self, cx: &Cx<'_, L>, counts: PublishedCounts) {
+        let before = PublishedCounts::unpack(self.published.counts);
+        if counts.has_waiting != before.has_waiting {
+            cx.shared.publish_waiting(self.cpu, counts.has_waiting);
+        }
+        self.published.counts = counts.pack();
+        cx.shared.publish_counts(self.cpu, self.published.counts);
     }
 
     /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.

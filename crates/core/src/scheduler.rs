@@ -106,13 +106,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Builds the scheduler of a machine.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let shared = Shared::new(
-            config.topology.nr_cpus(),
-            config.domains.clone(),
-            config.cpusets.len(),
-            config.settings.overload_scope,
-            config.group_reserve,
-        );
+        let shared = Shared::new(&config);
         Self { config, shared }
     }
 

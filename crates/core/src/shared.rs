@@ -21,6 +21,7 @@
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`).
 
 use crate::atomic_mask::AtomicCpuMask;
+use crate::config::Config;
 use crate::cpupri::CpuPri;
 use crate::fair::group::GroupTable;
 use crate::observe::Observer;
@@ -64,14 +65,14 @@ pub(crate) struct PublishedCounts {
 }
 
 impl PublishedCounts {
-    const fn pack(self) -> u64 {
+    pub(crate) const fn pack(self) -> u64 {
         self.running as u64
             | (self.fair as u64 & 0x3fff_ffff) << 32
             | (self.only_idle_policy as u64) << 62
             | (self.has_waiting as u64) << 63
     }
 
-    const fn unpack(word: u64) -> Self {
+    pub(crate) const fn unpack(word: u64) -> Self {
         Self {
             running: word as u32,
             fair: (word >> 32) as u32 & 0x3fff_ffff,
@@ -106,7 +107,7 @@ impl PublishedPrios {
     pub(crate) const IDLE: Self =
         Self { current: Prio::IDLE, highest: Prio::IDLE, pushable: Prio::IDLE, current_movable: true };
 
-    const fn pack(self) -> u64 {
+    pub(crate) const fn pack(self) -> u64 {
         const fn field(prio: Prio) -> u64 {
             (prio.raw() + 2).cast_unsigned() as u64
         }
@@ -116,7 +117,7 @@ impl PublishedPrios {
             | (self.current_movable as u64) << 48
     }
 
-    const fn unpack(word: u64) -> Self {
+    pub(crate) const fn unpack(word: u64) -> Self {
         Self {
             current: Prio::from_raw((word & 0xffff) as i16 - 2),
             highest: Prio::from_raw((word >> 16 & 0xffff) as i16 - 2),
@@ -185,13 +186,9 @@ pub enum Home {
 }
 
 impl<L: RawMutex> Shared<L> {
-    pub(crate) fn new(
-        nr_cpus: usize,
-        domains: Vec<CpuMask>,
-        cpusets: usize,
-        scope: OverloadScope,
-        groups: usize,
-    ) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (nr_cpus, threads) = (config.topology.nr_cpus(), config.threads);
+        let (domains, scope, groups) = (config.domains.clone(), config.settings.overload_scope, config.group_reserve);
         let mut domain_of = alloc::vec![0; nr_cpus];
         for (index, span) in domains.iter().enumerate() {
             for cpu in span.iter() {
@@ -200,26 +197,26 @@ impl<L: RawMutex> Shared<L> {
         }
         let masks = match scope {
             OverloadScope::Global => 1,
-            OverloadScope::Cpuset => cpusets,
+            OverloadScope::Cpuset => config.cpusets.len(),
             OverloadScope::RootDomain => domains.len(),
         };
         Self {
             cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle())).collect(),
-            idle: AtomicCpuMask::new(nr_cpus),
-            online: AtomicCpuMask::new(nr_cpus),
-            waiting: AtomicCpuMask::new(nr_cpus),
+            idle: AtomicCpuMask::new(nr_cpus, threads),
+            online: AtomicCpuMask::new(nr_cpus, threads),
+            waiting: AtomicCpuMask::new(nr_cpus, threads),
             domains: domains
                 .into_iter()
                 .map(|span| RootDomain {
                     span,
-                    cpupri: CpuPri::new(nr_cpus),
+                    cpupri: CpuPri::new(nr_cpus, threads),
                     loop_next: AtomicU32::new(0),
                     loop_start: AtomicU32::new(0),
                     rto: Mutex::new(RtoToken { cpu: None, round: 0 }),
                 })
                 .collect(),
             domain_of,
-            overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus)).collect(),
+            overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
             groups: GroupTable::new(groups),
@@ -264,16 +261,18 @@ impl<L: RawMutex> Shared<L> {
         )
     }
 
-    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
-        self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
+    /// `prios` is packed [`PublishedPrios`].
+    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: u64) {
+        self.cpus[cpu.index()].0.prios.store(prios, Ordering::Release);
     }
 
     pub(crate) fn publish_load(&self, cpu: CpuId, load: u64) {
         self.cpus[cpu.index()].0.load.store(load, Ordering::Relaxed);
     }
 
-    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
-        self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
+    /// `counts` is packed [`PublishedCounts`].
+    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: u64) {
+        self.cpus[cpu.index()].0.counts.store(counts, Ordering::Relaxed);
     }
 
     pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {

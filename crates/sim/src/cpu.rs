@@ -22,7 +22,7 @@ pub(crate) enum Interrupt {
 }
 
 /// A piece of kernel work that needs run-queue locks.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Job {
     /// Leave the current task and choose the next one.
     Switch(Leave),
@@ -41,8 +41,8 @@ pub(crate) enum Job {
     },
     /// Change what the current task asks for.
     SetAttr(SchedAttr),
-    /// Move the current task to other CPUs.
-    SetAffinity(Option<std::sync::Arc<zerolag_model::CpuMask>>),
+    /// Confine the current task to its `new_affinity`.
+    SetAffinity,
     /// Move the current task to another group.
     SetGroup(zerolag_model::GroupId),
     /// Recompute what a lock holder inherits.

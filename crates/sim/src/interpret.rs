@@ -98,8 +98,14 @@ impl Machine {
         }
         match &phase.affinity {
             AffinityChange::Keep => {}
-            AffinityChange::Reset => jobs.push_back(Job::SetAffinity(None)),
-            AffinityChange::Set(mask) => jobs.push_back(Job::SetAffinity(Some(Arc::clone(mask)))),
+            AffinityChange::Reset => {
+                self.tasks[task.index()].new_affinity = None;
+                jobs.push_back(Job::SetAffinity);
+            }
+            AffinityChange::Set(mask) => {
+                self.tasks[task.index()].new_affinity = Some(Arc::clone(mask));
+                jobs.push_back(Job::SetAffinity);
+            }
         }
         if let Some(group) = phase.group {
             jobs.push_back(Job::SetGroup(self.groups[group]));

@@ -16,7 +16,7 @@ use crate::trace::Tracer;
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Tracing, Weight};
+use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing, Weight};
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
@@ -74,6 +74,7 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub struct Machine {
     /// Behind a second counter that is not atomic: actions hold the program while they change the machine.
+    #[expect(clippy::redundant_allocation, reason = "the outer counter is not atomic")]
     pub(crate) program: Rc<Arc<Program>>,
     pub(crate) topology: Topology,
     pub(crate) costs: Costs,
@@ -109,7 +110,8 @@ impl Machine {
             .collect();
         let core = Config::new(config.topology.clone(), config.settings.clone())
             .with_cpusets(&cpusets)?
-            .with_group_reserve(program.groups.len());
+            .with_group_reserve(program.groups.len())
+            .with_threads(Threads::One);
         let mut scheduler = Scheduler::new(core);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         scheduler.reserve_tasks(instances);

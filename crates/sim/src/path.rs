@@ -53,8 +53,10 @@ impl Machine {
         if place.current.is_none() {
             place.spend(CpuLayer::Irq, self.costs.idle_exit);
         }
-        self.handle(cpu, what);
-        self.drive(cpu);
+        let job = self.handle(cpu, what);
+        if job.is_none_or(|job| self.execute(cpu, job) == Done::Yes) {
+            self.drive(cpu);
+        }
     }
 
     /// The tick of a CPU. Most change nothing: these are done here without ceremony.
@@ -82,8 +84,8 @@ impl Machine {
         }
     }
 
-    /// Spends an interrupt's own time and notes the work it brings.
-    fn handle(&mut self, cpu: CpuId, what: Interrupt) {
+    /// Spends an interrupt's own time and answers with the work it brings.
+    fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick),
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) => (Irq::Timer, self.costs.timer_irq),
@@ -95,15 +97,12 @@ impl Machine {
             let at = self.cpus[cpu.index()].busy_until;
             self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
         }
-        let job = match what {
+        match what {
             Interrupt::Tick => Some(Job::Tick),
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::Resched => None,
             Interrupt::Remote(work) => Some(Job::Remote(work)),
-        };
-        if let Some(job) = job {
-            self.cpus[cpu.index()].jobs.push_back(job);
         }
     }
 
@@ -125,9 +124,14 @@ impl Machine {
                 return;
             }
             if let Some(what) = self.cpus[cpu.index()].pending.pop_front() {
-                self.handle(cpu, what);
+                let job = self.handle(cpu, what);
+                if job.is_some_and(|job| self.execute(cpu, job) == Done::Spinning) {
+                    return;
+                }
             } else if self.wants_switch(cpu) {
-                self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Preempted));
+                if self.switch(cpu, Leave::Preempted) == Done::Spinning {
+                    return;
+                }
             } else if self.cpus[cpu.index()].current.is_some() && self.cpus[cpu.index()].segment == Segment::None {
                 self.interpret(cpu);
             } else {
@@ -222,7 +226,7 @@ impl Machine {
             Job::Wake { task, why, target } => self.wake(cpu, task, why, target),
             Job::Inherit { holder, depth } => self.inherit(cpu, holder, depth),
             Job::SetAttr(attr) => self.set_attr(cpu, attr),
-            Job::SetAffinity(mask) => self.set_affinity(cpu, mask),
+            Job::SetAffinity => self.set_affinity(cpu),
             Job::SetGroup(group) => self.set_group(cpu, group),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
         }
@@ -249,7 +253,7 @@ impl Machine {
             | Job::Carry { .. }
             | Job::Wake { .. }
             | Job::SetAttr(_)
-            | Job::SetAffinity(_)
+            | Job::SetAffinity
             | Job::SetGroup(_)
             | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
         };
@@ -504,13 +508,14 @@ impl Machine {
         Done::Yes
     }
 
-    fn set_affinity(&mut self, cpu: CpuId, mask: Option<std::sync::Arc<zerolag_model::CpuMask>>) -> Done {
+    fn set_affinity(&mut self, cpu: CpuId) -> Done {
         if self.lock(cpu, cpu) == Lock::Busy {
-            return self.spin(cpu, Job::SetAffinity(mask));
+            return self.spin(cpu, Job::SetAffinity);
         }
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);
         let task = place.current.expect("invariant: a task changes itself");
+        let mask = self.tasks[task.index()].new_affinity.take();
         let result = self.scheduler.set_affinity(&mut place.rq, clock, task, mask, &mut self.io);
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         match result {

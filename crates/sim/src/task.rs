@@ -72,6 +72,8 @@ pub(crate) struct SimTask {
     pub(crate) timers: Vec<Option<Instant>>,
     /// Expiry that it waits for, to report on going on.
     pub(crate) timer_due: Option<(Instant, zerolag_model::SignedDuration)>,
+    /// Where the phase that it enters lets it run.
+    pub(crate) new_affinity: Option<Arc<zerolag_model::CpuMask>>,
     /// The CPU that it last ran on: where its cache is warm.
     pub(crate) last_ran_on: Option<zerolag_model::CpuId>,
     /// The CPU where its timer was armed.
@@ -100,6 +102,7 @@ impl SimTask {
             stream,
             timers: Vec::new(),
             timer_due: None,
+            new_affinity: None,
             last_ran_on: None,
             timer_cpu: zerolag_model::CpuId(0),
             idle_actions: 0,
