@@ -21,14 +21,14 @@
 //! features of 6.12 are off. differs: the average is exact (128-bit sums), the kernel's is that of 64-bit sums that may
 //! overflow with extreme weights.
 
+use super::Join;
 use super::entity::{EntityRef, FairEntity};
 use super::queue::QueueIx;
 use super::vtime::{Vlag, Vtime};
-use super::{Join, Tunables};
 use crate::rq::Rq;
 use crate::slab::Slot;
 use crate::step::Resched;
-use zerolag_model::{FairPolicy, SchedAttr};
+use zerolag_model::{Duration, FairPolicy, SchedAttr};
 
 /// Returns the weighted average vruntime of a queue.
 pub(crate) fn average(rq: &Rq, q: QueueIx) -> Vtime {
@@ -122,12 +122,12 @@ pub(crate) fn keep_request(entity: &mut FairEntity) {
 
 /// Moves the current entity of a queue on by the time it ran; returns whether the CPU should look for a better one.
 #[inline]
-pub(crate) fn charge(entity: &mut FairEntity, tune: &Tunables) -> Resched {
+pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     if entity.vruntime.is_before(entity.virtual_deadline) {
         return Resched::No;
     }
     if !entity.has_custom_slice {
-        entity.slice = tune.base_slice;
+        entity.slice = base_slice;
     }
     entity.virtual_deadline = entity.vruntime.plus(entity.load.to_virtual(entity.slice));
     Resched::Now

@@ -459,14 +459,14 @@ fn undelay(rq: &mut Rq, entity: EntityRef) {
 pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration) {
     let mut entity = EntityRef::Task(slot);
     loop {
-        let tune = rq.fair.tune;
+        let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
         let running = rq.entity_mut(entity);
         running.vruntime = running.vruntime.plus(running.load.to_virtual(delta));
         running.ran += delta;
         let q = running.queue;
-        match tune.algorithm {
+        match algorithm {
             FairAlgorithm::Eevdf => {
-                let due = eevdf::charge(running, &tune);
+                let due = eevdf::charge(running, base_slice);
                 let is_done = rq.fair.due == Resched::Now || rq.queue(q).nr_queued == 1;
                 if !is_done && (due == Resched::Now || eevdf::is_overdue(rq, q, entity)) {
                     rq.fair.due = Resched::Now;
@@ -714,7 +714,18 @@ fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         return;
     }
     let Some(at) = slice_end(rq, cx.now.wall) else { return };
-    cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+    let arm = Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at };
+    // A call that moves several tasks asks once.
+    let earlier = cx
+        .io
+        .ops
+        .iter_mut()
+        .rev()
+        .find(|op| matches!(op, Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } if *cpu == rq.cpu));
+    match earlier {
+        Some(op) => *op = arm,
+        None => cx.io.op(arm),
+    }
 }
 
 /// Returns when the first of the current entities will have had its slice.

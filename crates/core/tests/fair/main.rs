@@ -5,4 +5,5 @@ mod balance;
 mod host;
 mod lag;
 mod random;
+mod recorded;
 mod shares;
