@@ -7,12 +7,14 @@
 //! | [`text`] | the figures as tables of at most 100 columns |
 //! | [`json`] | the figures as JSON of a versioned schema |
 //! | [`timeline`] | who ran and who waited, a character per time step; and the exact list of switches |
+//! | [`events`](mod@events) | events as text, one line each |
 //! | [`plot`] | plots as SVG |
 //! | [`human`] | durations of three significant digits |
 //!
 //! Reports judge what was recorded and never see the scheduler, so a kernel's trace gets the same report as a simulation.
 #![warn(missing_docs)]
 
+pub mod events;
 pub mod human;
 pub mod json;
 pub mod metrics;

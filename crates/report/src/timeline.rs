@@ -17,11 +17,12 @@
 //! Letters: the first free letter of the task's name, then any free one, in order of id; so adding a task at the end
 //! changes no other's letter. A legend is printed where a letter is not the name.
 
+use crate::events::{Names, why_left};
 use crate::human::Human;
 use crate::summary::policy_text;
 use core::fmt::Write;
 use std::collections::BTreeMap;
-use zerolag_model::{CpuId, Duration, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::replay::{Current, Replay, TaskState};
 use zerolag_trace::{IdTable, Trace};
 
@@ -99,28 +100,14 @@ pub fn timeline(trace: &Trace, window: Window) -> String {
 /// Lists every switch exactly: `0.004000000 cpu0 a -> f (preempted)`.
 #[must_use]
 pub fn switches(trace: &Trace) -> String {
-    let mut names: IdTable<TaskId, Option<String>> = IdTable::default();
+    let mut names = Names::default();
     let mut out = String::new();
     for record in &trace.records {
-        match &record.event {
-            TraceEvent::TaskNew { task, name, .. } => *names.entry(*task) = Some(name.to_string()),
-            TraceEvent::Switch { prev, prev_state, next, .. } => {
-                let name = |task: &Option<TaskId>| match task {
-                    None => "idle".to_owned(),
-                    Some(task) => names.get(*task).cloned().flatten().unwrap_or_else(|| format!("task {task}")),
-                };
-                let why = match prev_state {
-                    PrevState::Runnable => " (preempted)",
-                    PrevState::Blocked => " (blocked)",
-                    PrevState::Dead => " (ended)",
-                    PrevState::Idle => "",
-                };
-                let (at, cpu, prev, next) = (record.at, record.cpu, name(prev), name(next));
-                writeln!(out, "{at} cpu{cpu} {prev} -> {next}{why}")
-                    .expect("invariant: writing to a String cannot fail");
-            }
-            // Only switches are listed.
-            _ => {}
+        names.learn(&record.event);
+        if let TraceEvent::Switch { prev, prev_state, next, .. } = &record.event {
+            let (at, cpu, prev, next) = (record.at, record.cpu, names.of_current(*prev), names.of_current(*next));
+            writeln!(out, "{at} cpu{cpu} {prev} -> {next}{}", why_left(*prev_state))
+                .expect("invariant: writing to a String cannot fail");
         }
     }
     out

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: what looks on while it runs |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test` |
+//! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
 //!
@@ -32,6 +33,7 @@
 
 pub mod repro;
 pub mod simulation;
+pub mod spec;
 pub mod tools;
 
 pub use zerolag_check as check;

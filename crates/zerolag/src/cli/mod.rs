@@ -13,6 +13,7 @@ mod repro;
 mod rt_migrate_test;
 mod run;
 mod settings;
+mod spec;
 mod tracing;
 mod view;
 
@@ -52,6 +53,8 @@ enum Command {
     Repro(repro::Args),
     /// Hold the rules of scheduling against a trace
     Check(check::Args),
+    /// Run specs: what is written must come out
+    Spec(spec::Args),
     /// Convert a trace
     Convert(convert::Args),
     /// List the scheduler's settings
@@ -75,6 +78,7 @@ pub(crate) fn main() -> ExitCode {
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Settings(args) => settings::run(&args),
         Command::Completions(args) => completions::run(&args),

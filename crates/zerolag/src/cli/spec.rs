@@ -1,0 +1,66 @@
+//! `zerolag spec`: the specs: what is written must come out.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::{Done, code, output};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use zerolag::spec::{self, Checked};
+
+/// Arguments of `zerolag spec`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Specs, and directories of them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Write what came out into the specs, for review
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let mut counts = Counts::default();
+    for path in &args.paths {
+        let specs = spec::find(path).map_err(|error| Failure::reading(path.display(), &error))?;
+        if specs.is_empty() {
+            return Err(Failure::input(format!("there is no spec below `{}`", path.display())));
+        }
+        for path in specs {
+            check(&path, args.bless, &mut counts)?;
+        }
+    }
+    let Counts { specs, blocks, wrong, blessed } = counts;
+    let rewritten = if args.bless { format!(", {blessed} rewritten") } else { String::new() };
+    output::print(&format!("{specs} specs, {blocks} blocks{rewritten}, {wrong} wrong\n"))?;
+    Ok(if wrong == 0 { code::OK } else { code::FAILURE })
+}
+
+#[derive(Default)]
+struct Counts {
+    specs: usize,
+    blocks: usize,
+    wrong: usize,
+    blessed: usize,
+}
+
+/// Runs one spec and says what is wrong with it; with `bless`, differences are written instead of said.
+fn check(path: &Path, bless: bool, counts: &mut Counts) -> Result<(), Failure> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{name}: this is not UTF-8 text")))?;
+    let Checked { mut problems, blessed, blocks } = spec::check(&name, &text);
+    counts.specs += 1;
+    counts.blocks += blocks;
+    if bless {
+        problems.retain(|problem| !problem.is_difference);
+        if blessed != text {
+            counts.blessed += 1;
+            output::write_file(path, |out| out.write_all(blessed.as_bytes()))?;
+        }
+    }
+    for problem in &problems {
+        eprintln_lossy(&format!("{name}:{}: {}", problem.line, problem.says));
+    }
+    counts.wrong += usize::from(!problems.is_empty());
+    Ok(())
+}

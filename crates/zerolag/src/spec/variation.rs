@@ -1,0 +1,164 @@
+//! [`Variation`]: what the first line of an output block says: how the run differs from the scenario, and what is shown.
+
+use super::STEP;
+use crate::Plan;
+use zerolag_check::monitors;
+use zerolag_model::settings::nearest;
+use zerolag_model::{Duration, KernelVersion, Settings, Topology};
+use zerolag_report::events::KINDS;
+use zerolag_report::timeline::Rows;
+use zerolag_sim::Costs;
+use zerolag_sim::costs::ByDistance;
+use zerolag_workload::Scenario;
+
+/// How a run differs from its scenario, and what is shown of it.
+#[derive(Clone, Debug)]
+pub(super) struct Variation {
+    settings: Vec<(String, String)>,
+    pub(super) kernel: Option<KernelVersion>,
+    pub(super) machine: Option<Topology>,
+    duration: Option<Duration>,
+    seed: Option<u64>,
+    costs: Option<String>,
+    cost_entries: Vec<(String, Duration)>,
+    /// Monitors that must find something.
+    pub(super) violates: Vec<String>,
+    /// Kinds of events that are listed; all if empty.
+    pub(super) only: Vec<String>,
+    /// Begin and end of a timeline, from the run's start.
+    pub(super) from: Option<Duration>,
+    pub(super) to: Option<Duration>,
+    /// The column of a timeline.
+    pub(super) step: Duration,
+    pub(super) rows: Rows,
+}
+
+impl Variation {
+    /// Reads the words behind a block's kind.
+    pub(super) fn read(info: &str) -> Result<Self, String> {
+        let mut variation = Self {
+            settings: Vec::new(),
+            kernel: None,
+            machine: None,
+            duration: None,
+            seed: None,
+            costs: None,
+            cost_entries: Vec::new(),
+            violates: Vec::new(),
+            only: Vec::new(),
+            from: None,
+            to: None,
+            step: STEP,
+            rows: Rows::Cpus,
+        };
+        for word in info.split_whitespace() {
+            match word.split_once('=') {
+                None if word == "tasks" => variation.rows = Rows::CpusAndTasks,
+                None => return Err(format!("unknown word `{word}`; known are `tasks` and KEY=VALUE")),
+                Some((key, value)) => variation.read_pair(key, value)?,
+            }
+        }
+        Ok(variation)
+    }
+
+    fn read_pair(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "kernel" => {
+                let known = KernelVersion::from_name(value).ok_or_else(|| format!("unknown kernel `{value}`"))?;
+                self.kernel = Some(known);
+            }
+            "cpus" => {
+                let cpus = value.parse().map_err(|_| format!("`cpus`: `{value}` is not a number"))?;
+                self.machine = Some(Topology::flat(cpus).map_err(|error| format!("`cpus`: {error}"))?);
+            }
+            "seed" => self.seed = Some(value.parse().map_err(|_| format!("`seed`: `{value}` is not a number"))?),
+            "costs" => self.costs = Some(value.to_owned()),
+            "duration" => self.duration = Some(time(key, value)?),
+            "from" => self.from = Some(time(key, value)?),
+            "to" => self.to = Some(time(key, value)?),
+            "step" => self.step = time(key, value)?,
+            "violates" => {
+                let known: Vec<&str> = monitors::TABLE.iter().map(|rule| rule.name).collect();
+                self.violates = list("monitor", value, &known)?;
+            }
+            "only" => self.only = list("kind", value, KINDS)?,
+            _ => match key.strip_prefix("cost.") {
+                Some(entry) => {
+                    cost(&mut Costs::zero(), entry, Duration::ZERO)?;
+                    self.cost_entries.push((entry.to_owned(), time(key, value)?));
+                }
+                None => {
+                    Settings::default().set(key, value).map_err(|error| error.to_string())?;
+                    self.settings.push((key.to_owned(), value.to_owned()));
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// Changes what a scenario says.
+    pub(super) fn apply_to_scenario(&self, scenario: &mut Scenario) {
+        scenario.settings.extend(self.settings.iter().cloned());
+        scenario.seed = self.seed.or(scenario.seed);
+        scenario.duration = self.duration.or(scenario.duration);
+        if let Some(costs) = &self.costs {
+            scenario.costs = Some(costs.clone());
+        }
+    }
+
+    /// Changes single entries of a plan's cost profile.
+    pub(super) fn apply_to_plan(&self, plan: &mut Plan) -> Result<(), String> {
+        for (entry, value) in &self.cost_entries {
+            cost(&mut plan.config.costs, entry, *value)?;
+        }
+        if !self.cost_entries.is_empty() {
+            plan.config.costs.name.push_str(", changed");
+        }
+        Ok(())
+    }
+}
+
+fn time(key: &str, value: &str) -> Result<Duration, String> {
+    let value: Duration = value.parse().map_err(|error| format!("`{key}`: {error}"))?;
+    if value.is_zero() && key == "step" {
+        return Err("`step`: a column takes more than no time".to_owned());
+    }
+    Ok(value)
+}
+
+fn list(what: &str, value: &str, known: &[&str]) -> Result<Vec<String>, String> {
+    let words = value.split(',').map(|word| {
+        if known.contains(&word) {
+            return Ok(word.to_owned());
+        }
+        match nearest(word, known.iter().copied()) {
+            Some(near) => Err(format!("unknown {what} `{word}`; did you mean `{near}`?")),
+            None => Err(format!("unknown {what} `{word}`; known are {}", known.join(", "))),
+        }
+    });
+    words.collect()
+}
+
+/// Sets one entry of a cost profile; entries by distance get the same value at every distance.
+fn cost(costs: &mut Costs, entry: &str, value: Duration) -> Result<(), String> {
+    let everywhere = ByDistance { smt: value, llc: value, socket: value, remote: value };
+    match entry {
+        "context_switch" => costs.context_switch = value,
+        "wakeup_local" => costs.wakeup_local = value,
+        "wakeup_remote" => costs.wakeup_remote = value,
+        "ipi_send" => costs.ipi_send = value,
+        "ipi_latency" => costs.ipi_latency = everywhere,
+        "ipi_handler" => costs.ipi_handler = value,
+        "timer_irq" => costs.timer_irq = value,
+        "tick" => costs.tick = value,
+        "rq_lock_hold" => costs.rq_lock_hold = value,
+        "rq_lock_transfer" => costs.rq_lock_transfer = everywhere,
+        "scan_per_cpu" => costs.scan_per_cpu = value,
+        "scan_per_task" => costs.scan_per_task = value,
+        "migrate_task" => costs.migrate_task = value,
+        "cache_refill" => costs.cache_refill = everywhere,
+        "idle_exit" => costs.idle_exit = value,
+        _ => return Err(format!("unknown cost `{entry}`")),
+    }
+    Ok(())
+}
