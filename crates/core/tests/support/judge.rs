@@ -1,0 +1,264 @@
+//! What must hold of a [`World`]: after every event, when nothing is under way, and what quiescence is.
+
+use super::{Agent, Body, Event, Job, Then, World};
+use std::hash::{Hash, Hasher};
+use zerolag_core::{Home, Leave, Resched, Rq};
+use zerolag_model::settings::{OverloadScope, RtBalance};
+use zerolag_model::{CpuId, Prio, TaskId};
+
+/// More events than any world of these tests needs to come to rest.
+const DRAIN_LIMIT: usize = 20_000;
+
+impl World {
+    /// Checks what holds between any two events.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        let rqs: Vec<&Rq> = self.rqs.iter().collect();
+        self.scheduler.check_published(&rqs)?;
+        let mut seen: Vec<Option<CpuId>> = vec![None; self.bodies.len()];
+        for rq in &self.rqs {
+            let mut count = 0;
+            for (task, _) in rq.queued() {
+                count += 1;
+                if let Some(other) = seen[task.index()].replace(rq.cpu()) {
+                    return Err(format!("task {task} is on CPU {other} and on CPU {}", rq.cpu()));
+                }
+            }
+            if count != rq.nr_running() {
+                return Err(format!("CPU {} says {} tasks, but has {count}", rq.cpu(), rq.nr_running()));
+            }
+            self.check_cpu(rq)?;
+        }
+        for (index, body) in self.bodies.iter().enumerate() {
+            let task = TaskId::from_index(index);
+            let home = match self.scheduler.home(task) {
+                Home::Parcel => None,
+                Home::Rq(cpu) => Some(cpu),
+            };
+            let queued = matches!(body, Body::Queued | Body::Delayed);
+            if home != seen[index] || queued != home.is_some() {
+                return Err(format!("task {task} is {body:?}, on CPU {:?}, and at home on {home:?}", seen[index]));
+            }
+        }
+        self.note_shadows();
+        Ok(())
+    }
+
+    fn check_cpu(&self, rq: &Rq) -> Result<(), String> {
+        let cpu = rq.cpu();
+        let place = &self.cpus[cpu.index()];
+        let switching = self.is_switching(cpu);
+        if let Some(current) = rq.current().filter(|current| !rq.queued().any(|(task, _)| task == *current)) {
+            return Err(format!("CPU {cpu} runs task {current}, which is not queued there"));
+        }
+        if switching {
+            return Ok(());
+        }
+        if rq.current() != place.runs {
+            return Err(format!("CPU {cpu} runs {:?}, but was told {:?}", rq.current(), place.runs));
+        }
+        let asked = rq.need_resched() == Resched::Now;
+        if asked && !place.kicked {
+            return Err(format!("CPU {cpu} must schedule, but was not kicked"));
+        }
+        if asked {
+            return Ok(());
+        }
+        for (task, prio) in rq.queued() {
+            if prio.is_rt() && prio.beats(rq.current_prio()) {
+                return Err(format!("CPU {cpu}: task {task} beats the current one, but nobody asks for a switch"));
+            }
+            let awake = matches!(self.bodies[task.index()], Body::Queued);
+            if place.is_online && awake && !rq.may_run_on(task, cpu) {
+                return Err(format!("CPU {cpu}: task {task} may not be here, and nobody moves it"));
+            }
+        }
+        if !place.is_online && rq.current().is_some() {
+            return Err(format!("CPU {cpu} is offline, runs a task, and nobody asks for a switch"));
+        }
+        if rq.current().is_none() && self.awake(rq).next().is_some() {
+            return Err(format!("CPU {cpu} idles with tasks queued, and nobody asks for a switch"));
+        }
+        Ok(())
+    }
+
+    fn awake<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
+        rq.queued().filter(|(task, _)| matches!(self.bodies[task.index()], Body::Queued))
+    }
+
+    fn waiting_rt<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
+        self.awake(rq).filter(|(task, prio)| prio.is_rt() && rq.current() != Some(*task))
+    }
+
+    fn is_switching(&self, cpu: CpuId) -> bool {
+        self.jobs[cpu.index()].iter().any(|job| matches!(job, Job::Pick | Job::Carry { then: Then::Pick, .. }))
+    }
+
+    /// Notes who waits behind a task that may not run everywhere: the hole that `rt_push_skip_stuck` closes.
+    fn note_shadows(&mut self) {
+        let mut shadowed = vec![None; self.shadowed.len()];
+        for rq in &self.rqs {
+            for (task, prio) in self.waiting_rt(rq) {
+                let stuck = |other: TaskId| (0..self.setup.nr_cpus).any(|cpu| !rq.may_run_on(other, CpuId(cpu)));
+                let behind =
+                    self.waiting_rt(rq).any(|(other, ahead)| other != task && !prio.beats(ahead) && stuck(other));
+                if behind || self.shadowed[task.index()] == Some(rq.cpu()) {
+                    shadowed[task.index()] = Some(rq.cpu());
+                }
+            }
+        }
+        self.shadowed = shadowed;
+    }
+
+    /// Returns an event that must still happen, if any: a job, a kick, an IPI, a task on a CPU that has gone.
+    pub(crate) fn due(&self) -> Option<Event> {
+        if let Some(agent) = (0..self.jobs.len()).find(|agent| !self.jobs[*agent].is_empty()) {
+            return Some(Event::Go(Agent(agent)));
+        }
+        for (rq, place) in self.rqs.iter().zip(&self.cpus) {
+            let cpu = rq.cpu();
+            if !place.ipis.is_empty() {
+                return Some(Event::Deliver { cpu, nth: 0 });
+            }
+            match rq.need_resched() {
+                Resched::Now => return Some(Event::Leave { cpu, why: Leave::Preempted }),
+                Resched::Lazy => return Some(Event::Tick { cpu }),
+                Resched::No => {}
+            }
+            let waits = rq.nr_running() > u32::from(rq.current().is_some());
+            if !place.is_online && !self.is_switching(cpu) && waits {
+                return Some(Event::Evict { cpu });
+            }
+        }
+        None
+    }
+
+    /// Delivers until nothing is under way.
+    pub(crate) fn drain(&mut self, tell: &mut dyn FnMut(&Self, &Event)) -> Result<(), String> {
+        for _ in 0..DRAIN_LIMIT {
+            let Some(event) = self.due() else { return self.check_rest() };
+            if self.apply(&event) {
+                tell(self, &event);
+                self.check().map_err(|error| format!("{error} (after {event:?}, while coming to rest)"))?;
+            } else {
+                return Err(format!("{event:?} is due and cannot happen"));
+            }
+        }
+        Err(format!("not at rest after {DRAIN_LIMIT} events; next is {:?}", self.due()))
+    }
+
+    /// Checks what holds when nothing is under way.
+    pub(crate) fn check_rest(&self) -> Result<(), String> {
+        let rqs: Vec<&Rq> = self.rqs.iter().collect();
+        self.scheduler.check_quiescent(&rqs)?;
+        self.check_top()
+    }
+
+    /// Returns whether this world promises that no legal move would let a waiting real-time task preempt.
+    ///
+    /// Not with a passive balancer, and not with masks per cpuset when there is more than one cpuset: both are holes
+    /// that the text names.
+    fn keeps_top(&self) -> bool {
+        let settings = &self.setup.settings;
+        settings.rt_balance.is_active()
+            && settings.rt_balance != RtBalance::ActiveAndPassive
+            && (settings.overload_scope != OverloadScope::Cpuset || self.setup.cpusets.is_empty())
+    }
+
+    /// Checks that no waiting real-time task could preempt on a CPU of its root domain that it may use.
+    fn check_top(&self) -> Result<(), String> {
+        if !self.keeps_top() {
+            return Ok(());
+        }
+        for rq in &self.rqs {
+            let domain = self.domains.iter().find(|domain| domain.contains(rq.cpu())).expect("every CPU has a domain");
+            for (task, prio) in self.waiting_rt(rq) {
+                let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
+                let better = domain.iter().find(|cpu| {
+                    self.cpus[cpu.index()].is_online
+                        && rq.may_run_on(task, *cpu)
+                        && prio.beats(self.rqs[cpu.index()].current_prio())
+                });
+                if let Some(cpu) = better.filter(|_| !exempt) {
+                    return Err(format!(
+                        "task {task} (prio {prio}) waits on CPU {} and could preempt {:?} (prio {}) on CPU {cpu}",
+                        rq.cpu(),
+                        self.rqs[cpu.index()].current(),
+                        self.rqs[cpu.index()].current_prio(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns who is where: `0: 3@89* 4@88 !` is CPU 0, which runs task 3 at prio 89, has task 4 waiting and was kicked.
+    pub(crate) fn show(&self) -> String {
+        let cpus = self.rqs.iter().zip(&self.cpus).map(|(rq, place)| {
+            let tasks = rq.queued().map(|(task, prio)| {
+                let mark = if rq.current() == Some(task) { "*" } else { "" };
+                format!(" {task}@{prio}{mark}")
+            });
+            let asked = if rq.need_resched() == Resched::No { "" } else { " !" };
+            let off = if place.is_online { "" } else { " off" };
+            let work: String = place.ipis.iter().map(|work| format!(" {work:?}")).collect();
+            format!("{}:{}{asked}{off}{work}", rq.cpu(), tasks.collect::<String>())
+        });
+        let jobs = self.jobs.iter().enumerate().filter_map(|(agent, jobs)| {
+            Some(format!("agent {agent}: {}", jobs.front().map(|job| format!("{job:.0?}"))?))
+        });
+        cpus.chain(jobs).collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Returns a number that is equal for states that behave alike while no time passes.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+        let into = &mut hasher;
+        let rqs: Vec<&Rq> = self.rqs.iter().collect();
+        self.scheduler.fingerprint(&rqs, into);
+        for jobs in &self.jobs {
+            jobs.len().hash(into);
+            for job in jobs {
+                match job {
+                    Job::Pick => 0_u8.hash(into),
+                    Job::Carry { step, then } => {
+                        (1_u8, *then).hash(into);
+                        self.scheduler.fingerprint_step(&rqs, *step, into);
+                    }
+                    Job::Place { parcel, why, target } => {
+                        (2_u8, *target, format!("{why:?}")).hash(into);
+                        self.scheduler.fingerprint_parcel(parcel, into);
+                    }
+                }
+            }
+        }
+        for body in &self.bodies {
+            core::mem::discriminant(body).hash(into);
+            if let Body::Parked(parcel) = body {
+                self.scheduler.fingerprint_parcel(parcel, into);
+            }
+        }
+        for cpu in &self.cpus {
+            (cpu.kicked, cpu.is_online, cpu.runs).hash(into);
+            let mut ipis: Vec<String> = cpu.ipis.iter().map(|work| format!("{work:?}")).collect();
+            ipis.sort_unstable();
+            ipis.hash(into);
+        }
+        self.shadowed.hash(into);
+        hasher.finish()
+    }
+}
+
+/// FNV-1a with a final mix: the same number on every platform.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    fn finish(&self) -> u64 {
+        let mixed = (self.0 ^ self.0 >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ mixed >> 32
+    }
+}

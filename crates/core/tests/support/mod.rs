@@ -1,0 +1,571 @@
+//! A host for tests: one thread, and the test chooses every event.
+//!
+//! A [`World`] has CPUs, tasks and *agents*: one per CPU, and one or more from outside (a device, another machine) that
+//! wake and change tasks. Whatever an entry point leaves to be done - a pick after a leave, a step, a task to be placed -
+//! is the agent's next job, and each job is an event of its own: between any two of them everything else may happen. Kicks
+//! and IPIs wait at their CPU until the test delivers them, in any order.
+//!
+//! ```text
+//!   Event -> World::apply -> core -> Step, Next, Left -> jobs of the agent
+//!                                 -> Op              -> kicked, ipis, timer of a CPU
+//! ```
+//!
+//! The rules of the judge are in [`judge`].
+//!
+//! After every event [`World::check`] looks at the whole; [`World::drain`] delivers until nothing is under way, and
+//! [`World::check_top`] then asks whether one legal move would let a waiting real-time task preempt.
+
+mod judge;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use zerolag_core::{
+    Clock, Config, CpusetId, Home, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
+    Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
+};
+use zerolag_model::settings::OverloadScope;
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, Settings, TaskId, Topology};
+
+pub(crate) type Lock = parking_lot::RawMutex;
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) settings: Settings,
+    pub(crate) nr_cpus: u32,
+    pub(crate) cpusets: Vec<(CpuMask, Partition)>,
+    pub(crate) nr_tasks: u32,
+    /// Agents besides the CPUs.
+    pub(crate) outside: usize,
+    /// Whether choosing a CPU and placing there are two events.
+    pub(crate) hints: Hints,
+}
+
+/// How old the answer of `select_cpu` may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hints {
+    /// It is acted on at once.
+    Fresh,
+    /// Anything may happen before.
+    Stale,
+}
+
+/// Who makes a call: below the number of CPUs the CPU itself, above somebody outside.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Agent(pub(crate) usize);
+
+/// Something that can happen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// An agent does its next job.
+    Go(Agent),
+    /// A task is created and about to be placed.
+    Create { by: Agent, task: TaskId, attr: SchedAttr, affinity: Option<Arc<CpuMask>>, cpuset: CpusetId },
+    /// A sleeping task is about to be placed.
+    Wake { by: Agent, task: TaskId },
+    /// A CPU leaves its task.
+    Leave { cpu: CpuId, why: Leave },
+    /// A CPU handles the n-th of its waiting IPIs.
+    Deliver { cpu: CpuId, nth: usize },
+    /// A CPU's tick.
+    Tick { cpu: CpuId },
+    /// A CPU's slice timer.
+    Timer { cpu: CpuId },
+    /// A task's attributes change.
+    SetAttr { by: Agent, task: TaskId, attr: SchedAttr },
+    /// A task's affinity changes.
+    SetAffinity { by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>> },
+    /// A task inherits a priority, or gives it back.
+    Inherit { by: Agent, task: TaskId, from: Option<Prio> },
+    /// A CPU goes.
+    Offline { cpu: CpuId },
+    /// A task is taken off a CPU that has gone.
+    Evict { cpu: CpuId },
+    /// A CPU comes back.
+    Online { cpu: CpuId },
+}
+
+/// What an agent has begun and not finished.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Choose the next task of this CPU.
+    Pick,
+    /// Carry a step out, then pick if it came from a pick.
+    Carry { step: Step, then: Then },
+    /// Place a task; its CPU may have been chosen already.
+    Place { parcel: Parcel, why: Placement, target: Option<CpuId> },
+}
+
+/// What follows a step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Then {
+    Nothing,
+    Pick,
+}
+
+/// Where the host believes a task to be.
+#[derive(Debug)]
+pub(crate) enum Body {
+    Unborn,
+    /// Asleep, its body here.
+    Parked(Parcel),
+    /// In some agent's job.
+    OnItsWay,
+    /// Awake, on a run queue.
+    Queued,
+    /// Asleep, but still on a run queue.
+    Delayed,
+    Dead,
+}
+
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    /// Whether it was kicked since it last left its task.
+    pub(crate) kicked: bool,
+    pub(crate) ipis: Vec<Work>,
+    pub(crate) timer: Option<Instant>,
+    pub(crate) is_online: bool,
+    /// What it runs, as the last pick said.
+    pub(crate) runs: Option<TaskId>,
+}
+
+pub(crate) struct World {
+    pub(crate) setup: Setup,
+    pub(crate) scheduler: Scheduler<Lock>,
+    pub(crate) rqs: Vec<Rq>,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) jobs: Vec<VecDeque<Job>>,
+    pub(crate) bodies: Vec<Body>,
+    pub(crate) now: Instant,
+    /// Events that changed something.
+    pub(crate) events: u64,
+    /// The CPU on which a task waited behind one that may not run everywhere, since it waits there.
+    shadowed: Vec<Option<CpuId>>,
+    /// Affinity and cpuset of each task.
+    where_allowed: Vec<(Option<Arc<CpuMask>>, CpusetId)>,
+    domains: Vec<CpuMask>,
+    io: Io,
+}
+
+impl World {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let topology = Topology::flat(setup.nr_cpus).expect("at least one CPU");
+        let config = Config::new(topology, setup.settings.clone())
+            .with_cpusets(&setup.cpusets)
+            .expect("cpusets within the machine");
+        let mut scheduler = Scheduler::<Lock>::new(config);
+        scheduler.reserve_tasks(setup.nr_tasks as usize);
+        let cpus = (0..setup.nr_cpus).map(CpuId);
+        let mut rest = CpuMask::first_n(setup.nr_cpus as usize);
+        let mut domains: Vec<CpuMask> = Vec::new();
+        for (mask, _) in setup.cpusets.iter().filter(|(_, partition)| *partition == Partition::Root) {
+            rest = rest.iter().filter(|cpu| !mask.contains(*cpu)).collect();
+            domains.push(mask.clone());
+        }
+        domains.push(rest);
+        Self {
+            rqs: cpus.clone().map(|cpu| scheduler.new_rq(cpu)).collect(),
+            cpus: cpus
+                .map(|_| Cpu { kicked: false, ipis: Vec::new(), timer: None, is_online: true, runs: None })
+                .collect(),
+            jobs: (0..setup.nr_cpus as usize + setup.outside).map(|_| VecDeque::new()).collect(),
+            bodies: (0..setup.nr_tasks).map(|_| Body::Unborn).collect(),
+            shadowed: vec![None; setup.nr_tasks as usize],
+            where_allowed: vec![(None, CpusetId::default()); setup.nr_tasks as usize],
+            now: Instant::ZERO,
+            events: 0,
+            domains,
+            io: Io::new(Tracing::Off),
+            scheduler,
+            setup,
+        }
+    }
+
+    /// Lets time pass on all CPUs.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// Lets an event happen; `false` if it cannot happen now, and then nothing has changed.
+    pub(crate) fn apply(&mut self, event: &Event) -> bool {
+        let done = match event {
+            Event::Go(agent) => self.go(*agent),
+            Event::Create { by, task, attr, affinity, cpuset } => {
+                self.create(*by, *task, *attr, affinity.clone(), *cpuset)
+            }
+            Event::Wake { by, task } => self.wake(*by, *task),
+            Event::Leave { cpu, why } => self.leave(*cpu, *why),
+            Event::Deliver { cpu, nth } => self.deliver(*cpu, *nth),
+            Event::Tick { cpu } => self.own(*cpu, |scheduler, rq, now, io| scheduler.tick(rq, now, io)),
+            Event::Timer { cpu } => self.fire(*cpu),
+            Event::SetAttr { by, task, attr } => self.set_attr(*by, *task, *attr),
+            Event::SetAffinity { by, task, affinity } => self.set_affinity(*by, *task, affinity.clone()),
+            Event::Inherit { by, task, from } => self.inherit(*by, *task, *from),
+            Event::Offline { cpu } => self.offline(*cpu),
+            Event::Evict { cpu } => self.evict(*cpu),
+            Event::Online { cpu } => self.online(*cpu),
+        };
+        if done {
+            self.events += 1;
+        }
+        done
+    }
+
+    fn is_free(&self, agent: Agent) -> bool {
+        self.jobs.get(agent.0).is_some_and(VecDeque::is_empty)
+    }
+
+    fn agent_of(cpu: CpuId) -> Agent {
+        Agent(cpu.index())
+    }
+
+    /// The CPU in whose name an agent calls; those outside interrupt CPU 0.
+    fn cpu_of(&self, agent: Agent) -> CpuId {
+        CpuId(u32::try_from(agent.0).ok().filter(|cpu| *cpu < self.setup.nr_cpus).unwrap_or(0))
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::at(self.now)
+    }
+
+    /// Takes what a call has left behind.
+    fn after(&mut self) {
+        assert!(self.io.ops.len() <= MAX_OPS, "one call makes at most {MAX_OPS} operations: {:?}", self.io.ops);
+        for op in self.io.ops.drain(..) {
+            match op {
+                Op::Kick { cpu } => self.cpus[cpu.index()].kicked = true,
+                Op::Ipi { cpu, work } => self.cpus[cpu.index()].ipis.push(work),
+                Op::ArmTimer { cpu, timer: RqTimer::Slice, at } => self.cpus[cpu.index()].timer = Some(at),
+                Op::CancelTimer { cpu, timer: RqTimer::Slice } => self.cpus[cpu.index()].timer = None,
+            }
+        }
+        while let Some(parcel) = self.io.parked.pop() {
+            let task = parcel.id();
+            let place = &mut self.bodies[task.index()];
+            assert!(matches!(place, Body::Delayed), "task {task} was parked while {place:?}");
+            *place = Body::Parked(parcel);
+        }
+        let costs = core::mem::take(&mut self.io.costs);
+        // A bit that stayed behind in one of several cpusets' masks is looked at once, and cleared.
+        let exact = self.setup.cpusets.is_empty() || self.setup.settings.overload_scope != OverloadScope::Cpuset;
+        if costs.rt_balance > 0 && exact {
+            let crowded = self.rqs.iter().any(|rq| rq.queued().filter(|(_, prio)| prio.is_rt()).count() > 1);
+            assert!(crowded || costs.tasks_moved > 0, "RT balancing was charged without RT overload");
+        }
+    }
+
+    fn push_step(&mut self, agent: Agent, step: Step, then: Then) {
+        if step != Step::Done {
+            self.jobs[agent.0].push_front(Job::Carry { step, then });
+        } else if then == Then::Pick {
+            self.jobs[agent.0].push_front(Job::Pick);
+        }
+    }
+
+    fn go(&mut self, agent: Agent) -> bool {
+        let Some(job) = self.jobs.get_mut(agent.0).and_then(VecDeque::pop_front) else { return false };
+        let now = self.clock();
+        match job {
+            Job::Pick => self.pick(self.cpu_of(agent)),
+            Job::Carry { step, then } => {
+                let step = match step {
+                    Step::Done => unreachable!("is no job"),
+                    Step::Pair { own, other, then } => {
+                        let [own, other] =
+                            self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("a pair is two CPUs");
+                        let now = PairClock { own: now, other: now };
+                        self.scheduler.resume_pair(own, other, now, then, &mut self.io)
+                    }
+                    Step::Again { own, then } => {
+                        self.scheduler.resume(&mut self.rqs[own.index()], now, then, &mut self.io)
+                    }
+                };
+                self.after();
+                self.push_step(agent, step, then);
+            }
+            Job::Place { parcel, why, target } => self.place(agent, parcel, why, target),
+        }
+        true
+    }
+
+    fn place(&mut self, agent: Agent, parcel: Parcel, why: Placement, target: Option<CpuId>) {
+        let (by, now) = (self.cpu_of(agent), self.clock());
+        let fresh = target.is_none();
+        let target = target.unwrap_or_else(|| self.scheduler.select_cpu(now, &parcel, by, why, &mut self.io));
+        assert!(parcel.allowed().is_none_or(|mask| mask.contains(target)), "{parcel:?} may not go to CPU {target}");
+        self.after();
+        if fresh && self.setup.hints == Hints::Stale {
+            self.jobs[agent.0].push_front(Job::Place { parcel, why, target: Some(target) });
+            return;
+        }
+        self.bodies[parcel.id().index()] = Body::Queued;
+        let step = self.scheduler.wake(&mut self.rqs[target.index()], now, parcel, by, why, &mut self.io);
+        self.after();
+        self.push_step(agent, step, Then::Nothing);
+    }
+
+    /// Whether some CPU that is online will take the task.
+    fn has_room(&self, affinity: Option<&CpuMask>, cpuset: CpusetId) -> bool {
+        let cpuset = cpuset.0.checked_sub(1).map(|index| &self.setup.cpusets[usize::from(index)].0);
+        self.cpus.iter().enumerate().any(|(index, cpu)| {
+            let id = CpuId::from_index(index);
+            cpu.is_online
+                && affinity.is_none_or(|mask| mask.contains(id))
+                && cpuset.is_none_or(|mask| mask.contains(id))
+        })
+    }
+
+    fn create(
+        &mut self,
+        by: Agent,
+        id: TaskId,
+        attr: SchedAttr,
+        affinity: Option<Arc<CpuMask>>,
+        cpuset: CpusetId,
+    ) -> bool {
+        let unborn = matches!(self.bodies.get(id.index()), Some(Body::Unborn));
+        if !unborn || !self.is_free(by) || !self.has_room(affinity.as_deref(), cpuset) {
+            return false;
+        }
+        let born_on = self.cpu_of(by);
+        self.where_allowed[id.index()] = (affinity.clone(), cpuset);
+        let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on };
+        let parcel = self.scheduler.create_task(spec).expect("a task that has room");
+        self.bodies[id.index()] = Body::OnItsWay;
+        self.jobs[by.0].push_back(Job::Place { parcel, why: Placement::Fork, target: None });
+        true
+    }
+
+    fn wake(&mut self, by: Agent, task: TaskId) -> bool {
+        if !self.is_free(by) || task.index() >= self.bodies.len() {
+            return false;
+        }
+        match core::mem::replace(&mut self.bodies[task.index()], Body::OnItsWay) {
+            Body::Parked(parcel) => {
+                self.jobs[by.0].push_back(Job::Place { parcel, why: Placement::Wakeup, target: None });
+                true
+            }
+            Body::Delayed => {
+                let Home::Rq(home) = self.scheduler.home(task) else { panic!("task {task} has no home") };
+                let (now, cpu) = (self.clock(), self.cpu_of(by));
+                let woken = self.scheduler.wake_queued(&mut self.rqs[home.index()], now, task, cpu, &mut self.io);
+                self.bodies[task.index()] = if woken.is_ok() { Body::Queued } else { Body::Delayed };
+                self.after();
+                match woken {
+                    Ok(step) => self.push_step(by, step, Then::Nothing),
+                    // It may not run there any more and has been parked instead.
+                    Err(TaskError::NotHere(_)) => return self.wake(by, task),
+                    Err(error) => panic!("task {task} cannot be woken: {error}"),
+                }
+                true
+            }
+            other => {
+                self.bodies[task.index()] = other;
+                false
+            }
+        }
+    }
+
+    fn leave(&mut self, cpu: CpuId, why: Leave) -> bool {
+        let agent = Self::agent_of(cpu);
+        let rq = &self.rqs[cpu.index()];
+        let current = rq.current();
+        let asked = rq.need_resched() != Resched::No;
+        if !self.is_free(agent) || current.is_none() && why != Leave::Preempted || why == Leave::Preempted && !asked {
+            return false;
+        }
+        self.cpus[cpu.index()].kicked = false;
+        self.cpus[cpu.index()].runs = None;
+        let now = self.clock();
+        let left = self.scheduler.leave(&mut self.rqs[cpu.index()], now, why, &mut self.io);
+        let (is, parcel) = match left {
+            Left::Queued => (Body::Queued, None),
+            Left::Parked(parcel) => (Body::Parked(parcel), None),
+            Left::Delayed => (Body::Delayed, None),
+            Left::Displaced(parcel) => (Body::OnItsWay, Some(parcel)),
+            Left::Dead(_) => (Body::Dead, None),
+        };
+        if let Some(task) = current {
+            self.bodies[task.index()] = is;
+        }
+        self.after();
+        self.jobs[agent.0].extend(parcel.map(|parcel| Job::Place { parcel, why: Placement::Displaced, target: None }));
+        self.jobs[agent.0].push_back(Job::Pick);
+        true
+    }
+
+    fn pick(&mut self, cpu: CpuId) {
+        let (agent, now) = (Self::agent_of(cpu), self.clock());
+        let rq = &mut self.rqs[cpu.index()];
+        let next = self.scheduler.pick(rq, now, &mut self.io);
+        self.after();
+        let task = match next {
+            Next::Balance(step) => return self.push_step(agent, step, Then::Pick),
+            Next::Idle => None,
+            Next::Run(task) => Some(task),
+        };
+        self.cpus[cpu.index()].runs = task;
+        if task.is_some() {
+            let step = self.scheduler.switched(&mut self.rqs[cpu.index()], now, &mut self.io);
+            self.after();
+            self.push_step(agent, step, Then::Nothing);
+        }
+    }
+
+    /// An event that a CPU has by itself, while it is in no other.
+    fn own(&mut self, cpu: CpuId, call: impl FnOnce(&Scheduler<Lock>, &mut Rq, Clock, &mut Io) -> Step) -> bool {
+        let agent = Self::agent_of(cpu);
+        if !self.is_free(agent) {
+            return false;
+        }
+        let now = self.clock();
+        let step = call(&self.scheduler, &mut self.rqs[cpu.index()], now, &mut self.io);
+        self.after();
+        self.push_step(agent, step, Then::Nothing);
+        true
+    }
+
+    fn deliver(&mut self, cpu: CpuId, nth: usize) -> bool {
+        if !self.is_free(Self::agent_of(cpu)) || nth >= self.cpus[cpu.index()].ipis.len() {
+            return false;
+        }
+        let work = self.cpus[cpu.index()].ipis.remove(nth);
+        self.own(cpu, |scheduler, rq, now, io| scheduler.remote(rq, now, work, io))
+    }
+
+    fn fire(&mut self, cpu: CpuId) -> bool {
+        let due = self.cpus[cpu.index()].timer.is_some_and(|at| at <= self.now);
+        if !due || !self.is_free(Self::agent_of(cpu)) {
+            return false;
+        }
+        self.cpus[cpu.index()].timer = None;
+        self.own(cpu, |scheduler, rq, now, io| scheduler.timer(rq, now, RqTimer::Slice, io))
+    }
+
+    /// Changes a task wherever it is; `false` if its body is on its way or there is none.
+    fn change(
+        &mut self,
+        by: Agent,
+        task: TaskId,
+        parked: impl FnOnce(&Scheduler<Lock>, &mut Parcel, CpuId, Clock, &mut Io),
+        queued: impl FnOnce(&Scheduler<Lock>, &mut Rq, Clock, &mut Io) -> Result<(Option<Parcel>, Step), TaskError>,
+    ) -> bool {
+        if !self.is_free(by) || task.index() >= self.bodies.len() {
+            return false;
+        }
+        let (now, cpu) = (self.clock(), self.cpu_of(by));
+        match (&mut self.bodies[task.index()], self.scheduler.home(task)) {
+            (Body::Unborn | Body::OnItsWay | Body::Dead, _) => return false,
+            (Body::Parked(parcel), _) => {
+                parked(&self.scheduler, parcel, cpu, now, &mut self.io);
+                self.after();
+            }
+            (body @ (Body::Queued | Body::Delayed), Home::Rq(home)) => {
+                let asleep = matches!(body, Body::Delayed);
+                match queued(&self.scheduler, &mut self.rqs[home.index()], now, &mut self.io) {
+                    Ok((displaced, step)) => {
+                        if let Some(parcel) = displaced {
+                            *body = Body::OnItsWay;
+                            let why = Placement::Displaced;
+                            self.jobs[by.0].push_back(Job::Place { parcel, why, target: None });
+                        }
+                        self.after();
+                        self.push_step(by, step, Then::Nothing);
+                    }
+                    Err(TaskError::NotHere(_)) if asleep => {
+                        // It slept and has been parked; it is left as it is.
+                        self.after();
+                        assert!(matches!(self.bodies[task.index()], Body::Parked(_)), "task {task} is lost");
+                    }
+                    Err(error) => panic!("task {task} cannot be changed: {error}"),
+                }
+            }
+            (Body::Queued | Body::Delayed, Home::Parcel) => panic!("task {task} is queued, but has no home"),
+        }
+        true
+    }
+
+    fn set_attr(&mut self, by: Agent, task: TaskId, attr: SchedAttr) -> bool {
+        self.change(
+            by,
+            task,
+            |scheduler, parcel, cpu, now, io| {
+                scheduler.set_attr_parked(now, parcel, attr, cpu, io).expect("a class that is built");
+            },
+            |scheduler, rq, now, io| scheduler.set_attr(rq, now, task, attr, io).map(|step| (None, step)),
+        )
+    }
+
+    fn inherit(&mut self, by: Agent, task: TaskId, from: Option<Prio>) -> bool {
+        self.change(
+            by,
+            task,
+            |scheduler, parcel, cpu, now, io| scheduler.inherit_parked(now, parcel, from, cpu, io),
+            |scheduler, rq, now, io| scheduler.inherit(rq, now, task, from, io).map(|step| (None, step)),
+        )
+    }
+
+    fn set_affinity(&mut self, by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>>) -> bool {
+        let Some((_, cpuset)) = self.where_allowed.get(task.index()).cloned() else { return false };
+        if !self.has_room(affinity.as_deref(), cpuset) {
+            return false;
+        }
+        let (for_parked, for_queued) = (affinity.clone(), affinity.clone());
+        let asleep = matches!(self.bodies.get(task.index()), Some(Body::Delayed));
+        let done = self.change(
+            by,
+            task,
+            |scheduler, parcel, cpu, now, io| {
+                scheduler.set_affinity_parked(now, parcel, for_parked, cpu, io).expect("a task that has room");
+            },
+            |scheduler, rq, now, io| scheduler.set_affinity(rq, now, task, for_queued, io),
+        );
+        if done && !asleep {
+            self.where_allowed[task.index()].0 = affinity;
+        }
+        done
+    }
+
+    fn offline(&mut self, cpu: CpuId) -> bool {
+        if !self.is_free(Self::agent_of(cpu)) || !self.cpus[cpu.index()].is_online {
+            return false;
+        }
+        self.cpus[cpu.index()].is_online = false;
+        let alive = |body: &Body| !matches!(body, Body::Unborn | Body::Dead);
+        let mut tasks = self.bodies.iter().zip(&self.where_allowed).filter(|(body, _)| alive(body));
+        if !tasks.all(|(_, (affinity, cpuset))| self.has_room(affinity.as_deref(), *cpuset))
+            || self.cpus.iter().all(|cpu| !cpu.is_online)
+        {
+            self.cpus[cpu.index()].is_online = true;
+            return false;
+        }
+        self.scheduler.offline(&mut self.rqs[cpu.index()], Clock::at(self.now), &mut self.io);
+        self.after();
+        true
+    }
+
+    fn evict(&mut self, cpu: CpuId) -> bool {
+        if !self.is_free(Self::agent_of(cpu)) || self.cpus[cpu.index()].is_online {
+            return false;
+        }
+        let now = self.clock();
+        let before = self.rqs[cpu.index()].nr_running();
+        let parcel = self.scheduler.evict(&mut self.rqs[cpu.index()], now, &mut self.io);
+        self.after();
+        // Those that slept are parked, whether or not somebody awake is found.
+        let Some(parcel) = parcel else { return self.rqs[cpu.index()].nr_running() < before };
+        self.bodies[parcel.id().index()] = Body::OnItsWay;
+        self.jobs[cpu.index()].push_back(Job::Place { parcel, why: Placement::Displaced, target: None });
+        true
+    }
+
+    fn online(&mut self, cpu: CpuId) -> bool {
+        if self.cpus[cpu.index()].is_online {
+            return false;
+        }
+        self.own(cpu, |scheduler, rq, now, io| scheduler.online(rq, now, io)) && {
+            self.cpus[cpu.index()].is_online = true;
+            true
+        }
+    }
+}

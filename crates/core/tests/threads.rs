@@ -1,0 +1,798 @@
+//! A second host: real threads are the CPUs, every run queue has a real lock, kicks and IPIs go from thread to thread.
+//!
+//! Tasks are state machines that run in short bursts, block, yield, end, wake others and change their own and others'
+//! attributes and affinity. A round ends when its operations are used up; the threads stop where they are, one thread
+//! delivers what is still under way, and the rules of quiescence are checked: nobody lost, no IPI under way, what is
+//! published is true, and no legal move would let a waiting real-time task preempt.
+//!
+//! Every call is recorded: a *ticket*, drawn while the call holds its locks, so that the order of tickets agrees with the
+//! order of locking; the arguments; what the call read of the shared state ([`Observer`]); and what it answered. Parcels
+//! go from hand to hand, so that a wakeup's ticket is later than that of the leave which parked it. A replay on one
+//! thread makes the calls in order of tickets, hands out the recorded reads, and must get the same answers.
+//!
+//! The ticket is also the clock. Nothing here depends on how fast the threads are, but what happens does: it is
+//! different in every run, and the replay shows that the log says all there is to say about it.
+
+use parking_lot::{Mutex, MutexGuard, RawMutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread::Thread;
+use zerolag_core::{
+    Clock, Config, CpusetId, Home, Io, Leave, Left, Next, Observer, Op, PairClock, PairCont, Parcel, Placement,
+    Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
+};
+use zerolag_model::settings::{OverloadScope, RtBalance};
+use zerolag_model::{
+    CpuId, CpuMask, GroupId, Instant, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId, Topology,
+};
+
+const CPUS: u32 = 4;
+const TASKS: u32 = 12;
+
+/// A call of the core: what it was given.
+#[derive(Clone, Debug)]
+enum Call {
+    Create { task: TaskId, attr: SchedAttr },
+    Select { task: TaskId, by: CpuId, why: Placement },
+    Wake { cpu: CpuId, task: TaskId, by: CpuId, why: Placement },
+    WakeQueued { cpu: CpuId, task: TaskId, by: CpuId },
+    Leave { cpu: CpuId, why: Leave },
+    Pick { cpu: CpuId },
+    Switched { cpu: CpuId },
+    Tick { cpu: CpuId },
+    Timer { cpu: CpuId },
+    Remote { cpu: CpuId, work: Work },
+    Resume { cpu: CpuId, then: zerolag_core::Cont },
+    Pair { own: CpuId, other: CpuId, then: PairCont },
+    SetAttr { cpu: CpuId, task: TaskId, attr: SchedAttr },
+    SetAttrParked { task: TaskId, attr: SchedAttr, by: CpuId },
+    SetAffinity { cpu: CpuId, task: TaskId, affinity: Option<Arc<CpuMask>> },
+    SetAffinityParked { task: TaskId, affinity: Option<Arc<CpuMask>>, by: CpuId },
+    Inherit { cpu: CpuId, task: TaskId, from: Option<Prio> },
+}
+
+/// What it answered, and what it left in [`Io`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Answer {
+    Nothing,
+    Cpu(CpuId),
+    Step(Step),
+    Next(Next),
+    Left(&'static str, Option<TaskId>),
+    Changed(Result<(Option<TaskId>, Step), TaskError>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    ticket: u64,
+    call: Call,
+    reads: Vec<u64>,
+    answer: Answer,
+    ops: Vec<Op>,
+    parked: Vec<TaskId>,
+}
+
+/// Where a task is. Its own lock; taken inside run-queue locks, never around them.
+#[derive(Debug)]
+enum Body {
+    Parked(Parcel),
+    /// In some thread's hands.
+    OnItsWay,
+    Queued,
+    /// Asleep, but still on a run queue.
+    Delayed,
+    Dead,
+}
+
+/// What other threads leave for a CPU.
+#[derive(Default)]
+struct Inbox {
+    kicked: AtomicBool,
+    ipis: Mutex<VecDeque<Work>>,
+    timer: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+}
+
+impl Inbox {
+    fn notify(&self) {
+        if let Some(thread) = &*self.thread.lock() {
+            thread.unpark();
+        }
+    }
+}
+
+struct Host {
+    scheduler: Scheduler<RawMutex>,
+    rqs: Vec<Mutex<Rq>>,
+    inboxes: Vec<Inbox>,
+    bodies: Vec<Mutex<Body>>,
+    tickets: AtomicU64,
+    /// Operations left in this round.
+    budget: AtomicI64,
+}
+
+/// One per thread: its buffers, its part of the log, its random numbers.
+struct Caller<'a> {
+    host: &'a Host,
+    /// In whose name it calls.
+    cpu: CpuId,
+    io: Io,
+    log: Vec<Entry>,
+    random: u64,
+    /// What the CPU runs; unused outside CPUs.
+    runs: Option<TaskId>,
+}
+
+impl<'a> Caller<'a> {
+    fn new(host: &'a Host, cpu: CpuId, seed: u64) -> Self {
+        let mut io = Io::new(Tracing::Off);
+        io.observer = Observer::Record(Vec::new());
+        Self { host, cpu, io, log: Vec::new(), random: seed, runs: None }
+    }
+
+    /// splitmix64.
+    fn random(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % below
+    }
+
+    fn ticket(&self) -> (u64, Clock) {
+        let ticket = self.host.tickets.fetch_add(1, Ordering::Relaxed);
+        (ticket, clock(ticket))
+    }
+
+    /// Logs a call and carries out what it left in `io`. The locks of the call are still held.
+    fn log(&mut self, ticket: u64, call: Call, answer: Answer) {
+        let Observer::Record(reads) = &mut self.io.observer else { unreachable!("it records") };
+        let reads = core::mem::take(reads);
+        let ops: Vec<Op> = self.io.ops.drain(..).collect();
+        let parked: Vec<TaskId> = self.io.parked.iter().map(Parcel::id).collect();
+        for parcel in self.io.parked.drain(..) {
+            let mut body = self.host.bodies[parcel.id().index()].lock();
+            assert!(matches!(*body, Body::Delayed), "{parcel:?} was parked while {body:?}");
+            *body = Body::Parked(parcel);
+        }
+        for op in &ops {
+            match *op {
+                Op::Kick { cpu } => {
+                    let inbox = &self.host.inboxes[cpu.index()];
+                    inbox.kicked.store(true, Ordering::Release);
+                    inbox.notify();
+                }
+                Op::Ipi { cpu, work } => {
+                    let inbox = &self.host.inboxes[cpu.index()];
+                    inbox.ipis.lock().push_back(work);
+                    inbox.notify();
+                }
+                Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } => {
+                    self.host.inboxes[cpu.index()].timer.store(true, Ordering::Release);
+                }
+                Op::CancelTimer { cpu, timer: RqTimer::Slice } => {
+                    self.host.inboxes[cpu.index()].timer.store(false, Ordering::Release);
+                }
+            }
+        }
+        self.log.push(Entry { ticket, call, reads, answer, ops, parked });
+    }
+
+    /// Calls with one run queue locked.
+    fn with(
+        &mut self,
+        cpu: CpuId,
+        call: Call,
+        enter: impl FnOnce(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Step,
+    ) -> Step {
+        let host = self.host;
+        let mut rq = host.rqs[cpu.index()].lock();
+        let (ticket, now) = self.ticket();
+        let step = enter(&host.scheduler, &mut rq, now, &mut self.io);
+        self.log(ticket, call, Answer::Step(step));
+        step
+    }
+
+    /// Carries a step out to its end.
+    fn carry(&mut self, step: Step) {
+        let host = self.host;
+        let mut step = step;
+        loop {
+            step = match step {
+                Step::Done => return,
+                Step::Again { own, then } => {
+                    self.with(own, Call::Resume { cpu: own, then }, |scheduler, rq, now, io| {
+                        scheduler.resume(rq, now, then, io)
+                    })
+                }
+                Step::Pair { own, other, then } => {
+                    let (mut rq, mut peer) = lock_pair(host, own, other);
+                    let (ticket, now) = self.ticket();
+                    let now = PairClock { own: now, other: now };
+                    let step = host.scheduler.resume_pair(&mut rq, &mut peer, now, then, &mut self.io);
+                    self.log(ticket, Call::Pair { own, other, then }, Answer::Step(step));
+                    step
+                }
+            };
+        }
+    }
+
+    fn create(&mut self, task: TaskId, attr: SchedAttr) {
+        let (ticket, _) = self.ticket();
+        let parcel = create(&self.host.scheduler, task, attr);
+        self.log(ticket, Call::Create { task, attr }, Answer::Nothing);
+        self.place(parcel, Placement::Fork);
+    }
+
+    fn place(&mut self, parcel: Parcel, why: Placement) {
+        let (host, by, task) = (self.host, self.cpu, parcel.id());
+        let (ticket, now) = self.ticket();
+        let cpu = host.scheduler.select_cpu(now, &parcel, by, why, &mut self.io);
+        self.log(ticket, Call::Select { task, by, why }, Answer::Cpu(cpu));
+        let step = {
+            let mut rq = host.rqs[cpu.index()].lock();
+            let (ticket, now) = self.ticket();
+            *host.bodies[task.index()].lock() = Body::Queued;
+            let step = host.scheduler.wake(&mut rq, now, parcel, by, why, &mut self.io);
+            self.log(ticket, Call::Wake { cpu, task, by, why }, Answer::Step(step));
+            step
+        };
+        self.carry(step);
+    }
+
+    /// Wakes a task if it sleeps.
+    fn wake(&mut self, task: TaskId) {
+        let (host, by) = (self.host, self.cpu);
+        let mut body = host.bodies[task.index()].lock();
+        match core::mem::replace(&mut *body, Body::OnItsWay) {
+            Body::Parked(parcel) => {
+                drop(body);
+                self.place(parcel, Placement::Wakeup);
+            }
+            Body::Delayed => {
+                *body = Body::Delayed;
+                drop(body);
+                let Home::Rq(cpu) = host.scheduler.home(task) else { return };
+                let mut rq = host.rqs[cpu.index()].lock();
+                if !matches!(*host.bodies[task.index()].lock(), Body::Delayed) {
+                    return;
+                }
+                let (ticket, now) = self.ticket();
+                let woken = host.scheduler.wake_queued(&mut rq, now, task, by, &mut self.io);
+                if woken.is_ok() {
+                    *host.bodies[task.index()].lock() = Body::Queued;
+                }
+                let answer = Answer::Changed(woken.clone().map(|step| (None, step)));
+                self.log(ticket, Call::WakeQueued { cpu, task, by }, answer);
+                drop(rq);
+                if let Ok(step) = woken {
+                    self.carry(step);
+                }
+            }
+            other => *body = other,
+        }
+    }
+
+    /// Changes a task wherever it is, if it is anywhere.
+    fn set_attr(&mut self, task: TaskId, attr: SchedAttr) {
+        let (host, by) = (self.host, self.cpu);
+        let mut body = host.bodies[task.index()].lock();
+        if let Body::Parked(parcel) = &mut *body {
+            let (ticket, now) = self.ticket();
+            host.scheduler.set_attr_parked(now, parcel, attr, by, &mut self.io).expect("a class that is built");
+            self.log(ticket, Call::SetAttrParked { task, attr, by }, Answer::Nothing);
+            return;
+        }
+        drop(body);
+        self.change(
+            task,
+            |cpu| Call::SetAttr { cpu, task, attr },
+            |scheduler, rq, now, io| scheduler.set_attr(rq, now, task, attr, io).map(|step| (None, step)),
+        );
+    }
+
+    fn set_affinity(&mut self, task: TaskId, affinity: Option<Arc<CpuMask>>) {
+        let (host, by) = (self.host, self.cpu);
+        let mut body = host.bodies[task.index()].lock();
+        if let Body::Parked(parcel) = &mut *body {
+            let (ticket, now) = self.ticket();
+            host.scheduler
+                .set_affinity_parked(now, parcel, affinity.clone(), by, &mut self.io)
+                .expect("a mask within the machine");
+            self.log(ticket, Call::SetAffinityParked { task, affinity, by }, Answer::Nothing);
+            return;
+        }
+        drop(body);
+        let for_log = affinity.clone();
+        self.change(
+            task,
+            |cpu| Call::SetAffinity { cpu, task, affinity: for_log },
+            |scheduler, rq, now, io| scheduler.set_affinity(rq, now, task, affinity, io),
+        );
+    }
+
+    fn inherit(&mut self, task: TaskId, from: Option<Prio>) {
+        self.change(
+            task,
+            |cpu| Call::Inherit { cpu, task, from },
+            |scheduler, rq, now, io| scheduler.inherit(rq, now, task, from, io).map(|step| (None, step)),
+        );
+    }
+
+    /// Looks a queued task up, locks its home, and looks again there.
+    fn change(
+        &mut self,
+        task: TaskId,
+        call: impl FnOnce(CpuId) -> Call,
+        enter: impl FnOnce(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Result<(Option<Parcel>, Step), TaskError>,
+    ) {
+        let host = self.host;
+        let Home::Rq(cpu) = host.scheduler.home(task) else { return };
+        let mut rq = host.rqs[cpu.index()].lock();
+        let (ticket, now) = self.ticket();
+        let changed = enter(&host.scheduler, &mut rq, now, &mut self.io);
+        let ids = match &changed {
+            Ok((parcel, step)) => Ok((parcel.as_ref().map(Parcel::id), *step)),
+            Err(error) => Err(error.clone()),
+        };
+        if matches!(ids, Ok((Some(_), _))) {
+            *host.bodies[task.index()].lock() = Body::OnItsWay;
+        }
+        self.log(ticket, call(cpu), Answer::Changed(ids));
+        drop(rq);
+        if let Ok((parcel, step)) = changed {
+            self.carry(step);
+            if let Some(parcel) = parcel {
+                self.place(parcel, Placement::Displaced);
+            }
+        }
+    }
+
+    /// The CPU leaves its task and picks another.
+    fn schedule(&mut self, why: Leave) {
+        let (host, cpu) = (self.host, self.cpu);
+        host.inboxes[cpu.index()].kicked.store(false, Ordering::Release);
+        let displaced = {
+            let mut rq = host.rqs[cpu.index()].lock();
+            let (ticket, now) = self.ticket();
+            let current = rq.current();
+            let left = host.scheduler.leave(&mut rq, now, why, &mut self.io);
+            let answer = Answer::Left(name_of(&left), current);
+            let (is, displaced) = match left {
+                Left::Queued => (Body::Queued, None),
+                Left::Parked(parcel) => (Body::Parked(parcel), None),
+                Left::Delayed => (Body::Delayed, None),
+                Left::Displaced(parcel) => (Body::OnItsWay, Some(parcel)),
+                Left::Dead(_) => (Body::Dead, None),
+            };
+            if let Some(task) = current {
+                *host.bodies[task.index()].lock() = is;
+            }
+            self.log(ticket, Call::Leave { cpu, why }, answer);
+            displaced
+        };
+        if let Some(parcel) = displaced {
+            self.place(parcel, Placement::Displaced);
+        }
+        loop {
+            let (next, step) = {
+                let mut rq = host.rqs[cpu.index()].lock();
+                let (ticket, now) = self.ticket();
+                let next = host.scheduler.pick(&mut rq, now, &mut self.io);
+                self.log(ticket, Call::Pick { cpu }, Answer::Next(next));
+                let step = match next {
+                    Next::Balance(step) => step,
+                    Next::Idle => Step::Done,
+                    Next::Run(_) => {
+                        let (ticket, now) = self.ticket();
+                        let step = host.scheduler.switched(&mut rq, now, &mut self.io);
+                        self.log(ticket, Call::Switched { cpu }, Answer::Step(step));
+                        step
+                    }
+                };
+                (next, step)
+            };
+            self.carry(step);
+            match next {
+                Next::Balance(_) => {}
+                Next::Idle => break self.runs = None,
+                Next::Run(task) => break self.runs = Some(task),
+            }
+        }
+    }
+
+    /// Takes what others have left for this CPU; whether there was anything.
+    fn take_inbox(&mut self) -> bool {
+        let (host, cpu) = (self.host, self.cpu);
+        let inbox = &host.inboxes[cpu.index()];
+        let mut any = false;
+        loop {
+            let Some(work) = inbox.ipis.lock().pop_front() else { break };
+            any = true;
+            let step = self
+                .with(cpu, Call::Remote { cpu, work }, |scheduler, rq, now, io| scheduler.remote(rq, now, work, io));
+            self.carry(step);
+        }
+        if inbox.kicked.swap(false, Ordering::AcqRel) {
+            let asked = host.rqs[cpu.index()].lock().need_resched() != Resched::No;
+            any |= asked;
+            if asked {
+                self.schedule(Leave::Preempted);
+            }
+        }
+        any
+    }
+
+    /// A CPU: takes its inbox, runs its task a little, until the round is over.
+    fn run_cpu(&mut self) {
+        let host = self.host;
+        *host.inboxes[self.cpu.index()].thread.lock() = Some(std::thread::current());
+        while host.budget.fetch_sub(1, Ordering::Relaxed) > 0 {
+            if self.take_inbox() {
+                continue;
+            }
+            match self.runs {
+                Some(task) => self.run_task(task),
+                None => std::thread::park(),
+            }
+        }
+        for inbox in &host.inboxes {
+            inbox.notify(); // The round is over for those who sleep too.
+        }
+    }
+
+    /// A short burst, then something that tasks do.
+    fn run_task(&mut self, task: TaskId) {
+        let cpu = self.cpu;
+        for _ in 0..self.random(200) {
+            core::hint::spin_loop();
+        }
+        let other = TaskId(u32::try_from(self.random(u64::from(TASKS))).expect("small"));
+        let attr = self.any_attr();
+        match self.random(64) {
+            0..=23 => self.schedule(Leave::Block),
+            24..=43 => self.wake(other),
+            44..=47 => self.schedule(Leave::Yield),
+            48..=50 => self.set_attr(other, attr),
+            51..=52 => self.set_attr(task, attr),
+            53..=54 => {
+                let affinity = self.any_affinity();
+                self.set_affinity(other, affinity);
+            }
+            55 => {
+                let affinity = self.any_affinity();
+                self.set_affinity(task, affinity);
+            }
+            56..=57 => {
+                let from = (self.random(2) == 0).then(|| attr.prio());
+                self.inherit(other, from);
+            }
+            58 if self.host.inboxes[cpu.index()].timer.swap(false, Ordering::AcqRel) => {
+                let step = self.with(cpu, Call::Timer { cpu }, |scheduler, rq, now, io| {
+                    scheduler.timer(rq, now, RqTimer::Slice, io)
+                });
+                self.carry(step);
+            }
+            _ => {
+                let step = self.with(cpu, Call::Tick { cpu }, |scheduler, rq, now, io| scheduler.tick(rq, now, io));
+                self.carry(step);
+            }
+        }
+    }
+
+    /// Something outside that wakes tasks, so that the CPUs do not all sleep.
+    fn run_device(&mut self) {
+        while self.host.budget.fetch_sub(1, Ordering::Relaxed) > 0 {
+            let task = TaskId(u32::try_from(self.random(u64::from(TASKS))).expect("small"));
+            self.wake(task);
+            std::thread::yield_now();
+        }
+        for inbox in &self.host.inboxes {
+            inbox.notify();
+        }
+    }
+
+    fn any_attr(&mut self) -> SchedAttr {
+        let priority = RtPriority::new(10 + i64::try_from(self.random(6)).expect("small")).expect("1..=99");
+        match self.random(8) {
+            0 => SchedAttr::nice(Nice::ZERO),
+            1 => SchedAttr::rr(priority),
+            _ => SchedAttr::fifo(priority),
+        }
+    }
+
+    /// Every CPU, or one or two of them.
+    fn any_affinity(&mut self) -> Option<Arc<CpuMask>> {
+        let any = |caller: &mut Self| CpuId(u32::try_from(caller.random(u64::from(CPUS))).expect("small"));
+        (self.random(3) == 0).then(|| Arc::new([any(self), any(self)].into_iter().collect()))
+    }
+}
+
+fn clock(ticket: u64) -> Clock {
+    Clock::at(Instant::from_nanos(ticket * 5_000))
+}
+
+fn create(scheduler: &Scheduler<RawMutex>, id: TaskId, attr: SchedAttr) -> Parcel {
+    let spec = TaskSpec {
+        id,
+        attr,
+        affinity: None,
+        group: GroupId::ROOT,
+        cpuset: CpusetId::default(),
+        born_on: CpuId(id.0 % CPUS),
+    };
+    scheduler.create_task(spec).expect("a reserved task")
+}
+
+fn name_of(left: &Left) -> &'static str {
+    match left {
+        Left::Queued => "queued",
+        Left::Parked(_) => "parked",
+        Left::Delayed => "delayed",
+        Left::Displaced(_) => "displaced",
+        Left::Dead(_) => "dead",
+    }
+}
+
+/// Locks two run queues in order of their CPUs.
+fn lock_pair(host: &Host, own: CpuId, other: CpuId) -> (MutexGuard<'_, Rq>, MutexGuard<'_, Rq>) {
+    let lock = |cpu: CpuId| host.rqs[cpu.index()].lock();
+    if own < other {
+        let first = lock(own);
+        (first, lock(other))
+    } else {
+        let first = lock(other);
+        (lock(own), first)
+    }
+}
+
+fn config(settings: &Settings) -> Config {
+    Config::new(Topology::flat(CPUS).expect("CPUs"), settings.clone())
+}
+
+fn build(settings: &Settings) -> (Scheduler<RawMutex>, Vec<Rq>) {
+    let mut scheduler = Scheduler::new(config(settings));
+    scheduler.reserve_tasks(TASKS as usize);
+    let rqs = (0..CPUS).map(|cpu| scheduler.new_rq(CpuId(cpu))).collect();
+    (scheduler, rqs)
+}
+
+/// Runs rounds on threads, checks each at rest, then replays the whole.
+fn hold_and_replay(rt_balance: RtBalance, rounds: u32, budget: i64) {
+    let settings = Settings {
+        rt_balance,
+        overload_scope: OverloadScope::RootDomain,
+        rt_push_skip_stuck: true,
+        enforce_rt: zerolag_model::settings::Grain::Exact,
+        rr_timeslice: zerolag_model::Duration::from_millis(1),
+        ..KernelVersion::V6_12.settings()
+    };
+    let (scheduler, rqs) = build(&settings);
+    let host = Host {
+        scheduler,
+        rqs: rqs.into_iter().map(Mutex::new).collect(),
+        inboxes: (0..CPUS).map(|_| Inbox::default()).collect(),
+        bodies: (0..TASKS).map(|_| Mutex::new(Body::OnItsWay)).collect(),
+        tickets: AtomicU64::new(0),
+        budget: AtomicI64::new(0),
+    };
+    let mut callers: Vec<Caller<'_>> = (0..CPUS).map(|cpu| Caller::new(&host, CpuId(cpu), u64::from(cpu))).collect();
+    let mut device = Caller::new(&host, CpuId(0), 1_000);
+    for task in (0..TASKS).map(TaskId) {
+        let attr = device.any_attr();
+        device.create(task, attr);
+    }
+    for round in 0..rounds {
+        host.budget.store(budget, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for caller in &mut callers {
+                scope.spawn(|| caller.run_cpu());
+            }
+            scope.spawn(|| device.run_device());
+        });
+        come_to_rest(&host, &mut callers);
+        check(&host, &callers).unwrap_or_else(|error| panic!("{rt_balance}, round {round}: {error}"));
+    }
+    let mut log: Vec<Entry> = callers.iter_mut().chain([&mut device]).flat_map(|caller| caller.log.drain(..)).collect();
+    log.sort_unstable_by_key(|entry| entry.ticket);
+    let moved = log.iter().filter(|entry| matches!(entry.call, Call::Pair { .. })).count();
+    let reads: usize = log.iter().map(|entry| entry.reads.len()).sum();
+    println!("{rt_balance}: {} calls, {moved} on two run queues, {reads} reads; {rounds} times at rest", log.len());
+    replay(&settings, &log, &host);
+    assert!(log.len() > 20_000, "only {} calls were made", log.len());
+}
+
+/// Delivers what the threads left, on this one.
+fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
+    for (rq, inbox) in host.rqs.iter().zip(&host.inboxes) {
+        let asked = rq.lock().need_resched() == Resched::Now;
+        assert!(!asked || inbox.kicked.load(Ordering::Acquire), "CPU {} lost a kick", rq.lock().cpu());
+    }
+    for _ in 0..10_000 {
+        let mut any = false;
+        for caller in &mut *callers {
+            any |= caller.take_inbox();
+        }
+        if !any {
+            return;
+        }
+    }
+    panic!("kicks and IPIs never end");
+}
+
+/// Checks the rules of quiescence.
+fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
+    let rqs: Vec<MutexGuard<'_, Rq>> = host.rqs.iter().map(Mutex::lock).collect();
+    let views: Vec<&Rq> = rqs.iter().map(|rq| &**rq).collect();
+    host.scheduler.check_quiescent(&views)?;
+    let mut places = vec![0; TASKS as usize];
+    for (rq, caller) in views.iter().zip(callers) {
+        if rq.current() != caller.runs {
+            return Err(format!("CPU {} runs {:?} and was told {:?}", rq.cpu(), rq.current(), caller.runs));
+        }
+        for (task, prio) in rq.queued() {
+            places[task.index()] += 1;
+            let body = host.bodies[task.index()].lock();
+            if host.scheduler.home(task) != Home::Rq(rq.cpu()) || !matches!(*body, Body::Queued | Body::Delayed) {
+                return Err(format!("task {task} is on CPU {}, and {body:?}", rq.cpu()));
+            }
+            if !prio.is_rt() || rq.current() == Some(task) {
+                continue;
+            }
+            let better = views.iter().find(|to| rq.may_run_on(task, to.cpu()) && prio.beats(to.current_prio()));
+            if let Some(to) = better {
+                return Err(format!("task {task} waits on CPU {} and could preempt on CPU {}", rq.cpu(), to.cpu()));
+            }
+        }
+    }
+    for (index, body) in host.bodies.iter().enumerate() {
+        let expected = match &*body.lock() {
+            Body::Queued | Body::Delayed => 1,
+            Body::Parked(_) | Body::Dead => 0,
+            Body::OnItsWay => return Err(format!("task {index} was dropped on its way")),
+        };
+        if places[index] != expected {
+            return Err(format!("task {index} is in {} run queues", places[index]));
+        }
+    }
+    Ok(())
+}
+
+/// Makes all calls again on one thread, with the recorded reads.
+fn replay(settings: &Settings, log: &[Entry], host: &Host) {
+    let (scheduler, mut rqs) = build(settings);
+    let mut parcels: Vec<Option<Parcel>> = (0..TASKS).map(|_| None).collect();
+    let mut io = Io::new(Tracing::Off);
+    for entry in log {
+        io.observer = Observer::Replay { values: entry.reads.clone(), next: 0 };
+        let answer = repeat(&scheduler, &mut rqs, &mut parcels, &mut io, entry);
+        assert_eq!(answer, entry.answer, "ticket {}: {:?}", entry.ticket, entry.call);
+        assert_eq!(io.ops, entry.ops, "ticket {}: {:?}", entry.ticket, entry.call);
+        let Observer::Replay { next, .. } = io.observer else { unreachable!("it replays") };
+        assert_eq!(next, entry.reads.len(), "ticket {}: {:?} read less", entry.ticket, entry.call);
+        let parked: Vec<TaskId> = io.parked.iter().map(Parcel::id).collect();
+        assert_eq!(parked, entry.parked, "ticket {}: {:?}", entry.ticket, entry.call);
+        for parcel in io.parked.drain(..) {
+            let task = parcel.id();
+            parcels[task.index()] = Some(parcel);
+        }
+        io.ops.clear();
+    }
+    for (again, rq) in rqs.iter().zip(&host.rqs) {
+        let rq = rq.lock();
+        assert_eq!(again.nr_switches(), rq.nr_switches(), "switches of CPU {}", rq.cpu());
+        let tasks: Vec<_> = rq.queued().collect();
+        assert_eq!(again.queued().collect::<Vec<_>>(), tasks, "tasks of CPU {}", rq.cpu());
+        for (task, _) in tasks {
+            assert_eq!(scheduler.counters(again, task), host.scheduler.counters(&rq, task), "task {task}");
+        }
+    }
+    for (again, body) in parcels.iter().zip(&host.bodies) {
+        let body = body.lock();
+        let Body::Parked(parcel) = &*body else { continue };
+        let again = again.as_ref().expect("it is parked in the replay too");
+        assert_eq!((again.id(), again.counters()), (parcel.id(), parcel.counters()));
+    }
+}
+
+/// Makes one call again.
+fn repeat(
+    scheduler: &Scheduler<RawMutex>,
+    rqs: &mut [Rq],
+    parcels: &mut [Option<Parcel>],
+    io: &mut Io,
+    entry: &Entry,
+) -> Answer {
+    let now = clock(entry.ticket);
+    let in_hand = "the task is in hand";
+    let changed = |parcels: &mut [Option<Parcel>], result: Result<(Option<Parcel>, Step), TaskError>| {
+        Answer::Changed(result.map(|(parcel, step)| {
+            let task = parcel.as_ref().map(Parcel::id);
+            if let (Some(task), Some(parcel)) = (task, parcel) {
+                parcels[task.index()] = Some(parcel);
+            }
+            (task, step)
+        }))
+    };
+    match entry.call.clone() {
+        Call::Create { task, attr } => {
+            parcels[task.index()] = Some(create(scheduler, task, attr));
+            Answer::Nothing
+        }
+        Call::Select { task, by, why } => {
+            let parcel = parcels[task.index()].as_ref().expect(in_hand);
+            Answer::Cpu(scheduler.select_cpu(now, parcel, by, why, io))
+        }
+        Call::Wake { cpu, task, by, why } => {
+            let parcel = parcels[task.index()].take().expect(in_hand);
+            Answer::Step(scheduler.wake(&mut rqs[cpu.index()], now, parcel, by, why, io))
+        }
+        Call::WakeQueued { cpu, task, by } => {
+            let woken = scheduler.wake_queued(&mut rqs[cpu.index()], now, task, by, io);
+            Answer::Changed(woken.map(|step| (None, step)))
+        }
+        Call::Leave { cpu, why } => {
+            let rq = &mut rqs[cpu.index()];
+            let current = rq.current();
+            let left = scheduler.leave(rq, now, why, io);
+            let answer = Answer::Left(name_of(&left), current);
+            if let Left::Parked(parcel) | Left::Displaced(parcel) = left {
+                let task = parcel.id();
+                parcels[task.index()] = Some(parcel);
+            }
+            answer
+        }
+        Call::Pick { cpu } => Answer::Next(scheduler.pick(&mut rqs[cpu.index()], now, io)),
+        Call::Switched { cpu } => Answer::Step(scheduler.switched(&mut rqs[cpu.index()], now, io)),
+        Call::Tick { cpu } => Answer::Step(scheduler.tick(&mut rqs[cpu.index()], now, io)),
+        Call::Timer { cpu } => Answer::Step(scheduler.timer(&mut rqs[cpu.index()], now, RqTimer::Slice, io)),
+        Call::Remote { cpu, work } => Answer::Step(scheduler.remote(&mut rqs[cpu.index()], now, work, io)),
+        Call::Resume { cpu, then } => Answer::Step(scheduler.resume(&mut rqs[cpu.index()], now, then, io)),
+        Call::Pair { own, other, then } => {
+            let [own, other] = rqs.get_disjoint_mut([own.index(), other.index()]).expect("a pair is two CPUs");
+            Answer::Step(scheduler.resume_pair(own, other, PairClock { own: now, other: now }, then, io))
+        }
+        Call::SetAttr { cpu, task, attr } => {
+            let result = scheduler.set_attr(&mut rqs[cpu.index()], now, task, attr, io);
+            changed(parcels, result.map(|step| (None, step)))
+        }
+        Call::SetAttrParked { task, attr, by } => {
+            let parcel = parcels[task.index()].as_mut().expect(in_hand);
+            scheduler.set_attr_parked(now, parcel, attr, by, io).expect("a class that is built");
+            Answer::Nothing
+        }
+        Call::SetAffinity { cpu, task, affinity } => {
+            let result = scheduler.set_affinity(&mut rqs[cpu.index()], now, task, affinity, io);
+            changed(parcels, result)
+        }
+        Call::SetAffinityParked { task, affinity, by } => {
+            let parcel = parcels[task.index()].as_mut().expect(in_hand);
+            scheduler.set_affinity_parked(now, parcel, affinity, by, io).expect("a mask within the machine");
+            Answer::Nothing
+        }
+        Call::Inherit { cpu, task, from } => {
+            let result = scheduler.inherit(&mut rqs[cpu.index()], now, task, from, io);
+            changed(parcels, result.map(|step| (None, step)))
+        }
+    }
+}
+
+/// Rounds per test, and operations of all threads per round.
+const ROUNDS: u32 = 250;
+const BUDGET: i64 = 1_500;
+
+#[test]
+fn pull_locked_on_threads() {
+    hold_and_replay(RtBalance::PullLocked, ROUNDS, BUDGET);
+}
+
+#[test]
+fn ipi_per_cpu_on_threads() {
+    hold_and_replay(RtBalance::IpiPerCpu, ROUNDS, BUDGET);
+}
+
+#[test]
+fn ipi_root_domain_on_threads() {
+    hold_and_replay(RtBalance::IpiRootDomain, ROUNDS, BUDGET);
+}
