@@ -7,3 +7,4 @@ mod lag;
 mod random;
 mod recorded;
 mod shares;
+mod two_cpus;
