@@ -289,6 +289,12 @@ impl Io {
         matches!(self.tracing, Tracing::On)
     }
 
+    /// Returns whether nothing was left here since the host last drained it.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs == Costs::default()
+    }
+
     pub(crate) fn event(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
         if self.is_tracing() {
             self.trace.push(Record { at: now.wall, cpu, event: event() });

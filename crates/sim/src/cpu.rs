@@ -174,6 +174,9 @@ impl Cpu {
     /// Begins a kernel path: accounts what ran below up to now and stops the task clock.
     pub(crate) fn enter_kernel(&mut self, now: Instant) {
         debug_assert!(now >= self.busy_until);
+        if now == self.busy_until {
+            return; // The path goes on where it ended.
+        }
         self.account_below(now);
         self.task_clock = self.clock(now).task;
         self.busy_until = now;

@@ -61,9 +61,9 @@ impl Machine {
 
     /// The tick of a CPU. Most change nothing: these are done here without ceremony.
     pub(crate) fn tick(&mut self, cpu: CpuId) {
-        let now = self.now;
+        let (now, next_tick) = (self.now, self.next_tick());
         let place = &mut self.cpus[cpu.index()];
-        let is_plain = !place.is_in_kernel(now) && place.current.is_some() && place.is_lock_free(now);
+        let is_plain = !place.is_in_kernel(now) && place.segment != Segment::None && place.is_lock_free(now);
         if !is_plain || self.tracer.is_on() {
             self.interrupt(cpu, Interrupt::Tick);
             return;
@@ -73,15 +73,17 @@ impl Machine {
         place.spend(CpuLayer::Irq, self.costs.tick);
         let clock = place.clock(now);
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
-        self.after_call(cpu);
-        let place = &self.cpus[cpu.index()];
-        if step == Step::Done && place.rq.need_resched() == Resched::No && place.pending.is_empty() {
-            self.settle(cpu);
-        } else {
-            self.release(cpu, cpu);
-            self.push_step(cpu, step, Job::Pick, false);
-            self.drive(cpu);
+        if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
+            place.segment_since = place.busy_until;
+            if place.segment_end(place.busy_until) <= next_tick {
+                self.arm_completion(cpu);
+            }
+            return;
         }
+        self.after_call(cpu);
+        self.release(cpu, cpu);
+        self.push_step(cpu, step, Job::Pick, false);
+        self.drive(cpu);
     }
 
     /// Spends an interrupt's own time and answers with the work it brings.
@@ -677,6 +679,9 @@ impl Machine {
 
     /// After a call of the core: its costs, its operations, its records, its parcels.
     fn after_call(&mut self, cpu: CpuId) {
+        if self.io.is_quiet() {
+            return;
+        }
         self.spend_costs(cpu);
         while let Some(parcel) = self.io.parked.pop() {
             self.park(parcel);
