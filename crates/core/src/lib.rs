@@ -22,7 +22,7 @@ mod wait;
 
 pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
-pub use fair::{GroupError, Weight};
+pub use fair::{GroupError, Idleness, Weight};
 pub use observe::Observer;
 pub use rq::Rq;
 pub use scheduler::{CpuMode, Placement, Scheduler, TaskError};

@@ -350,6 +350,11 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.waiting.next_and(None, from))
     }
 
+    /// Returns whether any CPU is idle. O(1).
+    pub(crate) fn has_idle(&mut self) -> bool {
+        self.observer.flag(|| !self.shared.idle.is_empty())
+    }
+
     /// Returns the lowest idle CPU at or above `from` that the task may use.
     pub(crate) fn next_idle(&mut self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.idle.next_and(allowed, from))

@@ -150,6 +150,9 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 
 /// Wakes the lowest idle CPU to balance.
 fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if !cx.view().has_idle() {
+        return;
+    }
     let domain = &cx.shared.domain(rq.cpu).span;
     if let Some(cpu) = cx.view().next_idle(Some(domain), CpuId(0)) {
         rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;

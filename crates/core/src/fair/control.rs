@@ -1,6 +1,6 @@
 //! The life cycle of groups: made, weighed, joined, removed. Part of [`Scheduler`].
 
-use super::group::GroupError;
+use super::group::{GroupError, Idleness};
 use super::weight::Weight;
 use crate::rq::Rq;
 use crate::scheduler::Scheduler;
@@ -34,6 +34,14 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist or is the root.
     pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
         self.shared.groups.change_weight(group, weight)
+    }
+
+    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight.
+    ///
+    /// # Errors
+    /// The group does not exist or is the root.
+    pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
+        self.shared.groups.change_idleness(group, idleness)
     }
 
     /// Moves a queued task to another group.

@@ -62,6 +62,18 @@ impl fmt::Display for GroupError {
 
 impl core::error::Error for GroupError {}
 
+/// What a group is to others that compete with it (`cpu.idle`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idleness {
+    /// It competes by its weight.
+    Normal,
+    /// It gives way to all that is not idle, as SCHED_IDLE tasks do; its weight is theirs.
+    Idle,
+}
+
+/// The mark of an idle group beside its weight.
+const IDLE_GROUP: u64 = 1 << 32;
+
 /// One group, as all CPUs see it.
 #[derive(Debug, Default)]
 struct Row {
@@ -69,6 +81,8 @@ struct Row {
     parent: AtomicU32,
     depth: AtomicU32,
     weight: AtomicU32,
+    /// Whether it is an idle group (`cpu.idle`): 0 or 1.
+    idle: AtomicU32,
     /// Counts the groups that had this id; odd while one has it.
     generation: AtomicU32,
     /// Sum of what its queues on all CPUs publish.
@@ -119,6 +133,7 @@ impl<L: RawMutex> GroupTable<L> {
         row.parent.store(parent.0, Ordering::Relaxed);
         row.depth.store(depth, Ordering::Relaxed);
         row.weight.store(weight.value(), Ordering::Relaxed);
+        row.idle.store(0, Ordering::Relaxed);
         row.generation.fetch_add(1, Ordering::Release);
         above.nr_children.fetch_add(1, Ordering::Relaxed);
         Ok(group)
@@ -150,6 +165,14 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
+    pub(crate) fn change_idleness(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        self.row(group)?.idle.store(u32::from(idleness == Idleness::Idle), Ordering::Release);
+        Ok(())
+    }
+
     /// Counts a task in a group.
     pub(crate) fn join(&self, group: GroupId) -> Result<(), GroupError> {
         self.row(group)?.nr_tasks.fetch_add(1, Ordering::Relaxed);
@@ -170,8 +193,13 @@ impl<L: RawMutex> GroupTable<L> {
         GroupId(self.rows[group.index()].parent.load(Ordering::Relaxed))
     }
 
+    /// Returns a group's weight; that of an idle group is [`Weight::IDLE`] with bit 32 set.
     pub(crate) fn weight(&self, group: GroupId) -> u64 {
-        u64::from(self.rows[group.index()].weight.load(Ordering::Acquire))
+        let row = &self.rows[group.index()];
+        if row.idle.load(Ordering::Acquire) == 1 {
+            return IDLE_GROUP | u64::from(Weight::IDLE.value());
+        }
+        u64::from(row.weight.load(Ordering::Acquire))
     }
 
     pub(crate) fn load(&self, group: GroupId) -> u64 {
@@ -226,7 +254,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, parent
     }
     fair.lives += 1;
     let mut queue = Queue::new(group, generation, Some(parent), Frame { cpu, life: fair.lives });
-    let weight = Weight::clamped(cx.shared.groups.weight(group), Weight::MAX_SHARES);
+    let weight = Weight::clamped(cx.shared.groups.weight(group) & !IDLE_GROUP, Weight::MAX_SHARES);
     queue.entity.load = LoadWeight::of_group(weight);
     queue.entity.slice = fair.tune.base_slice;
     match place {
@@ -291,10 +319,12 @@ pub(crate) fn entity_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: Qu
     let published = queue.published_load;
     let current = queue.entity.load.weight();
     let weight = cx.view().group_weight(group);
+    let queue = &mut rq.fair.queues[ix.index()];
+    queue.entity.is_idle = weight & IDLE_GROUP != 0;
     if load == 0 {
         return current;
     }
-    let shares = Weight::clamped(weight, Weight::MAX_SHARES);
+    let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
     if cx.shared.nr_cpus() == 1 {
         return shares;
     }

@@ -34,7 +34,7 @@ mod vtime;
 mod weight;
 
 pub(crate) use entity::FairEntity;
-pub use group::GroupError;
+pub use group::{GroupError, Idleness};
 pub use weight::Weight;
 
 use crate::class::{self, Dequeue, Dequeued, Enqueue};

@@ -1,7 +1,7 @@
 //! Shares, slices and order on one CPU.
 
 use crate::host::{Host, Program, at_ms, ms};
-use zerolag_core::Weight;
+use zerolag_core::{Idleness, Weight};
 use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology};
 
 fn host(version: KernelVersion) -> Host {
@@ -147,5 +147,25 @@ fn exact_enforcement_ends_slices_between_ticks() {
         let stretches = host.stretches(CpuId(0));
         let exact = stretches.iter().filter(|(_, stretch)| stretch.as_nanos() == slice).count();
         assert!(exact * 10 >= stretches.len() * 8, "{version}: {exact} of {}: {:?}", stretches.len(), &stretches[..9]);
+    }
+}
+
+#[test]
+fn an_idle_group_gives_way() {
+    for version in BOTH {
+        let mut host = host(version);
+        let idle = host.sched.create_group(GroupId::ROOT, Weight::MAX_SHARES).expect("a group");
+        host.sched.set_group_idle(idle, Idleness::Idle).expect("a group");
+        let background = host.spawn(SchedAttr::NORMAL, idle, None, Program::Hog);
+        let nap = Program::RunSleep(ms(1), ms(9));
+        let sleeper = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, nap);
+        host.run(at_ms(5000));
+        close("sleeper", host.share(sleeper), 0.1, 0.001);
+        close("background", host.share(background), 0.9, 0.001);
+        let hog = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
+        let before = host.tasks[hog.index()].exec;
+        host.run(at_ms(15_000));
+        let share = (host.tasks[hog.index()].exec - before).as_nanos() as f64 / 1e10;
+        close("hog", share, 0.9, 0.01);
     }
 }
