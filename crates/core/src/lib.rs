@@ -5,11 +5,13 @@
 extern crate alloc;
 
 mod atomic_mask;
+mod change;
 mod check;
 mod class;
 mod config;
 mod cpupri;
 mod fair;
+mod hotplug;
 mod observe;
 mod rq;
 mod rt;

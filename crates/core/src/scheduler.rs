@@ -32,8 +32,8 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
 use zerolag_model::{
-    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, RtPriority, SchedAttr, TaskCounters,
-    TaskId, TraceEvent,
+    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId,
+    TraceEvent,
 };
 
 /// The scheduler of one machine: what its CPUs share. The run queues are the host's.
@@ -194,7 +194,7 @@ impl<L: RawMutex> Scheduler<L> {
         })))
     }
 
-    fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
+    pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
         match attr.class() {
             ClassId::Rt | ClassId::Fair => Ok(()),
             class @ (ClassId::Stop | ClassId::Deadline | ClassId::Idle) => {
@@ -204,7 +204,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU.
-    fn allowed(
+    pub(crate) fn allowed(
         &self,
         task: TaskId,
         affinity: Option<&Arc<CpuMask>>,
@@ -235,7 +235,7 @@ impl<L: RawMutex> Scheduler<L> {
             return cpu;
         }
         let cpu = match task.prio.class() {
-            ClassId::Rt => select_rt(cx, task, why),
+            ClassId::Rt => rt::select::select(cx, task, why),
             ClassId::Fair => fair::select::select(cx, task, why),
             ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
         };
@@ -278,7 +278,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     /// Pushes after a wakeup if the woken RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`.
-    fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
+    pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
         let waits = rq.tasks[slot].prio.is_rt()
             && rq.need_resched == Resched::No
             && rq.phase == Phase::Running
@@ -414,7 +414,7 @@ impl<L: RawMutex> Scheduler<L> {
         left
     }
 
-    fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
+    pub(crate) fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
         let gone = class::dequeue(rq, cx, slot, why);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
         rq.current = None;
@@ -581,284 +581,6 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Changes what a queued task asks for.
-    ///
-    /// # Errors
-    /// It is not on this run queue; its class is not built.
-    pub fn set_attr(
-        &self,
-        rq: &mut Rq,
-        now: Clock,
-        task: TaskId,
-        attr: SchedAttr,
-        io: &mut Io,
-    ) -> Result<Step, TaskError> {
-        self.check_attr(task, attr)?;
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        let slot = self.slot_to_change(rq, cx, task)?;
-        cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
-        let prio = effective(attr, rq.tasks[slot].inherited);
-        if prio == rq.tasks[slot].prio && prio.is_rt() {
-            // Only the policy changes: it keeps its place.
-            rq.tasks[slot].attr = attr;
-            if rq.current == Some(slot) {
-                rt::set_next(rq, cx, slot);
-            }
-            rq.publish(cx);
-            return Ok(Step::Done);
-        }
-        Ok(self.change_prio(rq, cx, slot, |body| {
-            body.attr = attr;
-            body.prio = prio;
-        }))
-    }
-
-    /// Changes what a parked task asks for.
-    ///
-    /// # Errors
-    /// Its class is not built.
-    pub fn set_attr_parked(
-        &self,
-        now: Clock,
-        parcel: &mut Parcel,
-        attr: SchedAttr,
-        by: CpuId,
-        io: &mut Io,
-    ) -> Result<(), TaskError> {
-        self.check_attr(parcel.id(), attr)?;
-        let body = &mut parcel.0;
-        body.attr = attr;
-        body.prio = effective(attr, body.inherited);
-        let task = body.id;
-        io.event(now, by, || TraceEvent::AttrChange { task, attr });
-        Ok(())
-    }
-
-    /// Lends a queued task the priority of whoever waits for it; `None` takes it back. Only a more urgent one counts.
-    ///
-    /// # Errors
-    /// It is not on this run queue.
-    pub fn inherit(
-        &self,
-        rq: &mut Rq,
-        now: Clock,
-        task: TaskId,
-        from: Option<Prio>,
-        io: &mut Io,
-    ) -> Result<Step, TaskError> {
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        let slot = self.slot_to_change(rq, cx, task)?;
-        let body = &rq.tasks[slot];
-        let (before, after) = (body.prio, effective(body.attr, from));
-        if before == after {
-            rq.tasks[slot].inherited = from;
-            return Ok(Step::Done);
-        }
-        cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
-        Ok(self.change_prio(rq, cx, slot, |body| {
-            body.inherited = from;
-            body.prio = after;
-        }))
-    }
-
-    /// As [`inherit`](Self::inherit), for a parked task.
-    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Prio>, by: CpuId, io: &mut Io) {
-        let body = &mut parcel.0;
-        let (task, before) = (body.id, body.prio);
-        body.inherited = from;
-        body.prio = effective(body.attr, from);
-        let after = body.prio;
-        if before != after {
-            io.event(now, by, || TraceEvent::PrioInherit { task, from: before, to: after });
-        }
-    }
-
-    /// Takes a task off its queue, changes it, puts it back and sees who should run now.
-    ///
-    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
-    ///
-    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
-    /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
-    /// becomes less urgent, or the last real-time task leaves the class; here whenever the most urgent one does.
-    pub(crate) fn change_prio(
-        &self,
-        rq: &mut Rq,
-        cx: &mut Cx<'_, L>,
-        slot: Slot,
-        change: impl FnOnce(&mut Task),
-    ) -> Step {
-        class::charge_current(rq, cx);
-        let before = rq.tasks[slot].prio;
-        let highest = rq.rt.highest();
-        let runs = rq.current == Some(slot);
-        let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
-        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
-        change(&mut rq.tasks[slot]);
-        let after = rq.tasks[slot].prio;
-        if after.is_rt() && before.beats(after) {
-            rt::enqueue_first(rq, cx, slot);
-        } else {
-            class::enqueue(rq, cx, slot, Enqueue::Changed);
-        }
-        let mut step = self.pull_after(rq, cx, highest, slot);
-        if runs {
-            self.go_on_running(rq, cx, slot);
-            if before.beats(after) && rq.phase == Phase::Running {
-                rq.resched(cx, Resched::Now);
-            }
-        } else {
-            class::check_preempt(rq, cx, slot);
-            if step == Step::Done {
-                step = self.push_woken(rq, cx, slot);
-            }
-        }
-        rq.publish(cx);
-        step
-    }
-
-    /// The current task was taken off its queue and put back: it is current again.
-    fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-        match rq.tasks[slot].prio.class() {
-            ClassId::Rt => rt::set_next(rq, cx, slot),
-            ClassId::Fair => fair::set_next(rq, cx, slot),
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
-        }
-    }
-
-    /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
-    fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
-        let cpuset = rq.tasks[slot].cpuset;
-        let prev = Prev { task: None, slot: None, prio: highest, state: PrevState::Runnable, cpuset };
-        rt::pull::begin(rq, cx, prev)
-    }
-
-    /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
-    /// [`Placement::Displaced`]; a running one is displaced when it leaves. Either way there is a step to carry out.
-    ///
-    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
-    /// was about to run is taken away; without that a task waits that could run.
-    ///
-    /// # Errors
-    /// It is not on this run queue; affinity and cpuset share no CPU.
-    pub fn set_affinity(
-        &self,
-        rq: &mut Rq,
-        now: Clock,
-        task: TaskId,
-        affinity: Option<Arc<CpuMask>>,
-        io: &mut Io,
-    ) -> Result<(Option<Parcel>, Step), TaskError> {
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        let slot = self.slot_to_change(rq, cx, task)?;
-        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
-        self.trace_affinity(cx, task, allowed.as_ref());
-        let highest = rq.rt.highest();
-        class::change_allowed(rq, cx, slot, |body| {
-            body.affinity = affinity;
-            body.allowed = allowed;
-        });
-        let may_stay = rq.tasks[slot].may_run_on(rq.cpu);
-        let mut displaced = None;
-        let step = match (rq.current == Some(slot), rq.phase) {
-            (true, Phase::Running) => {
-                if !may_stay {
-                    rq.resched(cx, Resched::Now);
-                }
-                Step::Done
-            }
-            (true, Phase::Switching { .. }) if may_stay => Step::Done,
-            // The CPU has left it: if it is not picked again, it would wait where it may not run.
-            (true, Phase::Switching { prev, stage }) => {
-                let cpuset = prev.cpuset;
-                rq.phase = Phase::Switching { prev: Prev { slot: None, ..prev }, stage };
-                displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
-                rt::pull::begin(rq, cx, Prev { prio: highest, cpuset, ..prev })
-            }
-            (false, _) if may_stay => self.push_woken(rq, cx, slot),
-            (false, _) => {
-                let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
-                let (cpuset, state) = (body.cpuset, PrevState::Runnable);
-                displaced = Some(Parcel(body));
-                rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio: highest, state, cpuset })
-            }
-        };
-        rq.publish(cx);
-        Ok((displaced, step))
-    }
-
-    /// Changes where a parked task may run.
-    ///
-    /// # Errors
-    /// Affinity and cpuset share no CPU.
-    pub fn set_affinity_parked(
-        &self,
-        now: Clock,
-        parcel: &mut Parcel,
-        affinity: Option<Arc<CpuMask>>,
-        by: CpuId,
-        io: &mut Io,
-    ) -> Result<(), TaskError> {
-        let allowed = self.allowed(parcel.id(), affinity.as_ref(), parcel.0.cpuset)?;
-        let cx = &mut self.cx(by, now, io);
-        self.trace_affinity(cx, parcel.id(), allowed.as_ref());
-        parcel.0.affinity = affinity;
-        parcel.0.allowed = allowed;
-        Ok(())
-    }
-
-    fn trace_affinity(&self, cx: &mut Cx<'_, L>, task: TaskId, allowed: Option<&Arc<CpuMask>>) {
-        let nr_cpus = self.shared.nr_cpus();
-        cx.io.event(cx.now, cx.by, || TraceEvent::Affinity {
-            task,
-            cpus: allowed.map_or_else(|| Arc::new(CpuMask::first_n(nr_cpus)), Arc::clone),
-        });
-    }
-
-    /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
-    pub fn offline(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        rq.is_online = false;
-        rt::go_offline(rq, cx);
-        rq.resched(cx, Resched::Now);
-        rq.publish(cx);
-    }
-
-    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the current one is left,
-    /// which is displaced when it leaves.
-    pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
-        assert!(!rq.is_online, "only an offline CPU is emptied");
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        class::charge_current(rq, cx);
-        let slot = loop {
-            let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
-            // A blocked one is parked and does not come back here.
-            if !fair::finish_delayed(rq, cx, slot) {
-                break slot;
-            }
-        };
-        let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
-        rq.publish(cx);
-        Some(Parcel(body))
-    }
-
-    /// Brings a CPU back; it looks for real-time tasks that wait elsewhere.
-    pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
-        rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        rq.is_online = true;
-        rt::come_online(rq, cx);
-        // Whatever waits elsewhere could not come here until now.
-        let (prio, state) = (Prio::from_rt(RtPriority::MAX), PrevState::Idle);
-        let step = rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio, state, cpuset: CpusetId::default() });
-        rq.publish(cx);
-        step
-    }
-
     /// Charges the current task up to now, for whoever reads its counters.
     pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
@@ -878,41 +600,6 @@ impl<L: RawMutex> Scheduler<L> {
     #[must_use]
     pub const fn needs_tick(&self, rq: &Rq) -> bool {
         rq.nr_running > 0 || !self.config.settings.nohz
-    }
-}
-
-/// Returns the priority that counts: the more urgent of one's own and the inherited one.
-fn effective(attr: SchedAttr, inherited: Option<Prio>) -> Prio {
-    let own = attr.prio();
-    inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
-}
-
-/// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
-///
-/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move; then it goes to the CPU
-/// of lowest priority, if it beats what is queued there. Without `rt_select_on_wake` it stays and is pushed.
-fn select_rt<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
-    let allowed = task.allowed.as_deref();
-    let settings = &cx.config.settings;
-    if settings.rt_balance.is_passive() && !settings.rt_balance.is_active() {
-        return fair::select::select(cx, task, why);
-    }
-    let stay = if task.may_run_on(task.last_cpu) {
-        task.last_cpu
-    } else {
-        allowed.and_then(CpuMask::first).expect("invariant: an allowed mask is not empty")
-    };
-    if !settings.rt_select_on_wake && why == Placement::Wakeup {
-        return stay;
-    }
-    let there = cx.view().prios(stay);
-    let crowded = there.current.is_rt() && (!there.current_movable || !task.prio.beats(there.current));
-    if !crowded && stay == task.last_cpu {
-        return stay;
-    }
-    match rt::push::find_lowest_for(cx, task.prio, allowed, stay) {
-        Some(cpu) if task.prio.beats(cx.view().prios(cpu).highest) => cpu,
-        _ => stay,
     }
 }
 

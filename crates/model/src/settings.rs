@@ -561,6 +561,7 @@ switch! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "the macro that makes the switches knows no default variant")]
 impl Default for KernelVersion {
     fn default() -> Self {
         Self::V6_12

@@ -14,6 +14,7 @@ pub(crate) mod ipi;
 pub(crate) mod pull;
 pub(crate) mod push;
 mod queue;
+pub(crate) mod select;
 
 use crate::rq::{Cx, Rq};
 use crate::slab::{Slot, TaskSlab};

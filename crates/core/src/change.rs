@@ -1,0 +1,263 @@
+//! Changes in mid-run: what a task asks for, what it inherits, where it may run. Part of [`Scheduler`].
+//!
+//! A queued task is changed on its run queue, a parked one in its owner's hands. A change takes the task off its queue,
+//! alters it, puts it back and sees who should run now: a CPU that becomes less urgent pulls, a task that cannot run
+//! here is pushed.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`, `rt_mutex_setprio`).
+
+use crate::class::{self, Dequeue, Dequeued, Enqueue};
+use crate::fair;
+use crate::rq::{Cx, Phase, Prev, Rq};
+use crate::rt;
+use crate::scheduler::{Scheduler, TaskError};
+use crate::slab::Slot;
+use crate::step::{Clock, Io, Resched, Step};
+use crate::task::{Parcel, Task};
+use alloc::sync::Arc;
+use lock_api::RawMutex;
+use zerolag_model::{ClassId, CpuId, CpuMask, PrevState, Prio, SchedAttr, TaskId, TraceEvent};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Changes what a queued task asks for.
+    ///
+    /// # Errors
+    /// It is not on this run queue; its class is not built.
+    pub fn set_attr(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        attr: SchedAttr,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        self.check_attr(task, attr)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
+        let prio = effective(attr, rq.tasks[slot].inherited);
+        if prio == rq.tasks[slot].prio && prio.is_rt() {
+            // Only the policy changes: it keeps its place.
+            rq.tasks[slot].attr = attr;
+            if rq.current == Some(slot) {
+                rt::set_next(rq, cx, slot);
+            }
+            rq.publish(cx);
+            return Ok(Step::Done);
+        }
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.attr = attr;
+            body.prio = prio;
+        }))
+    }
+
+    /// Changes what a parked task asks for.
+    ///
+    /// # Errors
+    /// Its class is not built.
+    pub fn set_attr_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        attr: SchedAttr,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        self.check_attr(parcel.id(), attr)?;
+        let body = &mut parcel.0;
+        body.attr = attr;
+        body.prio = effective(attr, body.inherited);
+        let task = body.id;
+        io.event(now, by, || TraceEvent::AttrChange { task, attr });
+        Ok(())
+    }
+
+    /// Lends a queued task the priority of whoever waits for it; `None` takes it back. Only a more urgent one counts.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn inherit(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        from: Option<Prio>,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let body = &rq.tasks[slot];
+        let (before, after) = (body.prio, effective(body.attr, from));
+        if before == after {
+            rq.tasks[slot].inherited = from;
+            return Ok(Step::Done);
+        }
+        cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.inherited = from;
+            body.prio = after;
+        }))
+    }
+
+    /// As [`inherit`](Self::inherit), for a parked task.
+    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Prio>, by: CpuId, io: &mut Io) {
+        let body = &mut parcel.0;
+        let (task, before) = (body.id, body.prio);
+        body.inherited = from;
+        body.prio = effective(body.attr, from);
+        let after = body.prio;
+        if before != after {
+            io.event(now, by, || TraceEvent::PrioInherit { task, from: before, to: after });
+        }
+    }
+
+    /// Takes a task off its queue, changes it, puts it back and sees who should run now.
+    ///
+    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
+    /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
+    /// becomes less urgent, or the last real-time task leaves the class; here whenever the most urgent one does.
+    pub(crate) fn change_prio(
+        &self,
+        rq: &mut Rq,
+        cx: &mut Cx<'_, L>,
+        slot: Slot,
+        change: impl FnOnce(&mut Task),
+    ) -> Step {
+        class::charge_current(rq, cx);
+        let before = rq.tasks[slot].prio;
+        let highest = rq.rt.highest();
+        let runs = rq.current == Some(slot);
+        let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        change(&mut rq.tasks[slot]);
+        let after = rq.tasks[slot].prio;
+        if after.is_rt() && before.beats(after) {
+            rt::enqueue_first(rq, cx, slot);
+        } else {
+            class::enqueue(rq, cx, slot, Enqueue::Changed);
+        }
+        let mut step = self.pull_after(rq, cx, highest, slot);
+        if runs {
+            self.go_on_running(rq, cx, slot);
+            if before.beats(after) && rq.phase == Phase::Running {
+                rq.resched(cx, Resched::Now);
+            }
+        } else {
+            class::check_preempt(rq, cx, slot);
+            if step == Step::Done {
+                step = self.push_woken(rq, cx, slot);
+            }
+        }
+        rq.publish(cx);
+        step
+    }
+
+    /// The current task was taken off its queue and put back: it is current again.
+    fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+        match rq.tasks[slot].prio.class() {
+            ClassId::Rt => rt::set_next(rq, cx, slot),
+            ClassId::Fair => fair::set_next(rq, cx, slot),
+            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        }
+    }
+
+    /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
+    fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
+        let cpuset = rq.tasks[slot].cpuset;
+        let prev = Prev { task: None, slot: None, prio: highest, state: PrevState::Runnable, cpuset };
+        rt::pull::begin(rq, cx, prev)
+    }
+
+    /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
+    /// [`Placement::Displaced`]; a running one is displaced when it leaves. Either way there is a step to carry out.
+    ///
+    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
+    /// was about to run is taken away; without that a task waits that could run.
+    ///
+    /// # Errors
+    /// It is not on this run queue; affinity and cpuset share no CPU.
+    pub fn set_affinity(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        affinity: Option<Arc<CpuMask>>,
+        io: &mut Io,
+    ) -> Result<(Option<Parcel>, Step), TaskError> {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
+        self.trace_affinity(cx, task, allowed.as_ref());
+        let highest = rq.rt.highest();
+        class::change_allowed(rq, cx, slot, |body| {
+            body.affinity = affinity;
+            body.allowed = allowed;
+        });
+        let may_stay = rq.tasks[slot].may_run_on(rq.cpu);
+        let mut displaced = None;
+        let step = match (rq.current == Some(slot), rq.phase) {
+            (true, Phase::Running) => {
+                if !may_stay {
+                    rq.resched(cx, Resched::Now);
+                }
+                Step::Done
+            }
+            (true, Phase::Switching { .. }) if may_stay => Step::Done,
+            // The CPU has left it: if it is not picked again, it would wait where it may not run.
+            (true, Phase::Switching { prev, stage }) => {
+                let cpuset = prev.cpuset;
+                rq.phase = Phase::Switching { prev: Prev { slot: None, ..prev }, stage };
+                displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
+                rt::pull::begin(rq, cx, Prev { prio: highest, cpuset, ..prev })
+            }
+            (false, _) if may_stay => self.push_woken(rq, cx, slot),
+            (false, _) => {
+                let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
+                let (cpuset, state) = (body.cpuset, PrevState::Runnable);
+                displaced = Some(Parcel(body));
+                rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio: highest, state, cpuset })
+            }
+        };
+        rq.publish(cx);
+        Ok((displaced, step))
+    }
+
+    /// Changes where a parked task may run.
+    ///
+    /// # Errors
+    /// Affinity and cpuset share no CPU.
+    pub fn set_affinity_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        affinity: Option<Arc<CpuMask>>,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        let allowed = self.allowed(parcel.id(), affinity.as_ref(), parcel.0.cpuset)?;
+        let cx = &mut self.cx(by, now, io);
+        self.trace_affinity(cx, parcel.id(), allowed.as_ref());
+        parcel.0.affinity = affinity;
+        parcel.0.allowed = allowed;
+        Ok(())
+    }
+
+    fn trace_affinity(&self, cx: &mut Cx<'_, L>, task: TaskId, allowed: Option<&Arc<CpuMask>>) {
+        let nr_cpus = self.shared.nr_cpus();
+        cx.io.event(cx.now, cx.by, || TraceEvent::Affinity {
+            task,
+            cpus: allowed.map_or_else(|| Arc::new(CpuMask::first_n(nr_cpus)), Arc::clone),
+        });
+    }
+}
+
+/// Returns the priority that counts: the more urgent of one's own and the inherited one.
+fn effective(attr: SchedAttr, inherited: Option<Prio>) -> Prio {
+    let own = attr.prio();
+    inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
+}

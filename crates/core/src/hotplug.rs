@@ -1,0 +1,61 @@
+//! CPUs that go and come. Part of [`Scheduler`].
+//!
+//! [`offline`](Scheduler::offline) stops everything from being sent to a CPU; its waiting tasks are then taken off one by
+//! one ([`evict`](Scheduler::evict)) and placed elsewhere, the current one is displaced when it leaves.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `rt.c` (`rq_offline_rt`,
+//! `rq_online_rt`).
+
+use crate::class::{self, Dequeue};
+use crate::fair;
+use crate::rq::{Prev, Rq};
+use crate::rt;
+use crate::scheduler::Scheduler;
+use crate::step::{Clock, Io, Resched, Step};
+use crate::task::{CpusetId, Parcel};
+use lock_api::RawMutex;
+use zerolag_model::{PrevState, Prio, RtPriority};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
+    pub fn offline(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        rq.is_online = false;
+        rt::go_offline(rq, cx);
+        rq.resched(cx, Resched::Now);
+        rq.publish(cx);
+    }
+
+    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the current one is left,
+    /// which is displaced when it leaves.
+    pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
+        assert!(!rq.is_online, "only an offline CPU is emptied");
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        class::charge_current(rq, cx);
+        let slot = loop {
+            let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+            // A blocked one is parked and does not come back here.
+            if !fair::finish_delayed(rq, cx, slot) {
+                break slot;
+            }
+        };
+        let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
+        rq.publish(cx);
+        Some(Parcel(body))
+    }
+
+    /// Brings a CPU back; it looks for real-time tasks that wait elsewhere.
+    pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        rq.is_online = true;
+        rt::come_online(rq, cx);
+        // Whatever waits elsewhere could not come here until now.
+        let (prio, state) = (Prio::from_rt(RtPriority::MAX), PrevState::Idle);
+        let step = rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio, state, cpuset: CpusetId::default() });
+        rq.publish(cx);
+        step
+    }
+}

@@ -1,0 +1,37 @@
+//! Where a waking or displaced real-time task is put.
+
+use crate::fair;
+use crate::rq::Cx;
+use crate::scheduler::Placement;
+use crate::task::Task;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, CpuMask};
+
+/// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
+///
+/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move; then it goes to the CPU
+/// of lowest priority, if it beats what is queued there. Without `rt_select_on_wake` it stays and is pushed.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    let allowed = task.allowed.as_deref();
+    let settings = &cx.config.settings;
+    if settings.rt_balance.is_passive() && !settings.rt_balance.is_active() {
+        return fair::select::select(cx, task, why);
+    }
+    let stay = if task.may_run_on(task.last_cpu) {
+        task.last_cpu
+    } else {
+        allowed.and_then(CpuMask::first).expect("invariant: an allowed mask is not empty")
+    };
+    if !settings.rt_select_on_wake && why == Placement::Wakeup {
+        return stay;
+    }
+    let there = cx.view().prios(stay);
+    let crowded = there.current.is_rt() && (!there.current_movable || !task.prio.beats(there.current));
+    if !crowded && stay == task.last_cpu {
+        return stay;
+    }
+    match super::push::find_lowest_for(cx, task.prio, allowed, stay) {
+        Some(cpu) if task.prio.beats(cx.view().prios(cpu).highest) => cpu,
+        _ => stay,
+    }
+}
