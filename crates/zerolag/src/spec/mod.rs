@@ -20,6 +20,7 @@
 //! | `cost.NAME=TIME` | one entry of the cost profile |
 //! | `from=`, `to=`, `step=` | window of a timeline or of events, column of a timeline; the default is the whole run, 1 ms |
 //! | `violates=MONITOR` | this run shows a bug: that monitor must find it. All others must not |
+//! | `settle=TIME` | how long nothing must have happened before monitors expect order: where IPIs take their time |
 //!
 //! Costs are `zero` unless the scenario says otherwise, so that events fall on columns. Every run is held against all monitors.
 //!
@@ -178,7 +179,8 @@ fn show(name: &str, scenario: &Block<'_>, block: &Block<'_>) -> Result<String, V
     if plan.config.duration.is_none() && plan.is_endless() {
         return Err(vec![Problem::at(scenario.line, "tasks loop for ever: give a `duration`")]);
     }
-    let run = run(&plan).map_err(here)?;
+    let options = zerolag_check::Options { settle: variation.settle, ..zerolag_check::Options::default() };
+    let run = run(&plan, &options).map_err(here)?;
     let problems = judge(&run, block, &variation);
     if problems.is_empty() { Ok(render(&run, block.kind, &variation)) } else { Err(problems) }
 }
@@ -199,12 +201,12 @@ fn plan(name: &str, scenario: &Block<'_>, variation: &Variation) -> Result<Plan,
     Ok(plan)
 }
 
-fn run(plan: &Plan) -> Result<Run, String> {
+fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
     let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
     let mut records = Vec::new();
     let outcome = machine.run(&mut records);
     let trace = Trace { meta: Meta { end: outcome.end, ..plan.meta() }, records };
-    let report = zerolag_check::check(&trace, &zerolag_check::Options::default());
+    let report = zerolag_check::check(&trace, options);
     let mut broken = Vec::new();
     for (name, verdict) in report.verdicts {
         if let Verdict::Broken(found) = verdict {

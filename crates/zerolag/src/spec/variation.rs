@@ -23,6 +23,8 @@ pub(super) struct Variation {
     cost_entries: Vec<(String, Duration)>,
     /// Monitors that must find something.
     pub(super) violates: Vec<String>,
+    /// How long nothing must have happened before the monitors expect order.
+    pub(super) settle: Option<Duration>,
     /// Kinds of events that are listed; all if empty.
     pub(super) only: Vec<String>,
     /// Begin and end of a timeline, from the run's start.
@@ -45,6 +47,7 @@ impl Variation {
             costs: None,
             cost_entries: Vec::new(),
             violates: Vec::new(),
+            settle: None,
             only: Vec::new(),
             from: None,
             to: None,
@@ -76,6 +79,7 @@ impl Variation {
             "duration" => self.duration = Some(time(key, value)?),
             "from" => self.from = Some(time(key, value)?),
             "to" => self.to = Some(time(key, value)?),
+            "settle" => self.settle = Some(time(key, value)?),
             "step" => self.step = time(key, value)?,
             "violates" => {
                 let known: Vec<&str> = monitors::TABLE.iter().map(|rule| rule.name).collect();
