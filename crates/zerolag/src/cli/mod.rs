@@ -41,7 +41,8 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid input, 99 a goal was missed, 130 interrupted";
+const EXIT_CODES: &str =
+    "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid input, 99 a goal was missed, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 enum Command {

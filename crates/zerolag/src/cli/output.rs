@@ -39,9 +39,11 @@ pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
         return Err(Failure::input(format!("`{}` is a directory; name a file", path.display())));
     }
     match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => {
-            Err(Failure::input(format!("cannot write `{}`: there is no directory `{}`", path.display(), parent.display())))
-        }
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => Err(Failure::input(format!(
+            "cannot write `{}`: there is no directory `{}`",
+            path.display(),
+            parent.display()
+        ))),
         _ => Ok(()),
     }
 }

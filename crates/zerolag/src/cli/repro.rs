@@ -8,7 +8,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use zerolag::repro::rt_balance::{Mode, RtBalance2007, Results};
+use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
 
 /// Arguments of `zerolag repro`.
 #[derive(Debug, clap::Args)]

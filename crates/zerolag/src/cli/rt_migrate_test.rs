@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
-use zerolag::model::{Duration, KernelVersion, Record, Topology};
+use zerolag::model::{Duration, Record, Topology};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::rt_migrate::{Collector, Edition, Printed, Row, RtMigrate, Totals};
 use zerolag::workload::default_machine;
@@ -144,7 +144,7 @@ fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
         let iterations = duration.as_nanos() / (test.sleep * 2).as_nanos() + 1;
         test.loops = test.loops.min(u32::try_from(iterations).unwrap_or(u32::MAX));
     }
-    let kernel = args.machine.kernel.unwrap_or(KernelVersion::default());
+    let kernel = args.machine.kernel.unwrap_or_default();
     let mut plan = Plan::of_program(test.program(cpus), machine, kernel).with_seed(args.machine.seed.unwrap_or(0));
     if let Some(costs) = costs {
         plan = plan.with_costs(costs);
@@ -172,13 +172,7 @@ fn printed(args: &Args, test: &RtMigrate, rows: &[Row], failed: bool) -> String 
     out
 }
 
-fn write_results(
-    out: &mut String,
-    args: &Args,
-    test: &RtMigrate,
-    rows: &[Row],
-    failed: bool,
-) -> std::fmt::Result {
+fn write_results(out: &mut String, args: &Args, test: &RtMigrate, rows: &[Row], failed: bool) -> std::fmt::Result {
     if test.edition == Edition::V2_4 {
         out.push_str("Iter: ");
         (0..test.tasks).try_for_each(|task| write!(out, "{task:6}  "))?;
@@ -277,7 +271,8 @@ fn tool_duration(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
     let (number, seconds) = unit.unwrap_or((text, 1));
-    let count: u64 = number.parse().map_err(|_| "a whole number of seconds is wanted, or one with m, h or d".to_owned())?;
+    let count: u64 =
+        number.parse().map_err(|_| "a whole number of seconds is wanted, or one with m, h or d".to_owned())?;
     let most = zerolag::workload::random::MAX_TIME.as_nanos() / 1_000_000_000;
     match count.checked_mul(seconds) {
         Some(0) => Err("a test takes more than no time".to_owned()),

@@ -94,8 +94,8 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         eprintln_lossy(&carets(scenario.warnings.clone()));
     }
     let costs = scenario_costs(&args.machine, &mut scenario)?;
-    let mut plan = Plan::on_kernel(scenario, args.machine.kernel)
-        .map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    let mut plan =
+        Plan::on_kernel(scenario, args.machine.kernel).map_err(|error| Failure::input(format!("{name}: {error}")))?;
     if let Some(costs) = costs {
         plan = plan.with_costs(costs);
     }
@@ -108,7 +108,9 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     }
     if plan.config.duration.is_none() && plan.is_endless() {
         if !args.quiet {
-            eprintln_lossy(&format!("note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"));
+            eprintln_lossy(&format!(
+                "note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"
+            ));
         }
         plan.config.duration = Some(DEFAULT_DURATION);
     }

@@ -15,14 +15,10 @@
 //! Differs: the tool's `--run-time` and `--sleep-time` are read and not used there (20 and 100 ms always); here they are.
 
 use core::fmt;
-use zerolag_model::{
-    CpuId, CpuMask, Duration, Instant, Mark, Record, RtPriority, SchedAttr, TaskId, TraceEvent,
-};
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
 use zerolag_sim::Sink;
-use zerolag_workload::program::{
-    Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef,
-};
-use zerolag_workload::random::{Dist, MAX_TIME};
+use zerolag_workload::program::{Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use zerolag_workload::random::{Bounds, Dist, MAX_TIME};
 
 /// Which edition of the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +54,8 @@ pub struct RtMigrate {
     pub max_error: Duration,
     /// On which CPU each thread is when the test begins; threads without an entry are where the machine starts them.
     pub homes: Vec<CpuId>,
+    /// Mean distance of interruptions by the kernel's own thread on each CPU; `None` is a machine without any.
+    pub noise: Option<Duration>,
 }
 
 impl RtMigrate {
@@ -76,6 +74,7 @@ impl RtMigrate {
             jitter: Duration::from_micros(2),
             max_error: Duration::from_micros(1_000),
             homes: Vec::new(),
+            noise: None,
         }
     }
 
@@ -91,10 +90,12 @@ impl RtMigrate {
         if RtPriority::new(i64::from(self.base_priority)).is_none() || RtPriority::new(parent).is_none() {
             return Err(RtMigrateError::Priorities { base: self.base_priority, parent });
         }
-        if self.run.is_zero() || self.sleep.is_zero() || self.loop_time.is_zero() {
+        if self.run.is_zero() || self.sleep.is_zero() || self.loop_time.is_zero() || self.noise == Some(Duration::ZERO)
+        {
             return Err(RtMigrateError::Zero);
         }
-        if self.run.max(self.sleep).max(self.jitter.saturating_add(self.loop_time)) > LONGEST {
+        let times = [self.run, self.sleep, self.jitter, self.loop_time, self.noise.unwrap_or_default()];
+        if times.into_iter().any(|time| time > LONGEST) {
             return Err(RtMigrateError::TooLong);
         }
         let phases = u64::from(self.loops);
@@ -130,15 +131,27 @@ impl RtMigrate {
         let barrier = |name: &str| Resource { name: name.into(), kind: ResourceKind::Barrier { parties } };
         let mut tasks = vec![self.parent()];
         tasks.extend((0..self.tasks).map(|task| self.thread(task, cpus)));
+        if let Some(mean) = self.noise {
+            tasks.extend((0..cpus).map(|cpu| noise(CpuId::from_index(cpu), mean)));
+        }
         Program { tasks, resources: vec![barrier("start"), barrier("end")], ..Program::default() }
+    }
+
+    /// Returns how long a run takes at the most, if something in it never ends by itself.
+    #[must_use]
+    pub fn duration(&self) -> Option<Duration> {
+        self.noise?;
+        let sleep = self.sleep.saturating_add(self.jitter * SLEEP_JITTER);
+        let spin = (self.run * u64::from(self.tasks)).saturating_sub(self.sleep);
+        let iteration = (sleep * 2).saturating_add(spin).saturating_add(Duration::from_millis(1));
+        Some(iteration * u64::from(self.loops))
     }
 
     fn parent(&self) -> TaskDef {
         let priority = i64::from(self.base_priority) + i64::from(self.tasks);
         let priority = RtPriority::new(priority).expect("invariant: priorities were checked");
         let sleep = Action::Sleep(jittered(self.sleep, self.jitter * SLEEP_JITTER));
-        let actions =
-            vec![sleep.clone(), Action::Stamp(NOW), Action::Barrier(START), sleep, Action::Barrier(END)];
+        let actions = vec![sleep.clone(), Action::Stamp(NOW), Action::Barrier(START), sleep, Action::Barrier(END)];
         let phase = phase(AffinityChange::Keep, u64::from(self.loops), actions);
         task_def("parent".to_owned(), priority, 1, vec![phase])
     }
@@ -237,6 +250,27 @@ fn task_def(name: String, priority: RtPriority, turns: u64, phases: Vec<Phase>) 
     }
 }
 
+/// A kernel thread bound to its CPU: SCHED_OTHER, but where kernel mode is not preempted nobody gets past it.
+fn noise(cpu: CpuId, mean: Duration) -> TaskDef {
+    let bounds = |low, high| Bounds { low, high };
+    let pause = Dist::exponential(mean, bounds(Duration::ZERO, mean * 10));
+    let (low, high) = NOISE_SECTION;
+    let section = Dist::uniform(low, high);
+    let why = "invariant: times were checked";
+    let actions = vec![Action::Sleep(pause.expect(why)), Action::Kernel(section.expect(why))];
+    TaskDef {
+        name: format!("kthread/{cpu}").into(),
+        instances: 1,
+        delay: Duration::ZERO,
+        attr: SchedAttr::NORMAL,
+        affinity: Some(CpuMask::single(cpu).into()),
+        group: None,
+        cpuset: None,
+        turns: None,
+        phases: vec![phase(AffinityChange::Keep, 1, actions)],
+    }
+}
+
 /// Why a program cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -252,7 +286,7 @@ pub enum RtMigrateError {
     },
     /// A time is zero.
     Zero,
-    /// A time is longer than a year.
+    /// A time is longer than three days.
     TooLong,
     /// More iterations than a program may have.
     Loops(u64),
@@ -267,7 +301,7 @@ impl fmt::Display for RtMigrateError {
                 "base priority {base} makes the parent's priority {parent}: all must be in 1..=99; \
                  lower the base priority or the number of threads"
             ),
-            Self::Zero => f.write_str("run time, sleep time and loop time must be above zero"),
+            Self::Zero => f.write_str("run time, sleep time, loop time and distance of noise must be above zero"),
             Self::TooLong => write!(f, "a time is longer than {LONGEST}"),
             Self::Loops(loops) => {
                 write!(f, "{loops} iterations are more than {PHASES_MAX}, and no multiple of the number of CPUs")
@@ -407,7 +441,10 @@ const ENDED: u32 = 3;
 const SLEEP_JITTER: u64 = 25;
 /// The most phases of the thread that goes round the CPUs.
 const PHASES_MAX: u64 = 100_000;
-const LONGEST: Duration = Duration::from_nanos(MAX_TIME.as_nanos() / 10);
+/// How long the kernel's own threads are at it.
+const NOISE_SECTION: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(60));
+/// A thousandth of what a workload may name: what is made of a time stays below that.
+const LONGEST: Duration = Duration::from_nanos(MAX_TIME.as_nanos() / 1_000);
 
 #[cfg(test)]
 mod tests {

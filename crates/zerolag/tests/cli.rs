@@ -1,0 +1,418 @@
+//! The command line as a user meets it: a process, its output, its exit code.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a process left behind.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn zerolag(args: &[&str]) -> Ended {
+    zerolag_with(args, b"")
+}
+
+fn zerolag_with(args: &[&str], stdin: &[u8]) -> Ended {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zerolag"))
+        .args(args)
+        .current_dir(workspace())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut pipe = child.stdin.take().expect("piped");
+    let stdin = stdin.to_vec();
+    // A program that refuses its arguments closes the pipe early: no error of the test.
+    let feeder = std::thread::spawn(move || drop(pipe.write_all(&stdin)));
+    let output = child.wait_with_output().expect("the program ends");
+    feeder.join().expect("no panic");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+    Ended { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A fresh directory for one test.
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    drop(std::fs::remove_dir_all(&dir));
+    std::fs::create_dir_all(&dir).expect("a directory can be made");
+    dir
+}
+
+/// Runs a workload given as text and demands a refusal that names all of `parts`.
+fn refused(workload: &str, parts: &[&str]) {
+    let ended = zerolag_with(&["run", "-"], workload.as_bytes());
+    assert_eq!(ended.code, Some(2), "{workload}\n{}", ended.stderr);
+    assert_eq!(ended.stdout, "", "{workload}");
+    for part in parts {
+        assert!(ended.stderr.contains(part), "`{part}` is not said of {workload}\n{}", ended.stderr);
+    }
+}
+
+#[test]
+fn wrong_arguments_say_what_would_be_right() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["run", "examples/audio.json", "--set", "rt_balanc=passive"], &["did you mean `rt_balance`"]),
+        (&["run", "examples/audio.json", "--set", "rt_balance"], &["KEY=VALUE"]),
+        (&["run", "examples/audio.json", "--set", "hz=0"], &["0 is outside 1..=10000"]),
+        (&["run", "examples/audio.json", "--kernel", "6.13"], &["known are 2.6.23", "6.12"]),
+        (&["run", "examples/audio.json", "--machine", "2x2"], &["four numbers are wanted"]),
+        (&["run", "examples/audio.json", "--machine", "99x99x99x99"], &["more than the 4096"]),
+        (&["run", "examples/audio.json", "--cpus", "0"], &["at least one CPU"]),
+        (&["run", "examples/audio.json", "--cpus", "-1"], &["1..=4096"]),
+        (&["run", "examples/audio.json", "--cpus", "5000"], &["more than the 4096"]),
+        (&["run", "examples/audio.json", "-d", "10"], &["needs a unit"]),
+        (&["run", "examples/audio.json", "-d", "-10s"], &["not negative"]),
+        (&["run", "examples/audio.json", "-d", "0s"], &["more than no time"]),
+        (&["run", "examples/audio.json", "-d", "99999999999h"], &["--duration"]),
+        (&["run", "examples/audio.json", "--costs", "defualt"], &["did you mean `default`"]),
+        (&["run", "examples/audio.json", "--costs", "no/such.toml"], &["cannot read `no/such.toml`"]),
+        (&["run", "examples/audio.json", "--seed", "-1"], &["--seed"]),
+        (&["run", "examples/audio.json", "--trace", "x.bin"], &["end the name in .zlt"]),
+        (&["run", "examples/audio.json", "--trace", "no/such/dir/x.zlt"], &["there is no directory"]),
+        (&["run", "examples/audio.json", "--json=examples"], &["is a directory"]),
+        (&["run"], &["<WORKLOAD>"]),
+        (&["run", "no-such-file.json"], &["cannot read `no-such-file.json`", "no such file"]),
+        (&["run", "examples"], &["cannot read `examples`", "directory"]),
+        (&["check", "no-such-file.zlt"], &["cannot read `no-such-file.zlt`"]),
+        (&["check", "examples/audio.json"], &["examples/audio.json"]),
+        (&["rt-migrate-test", "-p", "98", "5"], &["all must be in 1..=99"]),
+        (&["rt-migrate-test", "0"], &["at least one thread"]),
+        (&["rt-migrate-test", "many"], &["NR_TASKS"]),
+        (&["rt-migrate-test", "-r", "fast", "3"], &["--run-time"]),
+        (&["repro", "rt-balence"], &["rt-balance"]),
+        (&["rnu"], &["unrecognized subcommand", "rnu"]),
+    ];
+    for (args, parts) in cases {
+        let ended = zerolag(args);
+        assert_eq!(ended.code, Some(2), "{args:?}\n{}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{args:?}");
+        for part in *parts {
+            assert!(ended.stderr.contains(part), "`{part}` is not said of {args:?}\n{}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn wrong_workloads_are_refused_with_their_places() {
+    refused("[machine]\ncpus = 2\n[task.a]\ncpus = \"0-5\"\nsteps = [{ run = \"1ms\" }]\n", &["<stdin>:4", "cpus"]);
+    refused("[task.a]\npolicy = \"SCHED_FIFO\"\npriority = 100\nsteps = [{ run = \"1ms\" }]\n", &["100", "1..=99"]);
+    refused("[task.a]\npolicy = \"SCHED_SPORADIC\"\nsteps = [{ run = \"1ms\" }]\n", &["SCHED_SPORADIC", "SCHED_FIFO"]);
+    refused("[task.a]\nsteps = [{ run = \"-1ms\" }]\n", &["<stdin>:2"]);
+    refused("[task.a]\nsteps = [{ run = \"99999999999h\" }]\n", &["<stdin>:2"]);
+    refused("{ \"tasks\" : { \"a\" : { \"run\" : -5 } } }", &["<stdin>:1"]);
+    refused(
+        "{ \"tasks\" : { \"a\" : { \"policy\" : \"SCHED_FIFO\", \"priority\" : 0, \"run\" : 5 } } }",
+        &["priority"],
+    );
+    refused("{ \"tasks\" : { \"a\" : { \"cpus\" : [ 64 ], \"run\" : 5 } } }", &["64"]);
+    refused("{ \"tasks\" : { \"a\" : { \"run\"", &["<stdin>:1"]);
+    refused("", &["<stdin>"]);
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_said_at_once_with_carets() {
+    let workload = "[task.a]\npolicy = \"SCHED_FOO\"\nsteps = [{ run = \"5\" }]\n[task.b]\nnice = 77\nsteps = [{ rum = \"1ms\" }]\n";
+    let ended = zerolag_with(&["run", "-"], workload.as_bytes());
+    assert_eq!(ended.code, Some(2));
+    for part in ["SCHED_FOO", "needs a unit", "77", "rum", "<stdin>:2", "<stdin>:3", "<stdin>:5", "<stdin>:6"] {
+        assert!(ended.stderr.contains(part), "`{part}` is not said\n{}", ended.stderr);
+    }
+    assert!(ended.stderr.contains('─'), "carets are drawn\n{}", ended.stderr);
+}
+
+#[test]
+fn what_is_no_text_is_refused() {
+    for bytes in [&b"\x7fELF\x02\x01\x01\0\0\0"[..], b"{ \"tasks\" : \xff\xfe }", b"\xff\xfe{\0}\0", &[0; 4096]] {
+        let ended = zerolag_with(&["run", "-"], bytes);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert_eq!(ended.stdout, "");
+    }
+}
+
+#[test]
+fn a_damaged_trace_is_refused_and_nothing_is_left_behind() {
+    let dir = scratch("damaged");
+    let trace = dir.join("a.zlt");
+    let path = trace.to_str().expect("UTF-8");
+    let ended = zerolag(&["run", "examples/rt-overload.toml", "-d", "300ms", "--trace", path, "-q"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let whole = std::fs::read(&trace).expect("the trace was written");
+    let copy = dir.join("b.zlt");
+    for cut in [10, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&copy, &whole[..cut]).expect("written");
+        let ended = zerolag(&["check", copy.to_str().expect("UTF-8")]);
+        assert_eq!(ended.code, Some(2), "cut at {cut}: {}", ended.stderr);
+    }
+    std::fs::remove_file(&copy).expect("removed");
+    // A workload that does not fit leaves no file.
+    let out = dir.join("never.zlt");
+    let ended = zerolag_with(&["run", "-", "--trace", out.to_str().expect("UTF-8")], b"[task.a]\n");
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    let left: Vec<_> =
+        std::fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("entry").file_name()).collect();
+    assert_eq!(left, ["a.zlt"]);
+}
+
+#[test]
+fn a_deadlock_says_who_waits_for_whom() {
+    let workload = "
+[task.a]
+loop = 1
+steps = [{ lock = \"x\" }, { sleep = \"1ms\" }, { lock = \"y\" }, { unlock = \"y\" }, { unlock = \"x\" }]
+[task.b]
+loop = 1
+steps = [{ lock = \"y\" }, { sleep = \"1ms\" }, { lock = \"x\" }, { unlock = \"x\" }, { unlock = \"y\" }]
+";
+    let ended = zerolag_with(&["run", "-"], workload.as_bytes());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a-0 waits for mutex `y`, held by b-0"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("b-0 waits for mutex `x`, held by a-0"), "{}", ended.stderr);
+    assert!(ended.stdout.contains("deadlock"), "the result is there: {}", ended.stdout);
+}
+
+#[test]
+fn waiting_for_what_never_comes_is_a_failure() {
+    let workload = "[task.a]\nloop = 1\nsteps = [{ sem_wait = \"s\" }]\n";
+    let ended = zerolag_with(&["run", "-"], workload.as_bytes());
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("a-0 waits for semaphore `s`"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_example_runs_and_keeps_the_rules() {
+    let mut examples: Vec<PathBuf> = std::fs::read_dir(workspace().join("examples"))
+        .expect("listed")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json" || extension == "toml"))
+        .collect();
+    examples.sort();
+    assert!(examples.len() >= 6);
+    for example in examples {
+        let ended = zerolag(&["run", example.to_str().expect("UTF-8"), "-d", "2s"]);
+        assert_eq!(ended.code, Some(0), "{}: {}\n{}", example.display(), ended.stderr, ended.stdout);
+        assert!(ended.stdout.contains("0 broken"), "{}", ended.stdout);
+        for part in ["2.00s on ", "kernel ", "costs default", "seed ", "who ran", "cpus"] {
+            assert!(ended.stdout.contains(part), "`{part}`: {}", ended.stdout);
+        }
+    }
+}
+
+#[test]
+fn equal_runs_give_equal_bytes() {
+    let dir = scratch("equal");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let run = |mark: &str| {
+        let (trace, text, json) = (
+            path(&format!("{mark}.zlt")),
+            path(&format!("{mark}.txt")),
+            format!("--json={}", path(&format!("{mark}.json"))),
+        );
+        let args = ["run", "examples/web-build.toml", "-d", "500ms", "--seed", "7"];
+        let first = zerolag(&[&args[..], &["--trace", &trace, &json]].concat());
+        let second = zerolag(&[&args[..], &["--trace", &text]].concat());
+        assert_eq!((first.code, second.code), (Some(0), Some(0)), "{}{}", first.stderr, second.stderr);
+        assert_eq!(first.stdout, second.stdout, "what is written beside changes no result");
+        let files =
+            ["zlt", "txt", "json"].map(|kind| std::fs::read(dir.join(format!("{mark}.{kind}"))).expect("written"));
+        (first.stdout, files)
+    };
+    assert!(run("a") == run("b"), "two equal runs differ");
+    let other = zerolag(&["run", "examples/web-build.toml", "-d", "500ms", "--seed", "8"]);
+    assert_ne!(other.stdout, run("c").0, "the seed matters");
+}
+
+#[test]
+fn json_is_one_object_with_everything() {
+    let ended = zerolag(&["run", "examples/rt-overload.toml", "-d", "500ms", "--json"]);
+    assert_eq!(ended.code, Some(0));
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("stdout is JSON alone");
+    assert_eq!(value["schema_version"], 1);
+    assert_eq!(value["meta"]["kernel"], "6.12");
+    assert_eq!(value["meta"]["costs"], "default");
+    assert_eq!(value["meta"]["seed"], 0);
+    assert_eq!(value["meta"]["nr_cpus"], 4);
+    assert_eq!(value["ended"]["why"], "duration");
+    assert_eq!(value["ended"]["at_ns"], 500_000_000);
+    assert!(value["checks"].as_array().is_some_and(|checks| checks.len() >= 5));
+}
+
+#[test]
+fn the_command_line_overrides_the_file() {
+    let workload = b"kernel = \"6.1\"\nseed = 3\nduration = \"1s\"\nsettings = { hz = 100 }\n[machine]\ncpus = 2\n[task.a]\nsteps = [{ run = \"1ms\" }]\n";
+    let said = |args: &[&str]| {
+        let ended = zerolag_with(&[&["run", "-", "--json"], args].concat(), workload);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        let settings = value["meta"]["settings"].as_array().expect("settings").clone();
+        let hz = settings.iter().find(|setting| setting["key"] == "hz").expect("hz")["value"].clone();
+        let meta = &value["meta"];
+        (meta["kernel"].clone(), meta["seed"].clone(), meta["nr_cpus"].clone(), hz, value["elapsed_ns"].clone())
+    };
+    let json = |value: u64| serde_json::Value::from(value);
+    assert_eq!(said(&[]), ("6.1".into(), json(3), json(2), "100".into(), json(1_000_000_000)));
+    assert_eq!(
+        said(&["--kernel", "6.12", "--seed", "5", "--cpus", "3", "--set", "hz=1000", "-d", "2s"]),
+        ("6.12".into(), json(5), json(3), "1000".into(), json(2_000_000_000))
+    );
+}
+
+#[test]
+fn endless_workloads_run_ten_seconds_and_say_so() {
+    let ended = zerolag_with(&["run", "-", "-q"], b"[task.a]\nsteps = [{ run = \"1ms\" }]\n");
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(ended.stdout.starts_with("10.0s on 4 CPUs"), "{}", ended.stdout);
+    let ended = zerolag_with(&["run", "-"], b"[task.a]\nsteps = [{ run = \"1ms\" }]\n");
+    assert!(ended.stderr.contains("running 10s"), "{}", ended.stderr);
+}
+
+#[test]
+fn traces_are_checked_and_converted() {
+    let dir = scratch("convert");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let ended = zerolag(&["run", "examples/rt-overload.toml", "-d", "1s", "--trace", &path("a.zlt"), "-q"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let ended = zerolag(&["check", &path("a.zlt")]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(
+        ended.stdout.lines().all(|line| line.ends_with(" ok") || line.contains("not applicable")),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(zerolag(&["convert", &path("a.zlt"), &path("a.txt")]).code, Some(0));
+    let text = std::fs::read_to_string(dir.join("a.txt")).expect("written");
+    assert!(text.starts_with("# tracer: nop") && text.contains("sched_switch: prev_comm="), "{text:.300}");
+    let ended = zerolag(&["check", &path("a.txt")]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert_eq!(zerolag(&["convert", &path("a.txt"), &path("b.zlt")]).code, Some(0));
+}
+
+#[test]
+fn a_broken_trace_fails_its_check() {
+    let dir = scratch("broken");
+    let file = dir.join("two-cpus.txt");
+    // One task on two CPUs at once.
+    let line = |cpu: u32, time: &str| {
+        format!(
+            "          <idle>-0       [00{cpu}] d..2. {time}: sched_switch: prev_comm=swapper/{cpu} prev_pid=0 \
+             prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120\n"
+        )
+    };
+    let wakeup =
+        "          <idle>-0       [000] d..2.     0.999000: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
+    let text = format!("# tracer: nop\n#\n{wakeup}{}{}", line(0, "    1.000000"), line(1, "    1.001000"));
+    std::fs::write(&file, text).expect("written");
+    let ended = zerolag(&["check", file.to_str().expect("UTF-8")]);
+    assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 violation"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    for args in
+        [&["run", "examples/rt-overload.toml", "-d", "1s"][..], &["--help"], &["settings"], &["completions", "bash"]]
+    {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let child = Command::new(env!("CARGO_BIN_EXE_zerolag"))
+            .args(args)
+            .current_dir(workspace())
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let output = child.wait_with_output().expect("ends");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn settings_and_completions_are_complete() {
+    let ended = zerolag(&["settings", "--kernel", "2.6.23"]);
+    assert_eq!(ended.code, Some(0));
+    for (setting, _) in zerolag::model::Settings::default().entries() {
+        assert!(ended.stdout.contains(setting.key), "{}", setting.key);
+    }
+    assert!(ended.stdout.contains("passive"), "{}", ended.stdout);
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = zerolag(&["completions", shell]);
+        assert!(ended.code == Some(0) && ended.stdout.contains("rt-migrate-test"), "{shell}");
+    }
+}
+
+#[test]
+fn rt_migrate_test_prints_as_the_tool_does() {
+    let ended = zerolag(&["rt-migrate-test", "-l", "2", "3", "--cpus", "2"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines[0], "Iter:      0       1       2  ");
+    let row = |line: &str, head: &str| {
+        let cells = line.strip_prefix(head).unwrap_or_else(|| panic!("`{line}` begins as `{head}`"));
+        assert_eq!(cells.len(), 3 * 8, "`{line}`");
+        cells.split_whitespace().map(|cell| cell.parse::<u64>().expect("a number")).collect::<Vec<u64>>()
+    };
+    let (starts, ends, loops) = (row(lines[1], "   0:   "), row(lines[2], " len:   "), row(lines[3], " loops: "));
+    assert_eq!(lines[4], "");
+    row(lines[5], "   1:   ");
+    assert!((20_000..20_100).contains(&starts[0]) && starts[1] < 100 && starts[2] < 100, "{starts:?}");
+    assert!(ends.iter().zip(&starts).all(|(end, start)| (20_000..=20_002).contains(&(end - start))), "{ends:?}");
+    assert!(loops.iter().all(|loops| (167_000..=168_100).contains(loops)), "{loops:?}");
+    let rest = lines[9..].join("\n");
+    assert!(rest.starts_with("Parent pid: 1000\n Task 0 (prio 2) (pid 1001):\n   Max: 200"), "{rest}");
+    assert!(rest.contains(" Task 2 (prio 4) (pid 1003):\n   Max: "), "{rest}");
+    assert!(ended.stderr.contains("2 CPUs, kernel 6.12, costs default, seed 0"), "{}", ended.stderr);
+    assert!(ended.stdout.ends_with(" us\n\n"), "an empty line after each task");
+}
+
+#[test]
+fn rt_migrate_test_takes_the_tools_options() {
+    let dir = scratch("rt-migrate");
+    let json = dir.join("r.json");
+    let json_option = format!("--json={}", json.display());
+    let trace = dir.join("t.zlt");
+    let args =
+        ["rt-migrate-test", "-c", "-e", "-q", "-p", "10", "-r", "5", "-s", "50", "-m", "500", "-D", "1m", &json_option];
+    let ended = zerolag(&[&args[..], &["-l", "3", "--trace", trace.to_str().expect("UTF-8"), "5"]].concat());
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
+    assert!(ended.stdout.ends_with(" Passed!\n"), "{}", ended.stdout);
+    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("written")).expect("JSON");
+    assert_eq!(
+        (&value["file_version"], &value["num_threads"], &value["return_code"]),
+        (&1.into(), &5.into(), &0.into())
+    );
+    let prios: Vec<u64> = (0..5).filter_map(|task| value["thread"][task.to_string()]["prio"].as_u64()).collect();
+    assert_eq!(prios, [10, 11, 11, 11, 14]);
+    assert!(value["thread"]["0"]["max"].as_u64().is_some_and(|max| (5_000..6_000).contains(&max)), "{value}");
+    assert_eq!(zerolag(&["check", trace.to_str().expect("UTF-8")]).code, Some(0));
+    let ended = zerolag(&["rt-migrate-test", "-D", "1s", "-l", "1000", "2", "-q"]);
+    assert_eq!(ended.stdout.matches(" len:").count(), 6, "200 ms an iteration, the one under way is ended");
+}
+
+#[test]
+fn a_failed_check_ends_the_test_there() {
+    // A thread starts a little later than a less urgent one: the least error allowed makes that a failure.
+    let ended = zerolag(&["rt-migrate-test", "-c", "-m", "0", "-l", "50", "5", "--cpus", "4"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    assert!(ended.stdout.ends_with(" Failed!\n"), "{}", ended.stdout);
+    assert!(ended.stdout.matches(" len:").count() < 50, "{}", ended.stdout);
+}
+
+#[test]
+fn the_2007_edition_prints_iterations_only() {
+    let ended = zerolag(&["rt-migrate-test", "--edition", "2007", "--kernel", "2.6.25", "-l", "2", "5"]);
+    assert_eq!(ended.code, Some(0));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 8, "{}", ended.stdout);
+    assert!(
+        lines[0].starts_with("   0:    20") && lines[1].starts_with(" len:    40") && lines[2].starts_with(" loops: ")
+    );
+}
