@@ -20,7 +20,7 @@ pub(super) struct Variation {
     duration: Option<Duration>,
     seed: Option<u64>,
     costs: Option<String>,
-    cost_entries: Vec<(String, Duration)>,
+    cost_entries: Vec<(String, String)>,
     /// Monitors that must find something.
     pub(super) violates: Vec<String>,
     /// How long nothing must have happened before the monitors expect order.
@@ -88,8 +88,8 @@ impl Variation {
             "only" => self.only = list("kind", value, KINDS)?,
             _ => match key.strip_prefix("cost.") {
                 Some(entry) => {
-                    cost(&mut Costs::zero(), entry, Duration::ZERO)?;
-                    self.cost_entries.push((entry.to_owned(), time(key, value)?));
+                    cost(&mut Costs::zero(), entry, value)?;
+                    self.cost_entries.push((entry.to_owned(), value.to_owned()));
                 }
                 None => {
                     Settings::default().set(key, value).map_err(|error| error.to_string())?;
@@ -113,7 +113,7 @@ impl Variation {
     /// Changes single entries of a plan's cost profile.
     pub(super) fn apply_to_plan(&self, plan: &mut Plan) -> Result<(), String> {
         for (entry, value) in &self.cost_entries {
-            cost(&mut plan.config.costs, entry, *value)?;
+            cost(&mut plan.config.costs, entry, value)?;
         }
         if !self.cost_entries.is_empty() {
             plan.config.costs.name.push_str(", changed");
@@ -144,7 +144,13 @@ fn list(what: &str, value: &str, known: &[&str]) -> Result<Vec<String>, String> 
 }
 
 /// Sets one entry of a cost profile; entries by distance get the same value at every distance.
-fn cost(costs: &mut Costs, entry: &str, value: Duration) -> Result<(), String> {
+fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
+    if entry == "smt_speed_percent" {
+        let percent = value.parse().ok().filter(|percent| (1..=100).contains(percent));
+        costs.smt_speed_percent = percent.ok_or_else(|| format!("`{entry}`: `{value}` is outside 1..=100 percent"))?;
+        return Ok(());
+    }
+    let value = time(entry, value)?;
     let everywhere = ByDistance { smt: value, llc: value, socket: value, remote: value };
     match entry {
         "context_switch" => costs.context_switch = value,
