@@ -173,7 +173,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
-    /// [`Placement::Displaced`]; a running one is displaced when it leaves. Either way there is a step to carry out.
+    /// [`Placement::Displaced`](crate::Placement::Displaced); a running one is displaced when it leaves. Either way there is a step to carry out.
     ///
     /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
     /// was about to run is taken away; without that a task waits that could run.
