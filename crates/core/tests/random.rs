@@ -4,6 +4,7 @@
 //! no task lost and no legal move left. A failing case is shrunk and printed as a line of numbers that the test `replay`
 //! and the table [`REGRESSIONS`] take.
 
+#[expect(dead_code, reason = "fingerprints serve the enumeration")]
 mod support;
 
 use proptest::strategy::Strategy;
@@ -15,7 +16,7 @@ use zerolag_model::settings::{Grain, OverloadScope, RtBalance};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId};
 
 /// Cases of one run of the suite, and the seed they come from.
-const CASES: u32 = 6_000;
+const CASES: u32 = 20_000;
 const SEED: u64 = 2007;
 const MAX_EVENTS: usize = 160;
 
