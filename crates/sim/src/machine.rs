@@ -384,11 +384,22 @@ impl Machine {
         })
     }
 
+    /// Takes the stop back if a duration is to be waited for and nobody waits for something that is held.
+    fn take_left_waiting(&mut self) -> Vec<Wait> {
+        let is_harmless = |waits: &[Wait]| waits.iter().all(|wait| wait.holder.is_none());
+        match self.stop.take() {
+            Some(End::Stuck(waits)) if self.end != Instant::FAR_FUTURE && is_harmless(&waits) => waits,
+            stop => {
+                self.stop = stop;
+                Vec::new()
+            }
+        }
+    }
+
     /// Closes the books.
     fn finish(&mut self, sink: &mut impl Sink) -> Outcome {
-        let stuck_with_duration = matches!(self.stop, Some(End::Stuck(_))) && self.end != Instant::FAR_FUTURE;
-        let ends_now = self.stop.is_some() && !stuck_with_duration;
-        let end = if ends_now { self.now } else { self.end };
+        let left_waiting = self.take_left_waiting();
+        let end = if self.stop.is_some() { self.now } else { self.end };
         self.now = end;
         self.tracer.flush(end, sink);
         for index in 0..self.cpus.len() {
@@ -410,7 +421,7 @@ impl Machine {
         self.tracer.flush(end, sink);
         self.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
         let why = self.stop.take().unwrap_or(End::Duration);
-        Outcome { end, why, stats: self.stats, stuck_until_end: stuck_with_duration }
+        Outcome { end, why, stats: self.stats, left_waiting }
     }
 
     fn counters_of(&self, index: usize) -> zerolag_model::TaskCounters {

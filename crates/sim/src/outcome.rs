@@ -14,8 +14,9 @@ pub struct Outcome {
     pub why: End,
     /// What was counted.
     pub stats: Stats,
-    /// Nothing could happen any more before the duration was over.
-    pub stuck_until_end: bool,
+    /// Who was left waiting for what would never come, when that was so before the duration was over. Not a failure: a
+    /// workload of given duration ends by it, as rt-app's do.
+    pub left_waiting: Vec<Wait>,
 }
 
 /// Why a run ended.

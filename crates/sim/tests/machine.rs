@@ -324,3 +324,26 @@ fn layers_are_where_the_work_was() {
     let times = times.expect("totals");
     assert_eq!((times.of(CpuLayer::User), times.of(CpuLayer::Kernel)), (ms(30), ms(20)));
 }
+
+#[test]
+fn a_given_duration_is_waited_for_unless_somebody_holds_what_others_wait_for() {
+    let waiter = task("patient", SchedAttr::NORMAL, Some(1), vec![Action::Suspend(ResourceId(0))]);
+    let program = Program {
+        tasks: vec![waiter],
+        resources: resources(&[("patient", ResourceKind::SuspendPoint)]),
+        ..Program::default()
+    };
+    let (outcome, _) = run(&program, &config(1, Costs::server()));
+    assert_eq!((&outcome.why, outcome.end), (&End::Duration, Instant::ZERO + ms(500)));
+    assert_eq!(outcome.left_waiting[0].to_string(), "patient-0 waits for resume of `patient`");
+
+    let keeper = task("keeper", SchedAttr::NORMAL, Some(1), vec![Action::Lock(ResourceId(0)), run_for(ms(1))]);
+    let other = TaskDef { delay: ms(1), ..keeper.clone() };
+    let program = Program {
+        tasks: vec![keeper, other],
+        resources: resources(&[("lock", ResourceKind::Mutex { inherit: false })]),
+        ..Program::default()
+    };
+    let (outcome, _) = run(&program, &config(2, Costs::zero()));
+    assert!(matches!(outcome.why, End::Stuck(_)), "{:?}", outcome.why);
+}

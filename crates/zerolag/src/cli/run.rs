@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use zerolag::Plan;
 use zerolag::model::Duration;
 use zerolag::report::human::Human;
-use zerolag::sim::End;
+use zerolag::sim::{End, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
 use zerolag::workload::{self, LoadOptions, Scenario};
 
@@ -78,11 +78,27 @@ fn verdict(report: &Report) -> u8 {
         }
         _ => {}
     }
+    if !report.outcome.left_waiting.is_empty() {
+        eprintln_lossy(&left_waiting(&report.outcome.left_waiting));
+    }
     if report.checks.as_ref().is_some_and(|checks| !checks.is_clean()) {
         eprintln_lossy("error: the run breaks rules of scheduling (see `checks`)");
         return code::FAILURE;
     }
     code::OK
+}
+
+/// Says who was left waiting for what never came: the run went on to its duration with nothing to do for them.
+fn left_waiting(waits: &[Wait]) -> String {
+    const LISTED: usize = 10;
+    let mut text = "warning: nothing wakes these tasks any more; the run idled to its end".to_owned();
+    for wait in waits.iter().take(LISTED) {
+        text.push_str(&format!("\n  {wait}"));
+    }
+    if let Some(more) = waits.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
 }
 
 /// Reads the workload and applies what the command line says.

@@ -230,7 +230,7 @@ fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
             problems.push(Problem::at(block.line, format!("violates={named}: the run does not break it")));
         }
     }
-    if block.kind != Kind::End && !run.outcome.why.is_ok() && !run.outcome.stuck_until_end {
+    if block.kind != Kind::End && !run.outcome.why.is_ok() {
         problems.push(Problem::at(block.line, run.outcome.why.to_string()));
     }
     problems
