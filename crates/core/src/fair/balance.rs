@@ -307,7 +307,8 @@ fn find_imbalance<L: RawMutex>(
         }
     }
     let busiest = busiest?;
-    let imbalance = imbalance(&local, &busiest, load / cpus.max(1), kind)?;
+    let takes_rt = cx.config.settings.rt_balance.is_passive();
+    let imbalance = imbalance(&local, &busiest, load / cpus.max(1), kind, takes_rt)?;
     let (_, _, cpu) = busiest.busiest?;
     Some((cpu, imbalance))
 }
@@ -348,7 +349,13 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
 
 /// Returns how much is to be moved between two groups, if anything. `sched_balance_find_src_group`,
 /// `calculate_imbalance`.
-fn imbalance(local: &GroupLoad, busiest: &GroupLoad, average: u64, kind: BalanceKind) -> Option<Imbalance> {
+fn imbalance(
+    local: &GroupLoad,
+    busiest: &GroupLoad,
+    average: u64,
+    kind: BalanceKind,
+    takes_rt: bool,
+) -> Option<Imbalance> {
     let tasks = |nr: u64| (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)));
     if local.kind() > busiest.kind() {
         return None;
@@ -362,6 +369,7 @@ fn imbalance(local: &GroupLoad, busiest: &GroupLoad, average: u64, kind: Balance
             let is_balanced = mine >= theirs || mine >= average || theirs * 100 <= mine * IMBALANCE_PCT;
             let load =
                 ((theirs - average.min(theirs)) * busiest.nr_cpus).min((average - mine.min(average)) * local.nr_cpus);
+            let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
             (!is_balanced && load > 0).then_some(Imbalance::Load(load))
         }
         (GroupType::Busy | GroupType::Spare, _) => {
@@ -372,6 +380,23 @@ fn imbalance(local: &GroupLoad, busiest: &GroupLoad, average: u64, kind: Balance
             tasks(local.nr_idle.saturating_sub(busiest.nr_idle).div_ceil(2))
         }
     }
+}
+
+/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving one makes more load
+/// fit, or nothing; so two tasks on one CPU beside one on each other stay where they are.
+fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
+    let per_task = |group: &GroupLoad| group.load / group.nr_running.max(1);
+    let (theirs, mine) = (per_task(busiest), per_task(local));
+    if load >= theirs {
+        return load;
+    }
+    let times = if local.nr_running > 0 && theirs > mine { 1 } else { 2 };
+    if busiest.average().saturating_sub(local.average()) >= theirs * times {
+        return theirs;
+    }
+    let now = theirs.min(busiest.average()) + mine.min(local.average());
+    let moved = theirs.min(busiest.average().saturating_sub(theirs)) + mine.min(local.average() + theirs);
+    if moved > now { theirs } else { 0 }
 }
 
 /// Moves tasks from `other` to `own`, as many as were found too many.
