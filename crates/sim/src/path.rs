@@ -347,7 +347,9 @@ impl Machine {
             Next::Run(task) => Some(task),
         };
         place.current = task;
-        let step = if switched { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
+        // Also when the same task goes on: its priority may have changed, and others may wait behind it.
+        let step =
+            if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         if switched {
             self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
@@ -482,10 +484,12 @@ impl Machine {
         let place = &mut self.cpus[home.index()];
         let clock = place.clock(self.now);
         let woken = self.scheduler.wake_queued(&mut place.rq, clock, task, cpu, &mut self.io);
-        self.stats.wakeups += 1;
         self.unlock(cpu, home, self.costs.rq_lock_hold);
         match woken {
-            Ok(step) => self.push_step(cpu, step, Job::Pick, false),
+            Ok(step) => {
+                self.stats.wakeups += 1;
+                self.push_step(cpu, step, Job::Pick, false);
+            }
             // It was taken off meanwhile: its body is in hand now.
             Err(_) => {
                 self.cpus[cpu.index()].jobs.push_front(Job::Wake { task, why: WakeKind::Wakeup, target: None });
@@ -559,11 +563,13 @@ impl Machine {
             }
             let place = &mut self.cpus[home.index()];
             let clock = place.clock(self.now);
-            let step = self
-                .scheduler
-                .inherit(&mut place.rq, clock, holder, lent, &mut self.io)
-                .expect("invariant: the home was locked");
+            let changed = self.scheduler.inherit(&mut place.rq, clock, holder, lent, &mut self.io);
             self.unlock(cpu, home, self.costs.rq_lock_hold);
+            let Ok(step) = changed else {
+                // It sleeps and was still queued: it has been taken off, and its body is in hand now.
+                self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder, depth });
+                return Done::Yes;
+            };
             self.push_step(cpu, step, Job::Pick, false);
         }
         self.inherit_further(cpu, holder, depth);
@@ -675,6 +681,14 @@ impl Machine {
             self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
         }
         self.drive(waiter);
+        // What it wanted may have moved elsewhere while it spun: it has not taken the lock, so the next may have it.
+        let place = &mut self.cpus[rq.index()];
+        if place.lock_granted == Some(waiter) {
+            place.lock_granted = None;
+            if !place.lock_waiters.is_empty() {
+                self.queue_lock_free(rq, self.now);
+            }
+        }
     }
 
     /// After a call of the core: its costs, its operations, its records, its parcels.
@@ -717,7 +731,10 @@ impl Machine {
                 place.slice_timer = place.slice_timer.wrapping_add(1);
                 let (generation, count) = (place.slice_timer, place.next_count());
                 let event = Event::Slice { cpu: of, generation };
-                self.queue.push(at.max(self.now), Phase::RqTimer, Source::cpu(of), count, event);
+                // A slice is task time, which stands still until the CPU's present path ends. A timer that took no notice
+                // would fire before the slice is over, take time itself, and so on: an interrupt storm.
+                let at = at.max(self.now) + place.busy_until.since(self.now);
+                self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
             }
             Op::CancelTimer { cpu: of, timer: RqTimer::Slice } => {
                 let place = &mut self.cpus[of.index()];
