@@ -23,7 +23,6 @@ pub struct Record {
 
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub enum TraceEvent {
     /// A task came to be (`sched_process_fork`). It is not runnable before its [`TraceEvent::Wakeup`].
     TaskNew {
@@ -49,7 +48,7 @@ pub enum TraceEvent {
         task: TaskId,
         /// Its effective priority.
         prio: Prio,
-        /// The CPU chosen for it.
+        /// The CPU chosen for it. (A kernel's trace names the CPU that it ran on before; the choice shows in the wakeup.)
         target: CpuId,
         /// Whether this is its first wakeup.
         new: bool,
