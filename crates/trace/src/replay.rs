@@ -287,8 +287,8 @@ impl Replay {
             TraceEvent::PrioInherit { task, to, .. } => set_prio(self.tasks.entry(*task), *to),
             TraceEvent::Affinity { task, cpus } => self.tasks.entry(*task).affinity = Some(Arc::clone(cpus)),
             TraceEvent::NeedResched { .. } => {
-                let cpu = self.cpus.entry(record.cpu);
-                cpu.need_resched_since = cpu.need_resched_since.or(Some(at));
+                // Recorded when the request is new: one before was obeyed, by a choice of the same task that no switch shows.
+                self.cpus.entry(record.cpu).need_resched_since = Some(at);
             }
             TraceEvent::IrqEnter { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
