@@ -107,8 +107,6 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::DropLock { task, lock } => ("drop", format!("{} lock {lock}", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
         TraceEvent::CpuTotals { .. } | TraceEvent::TaskTotals { .. } => return None,
-        // Events of later versions have no words here yet.
-        _ => return None,
     })
 }
 
