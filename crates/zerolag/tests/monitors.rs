@@ -1,0 +1,374 @@
+//! Random scenarios under every kernel preset: no rule is broken, and the same seed gives the same bytes.
+//!
+//! A scenario is a function of its number. One that fails is left as a file beside the build, with the command that
+//! replays it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use zerolag::Plan;
+use zerolag::check::{Options, Report, Verdict, check, monitors};
+use zerolag::model::settings::RtBalance;
+use zerolag::model::{Instant, KernelVersion, TraceEvent};
+use zerolag::sim::Tracing;
+use zerolag::trace::{Meta, Trace};
+use zerolag::workload::{LoadOptions, scenario};
+
+/// How many scenarios are run.
+const SCENARIOS: u64 = 200;
+/// How many of them are run again, beside a busy thread.
+const AGAIN: u64 = 40;
+
+/// Random numbers of a scenario: splitmix64 (Steele, Lea, Flood 2014).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// Returns a number of `low..=high`.
+    fn of(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next() % (high - low + 1)
+    }
+
+    /// Returns true once in `of` times.
+    fn once_in(&mut self, of: u64) -> bool {
+        self.next().is_multiple_of(of)
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.of(0, of.len() as u64 - 1) as usize]
+    }
+}
+
+/// Returns the scenario of a number, as the text of a file.
+fn scenario_text(number: u64) -> String {
+    let dice = &mut Dice(number);
+    let kernel = KernelVersion::ALL[number as usize % KernelVersion::ALL.len()];
+    let costs = if dice.once_in(2) { "zero" } else { "default" };
+    let mut text = format!("kernel = \"{kernel}\"\nduration = \"200ms\"\nseed = {number}\ncosts = \"{costs}\"\n\n");
+    let cpus = machine(&mut text, dice);
+    settings(&mut text, dice);
+    text.push_str("[mutex.inherits]\nprotocol = \"inherit\"\n\n");
+    let tasks = dice.of(2, 4 + cpus);
+    for task in 0..tasks {
+        write!(text, "[task.t{task}]\n").expect("a string takes everything");
+        attributes(&mut text, dice, Place::Task);
+        if dice.once_in(3) {
+            affinity(&mut text, dice, cpus);
+        }
+        writeln!(text, "instances = {}\ndelay = \"{}us\"", dice.of(1, 2), dice.of(0, 20) * 250).expect("a string");
+        // Who forks does so a bounded number of times.
+        let forks = dice.once_in(4);
+        if forks {
+            writeln!(text, "loop = {}", dice.of(1, 5)).expect("a string");
+        }
+        for _ in 0..dice.of(1, 3) {
+            writeln!(text, "[[task.t{task}.phase]]\nloop = {}", dice.of(1, 4)).expect("a string");
+            if dice.once_in(4) {
+                attributes(&mut text, dice, Place::Phase);
+            }
+            if dice.once_in(6) {
+                affinity(&mut text, dice, cpus);
+            }
+            writeln!(text, "steps = [{}]", steps(dice, forks)).expect("a string");
+        }
+        text.push('\n');
+    }
+    text.push_str("[task.child]\ninstances = 0\nloop = 1\nsteps = [{ run = \"700us\" }, { sleep = \"1ms\" }, { run = \"300us\" }]\n");
+    text
+}
+
+fn machine(text: &mut String, dice: &mut Dice) -> u64 {
+    let (table, cpus) = match dice.of(0, 3) {
+        0 => ("sockets = 2\ncores_per_llc = 2\nsmt = 2".to_owned(), 8),
+        1 => ("cores_per_llc = 2\nsmt = 2".to_owned(), 4),
+        _ => {
+            let cpus = dice.of(1, 8);
+            (format!("cpus = {cpus}"), cpus)
+        }
+    };
+    writeln!(text, "[machine]\n{table}\n").expect("a string takes everything");
+    cpus
+}
+
+fn settings(text: &mut String, dice: &mut Dice) {
+    text.push_str("[settings]\n");
+    let mut set = |dice: &mut Dice, key: &str, values: &[&str]| {
+        if dice.once_in(2) {
+            writeln!(text, "{key} = \"{}\"", dice.pick(values)).expect("a string takes everything");
+        }
+    };
+    set(dice, "preempt", &["none", "voluntary", "full", "lazy", "rt"]);
+    set(dice, "enforce.fair", &["tick", "exact"]);
+    set(dice, "enforce.rt", &["tick", "exact"]);
+    set(dice, "rt_push_skip_stuck", &["on", "off"]);
+    set(dice, "rt_select_on_wake", &["on", "off"]);
+    set(dice, "nohz", &["on", "off"]);
+    let balances: Vec<&str> = RtBalance::ALL.iter().map(|value| value.name()).collect();
+    set(dice, "rt_balance", &balances);
+    writeln!(text, "hz = {}\n", dice.pick(&["100", "250", "1000"])).expect("a string takes everything");
+}
+
+/// Where attributes are written: a phase only changes some of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Task,
+    Phase,
+}
+
+fn attributes(text: &mut String, dice: &mut Dice, place: Place) {
+    let fair = if place == Place::Task { 2 } else { 3 };
+    let written = match dice.of(0, fair + 2) {
+        0 | 1 => writeln!(text, "policy = \"SCHED_FIFO\"\npriority = {}", dice.of(1, 9) * 10),
+        2 => writeln!(text, "policy = \"SCHED_RR\"\npriority = {}", dice.of(1, 3) * 20),
+        3 => writeln!(text, "policy = \"{}\"", dice.pick(&["SCHED_BATCH", "SCHED_IDLE"])),
+        _ => writeln!(text, "policy = \"SCHED_OTHER\"\nnice = {}", dice.of(0, 20) as i64 - 10),
+    };
+    written.expect("a string takes everything");
+}
+
+fn affinity(text: &mut String, dice: &mut Dice, cpus: u64) {
+    let first = dice.of(0, cpus - 1);
+    writeln!(text, "cpus = \"{first}-{}\"", dice.of(first, cpus - 1)).expect("a string takes everything");
+}
+
+/// Returns the steps of a phase. Some time passes in each; mutexes are taken in one order, so that nobody waits in a circle.
+fn steps(dice: &mut Dice, forks: bool) -> String {
+    let mut steps = vec![format!("{{ run = \"{}us\" }}", dice.of(1, 40) * 50)];
+    for _ in 0..dice.of(0, 4) {
+        let (run, more) = (dice.of(1, 60) * 25, dice.of(1, 40) * 100);
+        let step = match dice.of(0, 9) {
+            0 | 1 => format!("{{ sleep = \"{more}us\" }}"),
+            2 => format!("{{ run = \"{more}us\" }}"),
+            // Short: no preemption model promises more than that it ends.
+            3 => format!("{{ kernel = \"{}us\" }}", dice.of(1, 8) * 50),
+            4 => "\"yield\"".to_owned(),
+            5 => {
+                let mode = dice.pick(&["absolute", "relative"]);
+                format!("{{ timer = {{ period = \"{more}us\", mode = \"{mode}\", name = \"{mode}\" }} }}")
+            }
+            6 => format!("{{ lock = \"inherits\" }}, {{ run = \"{run}us\" }}, {{ unlock = \"inherits\" }}"),
+            7 => format!("{{ lock = \"plain\" }}, {{ run = \"{run}us\" }}, {{ unlock = \"plain\" }}"),
+            8 => format!(
+                "{{ lock = \"inherits\" }}, {{ lock = \"later\" }}, {{ run = \"{run}us\" }}, {{ sleep = \"200us\" }}, \
+                 {{ unlock = \"later\" }}, {{ unlock = \"inherits\" }}"
+            ),
+            _ if forks => "{ fork = \"child\" }".to_owned(),
+            _ => format!("{{ run = {{ exponential = {{ mean = \"{run}us\", max = \"5ms\" }} }} }}"),
+        };
+        steps.push(step);
+    }
+    steps.join(", ")
+}
+
+fn run(text: &str) -> Result<Trace, String> {
+    let scenario = scenario::load("random.toml", text, &LoadOptions::default()).map_err(|error| error.to_string())?;
+    let plan = Plan::new(scenario).map_err(|error| error.to_string())?;
+    let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    if !outcome.why.is_ok() {
+        return Err(outcome.why.to_string());
+    }
+    Ok(Trace { meta: Meta { end: outcome.end, ..plan.meta() }, records })
+}
+
+fn bytes(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).expect("a vector takes everything");
+    bytes
+}
+
+/// Returns whether a rule is known not to hold in a run.
+///
+/// In passive modes the balancer forgets fair tasks when no real-time task waits beside them, so a CPU may idle for long.
+fn is_known(trace: &Trace, monitor: &str) -> bool {
+    let balance = trace.meta.setting("rt_balance").and_then(RtBalance::from_name);
+    monitor == "no-task-lost" && balance.is_some_and(RtBalance::is_passive)
+}
+
+/// Leaves a scenario that failed as a file, and says how to replay it.
+fn failed(number: u64, text: &str, why: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("monitors-{number}.toml"));
+    std::fs::write(&path, text).expect("the directory of this test can be written");
+    format!("scenario {number}: {why}\n  replay: cargo run -p zerolag -- run {}\n", path.display())
+}
+
+#[test]
+fn no_random_scenario_breaks_a_rule() {
+    let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut said = String::new();
+    for number in 0..SCENARIOS {
+        let text = scenario_text(number);
+        let trace = match run(&text) {
+            Ok(trace) => trace,
+            Err(why) => {
+                said.push_str(&failed(number, &text, &why));
+                continue;
+            }
+        };
+        let report = check(&trace, &Options::default());
+        if let Some((monitor, violation)) = report.violations().find(|(monitor, _)| !is_known(&trace, monitor)) {
+            said.push_str(&failed(number, &text, &format!("{monitor}: {violation}")));
+        }
+        for (monitor, verdict) in report.verdicts {
+            *held.entry(monitor).or_default() += u64::from(verdict == Verdict::Held);
+        }
+    }
+    assert!(said.is_empty(), "{said}");
+    for rule in monitors::TABLE {
+        let times = held.get(rule.name).copied().unwrap_or_default();
+        assert!(times >= SCENARIOS / 2, "`{}` could be held against {times} scenarios only", rule.name);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_whatever_else_runs() {
+    let done = AtomicBool::new(false);
+    let mut said = String::new();
+    std::thread::scope(|scope| {
+        let alone: Vec<Vec<u8>> =
+            (0..AGAIN).map(|number| bytes(&run(&scenario_text(number)).expect("a run"))).collect();
+        scope.spawn(|| {
+            let mut number = SCENARIOS;
+            while !done.load(Ordering::Relaxed) {
+                number += 1;
+                drop(run(&scenario_text(number)));
+            }
+        });
+        for (number, first) in (0..AGAIN).zip(&alone) {
+            let text = scenario_text(number);
+            if run(&text).map(|trace| bytes(&trace)).as_ref() != Ok(first) {
+                said.push_str(&failed(number, &text, "another run gave other bytes"));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(said.is_empty(), "{said}");
+}
+
+/// Two CPUs, real-time and fair tasks; one of them waits while less urgent ones run, since nobody balances.
+const CANARY: &str = r#"
+kernel = "2.6.23"
+duration = "40ms"
+costs = "zero"
+[machine]
+cpus = 2
+[task.high]
+policy = "SCHED_FIFO"
+priority = 30
+steps = [{ run = "6ms" }, { sleep = "4ms" }]
+[task.fair]
+cpus = "1"
+steps = [{ run = "1s" }]
+[task.mid]
+policy = "SCHED_FIFO"
+priority = 20
+delay = "1ms"
+steps = [{ run = "1ms" }, { sleep = "3ms" }]
+"#;
+
+fn canary() -> Trace {
+    run(CANARY).expect("the canary runs")
+}
+
+#[track_caller]
+fn caught(monitor: &str, trace: &Trace) {
+    let report: Report = check(trace, &Options::default());
+    assert!(matches!(report.verdict(monitor), Some(Verdict::Broken(_))), "`{monitor}` saw nothing:\n{report}");
+}
+
+/// Changes the first record that `change` accepts.
+#[track_caller]
+fn changed(mut trace: Trace, mut change: impl FnMut(&mut TraceEvent) -> bool) -> Trace {
+    let found = trace.records.iter_mut().any(|record| change(&mut record.event));
+    assert!(found, "there was nothing to change");
+    trace
+}
+
+#[test]
+fn broken_traces_are_caught() {
+    let report = check(&canary(), &Options::default());
+    assert!(report.is_clean(), "{report}");
+
+    // A task runs on two CPUs.
+    let mut twice = canary();
+    let at =
+        twice.records.iter().position(|record| matches!(record.event, TraceEvent::Switch { .. })).expect("a switch");
+    let mut copy = twice.records[at].clone();
+    copy.cpu.0 = 1 - copy.cpu.0;
+    twice.records.insert(at + 1, copy);
+    caught("one-cpu", &twice);
+
+    // A CPU says that it idled a nanosecond less.
+    let lost = changed(canary(), |event| match event {
+        TraceEvent::CpuTotals { times } => {
+            *times = zerolag::model::LayerTimes::default();
+            true
+        }
+        _ => false,
+    });
+    caught("time-conserved", &lost);
+
+    // Nobody switches to anybody after the first millisecond.
+    let mut idle = canary();
+    idle.meta.end = Instant::from_nanos(1_000_000_000);
+    idle.records.retain(|record| !matches!(record.event, TraceEvent::Switch { .. }));
+    caught("no-task-lost", &idle);
+
+    // A task runs where it may not.
+    let elsewhere = changed(canary(), |event| match event {
+        TraceEvent::Affinity { cpus, .. } => {
+            *cpus = std::sync::Arc::new(zerolag::model::CpuMask::first_n(1));
+            true
+        }
+        _ => false,
+    });
+    caught("affinity", &elsewhere);
+
+    // A less urgent task is chosen.
+    let mut order =
+        run(&CANARY.replace("cpus = 2", "cpus = 1").replace("cpus = \"1\"", "cpus = \"0\"")).expect("it runs");
+    let waits = order.records.iter().find_map(|record| match &record.event {
+        TraceEvent::TaskNew { task, name, .. } if &**name == "mid-0" => Some(*task),
+        _ => None,
+    });
+    let fair = order.records.iter().find_map(|record| match &record.event {
+        TraceEvent::TaskNew { task, name, .. } if &**name == "fair-0" => Some(*task),
+        _ => None,
+    });
+    order = changed(order, |event| match event {
+        TraceEvent::Switch { next, .. } if *next == waits => {
+            *next = fair;
+            true
+        }
+        _ => false,
+    });
+    caught("rt-order", &order);
+
+    // It waits while a less urgent one runs, and the trace says that somebody balances.
+    let mut waits = canary();
+    for (key, value) in &mut waits.meta.settings {
+        if key == "rt_balance" {
+            "pull_locked".clone_into(value);
+        }
+    }
+    caught("rt-quiescence", &waits);
+
+    // A task counted a switch that nobody saw.
+    let counted = changed(canary(), |event| match event {
+        TraceEvent::TaskTotals { counters, .. } => {
+            counters.switches_in += 1;
+            true
+        }
+        _ => false,
+    });
+    caught("counters", &counted);
+}
