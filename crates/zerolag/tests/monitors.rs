@@ -58,7 +58,7 @@ fn scenario_text(number: u64) -> String {
     text.push_str("[mutex.inherits]\nprotocol = \"inherit\"\n\n");
     let tasks = dice.of(2, 4 + cpus);
     for task in 0..tasks {
-        write!(text, "[task.t{task}]\n").expect("a string takes everything");
+        writeln!(text, "[task.t{task}]").expect("a string takes everything");
         attributes(&mut text, dice, Place::Task);
         if dice.once_in(3) {
             affinity(&mut text, dice, cpus);

@@ -107,10 +107,9 @@ fn a_crate_uses_only_crates_above_it() {
                 section = line;
             }
             let dependency = line.strip_prefix("zerolag-").and_then(|line| line.split(['.', ' ', '=']).next());
-            if let Some(dependency) = dependency.filter(|_| section.contains("dependencies")) {
-                if !may.contains(&dependency) {
-                    wrong.say(&manifest.name, index + 1, format_args!("`{name}` may not use `{dependency}`"));
-                }
+            let dependency = dependency.filter(|_| section.contains("dependencies"));
+            if let Some(dependency) = dependency.filter(|dependency| !may.contains(dependency)) {
+                wrong.say(&manifest.name, index + 1, format_args!("`{name}` may not use `{dependency}`"));
             }
         }
     }
