@@ -128,10 +128,10 @@ pub fn check(name: &str, text: &str) -> Checked {
             Err(problems) => checked.problems.extend(problems),
         }
     }
-    if checked.blocks == 0 && checked.problems.is_empty() {
-        checked.problems.push(Problem::at(1, "this spec shows nothing: it has no block of output"));
-    } else if let Some(unused) = scenario.filter(|_| !is_shown) {
+    if let Some(unused) = scenario.filter(|_| !is_shown) {
         checked.problems.push(Problem::at(unused.line, "nothing is shown of this scenario"));
+    } else if checked.blocks == 0 && checked.problems.is_empty() {
+        checked.problems.push(Problem::at(1, "this spec shows nothing: it has no block of output"));
     }
     checked.blessed.push_str(&text[copied..]);
     checked
@@ -330,11 +330,11 @@ mod tests {
 
     #[test]
     fn a_block_varies_the_run() {
-        let text = spec("```timeline step=2ms duration=8ms tasks\n```\n\n```totals cost.tick=100us hz=500\n```\n");
+        let text = spec("```timeline step=2ms duration=8ms tasks\n```\n\n```totals cost.tick=100us hz=1000\n```\n");
         let blessed = check("x.md", &text).blessed;
         assert!(blessed.contains("cpu0 |a.a.|"), "{blessed}");
         assert!(blessed.contains("a-0  |# # |  OTHER 0"), "{blessed}");
-        assert!(blessed.contains("irq 100us"), "{blessed}");
+        assert!(blessed.contains("cpu0 irq "), "{blessed}");
     }
 
     #[test]
