@@ -188,7 +188,8 @@ fn bytes(trace: &Trace) -> Vec<u8> {
 
 /// Returns whether a rule is known not to hold in a run.
 ///
-/// In passive modes the balancer forgets fair tasks when no real-time task waits beside them, so a CPU may idle for long.
+/// In passive modes a real-time task weighs as much as hundreds of fair ones: two halves of a machine look balanced while
+/// a CPU of one idles and a fair task waits behind a real-time one in the other. Kernels before 2.6.25 do the same.
 fn is_known(trace: &Trace, monitor: &str) -> bool {
     let balance = trace.meta.setting("rt_balance").and_then(RtBalance::from_name);
     monitor == "no-task-lost" && balance.is_some_and(RtBalance::is_passive)

@@ -472,9 +472,9 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
         return None;
     }
     let best_here = own.rt.highest();
-    other.rt.waiting(&other.tasks).take(core::mem::replace(looks, 0) as usize).find(|slot| {
+    other.rt.waiting(&other.tasks).take(*looks as usize).find(|slot| {
         cx.io.costs.tasks_scanned += 1;
-        *looks += 1;
+        *looks -= 1;
         let task = &other.tasks[*slot];
         let fits = match left {
             Imbalance::Tasks(_) => true,
