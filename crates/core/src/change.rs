@@ -158,6 +158,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// The current task was taken off its queue and put back: it is current again.
     fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+        rq.is_unpublished = true;
         match rq.tasks[slot].prio.class() {
             ClassId::Rt => rt::set_next(rq, cx, slot),
             ClassId::Fair => fair::set_next(rq, cx, slot),

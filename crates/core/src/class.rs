@@ -83,10 +83,12 @@ pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
     let body = rq.tasks.remove(slot);
     cx.shared.set_home(body.id, None);
     rq.nr_running -= 1;
+    rq.is_unpublished = true;
     body
 }
 
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    rq.is_unpublished = true;
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
@@ -95,6 +97,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 }
 
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
+    rq.is_unpublished = true;
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
             rt::dequeue(rq, cx, slot);
@@ -107,6 +110,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Changes where a queued task may go. A real-time task keeps its place among its equals.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    rq.is_unpublished = true;
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
         // No queue of this class depends on it.
@@ -188,6 +192,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if rq.current == next {
         return;
     }
+    rq.is_unpublished = true;
     if let Some(prev) = rq.current {
         rq.tasks[prev].last_ran = cx.now.wall;
         match rq.tasks[prev].prio.class() {

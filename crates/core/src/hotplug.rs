@@ -22,6 +22,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = false;
+        rq.is_unpublished = true;
         rt::go_offline(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
@@ -51,6 +52,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = true;
+        rq.is_unpublished = true;
         rt::come_online(rq, cx);
         // Whatever waits elsewhere could not come here until now.
         let (prio, state) = (Prio::from_rt(RtPriority::MAX), PrevState::Idle);

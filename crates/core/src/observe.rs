@@ -29,7 +29,14 @@ impl Observer {
     ///
     /// # Panics
     /// In replay, if the run reads more than was recorded: it has diverged.
+    #[inline]
     pub(crate) fn u64(&mut self, read: impl FnOnce() -> u64) -> u64 {
+        if matches!(self, Self::Off) { read() } else { self.observed(read) }
+    }
+
+    /// Apart from the usual case, so that that one is small enough to be inlined.
+    #[cold]
+    fn observed(&mut self, read: impl FnOnce() -> u64) -> u64 {
         match self {
             Self::Off => read(),
             Self::Record(values) => {
@@ -45,11 +52,16 @@ impl Observer {
         }
     }
 
+    #[inline]
     pub(crate) fn cpu(&mut self, read: impl FnOnce() -> Option<CpuId>) -> Option<CpuId> {
-        let value = self.u64(|| read().map_or(0, |cpu| u64::from(cpu.0) + 1));
+        if matches!(self, Self::Off) {
+            return read();
+        }
+        let value = self.observed(|| read().map_or(0, |cpu| u64::from(cpu.0) + 1));
         value.checked_sub(1).map(|cpu| CpuId(u32::try_from(cpu).expect("invariant: a recorded CPU")))
     }
 
+    #[inline]
     pub(crate) fn flag(&mut self, read: impl FnOnce() -> bool) -> bool {
         self.u64(|| u64::from(read())) != 0
     }

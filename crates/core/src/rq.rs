@@ -37,6 +37,8 @@ pub struct Rq {
     pub(crate) nr_running: u32,
     pub(crate) is_online: bool,
     pub(crate) nr_switches: u64,
+    /// Whether something that is published may have changed since it was. Set where tasks come, go and become current.
+    pub(crate) is_unpublished: bool,
     published: Published,
 }
 
@@ -76,7 +78,7 @@ pub(crate) enum Stage {
 }
 
 /// What the CPU has published, to publish changes only.
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Published {
     /// Packed [`PublishedPrios`].
     prios: u64,
@@ -123,6 +125,7 @@ impl Rq {
             nr_running: 0,
             is_online: true,
             nr_switches: 0,
+            is_unpublished: true,
             published: Published {
                 prios: PublishedPrios::IDLE.pack(),
                 load: 0,
@@ -239,7 +242,17 @@ impl Rq {
 
     /// Publishes what other CPUs may know, where it changed. The last thing that an entry point does which may have
     /// changed it; `leave` lets `pick` do it.
+    #[inline]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        if self.is_unpublished {
+            self.is_unpublished = false;
+            self.publish_changes(cx);
+        }
+        debug_assert!(self.to_publish(cx) == self.published, "CPU {} changed without a note of it", self.cpu);
+    }
+
+    /// Returns what others should know now.
+    fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
         let current = self.current.map(|slot| &self.tasks[slot]);
         let prios = PublishedPrios {
             current: current.map_or(Prio::IDLE, |task| task.prio),
@@ -247,27 +260,47 @@ impl Rq {
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
-        if prios.pack() != self.published.prios {
-            self.publish_prios(cx, prios);
-        }
         let counts_rt = cx.config.settings.rt_balance.is_passive();
-        let load = self.fair.published_load(self.rt.nr_running(), counts_rt);
-        if load != self.published.load {
-            cx.shared.publish_load(self.cpu, load);
-            self.published.load = load;
-        }
+        let runnable = self.nr_runnable();
         let counts = PublishedCounts {
-            running: self.nr_runnable(),
+            running: runnable,
             fair: self.fair.nr_running(),
-            only_idle_policy: self.fair.nr_idle_policy() > 0 && self.fair.nr_idle_policy() == self.nr_runnable(),
+            only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
             has_waiting: self.has_waiting(counts_rt),
         };
-        if counts.pack() != self.published.counts {
-            self.publish_counts(cx, counts);
+        Published {
+            prios: prios.pack(),
+            load: self.fair.published_load(self.rt.nr_running(), counts_rt),
+            counts: counts.pack(),
+            masks: PublishedMasks { online: self.is_online, idle: self.nr_running == 0 && self.is_online },
         }
-        let masks = PublishedMasks { online: self.is_online, idle: self.nr_running == 0 && self.is_online };
-        if masks != self.published.masks {
-            self.publish_masks(cx, masks);
+    }
+
+    fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let next = self.to_publish(cx);
+        let before = core::mem::replace(&mut self.published, next);
+        if next.prios != before.prios {
+            let highest = PublishedPrios::unpack(next.prios).highest;
+            if highest != PublishedPrios::unpack(before.prios).highest && self.is_online {
+                cx.shared.domain(self.cpu).cpupri.set(self.cpu, highest);
+            }
+            cx.shared.publish_prios(self.cpu, next.prios);
+        }
+        if next.load != before.load {
+            cx.shared.publish_load(self.cpu, next.load);
+        }
+        if next.counts != before.counts {
+            let has_waiting = PublishedCounts::unpack(next.counts).has_waiting;
+            if has_waiting != PublishedCounts::unpack(before.counts).has_waiting {
+                cx.shared.publish_waiting(self.cpu, has_waiting);
+            }
+            cx.shared.publish_counts(self.cpu, next.counts);
+        }
+        if next.masks.online != before.masks.online {
+            cx.shared.publish_online(self.cpu, next.masks.online);
+        }
+        if next.masks.idle != before.masks.idle {
+            cx.shared.publish_idle(self.cpu, next.masks.idle);
         }
     }
 
@@ -277,34 +310,6 @@ impl Rq {
         if cx.config.threads == Threads::Many {
             fence(Ordering::SeqCst);
         }
-    }
-
-    fn publish_masks<L: RawMutex>(&mut self, cx: &Cx<'_, L>, masks: PublishedMasks) {
-        if masks.online != self.published.masks.online {
-            cx.shared.publish_online(self.cpu, masks.online);
-        }
-        if masks.idle != self.published.masks.idle {
-            cx.shared.publish_idle(self.cpu, masks.idle);
-        }
-        self.published.masks = masks;
-    }
-
-    fn publish_prios<L: RawMutex>(&mut self, cx: &Cx<'_, L>, prios: PublishedPrios) {
-        let before = PublishedPrios::unpack(self.published.prios);
-        if prios.highest != before.highest && self.is_online {
-            cx.shared.domain(self.cpu).cpupri.set(self.cpu, prios.highest);
-        }
-        self.published.prios = prios.pack();
-        cx.shared.publish_prios(self.cpu, self.published.prios);
-    }
-
-    fn publish_counts<L: RawMutex>(&mut self, cx: &Cx<'_, L>, counts: PublishedCounts) {
-        let before = PublishedCounts::unpack(self.published.counts);
-        if counts.has_waiting != before.has_waiting {
-            cx.shared.publish_waiting(self.cpu, counts.has_waiting);
-        }
-        self.published.counts = counts.pack();
-        cx.shared.publish_counts(self.cpu, self.published.counts);
     }
 
     /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.

@@ -356,6 +356,8 @@ fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
 
 /// Takes an entity off its queue and keeps what it is owed.
 fn part(rq: &mut Rq, q: QueueIx, entity: EntityRef, sleeps: bool) {
+    // Its weight leaves the load; a group may leave by itself, when its lag is paid.
+    rq.is_unpublished = true;
     advance_zero(rq, q);
     rq.queue_mut(q).buddies.clear(entity);
     match rq.fair.tune.algorithm {
@@ -389,6 +391,7 @@ fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeight) {
     if rq.entity(entity).load == load {
         return;
     }
+    rq.is_unpublished = true;
     let is_current = rq.queue(q).current == Some(entity);
     let state = rq.entity(entity).state;
     match rq.fair.tune.algorithm {
@@ -763,6 +766,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     let leaf = rq.tasks[slot].fair.queue;
     undelay(rq, EntityRef::Task(slot));
     rq.fair.nr_delayed -= 1;
+    rq.is_unpublished = true;
     join_above(rq, cx, leaf);
     count_up(rq, slot, leaf);
     rearm(rq, cx);

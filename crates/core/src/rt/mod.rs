@@ -141,11 +141,17 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 ///
 /// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
+#[inline]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let overloaded = rq.rt.is_overloaded() && rq.is_online;
-    if !overloaded && !rq.rt.is_in_mask {
-        return;
+    if overloaded || rq.rt.is_in_mask {
+        change_overload(rq, cx, slot);
     }
+}
+
+/// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
+fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let overloaded = rq.rt.is_overloaded() && rq.is_online;
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
     if overloaded {
         mask.insert(rq.cpu);

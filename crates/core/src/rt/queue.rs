@@ -35,8 +35,8 @@ struct Ends {
 #[derive(Debug)]
 pub(crate) struct PrioQueue<const LINK: usize> {
     lists: Box<[Ends; PRIOS]>,
-    /// Bit `p` is set if and only if list `p` is not empty.
-    occupied: u128,
+    /// Bit `p % 64` of word `p / 64` is set if and only if list `p` is not empty.
+    occupied: [u64; 2],
 }
 
 /// Which end of its list a task is put on.
@@ -48,7 +48,7 @@ pub(crate) enum End {
 
 impl<const LINK: usize> PrioQueue<LINK> {
     pub(crate) fn new() -> Self {
-        Self { lists: Box::new([Ends::default(); PRIOS]), occupied: 0 }
+        Self { lists: Box::new([Ends::default(); PRIOS]), occupied: [0; 2] }
     }
 
     /// Puts a task on the list of its effective priority.
@@ -70,7 +70,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
             None => ends.last = Some(slot),
         }
         tasks[slot].rt.links[LINK] = link;
-        self.occupied |= 1 << prio;
+        self.occupied[prio / 64] |= 1 << (prio % 64);
     }
 
     /// Takes a task off the list of its effective priority; `false` if it was on none.
@@ -87,24 +87,34 @@ impl<const LINK: usize> PrioQueue<LINK> {
             None => ends.last = before,
         }
         if ends.first.is_none() {
-            self.occupied &= !(1 << prio);
+            self.occupied[prio / 64] &= !(1 << (prio % 64));
         }
         true
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.occupied == 0
+        self.occupied[0] == 0 && self.occupied[1] == 0
     }
 
     /// Returns the most urgent priority that has a task.
+    #[inline]
     pub(crate) fn highest(&self) -> Option<Prio> {
-        (self.occupied != 0).then(|| prio_of(self.occupied.trailing_zeros()))
+        self.first_list().map(prio_of)
+    }
+
+    /// Returns the list of the most urgent priority that has a task.
+    #[inline]
+    fn first_list(&self) -> Option<u32> {
+        match self.occupied {
+            [0, 0] => None,
+            [0, high] => Some(64 + high.trailing_zeros()),
+            [low, _] => Some(low.trailing_zeros()),
+        }
     }
 
     /// Returns the first task of the most urgent priority.
     pub(crate) fn first(&self) -> Option<Slot> {
-        let prio = (self.occupied != 0).then(|| self.occupied.trailing_zeros())?;
-        self.lists[prio as usize].first
+        self.lists[self.first_list()? as usize].first
     }
 
     /// Returns whether the task is alone on its list.
@@ -114,7 +124,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
 
     /// Returns all tasks, most urgent first.
     pub(crate) fn iter<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
-        let mut pending = self.occupied;
+        let mut pending = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
         let mut at: Option<Slot> = None;
         core::iter::from_fn(move || {
             if at.is_none() {
@@ -137,6 +147,7 @@ fn index(prio: Prio) -> usize {
     prio.raw().unsigned_abs() as usize
 }
 
+#[inline]
 fn prio_of(index: u32) -> Prio {
     Prio::from_raw(i16::try_from(index).expect("invariant: below 100"))
 }
