@@ -168,10 +168,12 @@ impl Topology {
 
     /// Returns how far two CPUs are apart. O(1).
     #[must_use]
+    #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {
-        if a == b {
-            return Distance::Same;
-        }
+        if a == b { Distance::Same } else { self.distance_of_two(a, b) }
+    }
+
+    fn distance_of_two(&self, a: CpuId, b: CpuId) -> Distance {
         [Distance::Smt, Distance::Llc, Distance::Socket]
             .into_iter()
             .find(|distance| self.span(a, *distance).contains(&b.0))

@@ -309,14 +309,19 @@ impl Machine {
     }
 
     /// Starts or stops the tick of a CPU as the core needs it.
+    #[inline]
     pub(crate) fn update_tick(&mut self, cpu: CpuId) {
-        let place = &mut self.cpus[cpu.index()];
+        let place = &self.cpus[cpu.index()];
         let needed = self.scheduler.needs_tick(&place.rq);
-        if needed == place.ticking {
-            return;
+        if needed != place.ticking {
+            self.toggle_tick(cpu);
         }
-        place.ticking = needed;
-        if needed {
+    }
+
+    fn toggle_tick(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        place.ticking = !place.ticking;
+        if place.ticking {
             if self.ticking.is_empty() {
                 self.next_tick = (self.now + Duration::from_nanos(1)).round_up_to(self.tick_period);
             }

@@ -380,11 +380,15 @@ impl Machine {
     }
 
     /// Sets the speed of a core's SMT siblings by how many of them are busy.
+    #[inline]
     fn share_core(&mut self, cpu: CpuId) {
         let siblings = self.topology.span(cpu, Distance::Smt);
-        if siblings.len() == 1 {
-            return;
+        if siblings.len() > 1 {
+            self.share_among(cpu, siblings);
         }
+    }
+
+    fn share_among(&mut self, cpu: CpuId, siblings: core::ops::Range<u32>) {
         let busy = siblings.clone().filter(|sibling| self.cpus[*sibling as usize].current.is_some()).count();
         for sibling in siblings.map(CpuId) {
             let full = u64::from(self.topology.capacity(sibling));
@@ -582,7 +586,14 @@ impl Machine {
     }
 
     /// Takes a run-queue lock, or queues for it.
+    #[inline]
     fn lock(&mut self, cpu: CpuId, rq: CpuId) -> Lock {
+        let place = &self.cpus[cpu.index()];
+        // Nearly always it is the CPU's own and free.
+        if cpu == rq && place.is_lock_free(place.busy_until) { Lock::Taken } else { self.lock_slowly(cpu, rq) }
+    }
+
+    fn lock_slowly(&mut self, cpu: CpuId, rq: CpuId) -> Lock {
         let at = self.cpus[cpu.index()].busy_until;
         let place = &mut self.cpus[rq.index()];
         let granted = place.lock_granted == Some(cpu);
@@ -622,6 +633,7 @@ impl Machine {
     }
 
     /// Accounts what was done under a lock and gives it back.
+    #[inline]
     fn unlock(&mut self, cpu: CpuId, rq: CpuId, hold: Duration) {
         self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
         self.after_call(cpu);
@@ -641,6 +653,7 @@ impl Machine {
         }
     }
 
+    #[inline]
     fn release(&mut self, cpu: CpuId, rq: CpuId) {
         let until = self.cpus[cpu.index()].busy_until;
         let place = &mut self.cpus[rq.index()];
@@ -692,10 +705,14 @@ impl Machine {
     }
 
     /// After a call of the core: its costs, its operations, its records, its parcels.
+    #[inline]
     fn after_call(&mut self, cpu: CpuId) {
-        if self.io.is_quiet() {
-            return;
+        if !self.io.is_quiet() {
+            self.drain_io(cpu);
         }
+    }
+
+    fn drain_io(&mut self, cpu: CpuId) {
         self.spend_costs(cpu);
         while let Some(parcel) = self.io.parked.pop() {
             self.park(parcel);

@@ -46,10 +46,14 @@ impl Tracer {
     }
 
     /// Hands on everything up to now.
+    #[inline]
     pub(crate) fn drain(&mut self, now: Instant, sink: &mut impl Sink) {
-        if !self.is_on() {
-            return;
+        if self.is_on() {
+            self.hand_on(now, sink);
         }
+    }
+
+    fn hand_on(&mut self, now: Instant, sink: &mut impl Sink) {
         // Records of the present instant come after those that were foreseen for an earlier one.
         for record in self.ready.drain(..) {
             while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < record.at) {
