@@ -1,0 +1,101 @@
+//! The workloads that speed is measured with; shared by the benchmark `machine` and the example `speed`.
+
+use std::sync::Arc;
+use zerolag_model::{Duration, KernelVersion, Nice, RtPriority, SchedAttr, Topology};
+use zerolag_sim::{Costs, Machine, MachineConfig, Tracing};
+use zerolag_workload::builtin::{PeriodicPolicy, periodic};
+use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::random::Dist;
+
+/// A program and the machine that it is meant for.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) program: Arc<Program>,
+    pub(crate) config: MachineConfig,
+}
+
+impl Workload {
+    /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64`, `light<CPUS>`, `idle<CPUS>`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let count = |prefix: &str| name.strip_prefix(prefix).and_then(|count| count.parse::<u32>().ok());
+        if name == "hogs" {
+            let mut hogs = Self::on_flat(hogs(20), 4);
+            hogs.config.settings.hz = 1000;
+            Some(hogs)
+        } else if let Some(cpus) = count("light") {
+            Some(Self::on_flat(light(4 * cpus, Duration::from_millis(10)), cpus))
+        } else if let Some(cpus) = count("idle") {
+            Some(Self::on_flat(light(4 * cpus, Duration::from_secs(1000)), cpus))
+        } else {
+            let csv = match name {
+                "w4" => include_str!("../../../workload/data/w4.csv"),
+                "w8" => include_str!("../../../workload/data/w8.csv"),
+                "w64" => include_str!("../../../workload/data/w64.csv"),
+                _ => return None,
+            };
+            let program = periodic(csv, PeriodicPolicy::RateMonotonicFifo).expect("a valid task set");
+            Some(Self::on_flat(program, count("w")?))
+        }
+    }
+
+    fn on_flat(program: Program, cpus: u32) -> Self {
+        let config = MachineConfig {
+            topology: Topology::flat(cpus).expect("1 to 4096 CPUs"),
+            settings: KernelVersion::V6_12.settings(),
+            costs: Costs::server(),
+            seed: 1,
+            duration: None,
+        };
+        Self { program: Arc::new(program), config }
+    }
+
+    /// Builds the machine, to run for a while; it makes no records.
+    pub(crate) fn machine(&self, duration: Duration) -> Machine {
+        let config = MachineConfig { duration: Some(duration), ..self.config.clone() };
+        Machine::new(Arc::clone(&self.program), &config, Tracing::Off).expect("a program that fits its machine")
+    }
+}
+
+/// Busy tasks, one at each nice level from 0 on.
+fn hogs(tasks: i64) -> Program {
+    let forever = vec![Action::Run(Dist::Constant(Duration::from_secs(1_000_000)))];
+    let task = |nice| task(format!("nice{nice}"), SchedAttr::nice(Nice::new(nice).expect("a nice level")), &forever);
+    Program { tasks: (0..tasks).map(task).collect(), ..Program::default() }
+}
+
+/// Real-time tasks that run 2 % of their period each, at four priorities, spread over the period.
+fn light(tasks: u32, period: Duration) -> Program {
+    let timer = Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };
+    let actions = vec![Action::Run(Dist::Constant(Duration::from_micros(200))), timer];
+    let tasks = (0..tasks)
+        .map(|index| {
+            let attr = SchedAttr::fifo(RtPriority::new(i64::from(10 + index % 4)).expect("a priority"));
+            let mut task = task(format!("light{index}"), attr, &actions);
+            task.delay = Duration::from_nanos(period.as_nanos() / u64::from(tasks) * u64::from(index));
+            task.phases[0].loops = u64::MAX;
+            task
+        })
+        .collect();
+    Program { tasks, ..Program::default() }
+}
+
+fn task(name: String, attr: SchedAttr, actions: &[Action]) -> TaskDef {
+    TaskDef {
+        name: name.into(),
+        instances: 1,
+        delay: Duration::ZERO,
+        attr,
+        affinity: None,
+        group: None,
+        cpuset: None,
+        turns: None,
+        phases: vec![Phase {
+            name: "run".into(),
+            loops: 1,
+            attr: None,
+            affinity: AffinityChange::Keep,
+            group: None,
+            actions: actions.to_vec(),
+        }],
+    }
+}
