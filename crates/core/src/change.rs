@@ -7,6 +7,7 @@
 //! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`, `rt_mutex_setprio`).
 
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
+use crate::dl;
 use crate::fair;
 use crate::rq::{Cx, Phase, Prev, Rq};
 use crate::rt;
@@ -16,13 +17,13 @@ use crate::step::{Clock, Io, Resched, Step};
 use crate::task::{Parcel, Task};
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask, PrevState, Prio, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, PrevState, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Changes what a queued task asks for.
     ///
     /// # Errors
-    /// It is not on this run queue; its class is not built.
+    /// It is not on this run queue; a deadline task is not admitted.
     pub fn set_attr(
         &self,
         rq: &mut Rq,
@@ -35,6 +36,9 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
+        let body = &rq.tasks[slot];
+        let had = body.dl.reserved;
+        let reserved = self.reserve(task, attr, had, body.allowed.as_deref(), rq.cpu)?;
         cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
         if prio == rq.tasks[slot].prio && prio.is_rt() {
@@ -46,16 +50,24 @@ impl<L: RawMutex> Scheduler<L> {
             rq.publish(cx);
             return Ok(Step::Done);
         }
+        if let (Some(had), Some(reserved)) = (had, reserved) {
+            // The present job goes on as it is; the next has the new parameters.
+            dl::change_reserved(rq, slot, had, reserved);
+            rq.tasks[slot].attr = attr;
+            return Ok(Step::Done);
+        }
         Ok(self.change_prio(rq, cx, slot, |body| {
             body.attr = attr;
             body.prio = prio;
+            body.dl.reserved = reserved;
+            body.dl.reset();
         }))
     }
 
     /// Changes what a parked task asks for.
     ///
     /// # Errors
-    /// Its class is not built.
+    /// A deadline task is not admitted.
     pub fn set_attr_parked(
         &self,
         now: Clock,
@@ -66,6 +78,11 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Result<(), TaskError> {
         self.check_attr(parcel.id(), attr)?;
         let body = &mut parcel.0;
+        let had = body.dl.reserved;
+        body.dl.reserved = self.reserve(body.id, attr, had, body.allowed.as_deref(), body.last_cpu)?;
+        if had.is_none() || body.dl.reserved.is_none() {
+            body.dl.reset();
+        }
         body.attr = attr;
         body.prio = effective(attr, body.inherited);
         let task = body.id;
@@ -129,7 +146,7 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Step {
         class::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
-        let highest = rq.rt.highest();
+        let highest = rq.top_prio();
         let runs = rq.current == Some(slot);
         let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
@@ -162,12 +179,16 @@ impl<L: RawMutex> Scheduler<L> {
         match rq.tasks[slot].prio.class() {
             ClassId::Rt => rt::set_next(rq, cx, slot),
             ClassId::Fair => fair::set_next(rq, cx, slot),
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+            ClassId::Deadline => dl::set_next(rq, cx, slot),
+            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
 
     /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
     fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
+        if highest == Prio::DEADLINE && rq.dl.is_empty() {
+            return dl::pull::begin(rq, cx);
+        }
         let cpuset = rq.tasks[slot].cpuset;
         let prev = Prev { task: None, slot: None, prio: highest, state: PrevState::Runnable, cpuset };
         rt::pull::begin(rq, cx, prev)
@@ -180,7 +201,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// was about to run is taken away; without that a task waits that could run.
     ///
     /// # Errors
-    /// It is not on this run queue; affinity and cpuset share no CPU.
+    /// It is not on this run queue; affinity and cpuset share no CPU; a deadline task must keep its root domain.
     pub fn set_affinity(
         &self,
         rq: &mut Rq,
@@ -193,8 +214,9 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(rq.cpu, now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
         let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
+        self.check_deadline_affinity(&rq.tasks[slot], allowed.as_deref())?;
         self.trace_affinity(cx, task, allowed.as_ref());
-        let highest = rq.rt.highest();
+        let highest = rq.top_prio();
         class::change_allowed(rq, cx, slot, |body| {
             body.affinity = affinity;
             body.allowed = allowed;
@@ -231,7 +253,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Changes where a parked task may run.
     ///
     /// # Errors
-    /// Affinity and cpuset share no CPU.
+    /// Affinity and cpuset share no CPU; a deadline task must keep its root domain.
     pub fn set_affinity_parked(
         &self,
         now: Clock,
@@ -241,6 +263,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<(), TaskError> {
         let allowed = self.allowed(parcel.id(), affinity.as_ref(), parcel.0.cpuset)?;
+        self.check_deadline_affinity(&parcel.0, allowed.as_deref())?;
         let cx = &mut self.cx(by, now, io);
         self.trace_affinity(cx, parcel.id(), allowed.as_ref());
         parcel.0.affinity = affinity;
@@ -258,7 +281,11 @@ impl<L: RawMutex> Scheduler<L> {
 }
 
 /// Returns the priority that counts: the more urgent of one's own and the inherited one.
+///
+/// differs: who inherits from a deadline task has the highest real-time priority; the kernel lends the deadline too.
 fn effective(attr: SchedAttr, inherited: Option<Prio>) -> Prio {
     let own = attr.prio();
+    let highest = Prio::from_rt(RtPriority::MAX);
+    let inherited = inherited.map(|prio| if prio.beats(highest) { highest } else { prio });
     inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
 }

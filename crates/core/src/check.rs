@@ -36,15 +36,16 @@ impl<L: RawMutex> Scheduler<L> {
             if published != truth {
                 return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
             }
-            let level = rq.is_online.then(|| rq.rt.highest());
+            let level = rq.is_online.then(|| rq.top_prio());
             if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));
             }
+            self.check_deadlines(rq)?;
             match self.config.settings.overload_scope {
                 OverloadScope::Cpuset => continue,
                 OverloadScope::Global | OverloadScope::RootDomain => {}
             }
-            let overloaded = rq.rt.is_overloaded() && rq.is_online;
+            let overloaded = rq.is_rt_overloaded() && rq.is_online;
             let mask = self.shared.overload(CpusetId::default(), cpu);
             if mask.contains(cpu) != overloaded || mask.snapshot().contains(cpu) != overloaded {
                 let verb = if overloaded { "is" } else { "is not" };
@@ -54,11 +55,31 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
+    fn check_deadlines(&self, rq: &Rq) -> Result<(), String> {
+        let (cpu, domain) = (rq.cpu, self.shared.domain(rq.cpu));
+        let (truth, published) = (rq.dl.published(), self.shared.published_deadlines(cpu));
+        if truth != published {
+            return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
+        }
+        if !domain.cpudl.is_exact(cpu, rq.dl_level()) {
+            return Err(format!("CPU {cpu} is not in cpudl as {:?}", rq.dl_level()));
+        }
+        if domain.dl_overload.contains(cpu) != crate::dl::is_overloaded(rq) {
+            return Err(format!("CPU {cpu} is wrong in the deadline overload mask"));
+        }
+        let here = rq.tasks.iter().filter(|(_, task)| task.prio == Prio::DEADLINE);
+        let bandwidth: u64 = here.filter_map(|(_, task)| Some(task.dl.reserved?.bandwidth.0)).sum();
+        if bandwidth != rq.dl.bandwidth() {
+            return Err(format!("CPU {cpu} accounts a bandwidth of {}, but has {bandwidth}", rq.dl.bandwidth()));
+        }
+        Ok(())
+    }
+
     fn truth_of(&self, rq: &Rq) -> (PublishedPrios, u64, PublishedCounts, bool) {
         let current = rq.current.map(|slot| &rq.tasks[slot]);
         let prios = PublishedPrios {
             current: current.map_or(Prio::IDLE, |task| task.prio),
-            highest: rq.rt.highest(),
+            highest: rq.top_prio(),
             pushable: rq.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(self.shared.nr_cpus())),
         };
@@ -169,6 +190,8 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
     (&task.allowed, &task.affinity).hash(into);
     // Among fair tasks of equal virtual times order of arrival is not part of the fingerprint.
     let fair = &task.fair;
+    let dl = &task.dl;
+    debug(&(dl.state, dl.abs_deadline, dl.runtime_left, dl.reserved), into);
     debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);
 }
 

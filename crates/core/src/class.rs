@@ -5,11 +5,13 @@
 //!
 //! | class | module | ordered by |
 //! |---|---|---|
+//! | deadline | [`crate::dl`] | absolute deadline, then arrival |
 //! | real time | [`crate::rt`] | priority, then arrival |
 //! | fair | [`crate::fair`] | virtual deadline or virtual runtime |
 //!
 //! A new class is one module with these functions and one arm in each `match` here.
 
+use crate::dl;
 use crate::fair;
 use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
@@ -92,7 +94,8 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        ClassId::Deadline => dl::enqueue(rq, cx, slot, why),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
@@ -104,7 +107,11 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             Dequeued::Gone
         }
         ClassId::Fair => fair::dequeue(rq, cx, slot, why),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        ClassId::Deadline => {
+            dl::dequeue(rq, cx, slot, why);
+            Dequeued::Gone
+        }
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
@@ -115,7 +122,8 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
         ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
         // No queue of this class depends on it.
         ClassId::Fair => change(&mut rq.tasks[slot]),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        ClassId::Deadline => dl::change_allowed(rq, cx, slot, change),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
@@ -141,6 +149,9 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     if rq.phase != Phase::Running {
         return; // `pick` is about to look at everything.
     }
+    if dl::is_throttled(&rq.tasks[slot]) {
+        return; // It wants to run, but may not yet.
+    }
     let class = rq.tasks[slot].prio.class();
     let current_class = rq.current_class();
     let resched = match rq.current {
@@ -150,7 +161,8 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
         Some(current) => match class {
             ClassId::Rt => rt::check_preempt(rq, cx, current, slot),
             ClassId::Fair => fair::check_preempt(rq, cx, current, slot),
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+            ClassId::Deadline => dl::check_preempt(rq, current, slot),
+            ClassId::Stop | ClassId::Idle => Resched::No,
         },
     };
     let lazy = class == ClassId::Fair && current_class == ClassId::Fair;
@@ -178,13 +190,14 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     match task.prio.class() {
         ClassId::Rt => rt::charge(task, delta),
         ClassId::Fair => fair::charge(rq, cx.config, slot, delta),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        ClassId::Deadline => dl::charge(task, delta),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }
 
 /// Returns the task that should run now; it may be the current one.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    rt::pick(rq).or_else(|| fair::pick(rq, cx))
+    dl::pick(rq).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU in place of whoever was.
@@ -198,7 +211,8 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         match rq.tasks[prev].prio.class() {
             ClassId::Rt => rt::put_prev(rq, cx, prev),
             ClassId::Fair => {} // Below: groups that `prev` and `next` share stay current.
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+            ClassId::Deadline => dl::put_prev(rq, cx, prev),
+            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
     if next.is_none_or(|slot| rq.tasks[slot].prio.class() != ClassId::Fair) {
@@ -211,6 +225,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::set_next(rq, cx, slot),
         ClassId::Fair => fair::set_next(rq, cx, slot),
-        ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        ClassId::Deadline => dl::set_next(rq, cx, slot),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
 }

@@ -7,14 +7,14 @@
 //! `rq_online_rt`).
 
 use crate::class::{self, Dequeue};
+use crate::dl;
 use crate::fair;
-use crate::rq::{Prev, Rq};
+use crate::rq::Rq;
 use crate::rt;
 use crate::scheduler::Scheduler;
 use crate::step::{Clock, Io, Resched, Step};
-use crate::task::{CpusetId, Parcel};
+use crate::task::Parcel;
 use lock_api::RawMutex;
-use zerolag_model::{PrevState, Prio, RtPriority};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
@@ -24,6 +24,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.is_online = false;
         rq.is_unpublished = true;
         rt::go_offline(rq, cx);
+        dl::online_changed(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
     }
@@ -47,16 +48,16 @@ impl<L: RawMutex> Scheduler<L> {
         Some(Parcel(body))
     }
 
-    /// Brings a CPU back; it looks for real-time tasks that wait elsewhere.
+    /// Brings a CPU back; it looks for deadline and real-time tasks that wait elsewhere.
     pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = true;
         rq.is_unpublished = true;
         rt::come_online(rq, cx);
+        dl::online_changed(rq, cx);
         // Whatever waits elsewhere could not come here until now.
-        let (prio, state) = (Prio::from_rt(RtPriority::MAX), PrevState::Idle);
-        let step = rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio, state, cpuset: CpusetId::default() });
+        let step = dl::pull::begin(rq, cx);
         rq.publish(cx);
         step
     }

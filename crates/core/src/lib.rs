@@ -180,7 +180,9 @@ mod change;
 mod check;
 mod class;
 mod config;
+mod cpudl;
 mod cpupri;
+mod dl;
 mod fair;
 mod hotplug;
 mod observe;
@@ -195,6 +197,7 @@ mod wait;
 
 pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
+pub use dl::admission::DlParamError;
 pub use fair::{GroupError, Idleness, Weight};
 pub use observe::Observer;
 pub use rq::Rq;

@@ -12,14 +12,16 @@
 
 use crate::atomic_mask::Threads;
 use crate::config::Config;
+use crate::cpudl::DlLevel;
+use crate::dl::DlRq;
 use crate::fair::FairRq;
 use crate::rt::RtRq;
-use crate::shared::{PublishedCounts, PublishedPrios, Shared, View};
+use crate::shared::{PublishedCounts, PublishedDeadlines, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Clock, Io, Op, Resched, Stay};
 use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, GroupId, Prio, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, GroupId, Instant, Prio, SignedDuration, TaskId, TraceEvent};
 use zerolag_model::{PrevState, attr::SchedAttr};
 
 /// The run queue of one CPU.
@@ -31,9 +33,10 @@ pub struct Rq {
     pub(crate) current: Option<Slot>,
     pub(crate) phase: Phase,
     pub(crate) need_resched: Resched,
+    pub(crate) dl: DlRq,
     pub(crate) rt: RtRq,
     pub(crate) fair: FairRq,
-    /// Queued tasks of all classes, the current one included.
+    /// Queued tasks of all classes, the current one included, throttled ones not.
     pub(crate) nr_running: u32,
     pub(crate) is_online: bool,
     pub(crate) nr_switches: u64,
@@ -71,9 +74,11 @@ pub(crate) struct Prev {
 pub(crate) enum Stage {
     /// Nothing.
     Fresh,
-    /// RT tasks to pull.
+    /// Deadline tasks to pull.
+    DlPulled,
+    /// RT tasks too.
     Pulled,
-    /// Fair tasks too.
+    /// And fair ones.
     Searched,
 }
 
@@ -86,6 +91,8 @@ struct Published {
     /// Packed [`PublishedCounts`].
     counts: u64,
     masks: PublishedMasks,
+    deadlines: PublishedDeadlines,
+    dl_level: DlLevel,
 }
 
 /// The masks that a CPU is in.
@@ -115,11 +122,12 @@ impl Rq {
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         Self {
             cpu,
-            clock: Clock::at(zerolag_model::Instant::ZERO),
+            clock: Clock::at(Instant::ZERO),
             tasks: TaskSlab::with_capacity(config.queue_reserve),
             current: None,
             phase: Phase::Running,
             need_resched: Resched::No,
+            dl: DlRq::new(),
             rt: RtRq::new(),
             fair: FairRq::new(config),
             nr_running: 0,
@@ -131,6 +139,8 @@ impl Rq {
                 load: 0,
                 counts: PublishedCounts::default().pack(),
                 masks: PublishedMasks::default(),
+                deadlines: PublishedDeadlines::NONE,
+                dl_level: DlLevel::Gone,
             },
         }
     }
@@ -158,7 +168,7 @@ impl Rq {
         self.need_resched
     }
 
-    /// Returns the number of queued tasks, the current one included.
+    /// Returns the number of queued tasks, the current one included, without deadline tasks that wait for their budget.
     #[must_use]
     pub const fn nr_running(&self) -> u32 {
         self.nr_running
@@ -191,6 +201,19 @@ impl Rq {
     #[must_use]
     pub fn attr(&self, task: TaskId) -> Option<SchedAttr> {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
+    }
+
+    /// Returns whether a deadline task here waits for its next budget. For checks: O(slots).
+    #[must_use]
+    pub fn is_throttled(&self, task: TaskId) -> bool {
+        self.tasks.iter().any(|(_, body)| body.id == task && crate::dl::is_throttled(body))
+    }
+
+    /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For checks: O(slots).
+    #[must_use]
+    pub fn deadline(&self, task: TaskId) -> Option<(Instant, SignedDuration)> {
+        let body = self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body)?;
+        (body.prio == Prio::DEADLINE).then_some((body.dl.abs_deadline, body.dl.runtime_left))
     }
 
     /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For checks: O(slots).
@@ -256,7 +279,7 @@ impl Rq {
         let current = self.current.map(|slot| &self.tasks[slot]);
         let prios = PublishedPrios {
             current: current.map_or(Prio::IDLE, |task| task.prio),
-            highest: self.rt.highest(),
+            highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
@@ -273,6 +296,8 @@ impl Rq {
             load: self.fair.published_load(self.rt.nr_running(), counts_rt),
             counts: counts.pack(),
             masks: PublishedMasks { online: self.is_online, idle: self.nr_running == 0 && self.is_online },
+            deadlines: self.dl.published(),
+            dl_level: self.dl_level(),
         }
     }
 
@@ -302,6 +327,12 @@ impl Rq {
         if next.masks.idle != before.masks.idle {
             cx.shared.publish_idle(self.cpu, next.masks.idle);
         }
+        if next.deadlines != before.deadlines {
+            cx.shared.publish_deadlines(self.cpu, next.deadlines);
+        }
+        if next.dl_level != before.dl_level {
+            cx.shared.domain(self.cpu).cpudl.set(self.cpu, next.dl_level);
+        }
     }
 
     /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.
@@ -310,6 +341,26 @@ impl Rq {
         if cx.config.threads == Threads::Many {
             fence(Ordering::SeqCst);
         }
+    }
+
+    /// Returns what this CPU is to the deadline class.
+    pub(crate) fn dl_level(&self) -> DlLevel {
+        match self.dl.earliest() {
+            _ if !self.is_online => DlLevel::Gone,
+            None => DlLevel::Free,
+            Some(deadline) => DlLevel::Busy(deadline),
+        }
+    }
+
+    /// Returns the most urgent priority queued above the fair class, the current task's included ([`Prio::IDLE`] if
+    /// none): what a real-time task must beat here.
+    pub(crate) fn top_prio(&self) -> Prio {
+        if self.dl.is_empty() { self.rt.highest() } else { Prio::DEADLINE }
+    }
+
+    /// Returns whether a real-time task waits, or will, that could run elsewhere.
+    pub(crate) fn is_rt_overloaded(&self) -> bool {
+        self.rt.is_overloaded(!self.dl.is_empty())
     }
 
     /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.

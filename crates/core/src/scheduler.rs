@@ -16,6 +16,9 @@
 
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::config::Config;
+use crate::dl;
+use crate::dl::admission::{self, DlParamError};
+use crate::dl::entity::DlEntity;
 use crate::fair;
 use crate::fair::FairEntity;
 use crate::rq::{Cx, Phase, Prev, Rq, Stage};
@@ -66,8 +69,14 @@ pub enum TaskError {
     NoSuchGroup(GroupId),
     /// The id is beyond what was reserved.
     NotReserved(TaskId),
-    /// The policy's class is not part of this build.
-    UnsupportedPolicy(TaskId, ClassId),
+    /// The deadline parameters make no sense (EINVAL).
+    DeadlineParams(TaskId, DlParamError),
+    /// Its affinity or cpuset does not cover its root domain, so it cannot be a deadline task (EPERM).
+    NotWholeDomain(TaskId),
+    /// A deadline task must be allowed on its whole root domain (EBUSY).
+    DeadlineAffinity(TaskId),
+    /// The root domain has not that much bandwidth left (EBUSY).
+    NoBandwidth(TaskId),
     /// The task is not on the run queue that was given: look up its home again.
     NotHere(TaskId),
 }
@@ -79,7 +88,16 @@ impl fmt::Display for TaskError {
             Self::NoSuchCpuset(cpuset) => write!(f, "there is no cpuset {}", cpuset.0),
             Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
             Self::NotReserved(task) => write!(f, "task id {task} is beyond what was reserved"),
-            Self::UnsupportedPolicy(task, class) => write!(f, "task {task}: the {class:?} class is not built yet"),
+            Self::DeadlineParams(task, wrong) => write!(f, "task {task}: {wrong} (EINVAL)"),
+            Self::NotWholeDomain(task) => {
+                write!(f, "task {task} may not use every CPU of its root domain, as a deadline task must (EPERM)")
+            }
+            Self::DeadlineAffinity(task) => {
+                write!(f, "deadline task {task} cannot be confined to a part of its root domain (EBUSY)")
+            }
+            Self::NoBandwidth(task) => {
+                write!(f, "the root domain of task {task} has not enough bandwidth left (EBUSY)")
+            }
             Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
         }
     }
@@ -166,7 +184,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Creates a task. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
     ///
     /// # Errors
-    /// No CPU in affinity and cpuset, an id that was not reserved, a class that is not built.
+    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
     pub fn create_task(&self, spec: TaskSpec) -> Result<Parcel, TaskError> {
         if spec.id.index() >= self.shared.tasks_reserved() {
             return Err(TaskError::NotReserved(spec.id));
@@ -174,6 +192,14 @@ impl<L: RawMutex> Scheduler<L> {
         self.check_attr(spec.id, spec.attr)?;
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
+        let reserved = self.reserve(spec.id, spec.attr, None, allowed.as_deref(), spec.born_on);
+        let dl = match reserved {
+            Ok(reserved) => DlEntity::new(reserved),
+            Err(error) => {
+                self.shared.groups.quit(spec.group);
+                return Err(error);
+            }
+        };
         Ok(Parcel(Box::new(Task {
             id: spec.id,
             stay: 0,
@@ -191,14 +217,15 @@ impl<L: RawMutex> Scheduler<L> {
             counters: TaskCounters::default(),
             rt: RtEntity::default(),
             fair: FairEntity::default(),
+            dl,
         })))
     }
 
     pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
-        match attr.class() {
-            ClassId::Rt | ClassId::Fair => Ok(()),
-            class @ (ClassId::Stop | ClassId::Deadline | ClassId::Idle) => {
-                Err(TaskError::UnsupportedPolicy(task, class))
+        match attr {
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+            SchedAttr::Deadline(params) => {
+                admission::check_params(params).map_err(|wrong| TaskError::DeadlineParams(task, wrong))
             }
         }
     }
@@ -237,7 +264,8 @@ impl<L: RawMutex> Scheduler<L> {
         let cpu = match task.prio.class() {
             ClassId::Rt => rt::select::select(cx, task, why),
             ClassId::Fair => fair::select::select(cx, task, why),
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class is admitted"),
+            ClassId::Deadline => return dl::select(cx, task, why),
+            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         };
         cx.view().online_or_other(cpu, allowed).unwrap_or(cpu)
     }
@@ -277,8 +305,16 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Pushes after a wakeup if the woken RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`.
+    /// Pushes after a wakeup if the woken deadline or RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`;
+    /// `deadline.c`, `task_woken_dl`.
     pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
+        if rq.tasks[slot].prio.class() == ClassId::Deadline {
+            let waits = dl::is_contending(&rq.tasks[slot])
+                && rq.need_resched == Resched::No
+                && rq.phase == Phase::Running
+                && rq.current != Some(slot);
+            return if waits && rq.dl.has_pushable() { dl::push::begin(rq, cx) } else { Step::Done };
+        }
         let waits = rq.tasks[slot].prio.is_rt()
             && rq.need_resched == Resched::No
             && rq.phase == Phase::Running
@@ -384,12 +420,18 @@ impl<L: RawMutex> Scheduler<L> {
             Leave::Preempted | Leave::Yield if displaced => {
                 Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
             }
-            Leave::Preempted => Left::Queued,
+            Leave::Preempted => {
+                if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
+                    dl::throttle_current(rq, cx, slot);
+                }
+                Left::Queued
+            }
             Leave::Yield => {
                 match task.prio.class() {
                     ClassId::Rt => rt::requeue_current(rq, slot),
                     ClassId::Fair => fair::yield_current(rq, cx, slot),
-                    ClassId::Stop | ClassId::Deadline | ClassId::Idle => unreachable!("no task of this class"),
+                    ClassId::Deadline => dl::throttle_current(rq, cx, slot),
+                    ClassId::Stop | ClassId::Idle => unreachable!("no task of this class"),
                 }
                 Left::Queued
             }
@@ -403,6 +445,7 @@ impl<L: RawMutex> Scheduler<L> {
             Leave::Exit => {
                 let body = self.take_current(rq, cx, slot, Dequeue::Exit);
                 self.shared.groups.quit(body.group);
+                self.give_back(body.dl.reserved);
                 Left::Dead(Parcel(body))
             }
         };
@@ -427,7 +470,7 @@ impl<L: RawMutex> Scheduler<L> {
         body
     }
 
-    /// Chooses what runs next. Answers [`Next::Balance`] at most twice per switch; carry it out and call again.
+    /// Chooses what runs next. Answers [`Next::Balance`] at most three times per switch; carry it out and call again.
     ///
     /// # Panics
     /// If `leave` was not called before.
@@ -464,7 +507,18 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Looks elsewhere for better work, each kind once per switch.
     fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
+        let mut stage = stage;
         if stage == Stage::Fresh {
+            stage = Stage::DlPulled;
+            rq.phase = Phase::Switching { prev, stage };
+            if prev.prio.class() == ClassId::Deadline {
+                let step = dl::pull::begin(rq, cx);
+                if step != Step::Done {
+                    return step;
+                }
+            }
+        }
+        if stage == Stage::DlPulled {
             rq.phase = Phase::Switching { prev, stage: Stage::Pulled };
             let step = rt::pull::begin(rq, cx, prev);
             if step != Step::Done {
@@ -485,13 +539,13 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
-        let active = self.config.settings.rt_balance.is_active();
-        if active && rq.current_prio().is_rt() && rq.rt.has_pushable() {
-            let step = rt::push::begin(rq, cx, AfterPush::Nothing);
+        let is_deadline = rq.current_class() == ClassId::Deadline;
+        let step =
+            if is_deadline && rq.dl.has_pushable() { dl::push::begin(rq, cx) } else { rt::push::left_behind(rq, cx) };
+        if step != Step::Done {
             rq.publish(cx);
-            return step;
         }
-        Step::Done
+        step
     }
 
     /// The periodic tick of a CPU.
@@ -503,7 +557,8 @@ impl<L: RawMutex> Scheduler<L> {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::check_slice(rq, cx, slot),
                 ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
-                ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+                ClassId::Deadline => dl::check_budget(rq, cx, slot),
+                ClassId::Stop | ClassId::Idle => Resched::No,
             };
             let lazy_is_due = rq.need_resched == Resched::Lazy;
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
@@ -520,11 +575,23 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn timer(&self, rq: &mut Rq, now: Clock, timer: RqTimer, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
-        match timer {
-            RqTimer::Slice => self.slice_ended(rq, cx),
-        }
+        let step = match timer {
+            RqTimer::Slice => {
+                self.slice_ended(rq, cx);
+                Step::Done
+            }
+            RqTimer::Replenish => self.replenish(rq, cx),
+        };
         rq.publish(cx);
-        Step::Done
+        step
+    }
+
+    /// A throttled task may run again, here or elsewhere: Linux v6.12 `deadline.c`, `dl_task_timer`.
+    fn replenish(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+        class::charge_current(rq, cx);
+        let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
+        class::check_preempt(rq, cx, slot);
+        self.push_woken(rq, cx, slot)
     }
 
     fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
@@ -533,7 +600,8 @@ impl<L: RawMutex> Scheduler<L> {
         let resched = match rq.current_class() {
             ClassId::Rt => rt::check_slice(rq, cx, slot),
             ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
-            ClassId::Stop | ClassId::Deadline | ClassId::Idle => Resched::No,
+            ClassId::Deadline => dl::check_budget(rq, cx, slot),
+            ClassId::Stop | ClassId::Idle => Resched::No,
         };
         rq.resched(cx, resched);
     }
@@ -574,6 +642,8 @@ impl<L: RawMutex> Scheduler<L> {
         let step = match cont {
             PairCont::RtPush(push) => rt::push::resume(own, other, cx, push),
             PairCont::RtPull { scope } => rt::pull::resume(own, other, cx, scope),
+            PairCont::DlPush(push) => dl::push::resume(own, other, cx, push),
+            PairCont::DlPull => dl::pull::resume(own, other, cx),
             PairCont::Balance(work) => fair::balance::resume(own, other, cx, work),
         };
         own.publish(cx);

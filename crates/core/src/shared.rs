@@ -7,6 +7,8 @@
 //! | published | written by | stale means |
 //! |---|---|---|
 //! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
+//! | earliest and pushable deadline, `cpudl`, deadline overload masks | likewise | as priorities |
+//! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
@@ -18,11 +20,13 @@
 //! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
 //! less urgent now"), then a fence, then looks at the other ([`Rq::publish_first`](crate::Rq)).
 //!
-//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`).
+//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
 
 use crate::atomic_mask::AtomicCpuMask;
 use crate::config::Config;
+use crate::cpudl::CpuDl;
 use crate::cpupri::CpuPri;
+use crate::dl::admission::Bandwidth;
 use crate::fair::group::GroupTable;
 use crate::observe::Observer;
 use crate::slab::Slot;
@@ -33,7 +37,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
-use zerolag_model::{CpuId, CpuMask, GroupId, Prio, TaskId};
+use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, TaskId};
 
 /// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
 #[repr(align(128))]
@@ -49,6 +53,9 @@ pub(crate) struct CpuState {
     load: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
+    /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
+    earliest: AtomicU64,
+    pushable_deadline: AtomicU64,
 }
 
 /// How many tasks a CPU has that want to run, the current one included.
@@ -99,7 +106,8 @@ impl CpuState {
     /// A CPU that has run nothing yet. All bits zero would be the most urgent of all priorities.
     const fn idle() -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
-        Self { prios, load: AtomicU64::new(0), counts: AtomicU64::new(0) }
+        let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
+        Self { prios, load: AtomicU64::new(0), counts: AtomicU64::new(0), earliest, pushable_deadline }
     }
 }
 
@@ -127,6 +135,27 @@ impl PublishedPrios {
     }
 }
 
+/// The deadlines that a CPU publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PublishedDeadlines {
+    /// Of the first deadline task queued, the current one included.
+    pub(crate) earliest: Option<Instant>,
+    /// Of the first that waits and could run elsewhere.
+    pub(crate) pushable: Option<Instant>,
+}
+
+impl PublishedDeadlines {
+    pub(crate) const NONE: Self = Self { earliest: None, pushable: None };
+}
+
+fn pack_deadline(deadline: Option<Instant>) -> u64 {
+    deadline.unwrap_or(Instant::FAR_FUTURE).as_nanos()
+}
+
+fn unpack_deadline(word: u64) -> Option<Instant> {
+    Some(Instant::from_nanos(word)).filter(|deadline| *deadline != Instant::FAR_FUTURE)
+}
+
 /// The IPI of a root domain (`rto_*`).
 #[derive(Debug)]
 pub(crate) struct RtoToken {
@@ -141,6 +170,11 @@ pub(crate) struct RtoToken {
 pub(crate) struct RootDomain<L: RawMutex> {
     pub(crate) span: CpuMask,
     pub(crate) cpupri: CpuPri,
+    pub(crate) cpudl: CpuDl<L>,
+    /// CPUs on which a deadline task waits that could run elsewhere (`dlo_mask`).
+    pub(crate) dl_overload: AtomicCpuMask,
+    /// Bandwidth of its deadline tasks (`dl_bw.total_bw`).
+    pub(crate) dl_booked: Mutex<L, Bandwidth>,
     /// `rto_loop_next`: raised by each CPU that lowers its priority.
     pub(crate) loop_next: AtomicU32,
     /// `rto_loop_start`: taken by compare-and-swap by the CPU that starts the IPI.
@@ -210,6 +244,9 @@ impl<L: RawMutex> Shared<L> {
                 .map(|span| RootDomain {
                     span,
                     cpupri: CpuPri::new(nr_cpus, threads),
+                    cpudl: CpuDl::new(nr_cpus, threads),
+                    dl_overload: AtomicCpuMask::new(nr_cpus, threads),
+                    dl_booked: Mutex::new(Bandwidth::default()),
                     loop_next: AtomicU32::new(0),
                     loop_start: AtomicU32::new(0),
                     rto: Mutex::new(RtoToken { cpu: None, round: 0 }),
@@ -230,6 +267,10 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn domain(&self, cpu: CpuId) -> &RootDomain<L> {
         &self.domains[self.domain_of[cpu.index()] as usize]
+    }
+
+    pub(crate) fn domain_index(&self, cpu: CpuId) -> u32 {
+        self.domain_of[cpu.index()]
     }
 
     fn overload_index(&self, cpuset: CpusetId, cpu: CpuId) -> usize {
@@ -273,6 +314,21 @@ impl<L: RawMutex> Shared<L> {
     /// `counts` is packed [`PublishedCounts`].
     pub(crate) fn publish_counts(&self, cpu: CpuId, counts: u64) {
         self.cpus[cpu.index()].0.counts.store(counts, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_deadlines(&self, cpu: CpuId, deadlines: PublishedDeadlines) {
+        let state = &self.cpus[cpu.index()].0;
+        state.earliest.store(pack_deadline(deadlines.earliest), Ordering::Release);
+        state.pushable_deadline.store(pack_deadline(deadlines.pushable), Ordering::Release);
+    }
+
+    /// Returns the deadlines that a CPU has published, for checks.
+    pub(crate) fn published_deadlines(&self, cpu: CpuId) -> PublishedDeadlines {
+        let state = &self.cpus[cpu.index()].0;
+        PublishedDeadlines {
+            earliest: unpack_deadline(state.earliest.load(Ordering::Acquire)),
+            pushable: unpack_deadline(state.pushable_deadline.load(Ordering::Acquire)),
+        }
     }
 
     pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {
@@ -320,6 +376,19 @@ impl<L: RawMutex> View<'_, L> {
     pub(crate) fn prios(&mut self, cpu: CpuId) -> PublishedPrios {
         let state = &self.shared.cpus[cpu.index()].0;
         PublishedPrios::unpack(self.observer.u64(|| state.prios.load(Ordering::Acquire)))
+    }
+
+    pub(crate) fn deadlines(&mut self, cpu: CpuId) -> PublishedDeadlines {
+        let state = &self.shared.cpus[cpu.index()].0;
+        PublishedDeadlines {
+            earliest: unpack_deadline(self.observer.u64(|| state.earliest.load(Ordering::Acquire))),
+            pushable: unpack_deadline(self.observer.u64(|| state.pushable_deadline.load(Ordering::Acquire))),
+        }
+    }
+
+    /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task waits.
+    pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
     }
 
     pub(crate) fn load(&mut self, cpu: CpuId) -> u64 {

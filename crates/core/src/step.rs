@@ -84,6 +84,10 @@ pub enum PairCont {
         /// The scope of the overload mask that is walked.
         scope: CpusetId,
     },
+    /// Push a waiting deadline task from `own` to `other`.
+    DlPush(DlPush),
+    /// Pull a waiting deadline task from `other` to `own`.
+    DlPull,
     /// Move fair tasks from `other` to `own`.
     Balance(Balance),
 }
@@ -110,6 +114,13 @@ pub struct RtPush {
     pub(crate) task: Stay,
     pub(crate) tries: u8,
     pub(crate) after: AfterPush,
+}
+
+/// A deadline push that has chosen its task and its target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DlPush {
+    pub(crate) task: Stay,
+    pub(crate) tries: u8,
 }
 
 /// What follows when nothing more can be pushed.
@@ -183,8 +194,10 @@ impl Work {
 /// A timer of a run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RqTimer {
-    /// The current task's slice ends (`enforce = exact`; the kernel's hrtick).
+    /// The current task's slice or budget ends (`enforce = exact`; the kernel's hrtick).
     Slice,
+    /// A throttled deadline task gets its next budget. Set to the first of them; fires at once again while more are due.
+    Replenish,
 }
 
 /// An operation for the host.

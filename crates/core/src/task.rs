@@ -13,6 +13,7 @@
 //!                       +---+  push, pull, balance: another Rq's slab
 //! ```
 
+use crate::dl::entity::DlEntity;
 use crate::fair::FairEntity;
 use crate::rt::RtEntity;
 use alloc::boxed::Box;
@@ -65,6 +66,7 @@ pub struct Task {
     pub(crate) counters: TaskCounters,
     pub(crate) rt: RtEntity,
     pub(crate) fair: FairEntity,
+    pub(crate) dl: DlEntity,
 }
 
 impl Task {

@@ -226,6 +226,18 @@ pub struct DlParams {
     pub period: Duration,
 }
 
+impl DlParams {
+    /// The least runtime (`1 << DL_SCALE`).
+    pub const RUNTIME_MIN: Duration = Duration::from_nanos(1 << 10);
+    /// The shortest period (`sched_deadline_period_min_us`).
+    pub const PERIOD_MIN: Duration = Duration::from_micros(100);
+    /// The longest period (`sched_deadline_period_max_us`).
+    pub const PERIOD_MAX: Duration = Duration::from_micros(1 << 22);
+    /// The share of each CPU that deadline tasks may have: `sched_rt_runtime_us` of `sched_rt_period_us`.
+    pub const LIMIT: Self =
+        Self { runtime: Duration::from_millis(950), deadline: Duration::from_secs(1), period: Duration::from_secs(1) };
+}
+
 /// What a task asks of the scheduler: `struct sched_attr`, with each policy carrying only what it reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SchedAttr {

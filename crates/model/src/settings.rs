@@ -207,6 +207,8 @@ pub struct Settings {
     pub enforce_fair: Grain,
     /// Key `enforce.rt`.
     pub enforce_rt: Grain,
+    /// Key `enforce.dl`.
+    pub enforce_dl: Grain,
     /// Key `hz`: ticks per second.
     pub hz: u32,
     /// Key `nohz`: idle CPUs stop their tick.
@@ -380,6 +382,7 @@ impl Settings {
         value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
         value!("enforce.fair", enforce_fair, "tick | exact", "when a used-up fair slice takes effect"),
         value!("enforce.rt", enforce_rt, "tick | exact", "when a used-up RR slice takes effect"),
+        value!("enforce.dl", enforce_dl, "tick | exact", "when a used-up deadline budget takes effect"),
         integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
         value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
         duration!(
@@ -594,6 +597,7 @@ impl KernelVersion {
             preempt: if since(Self::V6_18) { Preempt::Lazy } else { Preempt::Voluntary },
             enforce_fair: Grain::Tick,
             enforce_rt: Grain::Tick,
+            enforce_dl: Grain::Tick,
             hz: 250,
             nohz: true,
             rr_timeslice: Duration::from_millis(100),

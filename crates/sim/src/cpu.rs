@@ -94,6 +94,8 @@ pub(crate) struct Cpu {
     pub(crate) completion_at: Option<Instant>,
     /// Generation of the slice timer.
     pub(crate) slice_timer: u32,
+    /// Generation of the replenishment timer.
+    pub(crate) replenish_timer: u32,
     /// Speed in 1/1024: capacity and SMT sharing.
     pub(crate) speed: u64,
     /// Until when the run-queue lock is held; whoever wants it later gets it then.
@@ -133,6 +135,7 @@ impl Cpu {
             completion: 0,
             completion_at: None,
             slice_timer: 0,
+            replenish_timer: 0,
             speed,
             lock_free_at: Instant::ZERO,
             lock_held: false,
@@ -154,6 +157,14 @@ impl Cpu {
         // While it spins for a lock the path has no end yet: the task's clock stands still until it goes on.
         let ran = if self.spinning.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
         Clock { wall: now, task: self.task_clock + ran }
+    }
+
+    /// Returns the generation of a timer of the run queue: events of an older one are void.
+    pub(crate) const fn timer_generation(&mut self, timer: RqTimer) -> &mut u32 {
+        match timer {
+            RqTimer::Slice => &mut self.slice_timer,
+            RqTimer::Replenish => &mut self.replenish_timer,
+        }
     }
 
     pub(crate) fn next_count(&mut self) -> u32 {

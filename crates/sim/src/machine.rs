@@ -66,7 +66,7 @@ pub(crate) enum Event {
     PathEnd { cpu: CpuId },
     LockFree { rq: CpuId },
     Interrupt { cpu: CpuId, what: Interrupt },
-    Slice { cpu: CpuId, generation: u32 },
+    RqTimer { cpu: CpuId, timer: RqTimer, generation: u32 },
     TaskTimer { task: TaskId },
 }
 
@@ -281,9 +281,9 @@ impl Machine {
             }
             Event::LockFree { rq } => self.grant_lock(rq),
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
-            Event::Slice { cpu, generation } => {
-                if self.cpus[cpu.index()].slice_timer == generation {
-                    self.interrupt(cpu, Interrupt::RqTimer(RqTimer::Slice));
+            Event::RqTimer { cpu, timer, generation } => {
+                if *self.cpus[cpu.index()].timer_generation(timer) == generation {
+                    self.interrupt(cpu, Interrupt::RqTimer(timer));
                 }
             }
             Event::TaskTimer { task } => {

@@ -743,19 +743,23 @@ impl Machine {
                 self.cpus[cpu.index()].pending.push_back(Interrupt::Remote(work));
             }
             Op::Ipi { cpu: to, work } => self.send(cpu, to, Interrupt::Remote(work)),
-            Op::ArmTimer { cpu: of, timer: RqTimer::Slice, at } => {
+            Op::ArmTimer { cpu: of, timer, at } => {
                 let place = &mut self.cpus[of.index()];
-                place.slice_timer = place.slice_timer.wrapping_add(1);
-                let (generation, count) = (place.slice_timer, place.next_count());
-                let event = Event::Slice { cpu: of, generation };
-                // A slice is task time, which stands still until the CPU's present path ends. A timer that took no notice
-                // would fire before the slice is over, take time itself, and so on: an interrupt storm.
-                let at = at.max(self.now) + place.busy_until.since(self.now);
+                let generation = place.timer_generation(timer).wrapping_add(1);
+                *place.timer_generation(timer) = generation;
+                let count = place.next_count();
+                let event = Event::RqTimer { cpu: of, timer, generation };
+                let at = match timer {
+                    // A slice is task time, which stands still until the CPU's present path ends. A timer that took no
+                    // notice would fire before the slice is over, take time itself, and so on: an interrupt storm.
+                    RqTimer::Slice => at.max(self.now) + place.busy_until.since(self.now),
+                    RqTimer::Replenish => at.max(self.now),
+                };
                 self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
             }
-            Op::CancelTimer { cpu: of, timer: RqTimer::Slice } => {
-                let place = &mut self.cpus[of.index()];
-                place.slice_timer = place.slice_timer.wrapping_add(1);
+            Op::CancelTimer { cpu: of, timer } => {
+                let generation = self.cpus[of.index()].timer_generation(timer);
+                *generation = generation.wrapping_add(1);
             }
         }
     }

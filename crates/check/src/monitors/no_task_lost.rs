@@ -5,7 +5,8 @@
 //!
 //! Idleness: no CPU is idle for longer than [`Options::idle_bound`](crate::Options) while a task waits that may run there,
 //! judged over the time that both have lasted. Where a task may run must be known: in a recorded trace only tasks count
-//! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`.
+//! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`; deadline tasks are not held to
+//! this one, for a trace does not say which of them wait for their next budget.
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound, O(CPUs) when a task
 //! ends a wait longer than it.
@@ -13,7 +14,7 @@
 use crate::checker::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, Instant, Prio, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::{Current, TaskState};
 
@@ -152,7 +153,8 @@ impl NoTaskLost {
         let both = at.since(idle_since.max(waits_since));
         let Some(view) = before.task(task) else { return };
         let is_known = self.is_complete || view.affinity.is_some();
-        if both < self.bound || !is_known || !view.may_run_on(cpu) {
+        let may_be_throttled = view.prio == Prio::DEADLINE;
+        if both < self.bound || !is_known || may_be_throttled || !view.may_run_on(cpu) {
             return;
         }
         found.push(at, Some(cpu), &[task], || {

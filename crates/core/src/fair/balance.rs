@@ -471,7 +471,7 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
     if other.nr_running <= 1 {
         return None;
     }
-    let best_here = own.rt.highest();
+    let best_here = own.top_prio();
     other.rt.waiting(&other.tasks).take(*looks as usize).find(|slot| {
         cx.io.costs.tasks_scanned += 1;
         *looks -= 1;

@@ -146,7 +146,7 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
 
 /// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting task beats the source.
 fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: CpuId) -> Option<CpuId> {
-    let wanted = if rq.cpu == source { rq.rt.highest() } else { cx.view().prios(source).highest };
+    let wanted = if rq.cpu == source { rq.top_prio() } else { cx.view().prios(source).highest };
     let mut at = from;
     // Bounded by the CPUs of the mask, once around.
     loop {

@@ -68,9 +68,10 @@ impl RtRq {
         self.nr_running
     }
 
-    /// Returns whether this CPU belongs into an overload mask: more than one task is queued and one of them may move.
-    pub(crate) const fn is_overloaded(&self) -> bool {
-        self.nr_running > 1 && self.nr_migratory > 0
+    /// Returns whether this CPU belongs into an overload mask: a task that may move is queued together with another one,
+    /// or behind a deadline task.
+    pub(crate) const fn is_overloaded(&self, has_deadline: bool) -> bool {
+        (self.nr_running > 1 || has_deadline) && self.nr_migratory > 0
     }
 
     /// Returns the tasks in the order in which they would run.
@@ -143,7 +144,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
 #[inline]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.rt.is_overloaded() && rq.is_online;
+    let overloaded = rq.is_rt_overloaded() && rq.is_online;
     if overloaded || rq.rt.is_in_mask {
         change_overload(rq, cx, slot);
     }
@@ -151,7 +152,7 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.rt.is_overloaded() && rq.is_online;
+    let overloaded = rq.is_rt_overloaded() && rq.is_online;
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
     if overloaded {
         mask.insert(rq.cpu);
@@ -161,6 +162,15 @@ fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if overloaded != rq.rt.is_in_mask {
         rq.rt.is_in_mask = overloaded;
         cx.io.event(cx.now, rq.cpu, || TraceEvent::RtOverload { overloaded });
+    }
+}
+
+/// The first deadline task came, or the last one went: a single real-time task waits behind it, or does no more.
+///
+/// differs: kernels before 6.6 count only real-time tasks, and nobody pulls the one that waits behind a deadline task.
+pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some(slot) = rq.rt.run.first() {
+        update_overload(rq, cx, slot);
     }
 }
 
@@ -175,8 +185,8 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 /// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.rt.highest());
-    if rq.rt.is_overloaded() {
+    cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.top_prio());
+    if rq.is_rt_overloaded() {
         for slot in rq.rt.run.iter(&rq.tasks) {
             cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).insert(rq.cpu);
         }

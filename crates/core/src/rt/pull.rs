@@ -19,11 +19,11 @@ use crate::step::{PairCont, Step};
 use crate::task::CpusetId;
 use lock_api::RawMutex;
 use zerolag_model::settings::RtBalance;
-use zerolag_model::{CpuId, MigrateReason};
+use zerolag_model::{CpuId, MigrateReason, Prio};
 
 /// Begins pulling if this CPU has just become less urgent than `prev` was.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Step {
-    if !rq.is_online || !prev.prio.is_rt() || !prev.prio.beats(rq.rt.highest()) {
+    if !rq.is_online || !prev.prio.beats(Prio::FIRST_FAIR) || !prev.prio.beats(rq.top_prio()) {
         return Step::Done;
     }
     // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
@@ -58,7 +58,7 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: Cpu
     while let Some(cpu) = cx.view().next_overloaded(scope, rq.cpu, from) {
         from = CpuId(cpu.0 + 1);
         cx.io.costs.cpus_scanned += 1;
-        if cpu != rq.cpu && (cx.view().prios(cpu).pushable.beats(rq.rt.highest()) || may_be_stale(cx)) {
+        if cpu != rq.cpu && (cx.view().prios(cpu).pushable.beats(rq.top_prio()) || may_be_stale(cx)) {
             return Step::Pair { own: rq.cpu, other: cpu, then: PairCont::RtPull { scope } };
         }
     }
@@ -78,14 +78,14 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     if !own.is_online {
         return Step::Done;
     }
-    if other.rt.nr_running() <= 1 {
+    if other.rt.nr_running() <= 1 && other.dl.is_empty() {
         cx.shared.overload(scope, other.cpu).remove(other.cpu);
     } else if let Some(slot) = highest_for(other, own.cpu, cx) {
         let prio = other.tasks[slot].prio;
         // Also where the CPU idles or switches: if the task were taken away, nobody would tell those who could not come
         // here because of it.
         let about_to_run = prio.beats(other.current_prio());
-        if prio.beats(own.rt.highest()) && !about_to_run {
+        if prio.beats(own.top_prio()) && !about_to_run {
             class::migrate(other, own, cx, slot, MigrateReason::Pull);
         }
     }

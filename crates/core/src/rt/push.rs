@@ -26,7 +26,7 @@ use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{AfterPush, PairCont, Resched, RtPush, Step};
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, MigrateReason};
+use zerolag_model::{CpuId, MigrateReason, Prio};
 
 /// How often a target is looked for when it is gone at the moment its lock is held (`RT_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
@@ -59,6 +59,19 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
     end(rq, cx, after)
 }
 
+/// Pushes the real-time tasks that a switch to one, or to a deadline task, has left waiting.
+///
+/// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task preempts waits until
+/// another CPU pulls it.
+pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    let urgent = rq.current_prio().beats(Prio::FIRST_FAIR);
+    if urgent && cx.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
+        begin(rq, cx, AfterPush::Nothing)
+    } else {
+        Step::Done
+    }
+}
+
 /// Nothing more can be pushed: sends a travelling IPI on.
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
@@ -78,7 +91,7 @@ pub(crate) fn find_lowest<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 /// As [`find_lowest`], for a task that may not be queued.
 pub(crate) fn find_lowest_for<L: RawMutex>(
     cx: &mut Cx<'_, L>,
-    prio: zerolag_model::Prio,
+    prio: Prio,
     allowed: Option<&zerolag_model::CpuMask>,
     near: CpuId,
 ) -> Option<CpuId> {
@@ -94,7 +107,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx, push.after);
     };
-    if !other.is_online || !own.tasks[slot].prio.beats(other.rt.highest()) {
+    if !other.is_online || !own.tasks[slot].prio.beats(other.top_prio()) {
         return retry(own, cx, slot, push);
     }
     class::migrate(own, other, cx, slot, MigrateReason::Push);

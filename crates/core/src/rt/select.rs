@@ -5,7 +5,7 @@ use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, CpuMask};
+use zerolag_model::{CpuId, CpuMask, Prio};
 
 /// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
 ///
@@ -26,7 +26,7 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
         return stay;
     }
     let there = cx.view().prios(stay);
-    let crowded = there.current.is_rt() && (!there.current_movable || !task.prio.beats(there.current));
+    let crowded = there.current.beats(Prio::FIRST_FAIR) && (!there.current_movable || !task.prio.beats(there.current));
     if !crowded && stay == task.last_cpu {
         return stay;
     }

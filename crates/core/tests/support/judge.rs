@@ -18,7 +18,7 @@ impl World {
         for rq in &self.rqs {
             let mut count = 0;
             for (task, _) in rq.queued() {
-                count += 1;
+                count += u32::from(!rq.is_throttled(task));
                 if let Some(other) = seen[task.index()].replace(rq.cpu()) {
                     return Err(format!("task {task} is on CPU {other} and on CPU {}", rq.cpu()));
                 }
@@ -63,8 +63,8 @@ impl World {
         if asked {
             return Ok(());
         }
-        for (task, prio) in rq.queued() {
-            if prio.is_rt() && prio.beats(rq.current_prio()) {
+        for (task, prio) in rq.queued().filter(|(task, _)| !rq.is_throttled(*task)) {
+            if prio.beats(Prio::FIRST_FAIR) && prio.beats(rq.current_prio()) || is_earlier(rq, task) {
                 return Err(format!("CPU {cpu}: task {task} beats the current one, but nobody asks for a switch"));
             }
             let awake = matches!(self.bodies[task.index()], Body::Queued);
@@ -82,11 +82,17 @@ impl World {
     }
 
     fn awake<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
-        rq.queued().filter(|(task, _)| matches!(self.bodies[task.index()], Body::Queued))
+        let wants = |task: TaskId| matches!(self.bodies[task.index()], Body::Queued) && !rq.is_throttled(task);
+        rq.queued().filter(move |(task, _)| wants(*task))
     }
 
     fn waiting_rt<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
         self.awake(rq).filter(|(task, prio)| prio.is_rt() && rq.current() != Some(*task))
+    }
+
+    fn waiting_dl<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = TaskId> + 'a {
+        let waits = |(task, prio): &(TaskId, Prio)| *prio == Prio::DEADLINE && rq.current() != Some(*task);
+        self.awake(rq).filter(waits).map(|(task, _)| task)
     }
 
     fn is_switching(&self, cpu: CpuId) -> bool {
@@ -150,7 +156,31 @@ impl World {
     pub(crate) fn check_rest(&self) -> Result<(), String> {
         let rqs: Vec<&Rq> = self.rqs.iter().collect();
         self.scheduler.check_quiescent(&rqs)?;
+        self.check_earliest()?;
         self.check_top()
+    }
+
+    /// Checks that no waiting deadline task would run at once on another CPU of its root domain: global EDF.
+    fn check_earliest(&self) -> Result<(), String> {
+        for rq in &self.rqs {
+            let domain = self.domains.iter().find(|domain| domain.contains(rq.cpu())).expect("every CPU has a domain");
+            for task in self.waiting_dl(rq) {
+                let deadline = |rq: &Rq, task| rq.deadline(task).map(|(deadline, _)| deadline);
+                let mine = deadline(rq, task).expect("a deadline task");
+                let later = domain.iter().find(|cpu| {
+                    let there = &self.rqs[cpu.index()];
+                    let runs = there.current().and_then(|current| deadline(there, current));
+                    self.cpus[cpu.index()].is_online && runs.is_none_or(|runs| mine < runs)
+                });
+                if let Some(cpu) = later {
+                    return Err(format!(
+                        "deadline task {task} ({mine:?}) waits on CPU {} and would be the first on CPU {cpu}",
+                        rq.cpu()
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether this world promises that no legal move would let a waiting real-time task preempt.
@@ -246,6 +276,12 @@ impl World {
         self.shadowed.hash(into);
         hasher.finish()
     }
+}
+
+/// Returns whether a deadline task comes before the current one, which is one too.
+fn is_earlier(rq: &Rq, task: TaskId) -> bool {
+    let current = rq.current().and_then(|current| rq.deadline(current));
+    rq.deadline(task).zip(current).is_some_and(|((task, _), (current, _))| task < current)
 }
 
 /// FNV-1a with a final mix: the same number on every platform.

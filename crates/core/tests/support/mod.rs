@@ -69,7 +69,7 @@ pub(crate) enum Event {
     Deliver { cpu: CpuId, nth: usize },
     /// A CPU's tick.
     Tick { cpu: CpuId },
-    /// A CPU's slice timer.
+    /// A CPU's slice or replenishment timer.
     Timer { cpu: CpuId },
     /// A task's attributes change.
     SetAttr { by: Agent, task: TaskId, attr: SchedAttr },
@@ -123,10 +123,20 @@ pub(crate) struct Cpu {
     /// Whether it was kicked since it last left its task.
     pub(crate) kicked: bool,
     pub(crate) ipis: Vec<Work>,
-    pub(crate) timer: Option<Instant>,
+    pub(crate) slice: Option<Instant>,
+    pub(crate) replenish: Option<Instant>,
     pub(crate) is_online: bool,
     /// What it runs, as the last pick said.
     pub(crate) runs: Option<TaskId>,
+}
+
+impl Cpu {
+    pub(crate) fn timer(&mut self, timer: RqTimer) -> &mut Option<Instant> {
+        match timer {
+            RqTimer::Slice => &mut self.slice,
+            RqTimer::Replenish => &mut self.replenish,
+        }
+    }
 }
 
 pub(crate) struct World {
@@ -166,7 +176,14 @@ impl World {
         Self {
             rqs: cpus.clone().map(|cpu| scheduler.new_rq(cpu)).collect(),
             cpus: cpus
-                .map(|_| Cpu { kicked: false, ipis: Vec::new(), timer: None, is_online: true, runs: None })
+                .map(|_| Cpu {
+                    kicked: false,
+                    ipis: Vec::new(),
+                    slice: None,
+                    replenish: None,
+                    is_online: true,
+                    runs: None,
+                })
                 .collect(),
             jobs: (0..setup.nr_cpus as usize + setup.outside).map(|_| VecDeque::new()).collect(),
             bodies: (0..setup.nr_tasks).map(|_| Body::Unborn).collect(),
@@ -235,8 +252,8 @@ impl World {
             match op {
                 Op::Kick { cpu } => self.cpus[cpu.index()].kicked = true,
                 Op::Ipi { cpu, work } => self.cpus[cpu.index()].ipis.push(work),
-                Op::ArmTimer { cpu, timer: RqTimer::Slice, at } => self.cpus[cpu.index()].timer = Some(at),
-                Op::CancelTimer { cpu, timer: RqTimer::Slice } => self.cpus[cpu.index()].timer = None,
+                Op::ArmTimer { cpu, timer, at } => *self.cpus[cpu.index()].timer(timer) = Some(at),
+                Op::CancelTimer { cpu, timer } => *self.cpus[cpu.index()].timer(timer) = None,
             }
         }
         while let Some(parcel) = self.io.parked.pop() {
@@ -249,7 +266,8 @@ impl World {
         // A bit that stayed behind in one of several cpusets' masks is looked at once, and cleared.
         let exact = self.setup.cpusets.is_empty() || self.setup.settings.overload_scope != OverloadScope::Cpuset;
         if costs.rt_balance > 0 && exact {
-            let crowded = self.rqs.iter().any(|rq| rq.queued().filter(|(_, prio)| prio.is_rt()).count() > 1);
+            let crowded =
+                self.rqs.iter().any(|rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count() > 1);
             assert!(crowded || costs.tasks_moved > 0, "RT balancing was charged without RT overload");
         }
     }
@@ -330,7 +348,11 @@ impl World {
         let born_on = self.cpu_of(by);
         self.where_allowed[id.index()] = (affinity.clone(), cpuset);
         let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on };
-        let parcel = self.scheduler.create_task(spec).expect("a task that has room");
+        let parcel = match self.scheduler.create_task(spec) {
+            Ok(parcel) => parcel,
+            Err(error) if is_refusal(&error) => return false,
+            Err(error) => panic!("task {id} cannot be created: {error}"),
+        };
         self.bodies[id.index()] = Body::OnItsWay;
         self.jobs[by.0].push_back(Job::Place { parcel, why: Placement::Fork, target: None });
         true
@@ -434,12 +456,14 @@ impl World {
     }
 
     fn fire(&mut self, cpu: CpuId) -> bool {
-        let due = self.cpus[cpu.index()].timer.is_some_and(|at| at <= self.now);
-        if !due || !self.is_free(Self::agent_of(cpu)) {
+        let (now, place) = (self.now, &mut self.cpus[cpu.index()]);
+        let due = |timer: &RqTimer| place.timer(*timer).is_some_and(|at| at <= now);
+        let Some(timer) = [RqTimer::Replenish, RqTimer::Slice].into_iter().find(due) else { return false };
+        if !self.is_free(Self::agent_of(cpu)) {
             return false;
         }
-        self.cpus[cpu.index()].timer = None;
-        self.own(cpu, |scheduler, rq, now, io| scheduler.timer(rq, now, RqTimer::Slice, io))
+        *self.cpus[cpu.index()].timer(timer) = None;
+        self.own(cpu, |scheduler, rq, now, io| scheduler.timer(rq, now, timer, io))
     }
 
     /// Changes a task wherever it is; `false` if its body is on its way or there is none.
@@ -477,6 +501,7 @@ impl World {
                         self.after();
                         assert!(matches!(self.bodies[task.index()], Body::Parked(_)), "task {task} is lost");
                     }
+                    Err(error) if is_refusal(&error) => self.after(),
                     Err(error) => panic!("task {task} cannot be changed: {error}"),
                 }
             }
@@ -490,7 +515,9 @@ impl World {
             by,
             task,
             |scheduler, parcel, cpu, now, io| {
-                scheduler.set_attr_parked(now, parcel, attr, cpu, io).expect("a class that is built");
+                if let Err(error) = scheduler.set_attr_parked(now, parcel, attr, cpu, io) {
+                    assert!(is_refusal(&error), "task {task} cannot be changed: {error}");
+                }
             },
             |scheduler, rq, now, io| scheduler.set_attr(rq, now, task, attr, io).map(|step| (None, step)),
         )
@@ -516,7 +543,9 @@ impl World {
             by,
             task,
             |scheduler, parcel, cpu, now, io| {
-                scheduler.set_affinity_parked(now, parcel, for_parked, cpu, io).expect("a task that has room");
+                if let Err(error) = scheduler.set_affinity_parked(now, parcel, for_parked, cpu, io) {
+                    assert!(is_refusal(&error), "task {task} cannot be confined: {error}");
+                }
             },
             |scheduler, rq, now, io| scheduler.set_affinity(rq, now, task, for_queued, io),
         );
@@ -567,5 +596,16 @@ impl World {
             self.cpus[cpu.index()].is_online = true;
             true
         }
+    }
+}
+
+/// Whether a deadline task was not admitted.
+fn is_refusal(error: &TaskError) -> bool {
+    match error {
+        TaskError::DeadlineParams(..)
+        | TaskError::NotWholeDomain(_)
+        | TaskError::DeadlineAffinity(_)
+        | TaskError::NoBandwidth(_) => true,
+        _ => false,
     }
 }

@@ -1,0 +1,265 @@
+//! [`DlEntity`]: what a task carries for the deadline class, and the rules of its constant bandwidth server.
+//!
+//! A *job* has `runtime_left` to spend until `abs_deadline`. The server sees to it that a task never asks for more than
+//! runtime/period, whatever it does: who has used his budget up is *throttled* until the next period begins, who used
+//! too much begins it with that debt, and who wakes is given what is left of his job only if that much bandwidth was his
+//! anyway ([`wake`](DlEntity::wake)).
+//!
+//! ```text
+//!   Fresh ---- queued [1]: a new job ----------------> Contending
+//!   Asleep --- woken [2]: the old job or a new one --> Contending
+//!   Asleep --- woken [3]: after its deadline, before
+//!              the next period (constrained) --------> Throttled{until}
+//!   Contending --- blocks, budget left [4] ----------> Asleep
+//!   Contending --- budget used up, or yields [5] ----> Throttled{until: its next period}
+//!   Throttled ---- `until` [6]: budget and deadline of the next period -> Contending
+//!   any ---------- leaves the class [7] -------------> Fresh
+//! ```
+//!
+//! A task that blocks with its budget used up is [`Throttled`](DlState::Throttled) in its owner's hands. There no timer
+//! finds it; [6] is made up for when it wakes, with the same result.
+//!
+//! All of it is O(1).
+//!
+//! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems", sec. 3;
+//! Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`, `update_dl_entity`,
+//! `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`, `dl_next_period`). differs: products are
+//! exact here, the kernel drops the lowest 10 bits of each factor.
+
+use super::admission::Reserved;
+use super::heap::PLACES;
+use zerolag_model::{DlParams, Duration, Instant, SignedDuration};
+
+/// What a task carries for this class.
+#[derive(Debug, Default)]
+pub(crate) struct DlEntity {
+    pub(crate) state: DlState,
+    /// Budget left of the present job; negative is debt.
+    pub(crate) runtime_left: SignedDuration,
+    /// Until when the present job is to be done.
+    pub(crate) abs_deadline: Instant,
+    /// Order among equal deadlines on the run queue.
+    pub(super) seq: u64,
+    pub(super) places: [Option<u32>; PLACES],
+    /// What it has of its root domain's bandwidth.
+    pub(crate) reserved: Option<Reserved>,
+}
+
+/// Where a deadline entity is: see the diagram of the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum DlState {
+    /// It has had no job since it joined the class.
+    #[default]
+    Fresh,
+    /// It sleeps with budget left.
+    Asleep,
+    /// It is queued and may run.
+    Contending,
+    /// It has used up its budget.
+    Throttled {
+        /// When it gets the next.
+        until: Instant,
+    },
+}
+
+impl DlEntity {
+    pub(crate) fn new(reserved: Option<Reserved>) -> Self {
+        Self { reserved, ..Self::default() }
+    }
+
+    /// Returns whether the present budget is used up: `dl_runtime_exceeded`.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.runtime_left <= SignedDuration::default()
+    }
+
+    /// [5] It is not to run before its next period; answers when that is. An entity that yields gives up its budget.
+    pub(super) fn throttle(&mut self, params: DlParams) -> Instant {
+        debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
+        self.runtime_left = self.runtime_left.min(SignedDuration::default());
+        let until = self.next_period(params);
+        self.state = DlState::Throttled { until };
+        until
+    }
+
+    /// Returns when the period after the present job's begins: `dl_next_period`.
+    fn next_period(&self, params: DlParams) -> Instant {
+        self.abs_deadline.saturating_add(params.period.saturating_sub(params.deadline))
+    }
+
+    /// [1] [2] [3] It is put on a queue after having slept, or for the first time.
+    pub(super) fn activate(&mut self, params: DlParams, now: Instant) {
+        match self.state {
+            DlState::Fresh => {
+                self.begin_job(params, now);
+                self.state = DlState::Contending; // [1]
+            }
+            DlState::Asleep => self.wake(params, now),
+            DlState::Throttled { until } if until <= now => {
+                self.replenish(params, until);
+                self.wake(params, now);
+            }
+            DlState::Throttled { .. } => {}
+            DlState::Contending => unreachable!("who contends does not sleep"),
+        }
+    }
+
+    fn wake(&mut self, params: DlParams, now: Instant) {
+        let is_late = self.abs_deadline < now;
+        let next = self.next_period(params);
+        if is_late && now < next {
+            // [3] Another job now would have to be done within less than a period.
+            self.runtime_left = self.runtime_left.min(SignedDuration::default());
+            self.state = DlState::Throttled { until: next };
+            return;
+        }
+        if is_late || self.overflows(params, now) {
+            let is_implicit = params.deadline == params.period;
+            if is_implicit || is_late {
+                self.begin_job(params, now);
+            } else {
+                // The deadline stays; the budget becomes what the density allows until then.
+                let laxity = self.abs_deadline.since(now);
+                let runtime = laxity.mul_div_floor(params.runtime.as_nanos(), params.deadline.as_nanos());
+                self.runtime_left = runtime.to_signed();
+            }
+        }
+        self.state = DlState::Contending; // [2]
+    }
+
+    /// Returns whether what is left of the job is more than runtime/deadline of the time until its deadline.
+    fn overflows(&self, params: DlParams, now: Instant) -> bool {
+        let left = i128::from(self.runtime_left.as_nanos()) * i128::from(params.deadline.as_nanos());
+        let right = u128::from(self.abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());
+        i128::try_from(right).map_or(false, |right| left > right)
+    }
+
+    fn begin_job(&mut self, params: DlParams, now: Instant) {
+        self.abs_deadline = now.saturating_add(params.deadline);
+        self.runtime_left = params.runtime.to_signed();
+    }
+
+    /// [6] The next period begins: whoever is in debt skips as many as it takes.
+    pub(super) fn replenish(&mut self, params: DlParams, now: Instant) {
+        debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
+        let debt = (-self.runtime_left).max_zero();
+        let periods = debt.as_nanos() / params.runtime.as_nanos() + 1;
+        self.runtime_left = self.runtime_left + (params.runtime * periods).to_signed();
+        self.abs_deadline = self.abs_deadline.saturating_add(params.period * periods);
+        if self.abs_deadline < now {
+            self.begin_job(params, now); // It came that late: the host's timers are behind.
+        }
+        self.state = DlState::Contending;
+        debug_assert!(!self.is_exhausted(), "a replenished entity may run");
+    }
+
+    /// [4] [5] It leaves its queue to sleep or to go elsewhere.
+    pub(super) fn deactivate(&mut self, params: DlParams, sleeps: bool) {
+        match self.state {
+            DlState::Contending if self.is_exhausted() => {
+                self.throttle(params);
+            }
+            DlState::Contending if sleeps => self.state = DlState::Asleep, // [4]
+            DlState::Contending | DlState::Throttled { .. } => {}
+            DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+        }
+    }
+
+    /// [7] Its task is of another class now.
+    pub(crate) fn reset(&mut self) {
+        debug_assert!(self.places.iter().all(Option::is_none), "it is on no queue");
+        (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());
+    }
+
+    pub(super) fn charge(&mut self, delta: Duration) {
+        self.runtime_left = self.runtime_left - delta.to_signed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn params(runtime: u64, deadline: u64, period: u64) -> DlParams {
+        let ms = Duration::from_millis;
+        DlParams { runtime: ms(runtime), deadline: ms(deadline), period: ms(period) }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_nanos(ms * MS)
+    }
+
+    /// An entity whose job began at 0 and that then ran for a while.
+    fn after_running(params: DlParams, ms: u64) -> DlEntity {
+        let mut entity = DlEntity::default();
+        entity.activate(params, at(0));
+        entity.charge(Duration::from_millis(ms));
+        entity
+    }
+
+    fn shows(entity: &DlEntity) -> (DlState, i64, u64) {
+        let left = entity.runtime_left.as_nanos() / 1_000_000;
+        (entity.state, left, entity.abs_deadline.as_nanos() / MS)
+    }
+
+    #[test]
+    fn a_used_up_budget_comes_back_with_the_next_period_and_debt_is_carried() {
+        let params = params(2, 10, 10);
+        let mut entity = after_running(params, 3);
+        assert_eq!(entity.throttle(params), at(10));
+        entity.replenish(params, at(10));
+        assert_eq!(shows(&entity), (DlState::Contending, 1, 20));
+        entity.charge(Duration::from_millis(6));
+        assert_eq!(entity.throttle(params), at(20));
+        entity.replenish(params, at(20));
+        assert_eq!(shows(&entity), (DlState::Contending, 1, 50), "a debt of 5 ms skips two periods");
+    }
+
+    #[test]
+    fn who_wakes_keeps_his_job_only_if_the_bandwidth_was_his() {
+        let params = params(2, 10, 10);
+        for (ran, wakes, expected) in [(1, 4, (1, 10)), (1, 5, (1, 10)), (1, 6, (2, 16)), (0, 3, (2, 13))] {
+            let mut entity = after_running(params, ran);
+            entity.deactivate(params, true);
+            assert_eq!(entity.state, DlState::Asleep);
+            entity.activate(params, at(wakes));
+            assert_eq!(shows(&entity), (DlState::Contending, expected.0, expected.1), "{ran} ms, at {wakes} ms");
+        }
+    }
+
+    #[test]
+    fn a_constrained_entity_gets_less_before_its_deadline_and_nothing_behind_it() {
+        let params = params(4, 8, 20);
+        let mut entity = after_running(params, 1);
+        entity.deactivate(params, true);
+        entity.activate(params, at(4));
+        assert_eq!(shows(&entity), (DlState::Contending, 2, 8), "half of the 4 ms until its deadline");
+        entity.deactivate(params, true);
+        entity.activate(params, at(9));
+        assert_eq!(shows(&entity), (DlState::Throttled { until: at(20) }, 0, 8));
+        entity.replenish(params, at(20));
+        assert_eq!(shows(&entity), (DlState::Contending, 4, 28));
+    }
+
+    #[test]
+    fn who_sleeps_throttled_is_replenished_when_it_wakes() {
+        let params = params(2, 10, 10);
+        let sleeper = || {
+            let mut entity = after_running(params, 2);
+            entity.deactivate(params, true);
+            assert_eq!(entity.state, DlState::Throttled { until: at(10) });
+            entity
+        };
+        for (wakes, expected) in [
+            (9, (DlState::Throttled { until: at(10) }, 0, 10)),
+            (10, (DlState::Contending, 2, 20)),
+            (12, (DlState::Contending, 2, 22)),
+            (25, (DlState::Contending, 2, 35)),
+        ] {
+            let mut entity = sleeper();
+            entity.activate(params, at(wakes));
+            assert_eq!(shows(&entity), expected, "at {wakes} ms");
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task is kept by its server,
+//! [`entity`]; who is admitted is decided in [`admission`]; how tasks move between CPUs, in [`push`] and [`pull`].
+//!
+//! The task of earliest absolute deadline runs; among equals the one that was queued first, and only an earlier deadline
+//! preempts. The current task stays queued. A *throttled* task stays on its run queue, but does not count as running
+//! there: it waits in a queue of its own, and one timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That
+//! timer brings one task back per call and is set again at once if there are more.
+//!
+//! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is asked to schedule,
+//! and the task is throttled when it is left. What it ran until then is debt.
+//!
+//! Queueing, throttling and picking are O(log n).
+//!
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`, `dl_task_timer`,
+//! `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a task that inherits from a deadline task runs at
+//! the highest real-time priority, not with the deadline (see `change.rs`); a used-up budget is not looked at where the
+//! task runs on, only when its CPU schedules.
+
+pub(crate) mod admission;
+pub(crate) mod entity;
+mod heap;
+pub(crate) mod pull;
+pub(crate) mod push;
+
+use crate::class::{Dequeue, Enqueue};
+use crate::rq::{Cx, Rq};
+use crate::rt;
+use crate::scheduler::Placement;
+use crate::shared::PublishedDeadlines;
+use crate::slab::{Slot, TaskSlab};
+use crate::step::{Op, Resched, RqTimer};
+use crate::task::Task;
+use admission::{Bandwidth, Reserved};
+use entity::DlState;
+use heap::{Heap, PUSHABLE, QUEUE};
+use lock_api::RawMutex;
+use zerolag_model::settings::Grain;
+use zerolag_model::{ClassId, CpuId, DlParams, Duration, Instant, SchedAttr};
+
+/// The deadline queue of one CPU.
+#[derive(Debug)]
+pub(crate) struct DlRq {
+    ready: Heap<QUEUE>,
+    throttled: Heap<QUEUE>,
+    pushable: Heap<PUSHABLE>,
+    next_seq: u64,
+    /// What the replenishment timer is set to.
+    timer: Option<Instant>,
+    /// Bandwidth of the tasks here, throttled ones included (`running_bw`, without those that sleep before their 0-lag
+    /// time).
+    bandwidth: Bandwidth,
+    is_in_mask: bool,
+}
+
+impl DlRq {
+    pub(crate) const fn new() -> Self {
+        Self {
+            ready: Heap::new(),
+            throttled: Heap::new(),
+            pushable: Heap::new(),
+            next_seq: 0,
+            timer: None,
+            bandwidth: Bandwidth(0),
+            is_in_mask: false,
+        }
+    }
+
+    /// Returns whether no deadline task wants to run here.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Returns the number of tasks that want to run, the current one included.
+    pub(crate) const fn nr_running(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub(crate) const fn has_pushable(&self) -> bool {
+        !self.pushable.is_empty()
+    }
+
+    pub(crate) fn earliest(&self) -> Option<Instant> {
+        self.ready.first().map(|(at, _)| at)
+    }
+
+    /// Returns the sum of the bandwidths that are accounted here, for checks.
+    pub(crate) const fn bandwidth(&self) -> u64 {
+        self.bandwidth.0
+    }
+
+    pub(crate) fn published(&self) -> PublishedDeadlines {
+        PublishedDeadlines { earliest: self.earliest(), pushable: self.pushable.first().map(|(at, _)| at) }
+    }
+
+    fn push_ready(&mut self, tasks: &mut TaskSlab, slot: Slot) {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        tasks[slot].dl.seq = seq;
+        self.ready.insert(tasks, slot, tasks[slot].dl.abs_deadline, seq);
+    }
+}
+
+fn params(task: &Task) -> DlParams {
+    match task.attr {
+        SchedAttr::Deadline(params) => params,
+        SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => unreachable!("the class is not inherited"),
+    }
+}
+
+/// Returns whether a task is one of this class that may run: the throttled ones are queued nowhere.
+pub(crate) fn is_contending(task: &Task) -> bool {
+    task.dl.state == DlState::Contending
+}
+
+/// Returns whether a task on a run queue waits for its next budget there.
+pub(crate) fn is_throttled(task: &Task) -> bool {
+    task.prio.class() == ClassId::Deadline && matches!(task.dl.state, DlState::Throttled { .. })
+}
+
+/// Puts a task on the queue, or among the throttled.
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    rq.is_unpublished = true;
+    let now = rq.clock.wall;
+    let task = &mut rq.tasks[slot];
+    let params = params(task);
+    match (why, task.dl.state) {
+        (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
+        (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
+            task.dl.replenish(params, now); // [6] its timer was on another CPU
+        }
+        (Enqueue::Migrated | Enqueue::Changed, _) => {}
+    }
+    rq.dl.bandwidth.0 += task.dl.reserved.map_or(0, |had| had.bandwidth.0);
+    match task.dl.state {
+        DlState::Contending => enqueue_ready(rq, cx, slot),
+        DlState::Throttled { until } => enqueue_throttled(rq, cx, slot, until),
+        DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+    }
+}
+
+fn enqueue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.dl.push_ready(&mut rq.tasks, slot);
+    if rq.current != Some(slot) {
+        add_pushable(rq, cx, slot);
+    }
+    if rq.dl.nr_running() == 1 {
+        rt::deadline_came_or_went(rq, cx);
+    }
+}
+
+fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_queued = rq.dl.ready.remove(&mut rq.tasks, slot);
+    assert!(was_queued, "a task that contends is queued");
+    remove_pushable(rq, cx, slot);
+    if rq.dl.is_empty() {
+        rt::deadline_came_or_went(rq, cx);
+    }
+}
+
+/// A throttled task does not count among those that want to run.
+fn enqueue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, until: Instant) {
+    let seq = rq.dl.next_seq;
+    rq.dl.next_seq += 1;
+    rq.dl.throttled.insert(&mut rq.tasks, slot, until, seq);
+    rq.nr_running -= 1;
+    set_timer(rq, cx);
+}
+
+fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_throttled = rq.dl.throttled.remove(&mut rq.tasks, slot);
+    assert!(was_throttled, "a throttled task waits for its budget");
+    rq.nr_running += 1;
+    set_timer(rq, cx);
+}
+
+/// Takes a task off its queue.
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
+    rq.is_unpublished = true;
+    match rq.tasks[slot].dl.state {
+        DlState::Contending => dequeue_ready(rq, cx, slot),
+        DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
+        DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+    }
+    let task = &mut rq.tasks[slot];
+    let params = params(task);
+    match why {
+        Dequeue::Sleep => task.dl.deactivate(params, true),
+        Dequeue::Migrate => task.dl.deactivate(params, false),
+        Dequeue::Exit | Dequeue::Change => {}
+    }
+    rq.dl.bandwidth.0 -= task.dl.reserved.map_or(0, |had| had.bandwidth.0);
+}
+
+/// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
+/// at once if it is due.
+pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.is_unpublished = true;
+    assert!(rq.current == Some(slot), "only the current task spends its budget");
+    let now = rq.clock.wall;
+    dequeue_ready(rq, cx, slot);
+    let task = &mut rq.tasks[slot];
+    let params = params(task);
+    let until = task.dl.throttle(params);
+    if until <= now {
+        task.dl.replenish(params, now);
+        enqueue_ready(rq, cx, slot);
+        return;
+    }
+    task.last_ran = now;
+    rq.current = None;
+    enqueue_throttled(rq, cx, slot, until);
+}
+
+/// Brings the first throttled task back if it is due. The timer is set to the next.
+pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    rq.is_unpublished = true;
+    let now = rq.clock.wall;
+    rq.dl.timer = None;
+    let due = rq.dl.throttled.first().filter(|(until, _)| *until <= now).map(|(_, slot)| slot);
+    let Some(slot) = due else {
+        set_timer(rq, cx);
+        return None;
+    };
+    dequeue_throttled(rq, cx, slot);
+    let task = &mut rq.tasks[slot];
+    let params = params(task);
+    task.dl.replenish(params, now);
+    enqueue_ready(rq, cx, slot);
+    Some(slot)
+}
+
+/// Keeps the replenishment timer at the first of the throttled.
+fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let wanted = rq.dl.throttled.first().map(|(until, _)| until);
+    if wanted == rq.dl.timer {
+        return;
+    }
+    rq.dl.timer = wanted;
+    let (cpu, timer) = (rq.cpu, RqTimer::Replenish);
+    cx.io.op(match wanted {
+        Some(at) => Op::ArmTimer { cpu, timer, at },
+        None => Op::CancelTimer { cpu, timer },
+    });
+}
+
+fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    let (at, seq) = (rq.tasks[slot].dl.abs_deadline, rq.tasks[slot].dl.seq);
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.dl.pushable.insert(&mut rq.tasks, slot, at, seq);
+        update_overload(rq, cx);
+    }
+}
+
+fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    if rq.dl.pushable.remove(&mut rq.tasks, slot) {
+        update_overload(rq, cx);
+    }
+}
+
+/// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run elsewhere.
+fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    let overloaded = rq.is_online && rq.dl.has_pushable();
+    if overloaded != rq.dl.is_in_mask {
+        rq.dl.is_in_mask = overloaded;
+        cx.shared.domain(rq.cpu).dl_overload.assign(rq.cpu, overloaded);
+    }
+}
+
+/// A CPU went or came: others pull from it or do not.
+pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    rq.is_unpublished = true;
+    update_overload(rq, cx);
+}
+
+/// Returns whether the CPU belongs into the overload mask, for checks.
+pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
+    rq.is_online && rq.dl.has_pushable()
+}
+
+/// Changes where a queued task may go.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    rq.is_unpublished = true;
+    remove_pushable(rq, cx, slot);
+    change(&mut rq.tasks[slot]);
+    if rq.current != Some(slot) && is_contending(&rq.tasks[slot]) {
+        add_pushable(rq, cx, slot);
+    }
+}
+
+/// A deadline task on a run queue asks for other parameters. Its job goes on as it is.
+pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: Reserved) {
+    rq.is_unpublished = true;
+    rq.tasks[slot].dl.reserved = Some(reserved);
+    rq.dl.bandwidth.0 = rq.dl.bandwidth.0 - had.bandwidth.0 + reserved.bandwidth.0;
+}
+
+/// Returns the task to run next.
+pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
+    rq.dl.ready.first().map(|(_, slot)| slot)
+}
+
+/// Makes a queued task the current one: it cannot be pushed any more.
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.is_unpublished = true;
+    remove_pushable(rq, cx, slot);
+    arm_budget(rq, cx, slot);
+}
+
+/// The current task does not run any more but stays queued: it can be pushed.
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    rq.is_unpublished = true;
+    if !rq.dl.pushable.contains(&rq.tasks, slot) {
+        add_pushable(rq, cx, slot);
+    }
+}
+
+/// Returns whether a task that was just queued preempts the current deadline task.
+pub(crate) fn check_preempt(rq: &Rq, current: Slot, woken: Slot) -> Resched {
+    if rq.tasks[woken].dl.abs_deadline < rq.tasks[current].dl.abs_deadline { Resched::Now } else { Resched::No }
+}
+
+/// Charges run time against the budget.
+pub(crate) fn charge(task: &mut Task, delta: Duration) {
+    task.dl.charge(delta);
+}
+
+/// Asks for a switch if the current task's budget is used up.
+pub(crate) fn check_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    if rq.tasks[slot].dl.is_exhausted() {
+        return Resched::Now;
+    }
+    // Its clock stood still while interrupts ran: the timer was early.
+    arm_budget(rq, cx, slot);
+    Resched::No
+}
+
+fn arm_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    match cx.config.settings.enforce_dl {
+        Grain::Exact => {
+            let at = cx.now.wall.saturating_add(rq.tasks[slot].dl.runtime_left.max_zero());
+            cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+        }
+        Grain::Tick => {}
+    }
+}
+
+/// Chooses a CPU for a deadline task: it stays where it ran unless a task of no later deadline runs there; then it goes
+/// where it can run at once, if it can. It does not leave its root domain.
+///
+/// As in the kernel the deadline that is compared is that of its last job, which is past as a rule.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    let domain = task.dl.reserved.map_or(0, |had| had.domain);
+    let shared = cx.shared;
+    let span = &shared.domains[domain as usize].span;
+    let stay = if span.contains(task.last_cpu) { Some(task.last_cpu) } else { span.first() };
+    let stay = stay.expect("invariant: a root domain has a CPU");
+    let here = cx.view().online_or_other(stay, Some(span));
+    // With its whole domain offline it goes anywhere until it wakes again.
+    let stay = here.or_else(|| cx.view().online_or_other(stay, task.allowed.as_deref())).unwrap_or(stay);
+    if why != Placement::Wakeup {
+        return stay;
+    }
+    let deadline = task.dl.abs_deadline;
+    let is_crowded = cx.view().prios(stay).current.class() == ClassId::Deadline
+        && cx.view().deadlines(stay).earliest.is_some_and(|earliest| deadline >= earliest);
+    if !is_crowded {
+        return stay;
+    }
+    match push::find_later_for(cx, deadline, task.allowed.as_deref(), stay) {
+        Some(cpu) if cx.view().deadlines(cpu).earliest.is_none_or(|earliest| deadline < earliest) => cpu,
+        _ => stay,
+    }
+}
