@@ -116,7 +116,7 @@ impl<L: RawMutex> Scheduler<L> {
         let mut booked = domain.dl_booked.lock();
         let wanted = booked.0 - old.0 + bandwidth.0;
         // A change that keeps the bandwidth is always granted.
-        if bandwidth != old && Bandwidth::of(DlParams::LIMIT).0 * capacity >> 10 < wanted {
+        if bandwidth != old && (Bandwidth::of(DlParams::LIMIT).0 * capacity) >> 10 < wanted {
             return Err(TaskError::NoBandwidth(task));
         }
         booked.0 = wanted;

@@ -130,7 +130,7 @@ impl DlEntity {
     fn overflows(&self, params: DlParams, now: Instant) -> bool {
         let left = i128::from(self.runtime_left.as_nanos()) * i128::from(params.deadline.as_nanos());
         let right = u128::from(self.abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());
-        i128::try_from(right).map_or(false, |right| left > right)
+        i128::try_from(right).is_ok_and(|right| left > right)
     }
 
     fn begin_job(&mut self, params: DlParams, now: Instant) {

@@ -62,10 +62,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         cx.io.costs.tasks_scanned += 1;
         other.tasks[slot].may_run_on(own.cpu)
     });
-    if let Some((deadline, slot)) = best {
-        if push::is_earliest(deadline, own) && !push::is_about_to_run(other, slot) {
-            class::migrate(other, own, cx, slot, MigrateReason::Pull);
-        }
+    if let Some((deadline, slot)) = best
+        && push::is_earliest(deadline, own)
+        && !push::is_about_to_run(other, slot)
+    {
+        class::migrate(other, own, cx, slot, MigrateReason::Pull);
     }
     next(own, cx, CpuId(other.cpu.0 + 1))
 }

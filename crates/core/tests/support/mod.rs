@@ -601,11 +601,11 @@ impl World {
 
 /// Whether a deadline task was not admitted.
 fn is_refusal(error: &TaskError) -> bool {
-    match error {
+    matches!(
+        error,
         TaskError::DeadlineParams(..)
-        | TaskError::NotWholeDomain(_)
-        | TaskError::DeadlineAffinity(_)
-        | TaskError::NoBandwidth(_) => true,
-        _ => false,
-    }
+            | TaskError::NotWholeDomain(_)
+            | TaskError::DeadlineAffinity(_)
+            | TaskError::NoBandwidth(_)
+    )
 }
