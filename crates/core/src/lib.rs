@@ -208,4 +208,4 @@ pub use step::{
     Work,
 };
 pub use task::{CpusetId, Parcel, Task, TaskSpec};
-pub use wait::WaitQueue;
+pub use wait::{WaitQueue, most_urgent};

@@ -68,10 +68,22 @@ impl WaitQueue {
     }
 }
 
+/// Returns what a holder inherits from those that wait for what it holds: the most urgent priority of them.
+pub fn most_urgent(waiting: impl IntoIterator<Item = Prio>) -> Option<Prio> {
+    waiting.into_iter().reduce(|best, prio| if prio.beats(best) { prio } else { best })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use zerolag_model::{Nice, RtPriority};
+
+    #[test]
+    fn the_most_urgent_waiter_is_what_counts() {
+        let prio = |raw| Prio::from_raw(raw);
+        assert_eq!(most_urgent([]), None);
+        assert_eq!(most_urgent([prio(120), prio(49), prio(98)]), Some(prio(49)));
+    }
 
     #[test]
     fn real_time_first_then_arrival() {

@@ -11,7 +11,7 @@ use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::Leave;
+use zerolag_core::{Leave, most_urgent};
 use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, TaskId, TraceEvent};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
@@ -419,15 +419,11 @@ impl Machine {
 
     /// Returns the most urgent priority that waits for a mutex which `holder` holds and which inherits.
     pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Prio> {
-        let mut best: Option<Prio> = None;
-        for mutex in &self.tasks[holder.index()].holds {
-            let Shared::Mutex { inherit: true, waiters, .. } = &self.shared[mutex.index()] else { continue };
-            let Some(prio) = waiters.first().and_then(|first| self.parked_prio(first)) else { continue };
-            if best.is_none_or(|best| prio.beats(best)) {
-                best = Some(prio);
-            }
-        }
-        best
+        let held = self.tasks[holder.index()].holds.iter();
+        most_urgent(held.filter_map(|mutex| match &self.shared[mutex.index()] {
+            Shared::Mutex { inherit: true, waiters, .. } => self.parked_prio(waiters.first()?),
+            _ => None,
+        }))
     }
 
     fn parked_prio(&self, task: TaskId) -> Option<Prio> {

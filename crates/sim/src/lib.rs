@@ -23,6 +23,7 @@ mod task;
 mod trace;
 
 pub use costs::Costs;
-pub use machine::{Machine, MachineConfig, NoTrace, Sink};
+pub use machine::{Machine, MachineConfig};
 pub use outcome::{End, Outcome, SimError, Stats, Wait};
+pub use trace::{NoTrace, Sink};
 pub use zerolag_core::Tracing;

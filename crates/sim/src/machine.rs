@@ -12,7 +12,7 @@ use crate::outcome::{End, Outcome, SimError, Stats, Wait};
 use crate::queue::{EventQueue, Phase, Source};
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
-use crate::trace::Tracer;
+use crate::trace::{Sink, Tracer};
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,26 +38,6 @@ pub struct MachineConfig {
     pub seed: u64,
     /// When the run ends at the latest; `None` is when all tasks have ended.
     pub duration: Option<Duration>,
-}
-
-/// Where the records of a run go, in order of time.
-pub trait Sink {
-    /// Takes one record.
-    fn record(&mut self, record: &Record);
-}
-
-/// Where records go that nobody wants; none is made.
-#[derive(Clone, Copy, Debug)]
-pub struct NoTrace;
-
-impl Sink for NoTrace {
-    fn record(&mut self, _: &Record) {}
-}
-
-impl Sink for Vec<Record> {
-    fn record(&mut self, record: &Record) {
-        self.push(record.clone());
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

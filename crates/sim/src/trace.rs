@@ -3,10 +3,29 @@
 //! Most records are made when they happen. The end of a kernel path is known at its beginning; such records wait here
 //! until time has reached them.
 
-use crate::machine::Sink;
 use std::collections::BTreeMap;
 use zerolag_core::Tracing;
 use zerolag_model::{Instant, Record};
+
+/// Where the records of a run go, in order of time.
+pub trait Sink {
+    /// Takes one record.
+    fn record(&mut self, record: &Record);
+}
+
+/// Where records go that nobody wants; none is made.
+#[derive(Clone, Copy, Debug)]
+pub struct NoTrace;
+
+impl Sink for NoTrace {
+    fn record(&mut self, _: &Record) {}
+}
+
+impl Sink for Vec<Record> {
+    fn record(&mut self, record: &Record) {
+        self.push(record.clone());
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Tracer {

@@ -21,7 +21,6 @@ const LAYERS: &[(&str, &[&str])] = &[
 const SIM_MAY: &[(&str, &str, &str)] = &[
     ("interpret.rs", "use zerolag_model", "an import is no decision"),
     ("interpret.rs", "Option<Prio>", "a priority is passed through to the core's `inherit`"),
-    ("interpret.rs", "prio.beats(best)", "a holder of several mutexes inherits from the most urgent waiter of any"),
 ];
 
 /// Words by which the simulator would decide what the core decides.
