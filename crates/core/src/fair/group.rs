@@ -12,6 +12,7 @@
 //! differs: load is the sum of queued weights until load is tracked; group queues of all CPUs exist from the start there.
 
 use super::FairRq;
+use super::entity::EntityRef;
 use super::queue::{Frame, Queue, QueueIx};
 use super::weight::{LoadWeight, Weight};
 use crate::rq::{Cx, Rq};
@@ -215,7 +216,7 @@ impl<L: RawMutex> GroupTable<L> {
 ///
 /// O(1) for a task that comes back to the queue it left, else O(depth x (log live queues + their number / 8)): a sorted
 /// list of ids is searched, and grows by moving small words.
-pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
+pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
     if group == GroupId::ROOT {
         return QueueIx::ROOT;
     }
@@ -242,16 +243,18 @@ pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId,
     parent
 }
 
-fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, parent: QueueIx) -> QueueIx {
+fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, parent: QueueIx) -> QueueIx {
     let generation = cx.shared.groups.generation(group);
+    if let Some(ix) = rq.fair.listed(group) {
+        if rq.fair.queues[ix.index()].generation == generation {
+            return ix;
+        }
+        // An earlier group of this id; it was removed while it still paid for its lag.
+        retire(rq, cx, ix);
+    }
     let cpu = rq.cpu.0;
     let fair = &mut rq.fair;
     let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
-    if let Ok(index) = place
-        && fair.queues[fair.by_group[index].1.index()].generation == generation
-    {
-        return fair.by_group[index].1;
-    }
     fair.lives += 1;
     let mut queue = Queue::new(group, generation, Some(parent), Frame { cpu, life: fair.lives });
     let weight = Weight::clamped(cx.shared.groups.weight(group) & !IDLE_GROUP, Weight::MAX_SHARES);
@@ -262,7 +265,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, parent
             // What rests here belonged to an earlier group of this id.
             let ix = fair.by_group[index].1;
             let old = &fair.queues[ix.index()];
-            assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has nothing queued");
+            assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has no tasks");
             fair.queues[ix.index()] = queue;
             ix
         }
@@ -284,7 +287,29 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, group: GroupId, parent
     }
 }
 
+/// Ends the delayed dequeues of a removed group and of removed groups in it: all that can still be queued of it.
+///
+/// O(queues here): only for a group that gets the id of one that was removed a moment ago. Linux v6.12 `fair.c`,
+/// `unregister_fair_sched_group`, does so at removal; here no CPU's lock is held then.
+fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
+    // Bounded by the depth: a queue with entities has a child that holds the deepest one.
+    while rq.fair.queues[ix.index()].nr_queued > 0 {
+        let inside = |queue: &Queue| queue.entity.is_queued() && queue.entity.queue == ix && queue.generation != 0;
+        let mut listed = rq.fair.by_group.iter().map(|(_, child)| *child);
+        let child = listed.find(|child| inside(&rq.fair.queues[child.index()]));
+        retire(rq, cx, child.expect("invariant: a removed group holds only removed groups"));
+    }
+    if rq.fair.queues[ix.index()].entity.is_queued() {
+        super::finish(rq, cx, EntityRef::Group(ix));
+    }
+}
+
 impl FairRq {
+    /// Returns the queue of a group of this id, present or past.
+    fn listed(&self, group: GroupId) -> Option<QueueIx> {
+        self.by_group.binary_search_by_key(&group, |(id, _)| *id).ok().map(|index| self.by_group[index].1)
+    }
+
     /// A group's entity is queued again: its queue rests no more.
     pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
         if let Some(place) = self.resting.iter().rposition(|resting| *resting == ix) {

@@ -14,7 +14,7 @@ fn nice(value: i64) -> SchedAttr {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(40))]
 
     /// Hogs against the fluid model: how far each is from its weighted share at any tick.
     ///

@@ -8,3 +8,10 @@ mod random;
 mod recorded;
 mod shares;
 mod two_cpus;
+
+/// How many cases a random test draws: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
+#[expect(clippy::disallowed_methods, reason = "how long to search is the caller's, not the test's")]
+fn cases(usual: u32) -> proptest::test_runner::Config {
+    let times = std::env::var("ZEROLAG_FUZZ").map_or(1, |times| times.parse().expect("ZEROLAG_FUZZ is a number"));
+    proptest::test_runner::Config { cases: usual * times, failure_persistence: None, ..Default::default() }
+}

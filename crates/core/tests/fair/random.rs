@@ -236,8 +236,47 @@ fn check(version: KernelVersion, cpus: u32, events: Vec<Event>) {
     }
 }
 
+/// A group is removed while its entity still pays for its lag, and the next group gets its id, at any depth.
+#[test]
+fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
+    for depth in 1..=3 {
+        let mut world = World::new(KernelVersion::V6_12, 1);
+        let make = |world: &mut World| {
+            let mut group = GroupId::ROOT;
+            let mut path = Vec::new();
+            for _ in 0..depth {
+                let weight = Weight::from_cpu_weight(100).expect("in range");
+                group = world.host.sched.create_group(group, weight).expect("a free group");
+                path.push(group);
+            }
+            path
+        };
+        let path = make(&mut world);
+        let inside = *path.last().expect("at least one level");
+        let task = world.host.spawn(SchedAttr::NORMAL, inside, None, Program::Hog);
+        world.host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
+        while world.host.rqs[0].current() != Some(task) {
+            world.host.run(world.host.now + Duration::from_millis(1));
+        }
+        // It owes 2 ms to the root's task, but nothing to anybody in its group.
+        world.host.advance(Duration::from_millis(2));
+        world.leave(0, Leave::Block);
+        world.host.check();
+        world.apply(&Event::Group { task: task.index(), group: 0 });
+        for group in path.iter().rev() {
+            world.host.sched.remove_group(*group).expect("empty");
+        }
+        let again = make(&mut world);
+        assert_eq!(again.last(), path.last(), "ids come back");
+        world.host.spawn(SchedAttr::NORMAL, inside, None, Program::Hog);
+        world.host.check();
+        world.host.run(world.host.now + Duration::from_millis(20));
+        world.host.check();
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(300))]
 
     #[test]
     fn eevdf_on_one_cpu(events in proptest::collection::vec(event(), 1..200)) {
