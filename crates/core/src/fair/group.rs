@@ -300,7 +300,7 @@ fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
         retire(rq, cx, child.expect("invariant: a removed group holds only removed groups"));
     }
     if rq.fair.queues[ix.index()].entity.is_queued() {
-        super::finish(rq, cx, EntityRef::Group(ix));
+        super::delay::finish(rq, cx, EntityRef::Group(ix));
     }
 }
 

@@ -1,0 +1,106 @@
+//! Delayed dequeue: an entity that blocks while it owes service stays queued until the others have caught up.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
+//! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
+
+use super::enqueue::{count_up, join_above, part, part_above, unwait, wait};
+use super::entity::{EntityRef, FairState};
+use super::queue::QueueIx;
+use super::run::{pick, rearm};
+use super::vtime::Vlag;
+use super::{Join, eevdf};
+use crate::class;
+use crate::rq::{Cx, Rq};
+use crate::slab::Slot;
+use crate::task::Parcel;
+use lock_api::RawMutex;
+use zerolag_model::settings::FairAlgorithm;
+
+/// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
+pub(super) fn owes(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
+    rq.fair.tune.delay_dequeue && rq.fair.tune.algorithm == FairAlgorithm::Eevdf && !eevdf::is_eligible(rq, q, entity)
+}
+
+/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its sleep.
+///
+/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
+pub(super) fn undelay(rq: &mut Rq, entity: EntityRef) {
+    let q = rq.entity(entity).queue;
+    rq.entity_mut(entity).state = FairState::Runnable; // [4]
+    if eevdf::average(rq, q).since(rq.entity(entity).vruntime) <= Vlag::ZERO {
+        return;
+    }
+    let is_current = rq.queue(q).current == Some(entity);
+    if is_current {
+        rq.queue_mut(q).current = None;
+    } else {
+        unwait(rq, q, entity);
+    }
+    rq.queue_mut(q).nr_queued -= 1;
+    rq.entity_mut(entity).vlag = Vlag::ZERO;
+    eevdf::place(rq, q, entity, Join::Wakeup);
+    rq.queue_mut(q).nr_queued += 1;
+    if is_current {
+        rq.queue_mut(q).current = Some(entity);
+    } else {
+        wait(rq, q, entity);
+    }
+}
+
+/// Wakes a task whose dequeue is delayed; `false` if it is not.
+pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    if !is_delayed(rq, slot) {
+        return false;
+    }
+    let leaf = rq.tasks[slot].fair.queue;
+    undelay(rq, EntityRef::Task(slot));
+    rq.fair.nr_delayed -= 1;
+    rq.is_unpublished = true;
+    join_above(rq, cx, leaf);
+    count_up(rq, slot, leaf);
+    rearm(rq, cx);
+    true
+}
+
+/// Ends a delayed dequeue: a task's body goes into the host's hands.
+pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
+    let q = rq.entity(entity).queue;
+    part(rq, q, entity, true);
+    // `DELAY_ZERO`: whoever sleeps on collects no credit while it waits to leave.
+    let leaving = rq.entity_mut(entity);
+    leaving.vlag = leaving.vlag.min(Vlag::ZERO);
+    match entity {
+        EntityRef::Task(slot) => {
+            rq.fair.nr_delayed -= 1;
+            rq.fair.recency.remove(slot);
+            if rq.current == Some(slot) {
+                rq.current = None;
+            }
+            let body = class::detach(rq, cx, slot);
+            cx.io.parked.push(Parcel(body));
+        }
+        EntityRef::Group(owned) => rq.fair.rest_queue(owned),
+    }
+    part_above(rq, cx, q);
+}
+
+/// Ends the delayed dequeue of a task; `false` if it is not delayed.
+pub(crate) fn finish_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    let is_delayed = is_delayed(rq, slot);
+    if is_delayed {
+        finish(rq, cx, EntityRef::Task(slot));
+    }
+    is_delayed
+}
+
+/// Ends all delayed dequeues if no fair task wants to run: the CPU is as good as idle.
+pub(crate) fn finish_if_only_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.nr_delayed > 0 && rq.fair.root().nr_in_hierarchy == 0 {
+        let none = pick(rq, cx);
+        assert!(none.is_none() && rq.fair.nr_delayed == 0, "what does not want to run is delayed");
+    }
+}
+
+pub(crate) fn is_delayed(rq: &Rq, slot: Slot) -> bool {
+    rq.tasks[slot].fair.is_delayed()
+}

@@ -1,0 +1,220 @@
+//! Running: who is picked, who is current on each level, what running costs and when a turn is over.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `pick_task_fair`, `set_next_task_fair`, `put_prev_task_fair`,
+//! `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
+
+use super::delay::finish;
+use super::enqueue::{reweigh, unwait, wait};
+use super::entity::EntityRef;
+use super::group::MAX_DEPTH;
+use super::queue::QueueIx;
+use super::weight::LoadWeight;
+use super::{cfs, eevdf, group};
+use crate::config::Config;
+use crate::rq::{Cx, Rq};
+use crate::slab::Slot;
+use crate::step::{Op, Resched, RqTimer};
+use lock_api::RawMutex;
+use zerolag_model::settings::{FairAlgorithm, Grain};
+use zerolag_model::{Duration, Instant};
+
+/// Returns the task that should run. The current one competes. Delayed ones that come first have paid and leave.
+///
+/// Work: O(depth x log n) for each delayed one that leaves, and once more.
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    rq.fair.due = Resched::No;
+    let mut q = QueueIx::ROOT;
+    loop {
+        if rq.queue(q).nr_queued == 0 {
+            assert!(q == QueueIx::ROOT, "a group that is empty is delayed or gone");
+            return None;
+        }
+        let entity = match rq.fair.tune.algorithm {
+            FairAlgorithm::Eevdf => eevdf::pick(rq, q),
+            FairAlgorithm::Cfs => cfs::pick(rq, q),
+        };
+        if rq.entity(entity).is_delayed() {
+            finish(rq, cx, entity);
+            q = QueueIx::ROOT;
+            continue;
+        }
+        match entity {
+            EntityRef::Task(slot) => {
+                if rq.current == Some(slot) {
+                    rearm(rq, cx);
+                }
+                return Some(slot);
+            }
+            EntityRef::Group(owned) => q = owned,
+        }
+    }
+}
+
+/// Makes a task current, and every group that it is in; what was current instead waits again.
+///
+/// Entities that were current before and still are have not been picked anew: their slice and their protection go on.
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let leaf = rq.tasks[slot].fair.queue;
+    if leaf != QueueIx::ROOT {
+        let mut path = [leaf; MAX_DEPTH];
+        let mut depth = 0;
+        let mut q = leaf;
+        while let Some(parent) = rq.queue(q).parent {
+            path[depth] = q;
+            depth += 1;
+            q = parent;
+        }
+        for q in path[..depth].iter().rev().copied() {
+            make_current(rq, rq.queue(q).entity.queue, EntityRef::Group(q));
+        }
+    }
+    make_current(rq, leaf, EntityRef::Task(slot));
+    rq.fair.recency.touch(slot);
+    rearm(rq, cx);
+}
+
+/// Makes an entity the current one of its queue, unless it is already; what was current with all below waits again.
+pub(super) fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
+    if rq.queue(q).current == Some(entity) {
+        return;
+    }
+    put_down(rq, q);
+    unwait(rq, q, entity);
+    let picked = rq.entity_mut(entity);
+    picked.ran = Duration::ZERO;
+    picked.protected = Some(picked.virtual_deadline);
+    let is_cfs = rq.fair.tune.algorithm == FairAlgorithm::Cfs;
+    let queue = rq.queue_mut(q);
+    queue.current = Some(entity);
+    if is_cfs {
+        queue.buddies.clear(entity);
+    }
+}
+
+/// No fair task runs any more: what was current waits, from the root down. O(depth x log n).
+pub(crate) fn put_prev(rq: &mut Rq) {
+    put_down(rq, QueueIx::ROOT);
+}
+
+pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
+    let mut at = Some(from);
+    while let Some(q) = at {
+        let Some(current) = rq.queue_mut(q).current.take() else { return };
+        wait(rq, q, current);
+        at = match current {
+            EntityRef::Task(_) => None,
+            EntityRef::Group(owned) => Some(owned),
+        };
+    }
+}
+
+/// Charges the current task, and every group that it is in, with the time it ran. O(depth).
+pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration) {
+    let mut entity = EntityRef::Task(slot);
+    loop {
+        let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
+        let running = rq.entity_mut(entity);
+        running.vruntime = running.vruntime.plus(running.load.to_virtual(delta));
+        running.ran += delta;
+        let q = running.queue;
+        match algorithm {
+            FairAlgorithm::Eevdf => {
+                let due = eevdf::charge(running, base_slice);
+                let is_done = rq.fair.due == Resched::Now || rq.queue(q).nr_queued == 1;
+                if !is_done && (due == Resched::Now || eevdf::is_overdue(rq, q, entity)) {
+                    rq.fair.due = Resched::Now;
+                }
+            }
+            FairAlgorithm::Cfs => {}
+        }
+        if rq.queue(q).parent.is_none() {
+            return;
+        }
+        entity = EntityRef::Group(q);
+    }
+}
+
+/// Returns whether the current task's turn is over. O(depth) under EEVDF, O(depth^2) under CFS.
+pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    let leaf = rq.tasks[slot].fair.queue;
+    let mut due = core::mem::take(&mut rq.fair.due);
+    if rq.fair.tune.algorithm == FairAlgorithm::Cfs {
+        let mut entity = EntityRef::Task(slot);
+        let mut at = Some(leaf);
+        while let Some(q) = at {
+            due = due.max(cfs::tick(rq, q, entity));
+            entity = EntityRef::Group(q);
+            at = rq.queue(q).parent;
+        }
+    }
+    let mut q = leaf;
+    while let Some(parent) = rq.queue(q).parent {
+        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+        reweigh(rq, parent, EntityRef::Group(q), weight);
+        q = parent;
+    }
+    if due == Resched::No {
+        rearm(rq, cx);
+    }
+    due
+}
+
+/// The current task gives the CPU to others if it may (`sched_yield`).
+pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.nr_running <= 1 {
+        return;
+    }
+    let entity = EntityRef::Task(slot);
+    let q = rq.tasks[slot].fair.queue;
+    match rq.fair.tune.algorithm {
+        FairAlgorithm::Eevdf => eevdf::yield_current(rq.entity_mut(entity)),
+        FairAlgorithm::Cfs => cfs::yield_current(rq, q, entity),
+    }
+}
+
+/// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's `HRTICK`).
+pub(super) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.tune.enforce == Grain::Tick || rq.fair.nr_running() <= 1 {
+        return;
+    }
+    let Some(at) = slice_end(rq, cx.now.wall) else { return };
+    let arm = Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at };
+    // A call that moves several tasks asks once.
+    let earlier = cx
+        .io
+        .ops
+        .iter_mut()
+        .rev()
+        .find(|op| matches!(op, Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } if *cpu == rq.cpu));
+    match earlier {
+        Some(op) => *op = arm,
+        None => cx.io.op(arm),
+    }
+}
+
+/// Returns when the first of the current entities will have had its slice.
+pub(super) fn slice_end(rq: &Rq, now: Instant) -> Option<Instant> {
+    let mut left: Option<Duration> = None;
+    let mut at = Some(QueueIx::ROOT);
+    while let Some(q) = at {
+        let queue = rq.queue(q);
+        let current = queue.current?;
+        let running = rq.entity(current);
+        if queue.nr_queued > 1 {
+            let here = match rq.fair.tune.algorithm {
+                FairAlgorithm::Eevdf => running.load.to_real_ceil(running.virtual_deadline.since(running.vruntime)),
+                // Its turn is over once it has run *longer* than its slice.
+                FairAlgorithm::Cfs => {
+                    let slice = cfs::slice(rq, q, current).min(rq.fair.tune.latency);
+                    slice.saturating_sub(running.ran) + Duration::from_nanos(1)
+                }
+            };
+            left = Some(left.map_or(here, |left| left.min(here)));
+        }
+        at = match current {
+            EntityRef::Task(_) => None,
+            EntityRef::Group(owned) => Some(owned),
+        };
+    }
+    left.map(|left| now + left.max(Duration::from_nanos(1)))
+}
