@@ -41,11 +41,11 @@ impl<L: RawMutex> Scheduler<L> {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));
             }
             self.check_deadlines(rq)?;
-            match self.config.settings.overload_scope {
+            match self.shared.overload_scope() {
                 OverloadScope::Cpuset => continue,
                 OverloadScope::Global | OverloadScope::RootDomain => {}
             }
-            let overloaded = rq.is_rt_overloaded() && rq.is_online;
+            let overloaded = rq.is_rt_overloaded(&self.config) && rq.is_online;
             let mask = self.shared.overload(CpusetId::default(), cpu);
             if mask.contains(cpu) != overloaded || mask.snapshot().contains(cpu) != overloaded {
                 let verb = if overloaded { "is" } else { "is not" };

@@ -359,8 +359,8 @@ impl Rq {
     }
 
     /// Returns whether a real-time task waits, or will, that could run elsewhere.
-    pub(crate) fn is_rt_overloaded(&self) -> bool {
-        self.rt.is_overloaded(!self.dl.is_empty())
+    pub(crate) fn is_rt_overloaded(&self, config: &Config) -> bool {
+        self.rt.is_overloaded(config.settings.rt_overload, !self.dl.is_empty())
     }
 
     /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.

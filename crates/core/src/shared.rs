@@ -222,7 +222,12 @@ pub enum Home {
 impl<L: RawMutex> Shared<L> {
     pub(crate) fn new(config: &Config) -> Self {
         let (nr_cpus, threads) = (config.topology.nr_cpus(), config.threads);
-        let (domains, scope, groups) = (config.domains.clone(), config.settings.overload_scope, config.group_reserve);
+        let (domains, groups) = (config.domains.clone(), config.group_reserve);
+        let scope = if config.settings.rt_balance.is_by_ipi() {
+            OverloadScope::RootDomain
+        } else {
+            config.settings.overload_scope
+        };
         let mut domain_of = alloc::vec![0; nr_cpus];
         for (index, span) in domains.iter().enumerate() {
             for cpu in span.iter() {
@@ -271,6 +276,11 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn domain_index(&self, cpu: CpuId) -> u32 {
         self.domain_of[cpu.index()]
+    }
+
+    /// Returns where overload masks are kept: `overload_scope`, or what the IPI modes need.
+    pub(crate) const fn overload_scope(&self) -> OverloadScope {
+        self.overload_scope
     }
 
     fn overload_index(&self, cpuset: CpusetId, cpu: CpuId) -> usize {

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunne
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Partition};
-use zerolag_model::settings::{Grain, OverloadScope, RtBalance};
+use zerolag_model::settings::{Grain, OverloadScope, RtBalance, RtOverload};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId};
 
 /// Cases of one run of the suite, and the seed they come from.
@@ -146,6 +146,7 @@ fn setup(machine: &[u8; 8]) -> Setup {
     let settings = Settings {
         rt_balance: RtBalance::ALL[usize::from(balance) % RtBalance::ALL.len()],
         overload_scope: OverloadScope::ALL[usize::from(scope) % OverloadScope::ALL.len()],
+        rt_overload: if on(7) { RtOverload::Queued } else { RtOverload::Pushable },
         rt_push_skip_stuck: on(0),
         rt_select_on_wake: on(1),
         enforce_rt: if on(2) { Grain::Exact } else { Grain::Tick },

@@ -97,6 +97,15 @@ impl RtBalance {
         }
     }
 
+    /// Returns whether overloaded CPUs are asked by IPI to push.
+    #[must_use]
+    pub const fn is_by_ipi(self) -> bool {
+        match self {
+            Self::Passive | Self::ActiveAndPassive | Self::PullLocked => false,
+            Self::IpiPerCpu | Self::IpiRootDomain => true,
+        }
+    }
+
     /// Returns whether the balancer of the fair class moves RT tasks too.
     #[must_use]
     pub const fn is_passive(self) -> bool {
@@ -116,6 +125,16 @@ switch! {
         Cpuset = "cpuset",
         /// One mask per root domain (exclusive cpuset).
         RootDomain = "root_domain",
+    }
+}
+
+switch! {
+    /// What makes a CPU RT-overloaded, so that others pull from it.
+    RtOverload {
+        /// More than one RT task is queued, and one of them may move; it may be the one that runs.
+        Queued = "queued",
+        /// An RT task waits that may move (6.7: `pushable_tasks` drives `rto_mask`).
+        Pushable = "pushable",
     }
 }
 
@@ -194,8 +213,11 @@ pub struct Settings {
     pub fair: FairAlgorithm,
     /// Key `rt_balance`.
     pub rt_balance: RtBalance,
-    /// Key `overload_scope`.
+    /// Key `overload_scope`. The IPI modes of `rt_balance` keep one mask per root domain whatever it says: so do the
+    /// kernels that have them, and the IPI is the root domain's.
     pub overload_scope: OverloadScope,
+    /// Key `rt_overload`.
+    pub rt_overload: RtOverload,
     /// Key `rt_push_skip_stuck`: try the next pushable task when the first has nowhere to go.
     pub rt_push_skip_stuck: bool,
     /// Key `rt_select_on_wake`: a waking RT task looks for a CPU before it is queued (2.6.25); otherwise it is queued
@@ -365,8 +387,9 @@ impl Settings {
             "overload_scope",
             overload_scope,
             "global | cpuset | root_domain",
-            "where the mask of RT-overloaded CPUs is kept"
+            "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)"
         ),
+        value!("rt_overload", rt_overload, "queued | pushable", "what makes a CPU RT-overloaded"),
         value!(
             "rt_push_skip_stuck",
             rt_push_skip_stuck,
@@ -575,7 +598,8 @@ impl KernelVersion {
     /// Returns the settings of this kernel as it is configured by default (HZ=250).
     ///
     /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
-    /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15).
+    /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
+    /// `612f769edd06` in 6.7).
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;
@@ -592,6 +616,7 @@ impl KernelVersion {
                 RtBalance::Passive
             },
             overload_scope: if since(Self::V2_6_25) { OverloadScope::RootDomain } else { OverloadScope::Global },
+            rt_overload: if since(Self::V6_12) { RtOverload::Pushable } else { RtOverload::Queued },
             rt_push_skip_stuck: false,
             rt_select_on_wake: since(Self::V2_6_25),
             preempt: if since(Self::V6_18) { Preempt::Lazy } else { Preempt::Voluntary },

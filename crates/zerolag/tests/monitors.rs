@@ -113,6 +113,7 @@ fn settings(text: &mut String, dice: &mut Dice) {
     set(dice, "nohz", &["on", "off"]);
     let balances: Vec<&str> = RtBalance::ALL.iter().map(|value| value.name()).collect();
     set(dice, "rt_balance", &balances);
+    set(dice, "rt_overload", &["queued", "pushable"]);
     writeln!(text, "hz = {}\n", dice.pick(&["100", "250", "1000"])).expect("a string takes everything");
 }
 

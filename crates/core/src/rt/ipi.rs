@@ -18,14 +18,15 @@
 //! A CPU that lowers its priority while the IPI travels only raises `loop_next` and so makes [3] into [4].
 //!
 //! **`ipi_per_cpu` (2015).** Each CPU that lowers its priority runs a chain of its own through the overloaded CPUs, up
-//! from its own number and around; lowering it again while the chain runs makes the chain start over.
+//! from its own number and around; each visit pushes one task. Lowering the priority again while the chain runs makes the
+//! chain start over.
 //!
 //! ```text
 //!            start_chain [5]            next overloaded CPU with a better task [6]
 //!   Stopped ----------------> At(cpu) --------------------------------------------> At(next)
 //!      ^                        | ^  start_chain again [7]: Restart(cpu); its end starts over from the source [8]
 //!      +------------------------+ +--
-//!            around once [9]
+//!            around once [9]     [10] the start over leads back to the CPU that the chain is at: it pushes again at once
 //! ```
 //!
 //! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`, `find_next_push_cpu`),
@@ -33,7 +34,7 @@
 
 use crate::rq::{Cx, Rq};
 use crate::shared::{PushChain, RootDomain, RtoToken};
-use crate::step::{Op, Work};
+use crate::step::{AfterPush, Cont, Op, Step, Work};
 use crate::task::CpusetId;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -130,8 +131,8 @@ pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Sends the chain of `source` on after this CPU has pushed for it.
-pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) {
+/// Sends the chain of `source` on after this CPU has pushed for it, once; or pushes again, if a restart leads back here.
+pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) -> Step {
     cx.io.costs.inner_locks += 1;
     let mut chain = cx.shared.chains[source.index()].lock();
     let restarted = cx.io.observer.flag(|| matches!(*chain, PushChain::Restart(_)));
@@ -139,8 +140,14 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
     let next = next_in_chain(rq, cx, source, from);
     *chain = next.map_or(PushChain::Stopped, PushChain::At); // [6] [9]
     drop(chain);
-    if let Some(cpu) = next {
-        send(rq, cx, cpu, Work::RtPushFor(source));
+    match next {
+        None => Step::Done,
+        // [10] No IPI: the handler goes round. Each turn was asked for by the source.
+        Some(cpu) if cpu == rq.cpu => Step::Again { own: cpu, then: Cont::RtPush(AfterPush::PassOnChain(source)) },
+        Some(cpu) => {
+            send(rq, cx, cpu, Work::RtPushFor(source));
+            Step::Done
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::step::{Op, Resched, RqTimer};
 use crate::task::Task;
 use lock_api::RawMutex;
 use queue::{End, Link, PUSHABLE, PrioQueue, RUN};
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::{Grain, RtOverload};
 use zerolag_model::{Duration, Prio, RtPolicy, SchedAttr, TraceEvent};
 
 /// What a task carries for this class.
@@ -68,10 +68,16 @@ impl RtRq {
         self.nr_running
     }
 
-    /// Returns whether this CPU belongs into an overload mask: a task that may move is queued together with another one,
-    /// or behind a deadline task.
-    pub(crate) const fn is_overloaded(&self, has_deadline: bool) -> bool {
-        (self.nr_running > 1 || has_deadline) && self.nr_migratory > 0
+    /// Returns whether this CPU belongs into an overload mask: by `queued` a task that may move is queued together with
+    /// another one, or behind a deadline task; by `pushable` one waits.
+    ///
+    /// Sources: Linux v6.6 `kernel/sched/rt.c`, `update_rt_migration`; v6.12 `enqueue_pushable_task`,
+    /// `dequeue_pushable_task`.
+    pub(crate) const fn is_overloaded(&self, rule: RtOverload, has_deadline: bool) -> bool {
+        match rule {
+            RtOverload::Queued => (self.nr_running > 1 || has_deadline) && self.nr_migratory > 0,
+            RtOverload::Pushable => self.has_pushable(),
+        }
     }
 
     /// Returns the tasks in the order in which they would run.
@@ -138,13 +144,13 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
     update_overload(rq, cx, slot);
 }
 
-/// Keeps the overload mask: set while more than one task is queued and one of them may move.
+/// Keeps the overload mask: see [`RtRq::is_overloaded`].
 ///
 /// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
 #[inline]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.is_rt_overloaded() && rq.is_online;
+    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
     if overloaded || rq.rt.is_in_mask {
         change_overload(rq, cx, slot);
     }
@@ -152,7 +158,7 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.is_rt_overloaded() && rq.is_online;
+    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
     if overloaded {
         mask.insert(rq.cpu);
@@ -167,7 +173,7 @@ fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// The first deadline task came, or the last one went: a single real-time task waits behind it, or does no more.
 ///
-/// differs: kernels before 6.6 count only real-time tasks, and nobody pulls the one that waits behind a deadline task.
+/// differs: kernels before 6.7 count only real-time tasks, and nobody pulls the one that waits behind a deadline task.
 pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(slot) = rq.rt.run.first() {
         update_overload(rq, cx, slot);
@@ -186,7 +192,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 /// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.top_prio());
-    if rq.is_rt_overloaded() {
+    if rq.is_rt_overloaded(cx.config) {
         for slot in rq.rt.run.iter(&rq.tasks) {
             cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).insert(rq.cpu);
         }
@@ -201,7 +207,9 @@ pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
 
 /// Makes a queued task the current one: it cannot be pushed any more.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.rt.pushable.remove(&mut rq.tasks, slot);
+    if rq.rt.pushable.remove(&mut rq.tasks, slot) {
+        pushable_changed(rq, cx, slot);
+    }
     arm_slice(rq, cx, slot);
 }
 
@@ -209,6 +217,15 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks[slot].rt.links[PUSHABLE], Link::Out) {
         rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
+        pushable_changed(rq, cx, slot);
+    }
+}
+
+/// A task began or ceased to wait without coming or going: only one of the two rules looks at that.
+fn pushable_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    match cx.config.settings.rt_overload {
+        RtOverload::Queued => {}
+        RtOverload::Pushable => update_overload(rq, cx, slot),
     }
 }
 

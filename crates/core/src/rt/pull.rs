@@ -67,7 +67,7 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: Cpu
 
 /// Returns whether overload bits may be wrong, so that only the lock tells.
 fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
-    match cx.config.settings.overload_scope {
+    match cx.shared.overload_scope() {
         zerolag_model::settings::OverloadScope::Cpuset => true,
         zerolag_model::settings::OverloadScope::Global | zerolag_model::settings::OverloadScope::RootDomain => false,
     }
@@ -78,7 +78,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     if !own.is_online {
         return Step::Done;
     }
-    if other.rt.nr_running() <= 1 && other.dl.is_empty() {
+    if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
         cx.shared.overload(scope, other.cpu).remove(other.cpu);
     } else if let Some(slot) = highest_for(other, own.cpu, cx) {
         let prio = other.tasks[slot].prio;

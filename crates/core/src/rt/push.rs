@@ -10,7 +10,7 @@
 //!            Pair(own, target) --- resume: task gone, began to run or changed: begin again
 //!              |                   target no longer lower: find another, 3 times in all
 //!              v
-//!            move, resched target, begin again
+//!            move, resched target, begin again (a chain of `ipi_per_cpu` moves one task per visit: end)
 //! ```
 //!
 //! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and "most likely" cannot
@@ -75,11 +75,13 @@ pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step 
 /// Nothing more can be pushed: sends a travelling IPI on.
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
-        AfterPush::Nothing => {}
-        AfterPush::PassOn => super::ipi::pass_on(rq, cx),
+        AfterPush::Nothing => Step::Done,
+        AfterPush::PassOn => {
+            super::ipi::pass_on(rq, cx);
+            Step::Done
+        }
         AfterPush::PassOnChain(source) => super::ipi::pass_on_chain(rq, cx, source),
     }
-    Step::Done
 }
 
 /// Finds the CPU of lowest priority that a task may use and can preempt, other than this one.
@@ -111,7 +113,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         return retry(own, cx, slot, push);
     }
     class::migrate(own, other, cx, slot, MigrateReason::Push);
-    begin(own, cx, push.after)
+    match push.after {
+        AfterPush::Nothing | AfterPush::PassOn => begin(own, cx, push.after),
+        // The handler of 2015 pushes one task and sends the chain on: Linux v4.1 `rt.c`, `try_to_push_tasks`.
+        AfterPush::PassOnChain(_) => end(own, cx, push.after),
+    }
 }
 
 /// Returns whether the task still waits here, is not about to run here, and may go there.

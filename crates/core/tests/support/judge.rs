@@ -191,7 +191,9 @@ impl World {
         let settings = &self.setup.settings;
         settings.rt_balance.is_active()
             && settings.rt_balance != RtBalance::ActiveAndPassive
-            && (settings.overload_scope != OverloadScope::Cpuset || self.setup.cpusets.is_empty())
+            && (settings.overload_scope != OverloadScope::Cpuset
+                || settings.rt_balance.is_by_ipi()
+                || self.setup.cpusets.is_empty())
     }
 
     /// Checks that no waiting real-time task could preempt on a CPU of its root domain that it may use.

@@ -23,7 +23,7 @@ use zerolag_core::{
     Clock, Config, CpusetId, Home, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
     Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
 };
-use zerolag_model::settings::OverloadScope;
+use zerolag_model::settings::{OverloadScope, RtOverload};
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, Settings, TaskId, Topology};
 
 pub(crate) type Lock = parking_lot::RawMutex;
@@ -264,10 +264,18 @@ impl World {
         }
         let costs = core::mem::take(&mut self.io.costs);
         // A bit that stayed behind in one of several cpusets' masks is looked at once, and cleared.
-        let exact = self.setup.cpusets.is_empty() || self.setup.settings.overload_scope != OverloadScope::Cpuset;
+        let settings = &self.setup.settings;
+        let exact = self.setup.cpusets.is_empty()
+            || settings.overload_scope != OverloadScope::Cpuset
+            || settings.rt_balance.is_by_ipi();
         if costs.rt_balance > 0 && exact {
-            let crowded =
-                self.rqs.iter().any(|rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count() > 1);
+            // By the rule of 6.7 a CPU is overloaded from the moment a task wakes there until it runs.
+            let waits = |rq: &Rq| match settings.rt_overload {
+                RtOverload::Queued => 2,
+                RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
+            };
+            let urgent = |rq: &Rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
+            let crowded = self.rqs.iter().any(|rq| urgent(rq) >= waits(rq));
             assert!(crowded || costs.tasks_moved > 0, "RT balancing was charged without RT overload");
         }
     }
