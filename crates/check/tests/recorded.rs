@@ -36,6 +36,17 @@ fn linux_on_two_cpus_keeps_the_rules() {
 }
 
 #[test]
+fn perf_stops_its_recording_cpu_by_cpu() {
+    let packed: &[u8] = include_bytes!("../../trace/tests/data/mixed-2cpu.perf.txt.gz");
+    let trace = Trace::from_bytes(packed).expect("a recorded trace");
+    assert_verdicts(
+        &check(&trace, &Options::default()),
+        &["one-cpu", "no-task-lost", "rt-order", "rt-quiescence"],
+        &["time-conserved", "affinity", "counters"],
+    );
+}
+
+#[test]
 fn a_recording_with_a_line_missing_is_caught() {
     let text = include_str!("../../trace/tests/data/rr-fifo-fair-1cpu.txt");
     let switches = text.lines().enumerate().filter(|(_, line)| line.contains("sched_switch")).map(|(at, _)| at);

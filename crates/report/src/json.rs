@@ -71,6 +71,7 @@ struct Task<'a> {
     migrations: BTreeMap<&'static str, u64>,
     wait_ns: u64,
     wait_ns_max: u64,
+    sleep_ns: u64,
     wakeup_latency: Option<Latency>,
     timers: u64,
     timers_missed: u64,
@@ -176,6 +177,7 @@ fn task(task: &crate::TaskSummary) -> Task<'_> {
         migrations: migrations(&task.migrations),
         wait_ns: task.wait.as_nanos(),
         wait_ns_max: task.wait_max.as_nanos(),
+        sleep_ns: task.sleep.as_nanos(),
         wakeup_latency: task.latency.map(|latency| Latency {
             count: latency.count,
             p50_ns: latency.p50.as_nanos(),

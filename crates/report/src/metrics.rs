@@ -42,6 +42,9 @@ struct TaskSums {
     migrations: Migrations,
     wait: Duration,
     wait_max: Duration,
+    sleep: Duration,
+    /// It sleeps, since then.
+    asleep: Option<Instant>,
     latency: Option<Box<Histogram<u32>>>,
     latency_max: Duration,
     timers: u64,
@@ -155,6 +158,33 @@ impl Metrics {
             _ => {}
         }
         self.replay.apply(record);
+        match &record.event {
+            TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => self.end_sleep(*task, record.at),
+            TraceEvent::Switch { prev, prev_state, next, .. } => {
+                if let Some(prev) = prev.filter(|_| *prev_state == PrevState::Blocked) {
+                    self.begin_sleep(prev, record.at);
+                }
+                // A recorder that loses a wakeup still shows that the task runs.
+                if let Some(next) = next {
+                    self.end_sleep(*next, record.at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that a task has left its CPU to sleep, unless a wakeup has overtaken it.
+    fn begin_sleep(&mut self, id: TaskId, at: Instant) {
+        if self.replay.task(id).is_some_and(|task| task.state == TaskState::Blocked) {
+            self.tasks.entry(id).asleep = Some(at);
+        }
+    }
+
+    fn end_sleep(&mut self, id: TaskId, at: Instant) {
+        let task = self.tasks.entry(id);
+        if let Some(since) = task.asleep.take() {
+            task.sleep = task.sleep.saturating_add(at.since(since));
+        }
     }
 
     /// Ends at `end`, or at the last record if that is later, and returns the figures. Who still runs or waits is counted
@@ -170,6 +200,11 @@ impl Metrics {
             self.replay.tasks().filter(|(_, task)| task.waits_since().is_some()).map(|(task, _)| task).collect();
         for task in waiting {
             self.end_wait(task, end, Ending::TraceEnded);
+        }
+        for (_, task) in self.tasks.iter_mut() {
+            if let Some(since) = task.asleep.take() {
+                task.sleep = task.sleep.saturating_add(end.since(since));
+            }
         }
         let Self { mut meta, replay, tasks, mut cpus, worst, migrations, records, .. } = self;
         meta.end = end;
@@ -345,6 +380,7 @@ impl TaskSums {
             migrations: self.migrations,
             wait: self.wait,
             wait_max: self.wait_max,
+            sleep: self.sleep,
             latency: self.latency.as_ref().map(|histogram| {
                 let quantile = |q| Duration::from_nanos(histogram.value_at_quantile(q)).min(self.latency_max);
                 Latency { count: histogram.len(), p50: quantile(0.5), p99: quantile(0.99), max: self.latency_max }

@@ -75,6 +75,8 @@ pub struct TaskSummary {
     pub wait: Duration,
     /// The longest of these times.
     pub wait_max: Duration,
+    /// Time from leaving a CPU to sleep until its next waking, or the end of the trace.
+    pub sleep: Duration,
     /// From its wakings until it ran; `None` if it was never seen to wake and run.
     pub latency: Option<Latency>,
     /// Timers of its program that it came to wait for.

@@ -41,7 +41,8 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
     };
     write!(out, "\nwho ran\n{}", run_table(summary, &tasks))?;
     more(out, summary.tasks.len(), tasks.len(), "tasks")?;
-    let waiters: Vec<&TaskSummary> = tasks.iter().copied().filter(|task| !task.wait.is_zero()).collect();
+    let waiters: Vec<&TaskSummary> =
+        tasks.iter().copied().filter(|task| !task.wait.is_zero() || !task.sleep.is_zero()).collect();
     if !waiters.is_empty() {
         write!(out, "\nwho waited\n{}", wait_table(summary, &waiters))?;
     }
@@ -143,6 +144,7 @@ fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
         ("policy", Align::Left),
         ("waited", Align::Right),
         ("longest", Align::Right),
+        ("slept", Align::Right),
         ("wakeup to run: p50", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
@@ -153,6 +155,7 @@ fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
             policy_text(task.attr),
             Human(task.wait).to_string(),
             Human(task.wait_max).to_string(),
+            Human(task.sleep).to_string(),
         ];
         if let Some(latency) = task.latency {
             row.extend([latency.p50, latency.p99, latency.max].map(|time| Human(time).to_string()));

@@ -3,7 +3,9 @@
 use crate::error::ReadError;
 use crate::ftrace;
 use crate::meta::Meta;
+use crate::packed;
 use crate::zlt::{self, TraceReader, TraceWriter};
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
 use zerolag_model::Record;
@@ -18,11 +20,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a trace in any known format.
+    /// Reads a trace in any known format, packed (xz, gzip, zstd) or not.
     ///
     /// # Errors
     /// The format is foreign, or the trace is damaged, cut off or malformed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
+        let bytes = &*packed::unpack(bytes)?;
         if bytes.starts_with(&zlt::MAGIC) {
             return TraceReader::new(bytes)?.read_all();
         }
@@ -30,6 +33,14 @@ impl Trace {
             return Err(ReadError::Foreign { format, hint });
         }
         ftrace::read(&String::from_utf8_lossy(bytes))
+    }
+
+    /// Returns bytes as they are, or unpacked if they are an xz, gzip or zstd archive.
+    ///
+    /// # Errors
+    /// The archive is damaged, or unpacks to more than 4 GiB.
+    pub fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
+        packed::unpack(bytes)
     }
 
     /// Writes the trace in the own binary format.
@@ -54,12 +65,9 @@ pub fn open(path: &Path) -> Result<Trace, ReadError> {
 }
 
 /// Formats that are met in the field and not read: first bytes, name, way out.
-const FOREIGN: [(&[u8], &str, &str); 7] = [
+const FOREIGN: [(&[u8], &str, &str); 4] = [
     (b"PERFILE2", "perf.data", "convert it with `perf script --ns -F comm,tid,cpu,time,event,trace`"),
     (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
-    (b"\xfd7zXZ\0", "an xz archive", "unpack it first"),
-    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive", "unpack it first"),
     (b"{", "JSON", "export the trace as ftrace text"),
     (b"\x7fELF", "a program", "a trace is wanted"),
 ];

@@ -9,7 +9,8 @@
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //!
-//! [`script`] makes traces by hand. [`Replay`] works out who runs, waits and sleeps at every moment; [`open`] and [`Trace::from_bytes`] recognise the format. [`write_atomically`] writes aside and renames, so that no
+//! [`script`] makes traces by hand. [`Replay`] works out who runs, waits and sleeps at every moment; [`open`] and [`Trace::from_bytes`] recognise the format and
+//! unpack xz, gzip and zstd archives. [`write_atomically`] writes aside and renames, so that no
 //! half-written file is ever seen under its name.
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ mod error;
 mod file;
 pub mod ftrace;
 mod meta;
+mod packed;
 pub mod replay;
 pub mod script;
 mod table;

@@ -295,6 +295,27 @@ fn traces_are_checked_and_converted() {
 }
 
 #[test]
+fn a_recorded_trace_is_reported_and_checked_packed_as_it_is() {
+    let recorded = "crates/trace/tests/data/mixed-2cpu.perf.txt.gz";
+    let ended = zerolag(&["report", recorded, "--tasks", "5"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for part in ["406ms on 2 CPUs", "who ran", "slept", "(text, ", "more tasks that ran less"] {
+        assert!(ended.stdout.contains(part), "`{part}` is not said\n{}", ended.stdout);
+    }
+    let ended = zerolag(&["report", recorded, "--json", "--waits", "1"]);
+    let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(value["meta"]["source"], "text");
+    assert_eq!(value["worst_waits"].as_array().map(Vec::len), Some(1));
+    assert!(value["tasks"].as_array().is_some_and(|tasks| tasks.iter().any(|task| task["sleep_ns"] != 0)));
+    let ended = zerolag(&["check", recorded]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("one-cpu         ok"), "{}", ended.stdout);
+    let ended = zerolag(&["report", "examples/audio.json"]);
+    assert_eq!(ended.code, Some(2), "{}", ended.stdout);
+    assert!(ended.stderr.contains("neither an event"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_broken_trace_fails_its_check() {
     let dir = scratch("broken");
     let file = dir.join("two-cpus.txt");
@@ -307,7 +328,10 @@ fn a_broken_trace_fails_its_check() {
     };
     let wakeup =
         "          <idle>-0       [000] d..2.     0.999000: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
-    let text = format!("# tracer: nop\n#\n{wakeup}{}{}", line(0, "    1.000000"), line(1, "    1.001000"));
+    // And the first CPU was recorded further.
+    let after = "          <...>-7       [000] d..2.     1.002000: sched_switch: prev_comm=a prev_pid=7 \
+                 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
+    let text = format!("# tracer: nop\n#\n{wakeup}{}{}{after}", line(0, "    1.000000"), line(1, "    1.001000"));
     std::fs::write(&file, text).expect("written");
     let ended = zerolag(&["check", file.to_str().expect("UTF-8")]);
     assert_eq!(ended.code, Some(1), "{}{}", ended.stdout, ended.stderr);

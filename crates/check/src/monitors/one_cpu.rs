@@ -2,10 +2,12 @@
 //!
 //! At every switch: the CPU leaves what it ran; what it goes to runs nowhere else, has not ended and was woken since it
 //! blocked. In a recorded trace, what happened before the first event of a task or CPU is unknown and taken for granted,
-//! and a waking alone is enough to run (`perf sched record` does not record `sched_wakeup`).
+//! and a waking alone is enough to run (`perf sched record` does not record `sched_wakeup`). Recorders stop CPU by CPU: what
+//! a CPU did last counts as running on only once a later switch shows that the CPU was still recorded.
 
 use crate::checker::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
+use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Instant, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::{Current, TaskState};
@@ -13,10 +15,19 @@ use zerolag_trace::replay::{Current, TaskState};
 struct OneCpu {
     is_complete: bool,
     wakings: u64,
+    /// Of a recorded trace, per CPU the first time that its task was seen to run elsewhere; to be confirmed by its next switch.
+    suspected: BTreeMap<CpuId, Suspicion>,
+}
+
+/// A task was switched to on a CPU while another ran it.
+struct Suspicion {
+    at: Instant,
+    cpu: CpuId,
+    task: TaskId,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
-    Ok(Box::new(OneCpu { is_complete: context.meta.source.is_complete(), wakings: 0 }))
+    Ok(Box::new(OneCpu { is_complete: context.meta.source.is_complete(), wakings: 0, suspected: BTreeMap::new() }))
 }
 
 impl Monitor for OneCpu {
@@ -24,6 +35,9 @@ impl Monitor for OneCpu {
         match &record.event {
             TraceEvent::Waking { .. } | TraceEvent::Wakeup { .. } => self.wakings += 1,
             TraceEvent::Switch { prev, prev_state, next, .. } => {
+                if let Some(Suspicion { at, cpu, task }) = self.suspected.remove(&record.cpu) {
+                    two_cpus(before, found, at, (cpu, record.cpu), task);
+                }
                 judge_leaving(before, record, *prev, *prev_state, found);
                 if let Some(next) = next {
                     self.judge_entering(before, record, *prev, *next, found);
@@ -58,13 +72,19 @@ fn judge_leaving(before: &Replay, record: &Record, prev: Option<TaskId>, state: 
     }
 }
 
+fn two_cpus(before: &Replay, found: &mut Findings, at: Instant, (cpu, on): (CpuId, CpuId), task: TaskId) {
+    found.push(at, Some(cpu), &[task], || {
+        format!("{} runs on cpu {cpu} while it runs on cpu {on}", label(before, task))
+    });
+}
+
 fn who(replay: &Replay, task: Option<TaskId>) -> String {
     task.map_or_else(|| "the idle task".to_owned(), |task| label(replay, task))
 }
 
 impl OneCpu {
     fn judge_entering(
-        &self,
+        &mut self,
         before: &Replay,
         record: &Record,
         prev: Option<TaskId>,
@@ -74,9 +94,11 @@ impl OneCpu {
         let cpu = record.cpu;
         let broken: Option<fn(CpuId) -> String> = match before.task(next).map(|task| task.state) {
             Some(TaskState::Running { on, .. }) if on != cpu => {
-                found.push(record.at, Some(cpu), &[next], || {
-                    format!("{} runs on cpu {cpu} while it runs on cpu {on}", label(before, next))
-                });
+                if self.is_complete {
+                    two_cpus(before, found, record.at, (cpu, on), next);
+                } else {
+                    self.suspected.entry(on).or_insert(Suspicion { at: record.at, cpu, task: next });
+                }
                 None
             }
             // The CPU leaves it and takes it again: legal if it did not block in between.

@@ -32,8 +32,8 @@ pub(super) struct Event<'a> {
     pub(super) event: KernelEvent<'a>,
 }
 
-/// Builds the trace of events in order of time.
-pub(super) fn build(head: &Head, events: &[Event<'_>]) -> Trace {
+/// Builds the trace of events in order of time, and the process ids of its tasks.
+pub(super) fn build(head: &Head, events: &[Event<'_>]) -> (Trace, Vec<u32>) {
     let mut builder = Builder::default();
     let unpaired = unpaired_irqs(events);
     for event in events {
@@ -53,7 +53,8 @@ pub(super) fn build(head: &Head, events: &[Event<'_>]) -> Trace {
     meta.start = builder.records.first().map_or(Instant::ZERO, |record| record.at);
     meta.end = builder.records.last().map_or(Instant::ZERO, |record| record.at);
     meta.lost_events = head.lost;
-    Trace { meta, records: builder.records }
+    let pids = builder.tasks.iter().map(|task| task.pid).collect();
+    (Trace { meta, records: builder.records }, pids)
 }
 
 /// Returns the kinds of interrupt of which only the beginning, or only the end, was recorded: they tell no time.
@@ -82,6 +83,7 @@ struct Builder<'a> {
 struct Task<'a> {
     /// Which record introduces it; it gets the last name in the end.
     record: usize,
+    pid: u32,
     name: &'a str,
     /// Its effective priority, once an event has said it.
     prio: Option<Prio>,
@@ -195,7 +197,7 @@ impl<'a> Builder<'a> {
 
     fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
-        self.tasks.push(Task { record: self.records.len(), name: task.comm, prio, in_wakeup: false });
+        self.tasks.push(Task { record: self.records.len(), pid: task.pid, name: task.comm, prio, in_wakeup: false });
         self.living.insert(task.pid, id);
         // The name is filled in at the end: until then the empty name of all.
         let name: Arc<str> = Arc::default();

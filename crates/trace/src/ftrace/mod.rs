@@ -47,6 +47,14 @@ pub use write::{TimeDigits, write};
 /// # Errors
 /// Lines that make no sense (the first of them, and how many), or no scheduler event at all.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
+    read_with_pids(text).map(|(trace, _)| trace)
+}
+
+/// As [`read`]; also returns each task's process id, in order of task.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
     let mut errors = Errors::default();
     let mut events = Vec::new();
     let mut head = build::Head::default();

@@ -9,6 +9,7 @@ mod failure;
 mod options;
 mod output;
 mod progress;
+mod report;
 mod repro;
 mod rt_migrate_test;
 mod run;
@@ -52,6 +53,8 @@ enum Command {
     RtMigrateTest(rt_migrate_test::Args),
     /// Repeat a published experiment: our numbers beside the published ones
     Repro(repro::Args),
+    /// Who ran, waited and slept in a trace, ours or a kernel's
+    Report(report::Args),
     /// Hold the rules of scheduling against a trace
     Check(check::Args),
     /// Run specs: what is written must come out
@@ -78,6 +81,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Repro(args) => repro::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),

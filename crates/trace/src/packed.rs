@@ -1,0 +1,61 @@
+//! Compressed traces: xz, gzip and zstd archives are unpacked on the way in.
+//!
+//! Recordings are text of high redundancy and are kept packed. The decoders are written in Rust and need nothing of the
+//! host. What comes out is bounded, so that a small hostile archive cannot fill the memory.
+
+use crate::error::ReadError;
+use std::borrow::Cow;
+use std::io::Read;
+
+/// The most bytes that an archive may unpack to.
+const UNPACKED_MAX: u64 = 4 << 30;
+
+/// Returns the bytes unpacked if they are an archive (its first bytes tell), else as they are. An archive within an
+/// archive is not looked into.
+pub(crate) fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
+    if bytes.starts_with(b"\xfd7zXZ\0") {
+        return read_all(lzma_rust2::XzReader::new(bytes, true), "an xz archive").map(Cow::Owned);
+    }
+    if bytes.starts_with(b"\x1f\x8b") {
+        return read_all(flate2::read::MultiGzDecoder::new(bytes), "a gzip archive").map(Cow::Owned);
+    }
+    if bytes.starts_with(b"\x28\xb5\x2f\xfd") {
+        let reader = ruzstd::decoding::StreamingDecoder::new(bytes);
+        let reader = reader.map_err(|error| damaged("a zstd archive", &error))?;
+        return read_all(reader, "a zstd archive").map(Cow::Owned);
+    }
+    Ok(Cow::Borrowed(bytes))
+}
+
+fn read_all(reader: impl Read, what: &str) -> Result<Vec<u8>, ReadError> {
+    let mut unpacked = Vec::new();
+    reader.take(UNPACKED_MAX + 1).read_to_end(&mut unpacked).map_err(|error| damaged(what, &error))?;
+    if unpacked.len() as u64 > UNPACKED_MAX {
+        return Err(damaged(what, &format_args!("it unpacks to more than {} GiB", UNPACKED_MAX >> 30)));
+    }
+    Ok(unpacked)
+}
+
+fn damaged(what: &str, error: &dyn std::fmt::Display) -> ReadError {
+    let reason = format!("this is {what} that cannot be unpacked: {error}");
+    ReadError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_unpacked_and_damage_is_named() {
+        // "hello\n", packed by xz, gzip and zstd.
+        let xz: &[u8] = include_bytes!("../tests/data/hello.xz");
+        let gz: &[u8] = include_bytes!("../tests/data/hello.gz");
+        let zst: &[u8] = include_bytes!("../tests/data/hello.zst");
+        for archive in [xz, gz, zst] {
+            assert_eq!(&*unpack(archive).expect("a whole archive"), b"hello\n");
+            let cut = unpack(&archive[..archive.len() - 9]).expect_err("its end is missing").to_string();
+            assert!(cut.contains("cannot be unpacked"), "{cut}");
+        }
+        assert_eq!(&*unpack(b"plain").expect("no archive"), b"plain");
+    }
+}
