@@ -9,6 +9,7 @@
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test` |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
+//! | [`validate`] | our figures beside those of real kernels |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
 //!
 //! ```
@@ -35,6 +36,7 @@ pub mod repro;
 pub mod simulation;
 pub mod spec;
 pub mod tools;
+pub mod validate;
 
 pub use zerolag_check as check;
 pub use zerolag_core as core;

@@ -16,6 +16,7 @@ mod run;
 mod settings;
 mod spec;
 mod tracing;
+mod validate;
 mod view;
 
 use clap::{Parser, Subcommand};
@@ -30,6 +31,8 @@ pub(crate) mod code {
     pub(crate) const FAILURE: u8 = 1;
     /// Wrong usage or invalid input.
     pub(crate) const USAGE: u8 = 2;
+    /// A goal was missed, a figure is outside its band.
+    pub(crate) const GOAL_MISSED: u8 = 99;
     /// Ctrl-C; what there is of a result has been printed.
     pub(crate) const INTERRUPTED: u8 = 130;
 }
@@ -57,6 +60,8 @@ enum Command {
     Report(report::Args),
     /// Hold the rules of scheduling against a trace
     Check(check::Args),
+    /// Hold our figures against those of real kernels
+    Validate(validate::Args),
     /// Run specs: what is written must come out
     Spec(spec::Args),
     /// Convert a trace
@@ -83,6 +88,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Repro(args) => repro::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Validate(args) => validate::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Settings(args) => settings::run(&args),

@@ -1,0 +1,59 @@
+//! `zerolag validate`: our figures beside those of real kernels.
+
+use super::failure::Failure;
+use super::progress::{Progress, catch_interrupts};
+use super::{Done, code, output};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use zerolag::validate::{self, Case, ValidateError};
+
+/// Arguments of `zerolag validate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Case files, or directories of them
+    #[arg(default_value = "conformance")]
+    cases: Vec<PathBuf>,
+    /// Print Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let mut paths = Vec::new();
+    for path in &args.cases {
+        if path.is_dir() {
+            paths.extend(validate::find(path).map_err(failure)?);
+        } else {
+            paths.push(path.clone());
+        }
+    }
+    let cases = paths.iter().map(|path| Case::read(path)).collect::<Vec<_>>();
+    let wrong: Vec<String> = cases.iter().filter_map(|case| case.as_ref().err()).map(ToString::to_string).collect();
+    if !wrong.is_empty() {
+        return Err(Failure::input(wrong.join("\n")));
+    }
+    catch_interrupts();
+    let mut progress = Progress::new(paths.len() as u64, "cases", args.quiet);
+    let mut comparisons = Vec::new();
+    for (done, case) in cases.into_iter().flatten().enumerate() {
+        if progress.at(done as u64) == ControlFlow::Break(()) {
+            return Ok(code::INTERRUPTED);
+        }
+        comparisons.extend(validate::run(&case).map_err(failure)?);
+    }
+    progress.finish();
+    let table = if args.markdown { validate::markdown(&comparisons) } else { validate::text(&comparisons) };
+    output::print(&table)?;
+    Ok(if comparisons.iter().all(validate::Comparison::is_inside) { code::OK } else { code::GOAL_MISSED })
+}
+
+fn failure(error: ValidateError) -> Failure {
+    match error {
+        ValidateError::Workload(diagnostics) => Failure::Workload(diagnostics),
+        error => Failure::input(error.to_string()),
+    }
+}

@@ -1,0 +1,209 @@
+//! [`Case`]: a workload whose figures were recorded on real kernels, and how far ours are from them.
+//!
+//! A case file says the workload, the machine, the recorded figures per kernel and the *band*: how far a figure may be
+//! off, declared before it was measured. Running a case simulates the workload under the preset of each recorded kernel and
+//! measures the same figures between the same instants. No band is widened to make a case pass; a figure outside its band
+//! stays outside, with the reason beside it.
+//!
+//! ```text
+//!  case.toml ─► Case ─┬─► workload ─► Plan (preset of the kernel) ─► Measure ─┐
+//!                     └─► recorded figures, bands ────────────────────────────┴─► Comparison
+//! ```
+
+mod case;
+mod measure;
+mod table;
+
+pub use case::{Band, Case, CaseError, Recording};
+pub use measure::Measure;
+pub use table::{markdown, text};
+
+use crate::simulation::{Plan, PlanError};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use zerolag_model::Instant;
+use zerolag_sim::{SimError, Tracing};
+use zerolag_workload::{self as workload, Diagnostics, LoadOptions};
+
+/// One figure, recorded and simulated.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What is measured, of whom: `share.hog0`.
+    pub name: String,
+    /// The kernel's value.
+    pub recorded: f64,
+    /// Ours.
+    pub ours: f64,
+    /// How far it may be off.
+    pub band: Band,
+}
+
+impl Figure {
+    /// Returns ours minus the kernel's.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.ours - self.recorded
+    }
+
+    /// Returns whether ours is within the band.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.error().abs() <= self.band.of(self.recorded)
+    }
+}
+
+/// A case under one kernel, compared.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The case's name: its file's, without extension.
+    pub case: String,
+    /// The kernel, and what it ran on.
+    pub recording: Recording,
+    /// All figures of the recording.
+    pub figures: Vec<Figure>,
+    /// Why it is outside its band, if somebody knows.
+    pub because: Option<String>,
+}
+
+impl Comparison {
+    /// Returns whether all figures are within their bands.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.figures.iter().all(Figure::is_inside)
+    }
+}
+
+/// Why a case cannot be run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ValidateError {
+    /// The case file is wrong.
+    Case(CaseError),
+    /// A file cannot be read.
+    Io(PathBuf, std::io::Error),
+    /// The workload is wrong.
+    Workload(Box<Diagnostics>),
+    /// The workload gives no plan.
+    Plan(PathBuf, PlanError),
+    /// The workload does not fit the machine.
+    Sim(PathBuf, SimError),
+    /// A recorded figure that nothing measures here.
+    NoSuchFigure(PathBuf, String, Vec<String>),
+}
+
+impl fmt::Display for ValidateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Case(error) => fmt::Display::fmt(error, f),
+            Self::Io(path, error) => write!(f, "cannot read `{}`: {error}", path.display()),
+            Self::Workload(diagnostics) => fmt::Display::fmt(diagnostics, f),
+            Self::Plan(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Sim(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::NoSuchFigure(path, name, known) => {
+                write!(f, "{}: nothing measures `{name}`; measured are {}", path.display(), known.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for ValidateError {}
+
+impl From<CaseError> for ValidateError {
+    fn from(error: CaseError) -> Self {
+        Self::Case(error)
+    }
+}
+
+/// Returns the case files below a directory, sorted by path.
+///
+/// # Errors
+/// A directory cannot be read.
+pub fn find(dir: &Path) -> Result<Vec<PathBuf>, ValidateError> {
+    let error = |error| ValidateError::Io(dir.to_owned(), error);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        if path.is_dir() {
+            // Workloads are scenario files of their own.
+            if path.file_name().is_none_or(|name| name != "workloads") {
+                found.extend(find(&path)?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Runs a case under every kernel that it was recorded on.
+///
+/// # Errors
+/// The case or its workload is wrong.
+pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
+    let path = &case.workload;
+    let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
+    let mut comparisons = Vec::new();
+    for recording in &case.recorded {
+        let load = LoadOptions { machine_override: Some(recording.machine.clone()), ..LoadOptions::default() };
+        let scenario = workload::load(&path.display().to_string(), &bytes, &load)
+            .map_err(|error| ValidateError::Workload(Box::new(error)))?;
+        let mut plan = Plan::on_kernel(scenario, Some(recording.kernel))
+            .map_err(|error| ValidateError::Plan(path.clone(), error))?
+            .for_duration(recording.from.since(Instant::ZERO) + recording.window);
+        for (key, value) in &recording.settings {
+            let set = plan.config.settings.set(key, value);
+            set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
+        }
+        let measured = measure(&plan, recording).map_err(|error| ValidateError::Sim(path.clone(), error))?;
+        comparisons.push(compare(case, recording, &measured)?);
+    }
+    Ok(comparisons)
+}
+
+fn measure(plan: &Plan, recording: &Recording) -> Result<Measure, SimError> {
+    let mut machine = plan.build(Tracing::On)?;
+    let mut measure = Measure::between(recording.from, recording.window);
+    let outcome = machine.run_with(&mut measure, |_, _| ControlFlow::Continue(()));
+    measure.finish(outcome.end);
+    Ok(measure)
+}
+
+fn compare(case: &Case, recording: &Recording, measured: &Measure) -> Result<Comparison, ValidateError> {
+    let mut ours = measured.figures();
+    let mut recorded = recording.figures.clone();
+    for alike in &case.alike {
+        rank(&mut ours, alike);
+        rank(&mut recorded, alike);
+    }
+    let mut figures = Vec::new();
+    for (name, value) in recorded {
+        let Some(ours) = ours.get(&name).copied() else {
+            let known = ours.into_keys().collect();
+            return Err(ValidateError::NoSuchFigure(case.path.clone(), name, known));
+        };
+        let band = case.band(&name)?;
+        figures.push(Figure { name, recorded: value, ours, band });
+    }
+    let because = recording.because.clone();
+    Ok(Comparison { case: case.name.clone(), recording: recording.clone(), figures, because })
+}
+
+/// Tasks that differ in name only have no place among each other: the one with most is compared with the one with most.
+fn rank(figures: &mut std::collections::BTreeMap<String, f64>, alike: &[String]) {
+    let kinds: Vec<String> = figures
+        .keys()
+        .filter_map(|name| name.split_once('.'))
+        .filter(|(_, who)| *who == alike[0])
+        .map(|(kind, _)| kind.to_owned())
+        .collect();
+    for kind in kinds {
+        let names: Vec<String> = alike.iter().map(|who| format!("{kind}.{who}")).collect();
+        let mut values: Vec<f64> = names.iter().filter_map(|name| figures.get(name).copied()).collect();
+        values.sort_by(|one, other| other.total_cmp(one));
+        for (name, value) in names.into_iter().zip(values) {
+            figures.insert(name, value);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Comparisons as text for a terminal and as Markdown for the documentation.
+
+use super::{Comparison, Figure};
+use std::fmt::Write;
+use zerolag_report::table::{Align, Table};
+
+/// Returns a table of all figures, and how many are inside their bands.
+#[must_use]
+pub fn text(comparisons: &[Comparison]) -> String {
+    let columns = [
+        ("case", Align::Left),
+        ("kernel", Align::Right),
+        ("figure", Align::Left),
+        ("recorded", Align::Right),
+        ("ours", Align::Right),
+        ("error", Align::Right),
+        ("band", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(&columns);
+    for (comparison, figure) in figures(comparisons) {
+        table.push(
+            [comparison.case.clone(), comparison.recording.kernel.name().to_owned(), figure.name.clone()]
+                .into_iter()
+                .chain(values(figure))
+                .chain([if figure.is_inside() { String::new() } else { "outside".to_owned() }]),
+        );
+    }
+    let mut text = table.to_string();
+    for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
+        if let Some(because) = &comparison.because {
+            put(&mut text, format_args!("\n{} on {}: {because}", comparison.case, comparison.recording.kernel.name()));
+        }
+    }
+    put(&mut text, format_args!("\n{}\n", total(comparisons)));
+    text
+}
+
+/// Returns the same as Markdown, with a heading.
+#[must_use]
+pub fn markdown(comparisons: &[Comparison]) -> String {
+    let mut text = String::from(HEAD);
+    put(&mut text, format_args!("{}\n\n", total(comparisons)));
+    text.push_str("| case | kernel, machine | figure | recorded | ours | error | band | |\n");
+    text.push_str("|---|---|---|--:|--:|--:|--:|---|\n");
+    let mut previous = ("", "");
+    for (comparison, figure) in figures(comparisons) {
+        let here = (comparison.case.as_str(), comparison.recording.on.as_str());
+        let (case, on) = if here == previous {
+            ("", String::new())
+        } else {
+            (here.0, format!("{}, {}", comparison.recording.kernel.name(), here.1))
+        };
+        previous = here;
+        let [recorded, ours, error, band] = values(figure);
+        let verdict = if figure.is_inside() { "" } else { "**outside**" };
+        let row =
+            format_args!("| {case} | {on} | {} | {recorded} | {ours} | {error} | {band} | {verdict} |\n", figure.name);
+        put(&mut text, row);
+    }
+    text.push_str("\n## Outside, and why\n\n");
+    for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
+        let because = comparison.because.as_deref().unwrap_or("not yet explained.");
+        put(&mut text, format_args!("- {}, {}: {because}\n", comparison.case, comparison.recording.kernel.name()));
+    }
+    text
+}
+
+const HEAD: &str = "\
+# Conformance
+
+What real kernels did, what zerolag does with the same workload under that kernel's preset, and the distance. Written by
+`zerolag validate --markdown conformance`; a test compares. Where the recordings come from: `conformance/README.md`. A share
+is in percent of one CPU, its error in points. Bands were declared before the first run and are not widened.
+
+";
+
+fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
+    comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
+}
+
+fn values(figure: &Figure) -> [String; 4] {
+    let band = figure.band.of(figure.recorded);
+    [
+        number(figure.recorded),
+        number(figure.ours),
+        format!("{}{}", if figure.error() < 0.0 { '-' } else { '+' }, number(figure.error().abs())),
+        number(band),
+    ]
+}
+
+/// Counts stay counts, everything else has two decimals.
+fn number(value: f64) -> String {
+    if value >= 100.0 || value == 0.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+fn total(comparisons: &[Comparison]) -> String {
+    let all = figures(comparisons).count();
+    let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
+    let mut shares: Vec<f64> = figures(comparisons)
+        .filter(|(_, figure)| figure.name.starts_with("share."))
+        .map(|(_, figure)| figure.error().abs())
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    let within = shares.iter().filter(|error| **error <= 1.0).count();
+    let worst = shares.last().copied().unwrap_or(0.0);
+    format!(
+        "{inside} of {all} figures are inside their bands; {within} of {} shares within 1 point, the worst {worst:.2} off.",
+        shares.len()
+    )
+}
+
+fn put(text: &mut String, args: std::fmt::Arguments<'_>) {
+    text.write_fmt(args).expect("a string takes everything");
+}
