@@ -26,8 +26,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `should_we_balance`,
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks`, `can_migrate_task`, `nohz_balancer_kick`;
-//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: load is that of queued tasks, without memory, so
-//! exact where the kernel's wavers by 2 %: half a task's load against an imbalance of as much counts as too heavy; a
+//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: load is that of queued tasks, without memory; a
 //! CPU about to go idle takes from the CPU with the most load that has a waiting task, nearest domain first, whatever
 //! its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
 
@@ -452,7 +451,7 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
         }
         let load = task_load(other, slot);
         if let Imbalance::Load(most) = left
-            && load.checked_shr(u32::from(work.failed)).unwrap_or(0) >= most
+            && load.checked_shr(u32::from(work.failed)).unwrap_or(0) > most
         {
             continue;
         }

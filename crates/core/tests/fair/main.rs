@@ -7,7 +7,6 @@ mod lag;
 mod random;
 mod recorded;
 mod shares;
-mod two_cpus;
 
 /// How many cases a random test draws: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
 #[expect(clippy::disallowed_methods, reason = "how long to search is the caller's, not the test's")]

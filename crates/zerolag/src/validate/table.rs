@@ -43,15 +43,16 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
     put(&mut text, format_args!("{}\n\n", total(comparisons)));
     text.push_str("| case | kernel, machine | figure | recorded | ours | error | band | |\n");
     text.push_str("|---|---|---|--:|--:|--:|--:|---|\n");
-    let mut previous = ("", "");
+    let mut previous = None;
     for (comparison, figure) in figures(comparisons) {
-        let here = (comparison.case.as_str(), comparison.recording.on.as_str());
-        let (case, on) = if here == previous {
+        let recording = &comparison.recording;
+        let here = (comparison.case.as_str(), recording.kernel, recording.on.as_str());
+        let (case, on) = if previous == Some(here) {
             ("", String::new())
         } else {
-            (here.0, format!("{}, {}", comparison.recording.kernel.name(), here.1))
+            (here.0, format!("{}, {}", recording.kernel.name(), here.2))
         };
-        previous = here;
+        previous = Some(here);
         let [recorded, ours, error, band] = values(figure);
         let verdict = if figure.is_inside() { "" } else { "**outside**" };
         let row =
