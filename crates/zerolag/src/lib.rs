@@ -9,6 +9,7 @@
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test` |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
+//! | [`compare`] | one workload under several kernels or settings: what changes for whom |
 //! | [`validate`] | our figures beside those of real kernels |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
 //!
@@ -32,6 +33,7 @@
 //! ```
 #![warn(missing_docs)]
 
+pub mod compare;
 pub mod repro;
 pub mod simulation;
 pub mod spec;

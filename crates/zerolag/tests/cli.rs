@@ -440,3 +440,19 @@ fn the_2007_edition_prints_iterations_only() {
         lines[0].starts_with("   0:    20") && lines[1].starts_with(" len:    40") && lines[2].starts_with(" loops: ")
     );
 }
+
+#[test]
+fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something() {
+    let compare = |kernels: [&str; 2]| {
+        let args = ["compare", "examples/audio.json", "--runs", "2", "-d", "2s", "--kernel", kernels[0], "--kernel"];
+        zerolag(&[&args[..], &kernels[1..]].concat())
+    };
+    let same = compare(["6.12", "6.12"]);
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    assert!(same.stdout.contains("\n0 figures differ"), "{}", same.stdout);
+    let upgrade = compare(["5.15", "6.12"]);
+    let decoder = upgrade.stdout.lines().find(|line| line.starts_with("decoder"));
+    assert!(decoder.is_some_and(|line| line.contains("latency p99")), "{}", upgrade.stdout);
+    assert!(!upgrade.stdout.contains("audio"), "real-time tasks are not touched\n{}", upgrade.stdout);
+    assert_eq!(zerolag(&["compare", "examples/audio.json", "--kernel", "6.12"]).code, Some(2));
+}

@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit codes: [`code`].
 
 mod check;
+mod compare;
 mod completions;
 mod convert;
 mod failure;
@@ -52,6 +53,8 @@ const EXIT_CODES: &str =
 enum Command {
     /// Run a workload on a simulated machine
     Run(run::Args),
+    /// What changes for whom: one workload under several kernels or settings
+    Compare(compare::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
     /// Repeat a published experiment: our numbers beside the published ones
@@ -84,6 +87,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Report(args) => report::run(&args),

@@ -72,7 +72,8 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
     Costs::from_toml(&stem, &text).map_err(|error| Failure::input(format!("{name}: {}", error.to_string().trim_end())))
 }
 
-fn cpus(text: &str) -> Result<Topology, String> {
+/// Reads a number of CPUs.
+pub(crate) fn cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| "a whole number of CPUs is wanted, 1..=4096".to_owned())?;
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     Topology::flat(count).map_err(|error| match count {
@@ -99,7 +100,8 @@ pub(crate) fn kernel(text: &str) -> Result<KernelVersion, String> {
     })
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+/// Reads a setting and its value.
+pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("KEY=VALUE is wanted, as in rt_balance=passive")?;
     let (key, value) = (key.trim(), value.trim());
     Settings::default().set(key, value).map_err(|error| error.to_string())?;

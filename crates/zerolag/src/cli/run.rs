@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = json_file {
         output::check_target(path)?;
     }
-    let plan = plan(args)?;
+    let plan = plan_of(&args.workload, &args.machine, args.duration, args.quiet)?;
     catch_interrupts();
     let report = simulate(&plan, trace, args)?;
     if args.json.is_some() {
@@ -102,28 +102,33 @@ fn left_waiting(waits: &[Wait]) -> String {
 }
 
 /// Reads the workload and applies what the command line says.
-fn plan(args: &Args) -> Result<Plan, Failure> {
-    let (name, bytes) = read(&args.workload)?;
-    let load = LoadOptions { machine_override: args.machine.topology(), ..LoadOptions::default() };
+pub(super) fn plan_of(
+    workload: &Path,
+    machine: &MachineArgs,
+    duration: Option<Duration>,
+    quiet: bool,
+) -> Result<Plan, Failure> {
+    let (name, bytes) = read(workload)?;
+    let load = LoadOptions { machine_override: machine.topology(), ..LoadOptions::default() };
     let mut scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
-    if !args.quiet && !scenario.warnings.is_empty() {
+    if !quiet && !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));
     }
-    let costs = scenario_costs(&args.machine, &mut scenario)?;
+    let costs = scenario_costs(machine, &mut scenario)?;
     let mut plan =
-        Plan::on_kernel(scenario, args.machine.kernel).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+        Plan::on_kernel(scenario, machine.kernel).map_err(|error| Failure::input(format!("{name}: {error}")))?;
     if let Some(costs) = costs {
         plan = plan.with_costs(costs);
     }
-    args.machine.apply_settings(&mut plan.config.settings)?;
-    if let Some(seed) = args.machine.seed {
+    machine.apply_settings(&mut plan.config.settings)?;
+    if let Some(seed) = machine.seed {
         plan.config.seed = seed;
     }
-    if args.duration.is_some() {
-        plan.config.duration = args.duration;
+    if duration.is_some() {
+        plan.config.duration = duration;
     }
     if plan.config.duration.is_none() && plan.is_endless() {
-        if !args.quiet {
+        if !quiet {
             eprintln_lossy(&format!(
                 "note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"
             ));

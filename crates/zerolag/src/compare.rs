@@ -1,0 +1,237 @@
+//! [`Comparison`]: one workload under several kernels or settings, what changes for whom.
+//!
+//! Every variant runs with the same seeds, so that draws are common to all. A figure has *changed* if the ranges that the
+//! seeds span do not overlap and the means differ by more than 2 % (shares: and by a tenth of a point): what a seed can do
+//! is not a change. Instances of one
+//! task are taken together: times and counts add up, of latencies the worst instance counts.
+
+use crate::simulation::{Checks, Observe, Plan};
+use serde::Serialize;
+use std::fmt;
+use zerolag_model::Duration;
+use zerolag_report::human::Human;
+use zerolag_report::table::{Align, Table};
+use zerolag_report::{Latency, Summary, TaskSummary};
+use zerolag_sim::SimError;
+use zerolag_workload::Program;
+
+/// A change smaller than this part of the larger value is none.
+const NOTHING: f64 = 0.02;
+/// A task that woke less often has no percentiles.
+const FEW_WAKEUPS: u64 = 10;
+
+/// A plan and what distinguishes it.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// As it is called in tables: `6.12`.
+    pub name: String,
+    /// Its plan; the seed is the first of the runs'.
+    pub plan: Plan,
+}
+
+/// What a figure counts in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Percent of one CPU.
+    Percent,
+    /// Nanoseconds.
+    Ns,
+    /// A number.
+    Count,
+}
+
+/// One figure over the seeds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Range {
+    /// The mean.
+    pub mean: f64,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+/// One figure of a task or group under every variant.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Task, or path of a group, or `all`.
+    pub who: String,
+    /// What is measured.
+    pub figure: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// In the order of the variants.
+    pub values: Vec<Range>,
+}
+
+impl Row {
+    /// Returns whether the last variant differs from the first by more than seeds do.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        let [first, .., last] = self.values.as_slice() else { return false };
+        let is_apart = first.max < last.min || last.max < first.min;
+        let by = (first.mean - last.mean).abs();
+        let is_visible = self.unit != Unit::Percent || by >= 0.1;
+        is_apart && is_visible && by > NOTHING * first.mean.abs().max(last.mean.abs())
+    }
+}
+
+/// One workload under several variants.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Their names.
+    pub variants: Vec<String>,
+    /// Runs of each.
+    pub runs: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// All figures.
+    pub rows: Vec<Row>,
+}
+
+/// A figure of a task: its name, its unit, and what several instances give.
+type Figure = (&'static str, Unit, fn(&[&TaskSummary], Duration) -> f64);
+
+const FIGURES: [Figure; 8] = [
+    ("run", Unit::Percent, |tasks, elapsed| {
+        let run: f64 = tasks.iter().map(|task| task.run.as_nanos() as f64).sum();
+        run * 100.0 / elapsed.as_nanos().max(1) as f64
+    }),
+    ("latency p50", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p50)),
+    ("latency p99", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p99)),
+    ("latency max", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.max)),
+    ("longest wait", Unit::Ns, |tasks, _| worst(tasks, |task| Some(task.wait_max))),
+    ("preempted", Unit::Count, |tasks, _| sum(tasks, |task| task.preemptions)),
+    ("moves", Unit::Count, |tasks, _| sum(tasks, |task| task.migrations.total())),
+    ("missed", Unit::Count, |tasks, _| sum(tasks, |task| task.missed)),
+];
+
+fn worst(tasks: &[&TaskSummary], time: impl Fn(&TaskSummary) -> Option<Duration>) -> f64 {
+    tasks.iter().filter_map(|task| time(task)).max().map_or(0.0, |time| time.as_nanos() as f64)
+}
+
+/// Returns the worst instance's percentile.
+fn latency(tasks: &[&TaskSummary], of: impl Fn(&Latency) -> Duration) -> f64 {
+    worst(tasks, |task| task.latency.as_ref().filter(|latency| latency.count >= FEW_WAKEUPS).map(&of))
+}
+
+fn sum(tasks: &[&TaskSummary], count: impl Fn(&TaskSummary) -> u64) -> f64 {
+    tasks.iter().map(|task| count(task)).sum::<u64>() as f64
+}
+
+/// Runs every variant with `runs` seeds.
+///
+/// # Errors
+/// The program does not fit the machine.
+pub fn run(variants: &[Variant], runs: u64) -> Result<Comparison, SimError> {
+    let seed = variants.first().map_or(0, |variant| variant.plan.config.seed);
+    let mut rows: Vec<Row> = Vec::new();
+    for (index, variant) in variants.iter().enumerate() {
+        for run in 0..runs {
+            let plan = variant.plan.clone().with_seed(seed.wrapping_add(run));
+            let report = plan.run(Observe { checks: Checks::Off, worst_waits: 0 })?;
+            for (place, (who, figure, unit, value)) in measure(&plan.program, &report.summary).into_iter().enumerate() {
+                if rows.len() == place {
+                    rows.push(Row { who, figure, unit, values: Vec::new() });
+                }
+                rows[place].add(index, value, runs);
+            }
+        }
+    }
+    rows.retain(|row| row.values.iter().any(|range| range.max != 0.0));
+    let variants = variants.iter().map(|variant| variant.name.clone()).collect();
+    Ok(Comparison { variants, runs, seed, rows })
+}
+
+impl Row {
+    fn add(&mut self, variant: usize, value: f64, runs: u64) {
+        if self.values.len() == variant {
+            self.values.push(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY });
+        }
+        let range = &mut self.values[variant];
+        range.mean += value / runs as f64;
+        range.min = range.min.min(value);
+        range.max = range.max.max(value);
+    }
+}
+
+/// Returns all figures of a run, in an order that depends on the program only.
+fn measure(program: &Program, summary: &Summary) -> Vec<(String, &'static str, Unit, f64)> {
+    let mut figures = Vec::new();
+    // A thread is named `task-index`.
+    let instances_of = |name: &str| -> Vec<&TaskSummary> {
+        let is_instance = |task: &&TaskSummary| task.name.rsplit_once('-').is_some_and(|(task, _)| task == name);
+        summary.tasks.iter().filter(is_instance).collect()
+    };
+    for task in &program.tasks {
+        let instances = instances_of(&task.name);
+        for (figure, unit, value) in FIGURES {
+            figures.push((task.name.to_string(), figure, unit, value(&instances, summary.elapsed)));
+        }
+    }
+    for (index, group) in program.groups.iter().enumerate() {
+        let members: Vec<&TaskSummary> = program
+            .tasks
+            .iter()
+            .filter(|task| task.phases.first().and_then(|phase| phase.group).or(task.group) == Some(index))
+            .flat_map(|task| instances_of(&task.name))
+            .collect();
+        for (figure, unit, value) in FIGURES {
+            figures.push((group.path.to_string(), figure, unit, value(&members, summary.elapsed)));
+        }
+    }
+    let all: Vec<&TaskSummary> = summary.tasks.iter().collect();
+    for (figure, unit, value) in FIGURES {
+        figures.push(("all".to_owned(), figure, unit, value(&all, summary.elapsed)));
+    }
+    figures.push(("all".to_owned(), "switches", Unit::Count, summary.switches as f64));
+    figures
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
+        let seeds = if self.runs == 1 { format!("seed {}", self.seed) } else { format!("seeds {}..{last}", self.seed) };
+        writeln!(f, "{}: {} runs each, {seeds}\n", self.variants.join(" against "), self.runs)?;
+        let changed: Vec<&Row> = self.rows.iter().filter(|row| row.has_changed()).collect();
+        let mut columns = vec![("who", Align::Left), ("figure", Align::Left)];
+        columns.extend(self.variants.iter().map(|name| (name.as_str(), Align::Right)));
+        columns.push(("change", Align::Right));
+        let mut table = Table::new(&columns);
+        let mut previous = "";
+        for row in &changed {
+            let who = if row.who == previous { "" } else { row.who.as_str() };
+            previous = &row.who;
+            let mut cells = vec![who.to_owned(), row.figure.to_owned()];
+            cells.extend(row.values.iter().map(|range| value(row.unit, range.mean)));
+            cells.push(change(row));
+            table.push(cells);
+        }
+        if !changed.is_empty() {
+            write!(f, "{table}\n")?;
+        }
+        let same = self.rows.len() - changed.len();
+        writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())
+    }
+}
+
+fn value(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Percent => format!("{value:.1}%"),
+        Unit::Ns => Human(Duration::from_nanos(value.round() as u64)).to_string(),
+        Unit::Count => format!("{value:.0}"),
+    }
+}
+
+/// Returns the change from the first variant to the last: points of a percentage, else a factor or percent.
+fn change(row: &Row) -> String {
+    let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return String::new() };
+    let (before, after) = (first.mean, last.mean);
+    match row.unit {
+        Unit::Percent => format!("{:+.1} points", after - before),
+        Unit::Ns | Unit::Count if before == 0.0 => "new".to_owned(),
+        Unit::Ns | Unit::Count if after / before >= 3.0 => format!("x{:.1}", after / before),
+        Unit::Ns | Unit::Count => format!("{:+.0}%", (after / before - 1.0) * 100.0),
+    }
+}
