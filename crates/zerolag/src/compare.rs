@@ -209,7 +209,7 @@ impl fmt::Display for Comparison {
             table.push(cells);
         }
         if !changed.is_empty() {
-            write!(f, "{table}\n")?;
+            writeln!(f, "{table}")?;
         }
         let same = self.rows.len() - changed.len();
         writeln!(f, "{} figures differ by more than 2 % and by more than seeds do; {same} do not", changed.len())
