@@ -9,7 +9,7 @@
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::dl;
 use crate::fair;
-use crate::rq::{Cx, Phase, Prev, Rq};
+use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
 use crate::scheduler::{Scheduler, TaskError};
 use crate::slab::Slot;
@@ -17,7 +17,7 @@ use crate::step::{Clock, Io, Resched, Step};
 use crate::task::{Parcel, Task};
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask, PrevState, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Changes what a queued task asks for.
@@ -190,8 +190,7 @@ impl<L: RawMutex> Scheduler<L> {
             return dl::pull::begin(rq, cx);
         }
         let cpuset = rq.tasks[slot].cpuset;
-        let prev = Prev { task: None, slot: None, prio: highest, state: PrevState::Runnable, cpuset };
-        rt::pull::begin(rq, cx, prev)
+        rt::pull::begin(rq, cx, highest, cpuset)
     }
 
     /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
@@ -232,18 +231,16 @@ impl<L: RawMutex> Scheduler<L> {
             }
             (true, Phase::Switching { .. }) if may_stay => Step::Done,
             // The CPU has left it: if it is not picked again, it would wait where it may not run.
-            (true, Phase::Switching { prev, stage }) => {
-                let cpuset = prev.cpuset;
-                rq.phase = Phase::Switching { prev: Prev { slot: None, ..prev }, stage };
+            (true, Phase::Switching { prev, .. }) => {
                 displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
-                rt::pull::begin(rq, cx, Prev { prio: highest, cpuset, ..prev })
+                rt::pull::begin(rq, cx, highest, prev.cpuset)
             }
             (false, _) if may_stay => self.push_woken(rq, cx, slot),
             (false, _) => {
                 let body = class::deactivate(rq, cx, slot, Dequeue::Migrate);
-                let (cpuset, state) = (body.cpuset, PrevState::Runnable);
+                let cpuset = body.cpuset;
                 displaced = Some(Parcel(body));
-                rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio: highest, state, cpuset })
+                rt::pull::begin(rq, cx, highest, cpuset)
             }
         };
         rq.publish(cx);

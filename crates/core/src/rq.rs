@@ -63,7 +63,6 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prev {
     pub(crate) task: Option<TaskId>,
-    pub(crate) slot: Option<Slot>,
     pub(crate) prio: Prio,
     pub(crate) state: PrevState,
     pub(crate) cpuset: crate::task::CpusetId,
@@ -90,16 +89,9 @@ struct Published {
     load: u64,
     /// Packed [`PublishedCounts`].
     counts: u64,
-    masks: PublishedMasks,
     deadlines: PublishedDeadlines,
-    dl_level: DlLevel,
-}
-
-/// The masks that a CPU is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct PublishedMasks {
-    online: bool,
-    idle: bool,
+    is_online: bool,
+    is_idle: bool,
 }
 
 /// What an entry point works with besides its run queue.
@@ -138,9 +130,9 @@ impl Rq {
                 prios: PublishedPrios::IDLE.pack(),
                 load: 0,
                 counts: PublishedCounts::default().pack(),
-                masks: PublishedMasks::default(),
                 deadlines: PublishedDeadlines::NONE,
-                dl_level: DlLevel::Gone,
+                is_online: false,
+                is_idle: false,
             },
         }
     }
@@ -241,6 +233,14 @@ impl Rq {
         self.clock = now;
     }
 
+    /// Notes what has been looked for elsewhere for the present switch.
+    pub(crate) fn pass(&mut self, passed: Stage) {
+        match &mut self.phase {
+            Phase::Switching { stage, .. } => *stage = passed,
+            Phase::Running => unreachable!("a stage is one of a switch"),
+        }
+    }
+
     pub(crate) fn stay(&self, slot: Slot) -> Stay {
         let task = &self.tasks[slot];
         Stay { task: task.id, slot: slot.0, stay: task.stay }
@@ -275,16 +275,17 @@ impl Rq {
     }
 
     /// Returns what others should know now.
+    #[inline]
     fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
         let current = self.current.map(|slot| &self.tasks[slot]);
+        let counts_rt = cx.config.settings.rt_balance.is_passive();
+        let runnable = self.nr_runnable();
         let prios = PublishedPrios {
             current: current.map_or(Prio::IDLE, |task| task.prio),
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
-        let counts_rt = cx.config.settings.rt_balance.is_passive();
-        let runnable = self.nr_runnable();
         let counts = PublishedCounts {
             running: runnable,
             fair: self.fair.nr_running(),
@@ -295,44 +296,61 @@ impl Rq {
             prios: prios.pack(),
             load: self.fair.published_load(self.rt.nr_running(), counts_rt),
             counts: counts.pack(),
-            masks: PublishedMasks { online: self.is_online, idle: self.nr_running == 0 && self.is_online },
             deadlines: self.dl.published(),
-            dl_level: self.dl_level(),
+            is_online: self.is_online,
+            is_idle: self.nr_running == 0 && self.is_online,
         }
     }
 
+    /// Field by field, in place: most calls change one or two of them.
     fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
-        let next = self.to_publish(cx);
-        let before = core::mem::replace(&mut self.published, next);
-        if next.prios != before.prios {
+        let (cpu, next) = (self.cpu, self.to_publish(cx));
+        let has = &mut self.published;
+        if next.prios != has.prios {
             let highest = PublishedPrios::unpack(next.prios).highest;
-            if highest != PublishedPrios::unpack(before.prios).highest && self.is_online {
-                cx.shared.domain(self.cpu).cpupri.set(self.cpu, highest);
+            if highest != PublishedPrios::unpack(has.prios).highest && next.is_online {
+                cx.shared.domain(cpu).cpupri.set(cpu, highest);
             }
-            cx.shared.publish_prios(self.cpu, next.prios);
+            cx.shared.publish_prios(cpu, next.prios);
+            has.prios = next.prios;
         }
-        if next.load != before.load {
-            cx.shared.publish_load(self.cpu, next.load);
+        if next.load != has.load {
+            cx.shared.publish_load(cpu, next.load);
+            has.load = next.load;
         }
-        if next.counts != before.counts {
+        if next.counts != has.counts {
             let has_waiting = PublishedCounts::unpack(next.counts).has_waiting;
-            if has_waiting != PublishedCounts::unpack(before.counts).has_waiting {
-                cx.shared.publish_waiting(self.cpu, has_waiting);
+            if has_waiting != PublishedCounts::unpack(has.counts).has_waiting {
+                cx.shared.publish_waiting(cpu, has_waiting);
             }
-            cx.shared.publish_counts(self.cpu, next.counts);
+            cx.shared.publish_counts(cpu, next.counts);
+            has.counts = next.counts;
         }
-        if next.masks.online != before.masks.online {
-            cx.shared.publish_online(self.cpu, next.masks.online);
+        if next.is_idle != has.is_idle {
+            cx.shared.publish_idle(cpu, next.is_idle);
+            has.is_idle = next.is_idle;
         }
-        if next.masks.idle != before.masks.idle {
-            cx.shared.publish_idle(self.cpu, next.masks.idle);
+        if next.deadlines != has.deadlines || next.is_online != has.is_online {
+            self.publish_deadlines(cx, next);
         }
-        if next.deadlines != before.deadlines {
-            cx.shared.publish_deadlines(self.cpu, next.deadlines);
+    }
+
+    /// The part of [`publish_changes`](Self::publish_changes) that a CPU without deadline tasks never needs again once it
+    /// is online.
+    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>, next: Published) {
+        let (cpu, level) = (self.cpu, self.dl_level());
+        let has = &mut self.published;
+        if next.is_online != has.is_online {
+            cx.shared.publish_online(cpu, next.is_online);
         }
-        if next.dl_level != before.dl_level {
-            cx.shared.domain(self.cpu).cpudl.set(self.cpu, next.dl_level);
+        if next.deadlines != has.deadlines {
+            cx.shared.publish_deadlines(cpu, next.deadlines);
         }
+        if next.deadlines.earliest != has.deadlines.earliest || next.is_online != has.is_online {
+            cx.shared.domain(cpu).cpudl.set(cpu, level);
+        }
+        has.is_online = next.is_online;
+        has.deadlines = next.deadlines;
     }
 
     /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.

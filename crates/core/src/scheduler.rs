@@ -391,13 +391,7 @@ impl<L: RawMutex> Scheduler<L> {
         let Some(slot) = rq.current else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
             rq.phase = Phase::Switching {
-                prev: Prev {
-                    task: None,
-                    slot: None,
-                    prio: Prio::IDLE,
-                    state: PrevState::Idle,
-                    cpuset: CpusetId::default(),
-                },
+                prev: Prev { task: None, prio: Prio::IDLE, state: PrevState::Idle, cpuset: CpusetId::default() },
                 stage: Stage::Fresh,
             };
             return Left::Queued;
@@ -405,9 +399,8 @@ impl<L: RawMutex> Scheduler<L> {
         let task = &rq.tasks[slot];
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
         let displaced = stays && (!task.may_run_on(rq.cpu) || !rq.is_online);
-        let mut prev = Prev {
+        let prev = Prev {
             task: Some(task.id),
-            slot: Some(slot),
             prio: task.prio,
             state: match why {
                 Leave::Preempted | Leave::Yield => PrevState::Runnable,
@@ -449,9 +442,6 @@ impl<L: RawMutex> Scheduler<L> {
                 Left::Dead(Parcel(body))
             }
         };
-        if rq.current.is_none() {
-            prev.slot = None;
-        }
         // Published by `pick`, which follows at once.
         rq.phase = Phase::Switching { prev, stage: Stage::Fresh };
         left
@@ -507,20 +497,16 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Looks elsewhere for better work, each kind once per switch.
     fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
-        let mut stage = stage;
-        if stage == Stage::Fresh {
-            stage = Stage::DlPulled;
-            rq.phase = Phase::Switching { prev, stage };
-            if prev.prio.class() == ClassId::Deadline {
-                let step = dl::pull::begin(rq, cx);
-                if step != Step::Done {
-                    return step;
-                }
+        if stage == Stage::Fresh && prev.prio.class() == ClassId::Deadline {
+            rq.pass(Stage::DlPulled);
+            let step = dl::pull::begin(rq, cx);
+            if step != Step::Done {
+                return step;
             }
         }
-        if stage == Stage::DlPulled {
-            rq.phase = Phase::Switching { prev, stage: Stage::Pulled };
-            let step = rt::pull::begin(rq, cx, prev);
+        if matches!(stage, Stage::Fresh | Stage::DlPulled) {
+            rq.pass(Stage::Pulled);
+            let step = rt::pull::begin(rq, cx, prev.prio, prev.cpuset);
             if step != Step::Done {
                 return step;
             }
@@ -529,7 +515,7 @@ impl<L: RawMutex> Scheduler<L> {
             fair::finish_if_only_delayed(rq, cx);
         }
         if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
-            rq.phase = Phase::Switching { prev, stage: Stage::Searched };
+            rq.pass(Stage::Searched);
             return fair::balance::new_idle(rq, cx);
         }
         Step::Done

@@ -103,7 +103,7 @@ pub(crate) struct PublishedPrios {
 }
 
 impl CpuState {
-    /// A CPU that has run nothing yet. All bits zero would be the most urgent of all priorities.
+    /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time priorities.
     const fn idle() -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
@@ -117,7 +117,7 @@ impl PublishedPrios {
 
     pub(crate) const fn pack(self) -> u64 {
         const fn field(prio: Prio) -> u64 {
-            (prio.raw() + 2).cast_unsigned() as u64
+            prio.raw().cast_unsigned() as u64
         }
         field(self.current)
             | field(self.highest) << 16
@@ -127,9 +127,9 @@ impl PublishedPrios {
 
     pub(crate) const fn unpack(word: u64) -> Self {
         Self {
-            current: Prio::from_raw((word & 0xffff) as i16 - 2),
-            highest: Prio::from_raw((word >> 16 & 0xffff) as i16 - 2),
-            pushable: Prio::from_raw((word >> 32 & 0xffff) as i16 - 2),
+            current: Prio::from_raw(word as i16),
+            highest: Prio::from_raw((word >> 16) as i16),
+            pushable: Prio::from_raw((word >> 32) as i16),
             current_movable: word >> 48 != 0,
         }
     }

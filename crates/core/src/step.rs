@@ -253,6 +253,16 @@ pub struct Costs {
     pub fair_balance: u32,
 }
 
+impl Costs {
+    /// Returns whether nothing was counted.
+    #[must_use]
+    #[inline]
+    pub const fn is_zero(&self) -> bool {
+        let Self { cpus_scanned, tasks_scanned, tasks_moved, inner_locks, rt_balance, fair_balance } = *self;
+        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rt_balance | fair_balance == 0
+    }
+}
+
 /// Where a call leaves its operations, costs and trace events. The host keeps one per thread and drains it after each
 /// call; its buffers are reserved once.
 #[derive(Debug)]
@@ -305,7 +315,7 @@ impl Io {
     /// Returns whether nothing was left here since the host last drained it.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs == Costs::default()
+        self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs.is_zero()
     }
 
     pub(crate) fn event(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {

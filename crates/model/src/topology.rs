@@ -34,10 +34,8 @@ impl Distance {
 /// The shape of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
-    sockets: u32,
-    llcs_per_socket: u32,
-    cores_per_llc: u32,
-    smt: u32,
+    /// CPUs within each [`Distance`] of one, itself included.
+    sizes: [u32; Distance::ALL.len()],
     /// Capacity per CPU on the kernel's scale (1024 = the strongest); empty = all 1024.
     capacities: Vec<u16>,
 }
@@ -99,7 +97,10 @@ impl Topology {
         if cpus > MAX_CPUS as u64 {
             return Err(TopologyError::TooManyCpus(cpus));
         }
-        Ok(Self { sockets, llcs_per_socket, cores_per_llc, smt, capacities: Vec::new() })
+        let core = smt;
+        let llc = core * cores_per_llc;
+        let socket = llc * llcs_per_socket;
+        Ok(Self { sizes: [1, core, llc, socket, socket * sockets], capacities: Vec::new() })
     }
 
     /// Returns the machine with a capacity per CPU (1..=1024).
@@ -120,7 +121,7 @@ impl Topology {
     /// Returns the number of CPUs.
     #[must_use]
     pub const fn nr_cpus(&self) -> usize {
-        (self.sockets * self.llcs_per_socket * self.cores_per_llc * self.smt) as usize
+        self.size(Distance::Remote) as usize
     }
 
     /// Returns all CPUs in order.
@@ -131,7 +132,8 @@ impl Topology {
     /// Returns sockets, LLCs per socket, cores per LLC and threads per core.
     #[must_use]
     pub const fn shape(&self) -> [u32; 4] {
-        [self.sockets, self.llcs_per_socket, self.cores_per_llc, self.smt]
+        let [one, core, llc, socket, machine] = self.sizes;
+        [machine / socket, socket / llc, llc / core, core / one]
     }
 
     /// Returns the capacity of a CPU; 1024 is the strongest.
@@ -142,13 +144,7 @@ impl Topology {
 
     /// Returns how many CPUs a domain has.
     const fn size(&self, distance: Distance) -> u32 {
-        match distance {
-            Distance::Same => 1,
-            Distance::Smt => self.smt,
-            Distance::Llc => self.smt * self.cores_per_llc,
-            Distance::Socket => self.smt * self.cores_per_llc * self.llcs_per_socket,
-            Distance::Remote => self.smt * self.cores_per_llc * self.llcs_per_socket * self.sockets,
-        }
+        self.sizes[distance as usize]
     }
 
     /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers. O(1).

@@ -6,6 +6,7 @@
 //!
 //! Two clocks: wall time, and task time, which stands still while the CPU is in the kernel for others.
 
+use crate::lock::RqLock;
 use std::collections::VecDeque;
 use zerolag_core::{Clock, Leave, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, SchedAttr, TaskId};
@@ -98,18 +99,10 @@ pub(crate) struct Cpu {
     pub(crate) replenish_timer: u32,
     /// Speed in 1/1024: capacity and SMT sharing.
     pub(crate) speed: u64,
-    /// Until when the run-queue lock is held; whoever wants it later gets it then.
-    pub(crate) lock_free_at: Instant,
-    /// A CPU holds the lock while it waits for a second one.
-    pub(crate) lock_held: bool,
-    pub(crate) lock_waiters: VecDeque<CpuId>,
-    /// The lock is this CPU's, which spun for it.
-    pub(crate) lock_granted: Option<CpuId>,
-    pub(crate) lock_free_queued: bool,
-    /// When this CPU began to spin for a lock, and for whose.
-    pub(crate) spinning: Option<(Instant, CpuId)>,
-    /// The first lock of a pair is held already.
-    pub(crate) holds_first: bool,
+    /// The lock of its run queue.
+    pub(crate) lock: RqLock,
+    /// When this CPU began to spin for somebody's lock.
+    pub(crate) spins_since: Option<Instant>,
     pub(crate) times: LayerTimes,
     /// Up to where time is accounted; beyond now only for a kernel path that is under way.
     pub(crate) accounted: Instant,
@@ -137,13 +130,8 @@ impl Cpu {
             slice_timer: 0,
             replenish_timer: 0,
             speed,
-            lock_free_at: Instant::ZERO,
-            lock_held: false,
-            lock_waiters: VecDeque::new(),
-            lock_granted: None,
-            lock_free_queued: false,
-            spinning: None,
-            holds_first: false,
+            lock: RqLock::new(),
+            spins_since: None,
             times: LayerTimes::default(),
             accounted: Instant::ZERO,
             parts: LayerTimes::default(),
@@ -155,7 +143,7 @@ impl Cpu {
     /// Returns the clocks of this CPU's run queue at a moment.
     pub(crate) fn clock(&self, now: Instant) -> Clock {
         // While it spins for a lock the path has no end yet: the task's clock stands still until it goes on.
-        let ran = if self.spinning.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
+        let ran = if self.spins_since.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
         Clock { wall: now, task: self.task_clock + ran }
     }
 
@@ -177,9 +165,10 @@ impl Cpu {
         now < self.busy_until || !self.jobs.is_empty()
     }
 
-    /// Returns whether this CPU would get its own run-queue lock at once.
-    pub(crate) fn is_lock_free(&self, now: Instant) -> bool {
-        self.lock_free_at <= now && !self.lock_held && self.lock_granted.is_none() && self.lock_waiters.is_empty()
+    /// Returns whether it has a task whose program must say what it does next.
+    #[inline(always)]
+    pub(crate) fn waits_for_program(&self) -> bool {
+        self.current.is_some() && self.segment == Segment::None
     }
 
     /// Begins a kernel path: accounts what ran below up to now and stops the task clock.
@@ -238,51 +227,67 @@ impl Cpu {
     }
 
     /// Brings the segment up to date: `now` is when the task stops or its speed changes.
+    #[inline]
     pub(crate) fn advance_segment(&mut self, now: Instant) {
         let ran = scale(now.since(self.segment_since), self.speed);
         self.segment_since = now;
         match &mut self.segment {
             Segment::None => {}
             Segment::Work { left, .. } => *left = left.saturating_sub(ran),
+            Segment::Spin { chunk, .. } if chunk.is_zero() => {}
             Segment::Spin { chunk, done, .. } => {
-                let total = *done + ran;
-                *done = if chunk.is_zero() {
-                    Duration::ZERO
-                } else {
-                    Duration::from_nanos(total.as_nanos() % chunk.as_nanos())
-                };
+                *done = Duration::from_nanos((*done + ran).as_nanos() % chunk.as_nanos());
             }
         }
     }
 
     /// Returns when the segment ends if the task runs from `from` on undisturbed.
+    #[inline(always)]
     pub(crate) fn segment_end(&self, from: Instant) -> Instant {
         match self.segment {
             Segment::None => from,
             Segment::Work { left, .. } => from.saturating_add(unscale(left, self.speed)),
-            Segment::Spin { until, chunk, done } => {
-                let reach = until.since(from);
-                if chunk.is_zero() {
-                    return from + reach;
-                }
-                // The first look at the clock at or after `until`, one chunk after the last look at the earliest.
-                let work = scale(reach, self.speed) + done;
-                let looks = work.as_nanos().div_ceil(chunk.as_nanos()).max(1);
-                let left = Duration::from_nanos(looks * chunk.as_nanos()).saturating_sub(done);
-                from + unscale(left, self.speed)
-            }
+            Segment::Spin { until, chunk, done } => from + spin_time(until.since(from), chunk, done, self.speed),
         }
     }
 }
 
+/// Returns how long a CPU spins that looks at the clock every `chunk`, has `done` a part of one, and is to see that
+/// `reach` is over.
+#[inline(never)]
+fn spin_time(reach: Duration, chunk: Duration, done: Duration, speed: u64) -> Duration {
+    if chunk.is_zero() {
+        return reach;
+    }
+    // The first look at the clock at or after that, one chunk after the last look at the earliest.
+    let work = scale(reach, speed) + done;
+    let looks = work.as_nanos().div_ceil(chunk.as_nanos()).max(1);
+    let left = Duration::from_nanos(looks * chunk.as_nanos()).saturating_sub(done);
+    unscale(left, speed)
+}
+
 /// Returns the work that a CPU of this speed does in a time, rounded down.
+#[inline]
 fn scale(time: Duration, speed: u64) -> Duration {
-    if speed == FULL_SPEED { time } else { time.mul_div_floor(speed, FULL_SPEED) }
+    if speed == FULL_SPEED { time } else { scale_slower(time, speed) }
+}
+
+/// Apart from the usual case, so that that one is small enough to be inlined.
+#[inline(never)]
+fn scale_slower(time: Duration, speed: u64) -> Duration {
+    time.mul_div_floor(speed, FULL_SPEED)
 }
 
 /// Returns the time that a CPU of this speed takes for some work, rounded up.
+#[inline]
 fn unscale(work: Duration, speed: u64) -> Duration {
-    if speed == FULL_SPEED { work } else { work.mul_div_ceil(FULL_SPEED, speed) }
+    if speed == FULL_SPEED { work } else { unscale_slower(work, speed) }
+}
+
+/// Likewise.
+#[inline(never)]
+fn unscale_slower(work: Duration, speed: u64) -> Duration {
+    work.mul_div_ceil(FULL_SPEED, speed)
 }
 
 /// The speed of a CPU of full capacity that shares its core with nobody.

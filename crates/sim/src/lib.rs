@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `machine` | the machine, its main loop, ticks |
-//! | `path` | a CPU in the kernel: interrupts, jobs, run-queue locks, time |
+//! | `path` | a CPU in the kernel: interrupts, jobs, time |
+//! | `lock` | run-queue locks: who has one, until when, who spins |
 //! | `interpret` | a task's program |
 //! | `queue` | events in total order |
 //! | `cpu`, `task`, `sync` | what they say |
@@ -14,6 +15,7 @@
 pub mod costs;
 mod cpu;
 mod interpret;
+mod lock;
 mod machine;
 pub mod outcome;
 mod path;

@@ -217,31 +217,21 @@ impl Machine {
 
     /// Handles the next event or tick; `false` when nothing is left before the end.
     fn step(&mut self) -> bool {
-        let event_at = self.queue.next_at();
-        let tick_at = (!self.ticking.is_empty()).then_some(self.next_tick);
-        match (event_at, tick_at) {
-            (None, None) => {
+        let ticks = !self.ticking.is_empty();
+        let limit = if ticks { self.next_tick.min(self.end) } else { self.end };
+        if let Some((at, event)) = self.queue.pop_until(limit) {
+            debug_assert!(at >= self.now, "time goes forward");
+            self.now = at;
+            self.stats.events += 1;
+            self.dispatch(event);
+        } else if ticks && self.next_tick <= self.end {
+            self.now = self.next_tick;
+            self.tick_all();
+        } else {
+            if !ticks && self.queue.is_empty() {
                 self.stop = Some(self.nothing_left());
-                return false;
             }
-            (Some(at), tick) if tick.is_none_or(|tick| at <= tick) => {
-                if at > self.end {
-                    return false;
-                }
-                debug_assert!(at >= self.now, "time goes forward");
-                self.now = at;
-                let event = self.queue.pop().expect("invariant: just seen");
-                self.stats.events += 1;
-                self.dispatch(event);
-            }
-            (_, Some(at)) => {
-                if at > self.end {
-                    return false;
-                }
-                self.now = at;
-                self.tick_all();
-            }
-            (Some(_), None) => unreachable!("handled above"),
+            return false;
         }
         if self.alive == 0 {
             self.stop = Some(End::Finished);
@@ -289,7 +279,7 @@ impl Machine {
     }
 
     /// Starts or stops the tick of a CPU as the core needs it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_tick(&mut self, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let needed = self.scheduler.needs_tick(&place.rq);

@@ -9,16 +9,13 @@
 //!
 //! Decisions are taken when a job gets its locks; the time it takes is spent from there on and holds the locks. A path that
 //! changes nothing for its task costs no event: the task's completion moves.
-//!
-//! Locks are taken in order of CPU number. A CPU that waits for the second lock of a pair keeps the first.
 
 use crate::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::lock::Lock;
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use crate::task::State;
-use zerolag_core::{
-    Costs as Counts, CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work,
-};
+use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
@@ -28,13 +25,6 @@ enum Done {
     Yes,
     /// Another CPU holds a lock: this one spins and will be called again.
     Spinning,
-}
-
-/// Whether a lock was had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Lock {
-    Taken,
-    Busy,
 }
 
 impl Machine {
@@ -63,7 +53,7 @@ impl Machine {
     pub(crate) fn tick(&mut self, cpu: CpuId) {
         let (now, next_tick) = (self.now, self.next_tick());
         let place = &mut self.cpus[cpu.index()];
-        let is_plain = !place.is_in_kernel(now) && place.segment != Segment::None && place.is_lock_free(now);
+        let is_plain = !place.is_in_kernel(now) && place.segment != Segment::None && place.lock.is_free(now);
         if !is_plain || self.tracer.is_on() {
             self.interrupt(cpu, Interrupt::Tick);
             return;
@@ -121,11 +111,12 @@ impl Machine {
             if self.stop.is_some() {
                 return;
             }
-            if self.cpus[cpu.index()].busy_until > self.now {
+            let place = &mut self.cpus[cpu.index()];
+            if place.busy_until > self.now {
                 self.settle(cpu);
                 return;
             }
-            if let Some(what) = self.cpus[cpu.index()].pending.pop_front() {
+            if let Some(what) = place.pending.pop_front() {
                 let job = self.handle(cpu, what);
                 if job.is_some_and(|job| self.execute(cpu, job) == Done::Spinning) {
                     return;
@@ -134,7 +125,7 @@ impl Machine {
                 if self.switch(cpu, Leave::Preempted) == Done::Spinning {
                     return;
                 }
-            } else if self.cpus[cpu.index()].current.is_some() && self.cpus[cpu.index()].segment == Segment::None {
+            } else if self.cpus[cpu.index()].waits_for_program() {
                 self.interpret(cpu);
             } else {
                 self.cpus[cpu.index()].segment_since = self.now;
@@ -155,16 +146,13 @@ impl Machine {
     }
 
     /// The path takes time: sees that somebody looks at the CPU when it ends, if there is anything to look at.
+    #[inline]
     fn settle(&mut self, cpu: CpuId) {
-        let place = &self.cpus[cpu.index()];
-        let must_look = !place.pending.is_empty()
-            || place.rq.need_resched() != Resched::No
-            || place.current.is_some() && place.segment == Segment::None;
-        if must_look {
+        let place = &mut self.cpus[cpu.index()];
+        if !place.pending.is_empty() || place.rq.need_resched() != Resched::No || place.waits_for_program() {
             self.queue_path_end(cpu);
         } else {
-            let end = self.cpus[cpu.index()].busy_until;
-            self.cpus[cpu.index()].segment_since = end;
+            place.segment_since = place.busy_until;
             self.arm_completion(cpu);
         }
     }
@@ -585,128 +573,9 @@ impl Machine {
         self.stop = Some(crate::outcome::End::Failed(crate::outcome::SimError::Task { name, error }));
     }
 
-    /// Takes a run-queue lock, or queues for it.
-    #[inline]
-    fn lock(&mut self, cpu: CpuId, rq: CpuId) -> Lock {
-        let place = &self.cpus[cpu.index()];
-        // Nearly always it is the CPU's own and free.
-        if cpu == rq && place.is_lock_free(place.busy_until) { Lock::Taken } else { self.lock_slowly(cpu, rq) }
-    }
-
-    fn lock_slowly(&mut self, cpu: CpuId, rq: CpuId) -> Lock {
-        let at = self.cpus[cpu.index()].busy_until;
-        let place = &mut self.cpus[rq.index()];
-        let granted = place.lock_granted == Some(cpu);
-        let free = place.lock_free_at <= at && !place.lock_held && place.lock_waiters.is_empty();
-        if granted || free && place.lock_granted.is_none() {
-            place.lock_granted = None;
-            if cpu != rq {
-                let distance = self.topology.distance(cpu, rq);
-                self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.rq_lock_transfer.at(distance));
-            }
-            return Lock::Taken;
-        }
-        place.lock_waiters.push_back(cpu);
-        let first = place.lock_waiters.len() == 1 && !place.lock_held && place.lock_granted.is_none();
-        let free_at = place.lock_free_at.max(self.now);
-        self.cpus[cpu.index()].spinning = Some((at, rq));
-        self.stats.lock_waits += 1;
-        if self.tracer.is_on() {
-            self.emit(cpu, TraceEvent::LockContended { rq });
-        }
-        if first {
-            self.queue_lock_free(rq, free_at);
-        }
-        Lock::Busy
-    }
-
-    fn lock_pair(&mut self, cpu: CpuId, own: CpuId, other: CpuId) -> Lock {
-        let (low, high) = if own < other { (own, other) } else { (other, own) };
-        if !self.cpus[cpu.index()].holds_first {
-            if self.lock(cpu, low) == Lock::Busy {
-                return Lock::Busy;
-            }
-            self.cpus[cpu.index()].holds_first = true;
-            self.cpus[low.index()].lock_held = true;
-        }
-        self.lock(cpu, high)
-    }
-
-    /// Accounts what was done under a lock and gives it back.
-    #[inline]
-    fn unlock(&mut self, cpu: CpuId, rq: CpuId, hold: Duration) {
-        self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
-        self.after_call(cpu);
-        self.update_tick(rq);
-        self.release(cpu, rq);
-    }
-
-    fn unlock_pair(&mut self, cpu: CpuId, own: CpuId, other: CpuId) {
-        let hold = self.costs.rq_lock_hold;
-        self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
-        self.after_call(cpu);
-        self.cpus[cpu.index()].holds_first = false;
-        for rq in [own, other] {
-            self.cpus[rq.index()].lock_held = false;
-            self.update_tick(rq);
-            self.release(cpu, rq);
-        }
-    }
-
-    #[inline]
-    fn release(&mut self, cpu: CpuId, rq: CpuId) {
-        let until = self.cpus[cpu.index()].busy_until;
-        let place = &mut self.cpus[rq.index()];
-        place.lock_free_at = place.lock_free_at.max(until);
-        if !place.lock_waiters.is_empty() {
-            self.queue_lock_free(rq, until);
-        }
-    }
-
-    fn queue_lock_free(&mut self, rq: CpuId, at: zerolag_model::Instant) {
-        let place = &mut self.cpus[rq.index()];
-        if !place.lock_free_queued {
-            place.lock_free_queued = true;
-            let count = place.next_count();
-            self.queue.push(at, Phase::LockFree, Source::cpu(rq), count, Event::LockFree { rq });
-        }
-    }
-
-    /// A run-queue lock is free: the first that waits has it.
-    pub(crate) fn grant_lock(&mut self, rq: CpuId) {
-        let place = &mut self.cpus[rq.index()];
-        place.lock_free_queued = false;
-        if place.lock_held || place.lock_granted.is_some() {
-            return; // Whoever holds it wakes the next.
-        }
-        if place.lock_free_at > self.now {
-            let at = place.lock_free_at;
-            self.queue_lock_free(rq, at);
-            return;
-        }
-        let Some(waiter) = place.lock_waiters.pop_front() else { return };
-        place.lock_granted = Some(waiter);
-        let spinner = &mut self.cpus[waiter.index()];
-        let (since, _) = spinner.spinning.take().expect("invariant: a waiter spins");
-        let waited = self.now.since(since);
-        spinner.spend(CpuLayer::Sched, waited);
-        if self.tracer.is_on() {
-            self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
-        }
-        self.drive(waiter);
-        // What it wanted may have moved elsewhere while it spun: it has not taken the lock, so the next may have it.
-        let place = &mut self.cpus[rq.index()];
-        if place.lock_granted == Some(waiter) {
-            place.lock_granted = None;
-            if !place.lock_waiters.is_empty() {
-                self.queue_lock_free(rq, self.now);
-            }
-        }
-    }
-
     /// After a call of the core: its costs, its operations, its records, its parcels.
     #[inline]
-    fn after_call(&mut self, cpu: CpuId) {
+    pub(crate) fn after_call(&mut self, cpu: CpuId) {
         if !self.io.is_quiet() {
             self.drain_io(cpu);
         }
@@ -720,14 +589,10 @@ impl Machine {
         if self.tracer.is_on() {
             self.tracer.take(&mut self.io.trace);
         }
-        if self.io.ops.is_empty() {
-            return;
+        for index in 0..self.io.ops.len() {
+            self.operate(cpu, self.io.ops[index]);
         }
-        let mut ops = core::mem::take(&mut self.io.ops);
-        for op in ops.drain(..) {
-            self.operate(cpu, op);
-        }
-        self.io.ops = ops;
+        self.io.ops.clear();
     }
 
     fn operate(&mut self, cpu: CpuId, op: Op) {
@@ -776,7 +641,7 @@ impl Machine {
 
     /// Turns what the core counted into time.
     fn spend_costs(&mut self, cpu: CpuId) {
-        if self.io.costs == Counts::default() {
+        if self.io.costs.is_zero() {
             return;
         }
         let counts = core::mem::take(&mut self.io.costs);

@@ -89,7 +89,7 @@ pub(crate) struct EventQueue<E> {
     next: Option<Entry<E>>,
     /// Events up to the end of the present span, [`Far::now`].
     near: BinaryHeap<Entry<E>>,
-    /// Events of later spans. Empty if `next` and `near` are.
+    /// Events of later spans.
     far: Far<E>,
 }
 
@@ -104,31 +104,49 @@ impl<E: Copy> EventQueue<E> {
             | u128::from(source.0) << 32
             | u128::from(count);
         let entry = Entry { key, event };
-        if self.earliest().is_some_and(|earliest| earliest.key <= key) {
+        let is_next = match self.next {
+            Some(next) => key < next.key,
+            None => self.first_filed().is_none_or(|first| key < first.key),
+        };
+        if !is_next {
             self.file(entry);
         } else if let Some(later) = self.next.replace(entry) {
             self.file(later);
         }
     }
 
-    /// Returns when the next event is.
-    pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.earliest().map(Entry::at)
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<E> {
-        let entry = match self.next.take() {
-            Some(next) => Some(next),
-            None => self.near.pop(),
-        };
-        if self.near.is_empty() {
+    /// Returns the earliest of the events that are filed.
+    #[inline]
+    fn first_filed(&mut self) -> Option<&Entry<E>> {
+        if self.near.is_empty() && !self.far.is_empty() {
             self.far.advance(&mut self.near);
         }
-        entry.map(|entry| entry.event)
+        self.near.peek()
     }
 
-    fn earliest(&self) -> Option<&Entry<E>> {
-        self.next.as_ref().or_else(|| self.near.peek())
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next.is_none() && self.near.is_empty() && self.far.is_empty()
+    }
+
+    /// Takes the next event out if it comes no later than `limit`, and says when it is.
+    #[inline]
+    pub(crate) fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
+        match self.next {
+            Some(next) if next.at() <= limit => {
+                self.next = None;
+                Some((next.at(), next.event))
+            }
+            Some(_) => None,
+            None => self.pop_filed(limit),
+        }
+    }
+
+    fn pop_filed(&mut self, limit: Instant) -> Option<(Instant, E)> {
+        let at = self.first_filed()?.at();
+        if at > limit {
+            return None;
+        }
+        self.near.pop().map(|entry| (at, entry.event))
     }
 
     /// Puts an event away that is not the earliest.
@@ -181,6 +199,10 @@ impl<E: Copy> Far<E> {
         }
     }
 
+    const fn is_empty(&self) -> bool {
+        self.levels_in_use == 0
+    }
+
     /// Returns level and digit of a span after the present one.
     fn place(&self, span: u64) -> (usize, usize) {
         debug_assert!(span > self.now, "what comes later");
@@ -212,11 +234,10 @@ impl<E: Copy> Far<E> {
         self.levels_in_use |= 1 << level;
     }
 
-    /// Makes the span of the first event the present one and moves its events to `near`.
+    /// Makes the span of the first event the present one and moves its events to `near`. There is one. Seldom: kept apart from what is
+    /// done for every event.
+    #[inline(never)]
     fn advance(&mut self, near: &mut BinaryHeap<Entry<E>>) {
-        if self.levels_in_use == 0 {
-            return;
-        }
         let level = self.levels_in_use.trailing_zeros() as usize;
         let digit = self.slots_in_use[level].trailing_zeros() as usize;
         let first = core::mem::take(&mut self.heads[level][digit]);
@@ -272,6 +293,10 @@ mod tests {
     use super::*;
     use zerolag_model::{CpuId, TaskId};
 
+    fn rest<E: Copy>(queue: &mut EventQueue<E>) -> Vec<E> {
+        std::iter::from_fn(|| queue.pop_until(Instant::FAR_FUTURE)).map(|(_, event)| event).collect()
+    }
+
     #[test]
     fn order_is_time_then_phase_then_source_then_count() {
         let mut queue = EventQueue::new();
@@ -281,9 +306,10 @@ mod tests {
         queue.push(at(5), Phase::TaskTimer, Source::task(TaskId(0)), 0, "task 0");
         queue.push(at(5), Phase::Completion, Source::cpu(CpuId(9)), 0, "completion");
         queue.push(at(4), Phase::RqTimer, Source::cpu(CpuId(9)), 1, "earlier");
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!(order, ["earlier", "completion", "task 0", "task 0 again", "task 1"]);
-        assert_eq!(queue.next_at(), None);
+        assert_eq!(queue.pop_until(at(3)), None, "later than that");
+        assert_eq!(queue.pop_until(at(4)), Some((at(4), "earlier")));
+        assert_eq!(rest(&mut queue), ["completion", "task 0", "task 0 again", "task 1"]);
+        assert!(queue.is_empty());
     }
 
     #[test]
@@ -294,7 +320,7 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             queue.push(Instant::from_nanos(state >> 40), Phase::Ipi, Source::cpu(CpuId(0)), count, state >> 40);
         }
-        let times: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let times = rest(&mut queue);
         assert_eq!(times.len(), 10_000);
         assert!(times.is_sorted());
     }
@@ -314,12 +340,10 @@ mod tests {
                 set.insert((at, count));
             } else {
                 let first = set.pop_first();
-                assert_eq!(queue.next_at(), first.map(|(at, _)| Instant::from_nanos(at)));
-                assert_eq!(queue.pop(), first);
+                assert_eq!(queue.pop_until(Instant::FAR_FUTURE).map(|(_, event)| event), first);
                 now = first.map_or(now, |(at, _)| at);
             }
         }
-        let rest: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!(rest, set.into_iter().collect::<Vec<_>>());
+        assert_eq!(rest(&mut queue), set.into_iter().collect::<Vec<_>>());
     }
 }

@@ -12,12 +12,12 @@
 
 use super::push;
 use crate::class;
-use crate::rq::{Cx, Phase, Prev, Rq};
+use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
 use crate::step::{PairCont, Step};
 use crate::task::CpusetId;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, MigrateReason, PrevState, Prio};
+use zerolag_model::{CpuId, MigrateReason, Prio};
 
 /// Begins pulling: this CPU leaves a deadline task, has just lost one, or came online.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
@@ -46,10 +46,7 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     }
     match rq.phase {
         Phase::Switching { .. } => Step::Done,
-        Phase::Running => {
-            let (prio, state) = (Prio::DEADLINE, PrevState::Runnable);
-            rt::pull::begin(rq, cx, Prev { task: None, slot: None, prio, state, cpuset: CpusetId::default() })
-        }
+        Phase::Running => rt::pull::begin(rq, cx, Prio::DEADLINE, CpusetId::default()),
     }
 }
 

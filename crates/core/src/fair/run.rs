@@ -110,24 +110,27 @@ pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
 
 /// Charges the current task, and every group that it is in, with the time it ran. O(depth).
 pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration) {
+    let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let mut entity = EntityRef::Task(slot);
     loop {
-        let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
         let running = rq.entity_mut(entity);
         running.vruntime = running.vruntime.plus(running.load.to_virtual(delta));
         running.ran += delta;
         let q = running.queue;
         match algorithm {
             FairAlgorithm::Eevdf => {
-                let due = eevdf::charge(running, base_slice);
-                let is_done = rq.fair.due == Resched::Now || rq.queue(q).nr_queued == 1;
-                if !is_done && (due == Resched::Now || eevdf::is_overdue(rq, q, entity)) {
+                let due = eevdf::charge(running, base_slice) == Resched::Now;
+                // While it is protected nobody else need be looked at.
+                if (due || !running.is_protected())
+                    && rq.queue(q).nr_queued > 1
+                    && (due || eevdf::is_overdue(rq, q, entity))
+                {
                     rq.fair.due = Resched::Now;
                 }
             }
             FairAlgorithm::Cfs => {}
         }
-        if rq.queue(q).parent.is_none() {
+        if q == QueueIx::ROOT {
             return;
         }
         entity = EntityRef::Group(q);
@@ -174,9 +177,12 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
 
 /// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's `HRTICK`).
 pub(super) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.tune.enforce == Grain::Tick || rq.fair.nr_running() <= 1 {
-        return;
+    if rq.fair.tune.enforce == Grain::Exact && rq.fair.nr_running() > 1 {
+        arm_slice(rq, cx);
     }
+}
+
+fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(at) = slice_end(rq, cx.now.wall) else { return };
     let arm = Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at };
     // A call that moves several tasks asks once.

@@ -13,7 +13,7 @@
 //! `pull_rt_task`, `need_pull_rt_task`.
 
 use crate::class;
-use crate::rq::{Cx, Prev, Rq};
+use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{PairCont, Step};
 use crate::task::CpusetId;
@@ -21,14 +21,20 @@ use lock_api::RawMutex;
 use zerolag_model::settings::RtBalance;
 use zerolag_model::{CpuId, MigrateReason, Prio};
 
-/// Begins pulling if this CPU has just become less urgent than `prev` was.
-pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Step {
-    if !rq.is_online || !prev.prio.beats(Prio::FIRST_FAIR) || !prev.prio.beats(rq.top_prio()) {
-        return Step::Done;
+/// Begins pulling from a scope if this CPU has just become less urgent than `before`.
+#[inline]
+pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, scope: CpusetId) -> Step {
+    if rq.is_online && before.beats(Prio::FIRST_FAIR) && before.beats(rq.top_prio()) {
+        search(rq, cx, scope)
+    } else {
+        Step::Done
     }
+}
+
+/// Looks for what waits elsewhere, if anything does.
+fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
     // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
     rq.publish_first(cx);
-    let scope = prev.cpuset;
     if !cx.view().has_overload_elsewhere(scope, rq.cpu) {
         return Step::Done;
     }

@@ -42,9 +42,9 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
     // then finds it, and whoever did before is found.
     rq.publish_first(cx);
     let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
+    let mut waiting = rq.rt.pushable.first();
     for nth in 0..skip {
-        // The n-th most urgent: the list is short where pushing succeeds, and the walk is bounded by SKIP_LIMIT.
-        let Some(slot) = rq.rt.pushable.iter(&rq.tasks).nth(nth) else { break };
+        let Some(slot) = waiting else { break };
         if rq.tasks[slot].prio.beats(rq.current_prio()) {
             rq.resched(cx, Resched::Now);
             break;
@@ -55,6 +55,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
             return Step::Pair { own: rq.cpu, other: target, then: PairCont::RtPush(push) };
         }
         cx.io.costs.tasks_scanned += 1;
+        waiting = rq.rt.pushable.after(&rq.tasks, slot);
     }
     end(rq, cx, after)
 }

@@ -122,23 +122,19 @@ impl<const LINK: usize> PrioQueue<LINK> {
         matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
     }
 
+    /// Returns the task that comes after a queued one: its equal, or the first of the next priority that has a task.
+    pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
+        let Link::In { after, .. } = tasks[slot].rt.links[LINK] else { return None };
+        after.or_else(|| {
+            let occupied = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
+            let below = occupied & (u128::MAX << index(tasks[slot].prio) << 1);
+            (below != 0).then(|| self.lists[below.trailing_zeros() as usize].first)?
+        })
+    }
+
     /// Returns all tasks, most urgent first.
     pub(crate) fn iter<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
-        let mut pending = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
-        let mut at: Option<Slot> = None;
-        core::iter::from_fn(move || {
-            if at.is_none() {
-                let prio = (pending != 0).then(|| pending.trailing_zeros())?;
-                pending &= pending - 1;
-                at = self.lists[prio as usize].first;
-            }
-            let slot = at?;
-            at = match tasks[slot].rt.links[LINK] {
-                Link::In { after, .. } => after,
-                Link::Out => None,
-            };
-            Some(slot)
-        })
+        core::iter::successors(self.first(), |slot| self.after(tasks, *slot))
     }
 }
 
