@@ -20,6 +20,7 @@ use crate::input;
 use crate::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
 use crate::random::{Dist, MAX_TIME};
 use crate::rtapp::deadline_error;
+use crate::{INSTANCES_MAX, LoadOptions, Scenario};
 use std::collections::BTreeMap;
 use zerolag_model::settings::nearest;
 use zerolag_model::{DlParams, Duration, RtPriority, SchedAttr};
@@ -32,12 +33,33 @@ pub const W8: &str = include_str!("../data/w8.csv");
 pub const W64: &str = include_str!("../data/w64.csv");
 
 /// How the tasks of a periodic set are scheduled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeriodicPolicy {
     /// SCHED_FIFO, the shorter the period the more urgent: the distinct periods get 99, 98, ... in this order.
     RateMonotonicFifo,
     /// SCHED_DEADLINE with runtime, deadline and period of the table.
+    #[default]
     Deadline,
+}
+
+/// Reads a table as a workload file. See [`crate::load`].
+///
+/// # Errors
+/// As [`periodic`].
+pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
+    let mut report = Report::default();
+    let program = read(text, options.task_set, &mut report);
+    let program = if program.tasks.is_empty() && !report.has_errors() {
+        report.error(Span::default(), "the table has no tasks");
+        program
+    } else {
+        program
+    };
+    let said = |report: Report| report.finish(Source::new(name, text));
+    if report.has_errors() {
+        return Err(said(report));
+    }
+    Ok(Scenario { program, machine: options.machine_override.clone(), ..Scenario::empty(said(report)) })
 }
 
 /// The columns.
@@ -84,7 +106,12 @@ pub fn periodic(csv: &str, policy: PeriodicPolicy) -> Result<Program, Diagnostic
     const NAME: &str = "periodic.csv";
     let text = input::text_of(NAME, csv.as_bytes())?;
     let mut report = Report::default();
-    let rows = rows(text, &mut report);
+    let program = read(text, policy, &mut report);
+    if report.has_errors() { Err(report.finish(Source::new(NAME, text))) } else { Ok(program) }
+}
+
+fn read(text: &str, policy: PeriodicPolicy, report: &mut Report) -> Program {
+    let rows = rows(text, report);
     let mut ranks: BTreeMap<Duration, i64> = rows.iter().map(|row| (row.params.period, 0)).collect();
     for (rank, priority) in ranks.values_mut().zip((i64::MIN..=99).rev()) {
         *rank = priority;
@@ -112,7 +139,7 @@ pub fn periodic(csv: &str, policy: PeriodicPolicy) -> Result<Program, Diagnostic
         };
         program.tasks.push(task(row, attr));
     }
-    if report.has_errors() { Err(report.finish(Source::new(NAME, text))) } else { Ok(program) }
+    program
 }
 
 fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
@@ -155,6 +182,9 @@ fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<Row<'a>> {
             continue;
         }
         rows.extend(row(&cells, &columns, here, report));
+    }
+    if rows.len() as u64 > INSTANCES_MAX {
+        report.error(Span::default(), format!("there are {} tasks; at most {INSTANCES_MAX} are simulated", rows.len()));
     }
     let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
     for row in &rows {

@@ -2,7 +2,7 @@
 //!
 //! Everything here is one pass over the bytes. It refuses what is too large, not UTF-8 or not text at all; a byte order
 //! mark is stepped over. The format is chosen by the name's extension, else by the first character that matters: rt-app
-//! files are a JSON object, scenario files are TOML.
+//! files are a JSON object, scenario files are TOML; only its name makes a table of tasks.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source, Span};
 
@@ -22,6 +22,8 @@ pub enum Format {
     RtApp,
     /// Scenario TOML.
     Scenario,
+    /// A table of periodic tasks.
+    TaskSet,
 }
 
 /// Returns the text of the input.
@@ -67,6 +69,7 @@ pub(crate) fn format_of(name: &str, text: &str) -> Format {
     match extension {
         Some("json" | "jsonc") => Format::RtApp,
         Some("toml") => Format::Scenario,
+        Some("csv") => Format::TaskSet,
         Some(_) | None => match text.trim_start_matches('\u{feff}').trim_start().as_bytes().first() {
             Some(b'{' | b'/') => Format::RtApp,
             Some(_) | None => Format::Scenario,
@@ -100,6 +103,7 @@ mod tests {
         for (name, text, format) in [
             ("a.json", "x = 1", Format::RtApp),
             ("a.toml", "{", Format::Scenario),
+            ("a.csv", "{", Format::TaskSet),
             ("dir.json/a", "x = 1", Format::Scenario),
             ("-", "\u{feff} \n{", Format::RtApp),
             ("-", "/* */ {", Format::RtApp),

@@ -30,6 +30,7 @@ pub use program::Program;
 pub use random::{Dist, Stream};
 pub use rtapp::DuplicatePolicy;
 
+use builtin::PeriodicPolicy;
 use input::Format;
 use zerolag_model::{Duration, KernelVersion, Topology};
 
@@ -46,6 +47,8 @@ pub struct LoadOptions {
     pub machine_override: Option<Topology>,
     /// What duplicate keys in rt-app files mean.
     pub duplicates: DuplicatePolicy,
+    /// How the tasks of a CSV task set are scheduled.
+    pub task_set: PeriodicPolicy,
 }
 
 /// What a workload file says.
@@ -72,6 +75,20 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Returns a scenario that says nothing but these warnings.
+    pub(crate) const fn empty(warnings: Diagnostics) -> Self {
+        Self {
+            program: Program { tasks: Vec::new(), resources: Vec::new(), groups: Vec::new(), cpusets: Vec::new() },
+            machine: None,
+            kernel: None,
+            settings: Vec::new(),
+            duration: None,
+            seed: None,
+            costs: None,
+            warnings,
+        }
+    }
+
     /// Returns the machine that the program was checked against.
     #[must_use]
     pub fn machine_or_default(&self) -> Topology {
@@ -86,7 +103,7 @@ pub fn default_machine() -> Topology {
 }
 
 /// Reads a workload file. `name` is used in messages and, by its extension, chooses the format: `.json` is rt-app,
-/// `.toml` a scenario; otherwise the first character decides.
+/// `.toml` a scenario, `.csv` a table of periodic tasks; otherwise the first character decides.
 ///
 /// Does not check what a kernel decides at run time: whether a deadline task is admitted, whether a setting fits the
 /// kernel version. Cost: O(input), at most [`input::INPUT_MAX`] bytes.
@@ -98,5 +115,6 @@ pub fn load(name: &str, bytes: &[u8], options: &LoadOptions) -> Result<Scenario,
     match input::format_of(name, text) {
         Format::RtApp => rtapp::load(name, text, options),
         Format::Scenario => scenario::load(name, text, options),
+        Format::TaskSet => builtin::load(name, text, options),
     }
 }

@@ -8,12 +8,14 @@
 //! | `event` | which keys are events, and what they do |
 //! | `sched` | policies, priorities, deadlines, and how they stick |
 //! | `lower` | global section, tasks, phases |
+//! | `export` | the way back: a program as an rt-app file |
 //!
 //! `docs/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
 //! its behaviour was read and run, none of its text is here.
 
 mod duplicates;
 mod event;
+mod export;
 mod json;
 mod lower;
 mod object;
@@ -21,6 +23,7 @@ mod sched;
 
 pub use duplicates::DuplicatePolicy;
 pub use event::{CHASE_RANDOM, CHASE_SEQUENTIAL, MEMORY_BYTES_PER_US, RUNTIME_CHUNK};
+pub use export::export;
 pub(crate) use sched::{SLICE_MAX, SLICE_MIN, deadline_error};
 
 use crate::diagnostic::{Diagnostics, Report, Source};
@@ -41,12 +44,8 @@ pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, D
         Some(lowered) if !report.has_errors() => Ok(Scenario {
             program: lowered.program,
             machine: options.machine_override.clone(),
-            kernel: None,
-            settings: Vec::new(),
             duration: lowered.duration,
-            seed: None,
-            costs: None,
-            warnings: report.finish(source()),
+            ..Scenario::empty(report.finish(source()))
         }),
         Some(_) | None => Err(report.finish(source())),
     }
