@@ -7,6 +7,7 @@
 //! | module | format | read | write |
 //! |---|---|---|---|
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
+//! | [`perfetto`] | protobuf of the Perfetto viewer | no | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //!
 //! [`script`] makes traces by hand. [`Replay`] works out who runs, waits and sleeps at every moment; [`open`] and [`Trace::from_bytes`] recognise the format and
@@ -20,6 +21,7 @@ mod file;
 pub mod ftrace;
 mod meta;
 mod packed;
+pub mod perfetto;
 pub mod replay;
 pub mod script;
 mod table;

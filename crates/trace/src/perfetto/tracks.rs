@@ -1,0 +1,90 @@
+//! Tracks of the viewer beside those of the scheduler: slices, instants and counters of CPUs and threads.
+//!
+//! A track is described once, before the first thing on it. Slices of one track nest: what ends is what began last.
+
+use super::schema::{CounterDescriptor, Data, Kind, ThreadDescriptor, TrackDescriptor, TrackEvent, Unit};
+use std::collections::BTreeSet;
+use zerolag_model::{CpuId, TaskId};
+
+/// A track of ours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Track {
+    /// What a thread does.
+    Thread(TaskId),
+    /// A CPU spins for the lock of a run queue.
+    RqLock(CpuId),
+    /// Whether a CPU has RT tasks too many.
+    RtOverload(CpuId),
+}
+
+impl Track {
+    /// The number under which the file knows it.
+    fn uuid(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Thread(task) => (1, task.0),
+            Self::RqLock(cpu) => (2, cpu.0),
+            Self::RtOverload(cpu) => (3, cpu.0),
+        };
+        kind << 32 | u64::from(number)
+    }
+}
+
+/// A thread as the file names it.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadName {
+    pub(super) tid: i32,
+    pub(super) tgid: i32,
+}
+
+/// Which tracks have been described.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    described: BTreeSet<Track>,
+}
+
+impl Tracks {
+    /// Returns the description of a track if it has not been given yet.
+    pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>) -> Option<Data> {
+        if !self.described.insert(track) {
+            return None;
+        }
+        let mut description = TrackDescriptor { uuid: Some(track.uuid()), ..TrackDescriptor::default() };
+        match track {
+            Track::Thread(_) => {
+                description.thread = thread.map(|thread| ThreadDescriptor {
+                    pid: Some(thread.tgid),
+                    tid: Some(i64::from(thread.tid)),
+                    thread_name: None,
+                });
+            }
+            Track::RqLock(cpu) => description.name = Some(format!("CPU {cpu} waits for run queue lock")),
+            Track::RtOverload(cpu) => {
+                description.name = Some(format!("CPU {cpu} RT overload"));
+                description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });
+            }
+        }
+        Some(Data::TrackDescriptor(description))
+    }
+}
+
+/// Returns something that happens on a track.
+pub(super) fn event(track: Track, kind: Kind, name: Option<String>) -> Data {
+    Data::TrackEvent(TrackEvent {
+        kind: kind as i32,
+        track_uuid: Some(track.uuid()),
+        categories: Vec::new(),
+        name,
+        counter_value: None,
+    })
+}
+
+/// Returns a counter's new value.
+pub(super) fn counter(track: Track, value: i64) -> Data {
+    Data::TrackEvent(TrackEvent {
+        kind: Kind::Counter as i32,
+        track_uuid: Some(track.uuid()),
+        categories: Vec::new(),
+        name: None,
+        counter_value: Some(value),
+    })
+}

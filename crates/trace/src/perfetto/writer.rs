@@ -1,0 +1,438 @@
+//! Records into packets.
+
+use super::schema::{
+    CompactSched, Data, FtraceEvent, FtraceEventBundle, IrqEntry, IrqExit, Kind, Migrate, PiSetprio, Process,
+    ProcessTree, Softirq, SystemInfo, Thread, Trace, TracePacket, Utsname, What,
+};
+use super::tracks::{self, ThreadName, Track, Tracks};
+use crate::meta::{Meta, Source};
+use crate::table::IdTable;
+use prost::Message;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use zerolag_model::attr::Prio;
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, Duration, Instant, Mark, PrevState, Record, TaskId, TraceEvent};
+
+/// Writes a trace for the Perfetto viewer.
+///
+/// # Errors
+/// What the output reports.
+pub fn write(out: &mut impl Write, trace: &crate::Trace) -> io::Result<()> {
+    let mut writer = PerfettoWriter::new(out, &trace.meta)?;
+    for record in &trace.records {
+        writer.push(record)?;
+    }
+    writer.finish()
+}
+
+/// Writes packets while records come in.
+#[derive(Debug)]
+pub struct PerfettoWriter<W> {
+    out: W,
+    source: Source,
+    lost_events: bool,
+    cpus: IdTable<CpuId, Bundle>,
+    tasks: IdTable<TaskId, Known>,
+    /// The process of each task definition.
+    processes: BTreeMap<Arc<str>, i32>,
+    tracks: Tracks,
+    /// The first packet tells the reader that nothing before it is needed.
+    begun: bool,
+    scratch: Vec<u8>,
+}
+
+/// Events of one CPU that are not written yet.
+#[derive(Debug, Default)]
+struct Bundle {
+    sched: CompactSched,
+    events: Vec<FtraceEvent>,
+    /// Times of the last switch and the last waking in `sched`.
+    last_switch: u64,
+    last_waking: u64,
+    /// Index of each task's name in the intern table.
+    names: BTreeMap<Option<TaskId>, u32>,
+    count: usize,
+    current: Option<TaskId>,
+}
+
+/// What is known of a task.
+#[derive(Debug, Default)]
+struct Known {
+    name: Option<Arc<str>>,
+    tgid: i32,
+    /// Slices of its track that are open.
+    in_phase: bool,
+    waits_for_lock: bool,
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn new(out: W, meta: &Meta) -> io::Result<Self> {
+        let mut writer = Self {
+            out,
+            source: meta.source,
+            lost_events: meta.lost_events > 0,
+            cpus: IdTable::default(),
+            tasks: IdTable::default(),
+            processes: BTreeMap::new(),
+            tracks: Tracks::default(),
+            begun: false,
+            scratch: Vec::new(),
+        };
+        let cpus = u32::try_from(meta.machine.nr_cpus()).unwrap_or(u32::MAX);
+        let system = SystemInfo {
+            utsname: Some(Utsname {
+                sysname: "Linux".to_owned(),
+                version: format!("#1 SMP {}", meta.producer),
+                release: release(&meta.kernel),
+                machine: "x86_64".to_owned(),
+            }),
+            tracing_service_version: Some(meta.producer.clone()),
+            num_cpus: Some(cpus),
+        };
+        writer.packet(None, Data::SystemInfo(system))?;
+        Ok(writer)
+    }
+
+    /// Writes a record, at the latest with [`finish`](Self::finish).
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn push(&mut self, record: &Record) -> io::Result<()> {
+        let (cpu, at) = (record.cpu, record.at.as_nanos());
+        match &record.event {
+            TraceEvent::TaskNew { task, name, parent, .. } => self.know(*task, Some(name), *parent)?,
+            TraceEvent::Switch { prev_state, next, next_prio, prev } => {
+                self.meet(*prev)?;
+                self.meet(*next)?;
+                let bundle = self.cpus.entry(cpu);
+                let index = bundle.name(&self.tasks, *next, cpu);
+                bundle.sched.switch_timestamp.push(at.saturating_sub(bundle.last_switch));
+                bundle.sched.switch_prev_state.push(state(*prev_state));
+                bundle.sched.switch_next_pid.push(tid(*next));
+                bundle.sched.switch_next_prio.push(if next.is_some() { prio(*next_prio) } else { IDLE_PRIO });
+                bundle.sched.switch_next_comm_index.push(index);
+                bundle.last_switch = at;
+                bundle.current = *next;
+                self.count(cpu)?;
+            }
+            TraceEvent::Waking { task, prio: urgency, target, .. } => {
+                self.meet(Some(*task))?;
+                let bundle = self.cpus.entry(cpu);
+                let index = bundle.name(&self.tasks, Some(*task), cpu);
+                bundle.sched.waking_timestamp.push(at.saturating_sub(bundle.last_waking));
+                bundle.sched.waking_pid.push(tid(Some(*task)));
+                bundle.sched.waking_target_cpu.push(i32::try_from(target.0).unwrap_or(i32::MAX));
+                bundle.sched.waking_prio.push(prio(*urgency));
+                bundle.sched.waking_comm_index.push(index);
+                bundle.sched.waking_common_flags.push(1);
+                bundle.last_waking = at;
+                self.count(cpu)?;
+            }
+            TraceEvent::Migrate { task, prio: urgency, from, to, .. } => {
+                self.meet(Some(*task))?;
+                let event = Migrate {
+                    comm: Some(self.name_of(Some(*task), cpu)),
+                    pid: Some(tid(Some(*task))),
+                    prio: Some(prio(*urgency)),
+                    orig_cpu: Some(i32::try_from(from.0).unwrap_or(i32::MAX)),
+                    dest_cpu: Some(i32::try_from(to.0).unwrap_or(i32::MAX)),
+                };
+                self.plain(record, What::Migrate(event))?;
+            }
+            TraceEvent::PrioInherit { task, from, to } => {
+                self.meet(Some(*task))?;
+                let event = PiSetprio {
+                    comm: Some(self.name_of(Some(*task), cpu)),
+                    newprio: Some(prio(*to)),
+                    oldprio: Some(prio(*from)),
+                    pid: Some(tid(Some(*task))),
+                };
+                self.plain(record, What::PiSetprio(event))?;
+            }
+            TraceEvent::IrqEnter { irq } => self.plain(record, irq_entry(*irq))?,
+            TraceEvent::IrqExit { irq } => self.plain(record, irq_exit(*irq))?,
+            TraceEvent::RtOverload { overloaded } => {
+                let track = Track::RtOverload(cpu);
+                self.describe(track)?;
+                self.packet(Some(record.at), tracks::counter(track, i64::from(*overloaded)))?;
+            }
+            TraceEvent::LockContended { rq } => {
+                self.on_track(record, Track::RqLock(cpu), Kind::SliceBegin, Some(format!("run queue {rq}")))?;
+            }
+            TraceEvent::LockAcquired { .. } => self.on_track(record, Track::RqLock(cpu), Kind::SliceEnd, None)?,
+            TraceEvent::WaitLock { task, lock, holder } => {
+                self.meet(Some(*task))?;
+                let holder = holder.map(|holder| format!(" of {}", self.name_of(Some(holder), cpu)));
+                let name = format!("waits for lock {lock}{}", holder.unwrap_or_default());
+                if !core::mem::replace(&mut self.tasks.entry(*task).waits_for_lock, true) {
+                    self.on_track(record, Track::Thread(*task), Kind::SliceBegin, Some(name))?;
+                }
+            }
+            TraceEvent::TakeLock { task, .. } => self.end_lock_wait(record, *task)?,
+            TraceEvent::Mark { task, mark } => self.mark(record, *task, *mark)?,
+            TraceEvent::TaskExit { task } => {
+                self.end_lock_wait(record, *task)?;
+                self.end_phase(record, *task)?;
+            }
+            // The viewer has no place for these, or they follow from others.
+            TraceEvent::Wakeup { .. }
+            | TraceEvent::AttrChange { .. }
+            | TraceEvent::Affinity { .. }
+            | TraceEvent::NeedResched { .. }
+            | TraceEvent::IpiSend { .. }
+            | TraceEvent::DropLock { .. }
+            | TraceEvent::CpuTotals { .. }
+            | TraceEvent::TaskTotals { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn finish(mut self) -> io::Result<()> {
+        let cpus: Vec<CpuId> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
+        for cpu in cpus {
+            self.flush_cpu(cpu)?;
+        }
+        self.out.flush()
+    }
+
+    fn mark(&mut self, record: &Record, task: TaskId, mark: Mark) -> io::Result<()> {
+        self.meet(Some(task))?;
+        let track = Track::Thread(task);
+        match mark {
+            Mark::Phase { phase, .. } => {
+                self.end_phase(record, task)?;
+                self.tasks.entry(task).in_phase = true;
+                self.on_track(record, track, Kind::SliceBegin, Some(format!("phase {phase}")))
+            }
+            Mark::TurnEnd { .. } => self.end_phase(record, task),
+            Mark::TimerDue { slack, .. } if slack.is_negative() => self.on_track(
+                record,
+                track,
+                Kind::Instant,
+                Some(format!("timer missed by {}", Duration::from_nanos(slack.as_nanos().unsigned_abs()))),
+            ),
+            Mark::TimerDue { .. } => Ok(()),
+            Mark::Stamp { label, .. } => self.on_track(record, track, Kind::Instant, Some(format!("stamp {label}"))),
+        }
+    }
+
+    fn end_phase(&mut self, record: &Record, task: TaskId) -> io::Result<()> {
+        if core::mem::take(&mut self.tasks.entry(task).in_phase) {
+            self.on_track(record, Track::Thread(task), Kind::SliceEnd, None)?;
+        }
+        Ok(())
+    }
+
+    fn end_lock_wait(&mut self, record: &Record, task: TaskId) -> io::Result<()> {
+        if core::mem::take(&mut self.tasks.entry(task).waits_for_lock) {
+            self.on_track(record, Track::Thread(task), Kind::SliceEnd, None)?;
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self, track: Track) -> io::Result<()> {
+        let thread = match track {
+            Track::Thread(task) => Some(ThreadName { tid: tid(Some(task)), tgid: self.tasks.entry(task).tgid }),
+            Track::RqLock(_) | Track::RtOverload(_) => None,
+        };
+        match self.tracks.describe(track, thread.as_ref()) {
+            Some(description) => self.packet(None, description),
+            None => Ok(()),
+        }
+    }
+
+    fn on_track(&mut self, record: &Record, track: Track, kind: Kind, name: Option<String>) -> io::Result<()> {
+        self.describe(track)?;
+        self.packet(Some(record.at), tracks::event(track, kind, name))
+    }
+
+    /// Queues an event that the compact arrays have no place for.
+    fn plain(&mut self, record: &Record, what: What) -> io::Result<()> {
+        let bundle = self.cpus.entry(record.cpu);
+        let pid = u32::try_from(tid(bundle.current)).unwrap_or(0);
+        bundle.events.push(FtraceEvent { timestamp: Some(record.at.as_nanos()), pid: Some(pid), what: Some(what) });
+        self.count(record.cpu)
+    }
+
+    /// Sees that a task is in the process tree. A recorded trace may begin in the middle and never say a name.
+    fn meet(&mut self, task: Option<TaskId>) -> io::Result<()> {
+        match task {
+            Some(task) if self.tasks.entry(task).tgid == 0 => self.know(task, None, None),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn know(&mut self, task: TaskId, name: Option<&Arc<str>>, parent: Option<TaskId>) -> io::Result<()> {
+        let pid = tid(Some(task));
+        let name: Arc<str> = name.map_or_else(|| "<...>".into(), Arc::clone);
+        let mut tree = ProcessTree::default();
+        let tgid = match self.definition(&name) {
+            Some(definition) => *self.processes.entry(definition).or_insert(pid),
+            None => pid,
+        };
+        if tgid == pid {
+            let process = self.definition(&name).unwrap_or_else(|| Arc::clone(&name));
+            tree.processes.push(Process { pid, ppid: tid(parent), cmdline: vec![process.to_string()] });
+        }
+        tree.threads.push(Thread { tid: pid, name: name.to_string(), tgid });
+        let known = self.tasks.entry(task);
+        known.name = Some(name);
+        known.tgid = tgid;
+        self.packet(None, Data::ProcessTree(tree))
+    }
+
+    /// Returns the definition that a simulated task is an instance of: `worker` of `worker-3`.
+    fn definition(&self, name: &Arc<str>) -> Option<Arc<str>> {
+        if self.source != Source::Simulation {
+            return None;
+        }
+        let (definition, instance) = name.rsplit_once('-')?;
+        instance.bytes().all(|byte| byte.is_ascii_digit()).then(|| definition.into())
+    }
+
+    fn name_of(&self, task: Option<TaskId>, cpu: CpuId) -> String {
+        name_of(&self.tasks, task, cpu)
+    }
+
+    fn count(&mut self, cpu: CpuId) -> io::Result<()> {
+        let bundle = self.cpus.entry(cpu);
+        bundle.count += 1;
+        if bundle.count >= BUNDLE_MAX { self.flush_cpu(cpu) } else { Ok(()) }
+    }
+
+    /// Writes what has been gathered for a CPU.
+    fn flush_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
+        let bundle = self.cpus.entry(cpu);
+        if bundle.count == 0 {
+            return Ok(());
+        }
+        bundle.count = 0;
+        (bundle.last_switch, bundle.last_waking) = (0, 0);
+        bundle.names.clear();
+        let sched = core::mem::take(&mut bundle.sched);
+        let events = FtraceEventBundle {
+            cpu: Some(cpu.0),
+            event: core::mem::take(&mut bundle.events),
+            lost_events: self.lost_events.then_some(true),
+            compact_sched: (!sched.intern_table.is_empty()).then_some(sched),
+        };
+        self.packet(None, Data::FtraceEvents(events))
+    }
+
+    fn packet(&mut self, at: Option<Instant>, data: Data) -> io::Result<()> {
+        let packet = TracePacket {
+            timestamp: at.map(Instant::as_nanos),
+            trusted_packet_sequence_id: 1,
+            // SEQ_INCREMENTAL_STATE_CLEARED
+            sequence_flags: (!core::mem::replace(&mut self.begun, true)).then_some(1),
+            data: Some(data),
+        };
+        self.scratch.clear();
+        Trace { packet: vec![packet] }
+            .encode(&mut self.scratch)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.out.write_all(&self.scratch)
+    }
+}
+
+impl Bundle {
+    /// Returns the index of a task's name in this bundle's table.
+    fn name(&mut self, tasks: &IdTable<TaskId, Known>, task: Option<TaskId>, cpu: CpuId) -> u32 {
+        let table = &mut self.sched.intern_table;
+        *self.names.entry(task).or_insert_with(|| {
+            table.push(name_of(tasks, task, cpu));
+            u32::try_from(table.len() - 1).expect("invariant: a bundle has few events")
+        })
+    }
+}
+
+fn name_of(tasks: &IdTable<TaskId, Known>, task: Option<TaskId>, cpu: CpuId) -> String {
+    match task {
+        None => format!("swapper/{cpu}"),
+        Some(task) => {
+            let name = tasks.get(task).and_then(|known| known.name.as_deref());
+            name.unwrap_or("<...>").to_owned()
+        }
+    }
+}
+
+/// Returns the process id of a task. Hostile ids end at the largest one.
+fn tid(task: Option<TaskId>) -> i32 {
+    task.map_or(0, |task| i32::try_from(u64::from(task.0) + PID_OFFSET).unwrap_or(i32::MAX))
+}
+
+fn prio(prio: Prio) -> i32 {
+    i32::from(prio.raw())
+}
+
+/// Returns the state as `sched_switch` has it since Linux 4.14.
+const fn state(state: PrevState) -> i64 {
+    match state {
+        PrevState::Runnable => TASK_REPORT_MAX,
+        PrevState::Blocked => TASK_INTERRUPTIBLE,
+        PrevState::Dead => EXIT_DEAD,
+        PrevState::Idle => 0,
+    }
+}
+
+fn irq_entry(irq: Irq) -> What {
+    match irq {
+        Irq::Softirq => What::SoftirqEntry(Softirq { vec: Some(TIMER_SOFTIRQ) }),
+        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware => {
+            let (number, name) = irq_of(irq);
+            What::IrqEntry(IrqEntry { irq: Some(number), name: Some(name.to_owned()) })
+        }
+    }
+}
+
+fn irq_exit(irq: Irq) -> What {
+    match irq {
+        Irq::Softirq => What::SoftirqExit(Softirq { vec: Some(TIMER_SOFTIRQ) }),
+        Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Hardware => {
+            What::IrqExit(IrqExit { irq: Some(irq_of(irq).0), ret: Some(1) })
+        }
+    }
+}
+
+/// The vector on x86 and what the viewer is to call it.
+const fn irq_of(irq: Irq) -> (i32, &'static str) {
+    match irq {
+        Irq::Tick => (236, "tick"),
+        Irq::Timer => (236, "timer"),
+        Irq::Ipi => (253, "IPI"),
+        Irq::Device => (24, "device"),
+        Irq::Hardware => (2, "hardware"),
+        Irq::Softirq => (1, "softirq"),
+    }
+}
+
+/// Returns the kernel's release as `uname -r` has it: presets say `6.12`.
+fn release(kernel: &str) -> String {
+    match kernel.split('.').count() {
+        _ if kernel.is_empty() => "6.12.0".to_owned(),
+        2 => format!("{kernel}.0"),
+        _ => kernel.to_owned(),
+    }
+}
+
+/// Events of one CPU that make a packet.
+const BUNDLE_MAX: usize = 4_096;
+/// Process ids begin here: 0 is the idle task's.
+const PID_OFFSET: u64 = 1_000;
+/// The idle task has priority 120 in the kernel's trace points.
+const IDLE_PRIO: i32 = 120;
+const TASK_INTERRUPTIBLE: i64 = 1;
+const EXIT_DEAD: i64 = 0x10;
+/// Preempted: still runnable.
+const TASK_REPORT_MAX: i64 = 0x100;
+const TIMER_SOFTIRQ: u32 = 1;
