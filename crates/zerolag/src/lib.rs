@@ -6,7 +6,7 @@
 //! | module | gives |
 //! |---|---|
 //! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: what looks on while it runs |
-//! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test` |
+//! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
 //! | [`compare`] | one workload under several kernels or settings: what changes for whom |

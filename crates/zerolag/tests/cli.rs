@@ -456,3 +456,117 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     assert!(!upgrade.stdout.contains("audio"), "real-time tasks are not touched\n{}", upgrade.stdout);
     assert_eq!(zerolag(&["compare", "examples/audio.json", "--kernel", "6.12"]).code, Some(2));
 }
+
+#[test]
+fn duplicate_keys_of_rt_app_mean_what_was_asked_for() {
+    let twice = b"{\"tasks\": {\"a\": {\"loop\": 2, \"run\": 1000, \"sleep\": 10, \"run\": 3000}}}";
+    let total = |policy: &str| {
+        let ended = zerolag_with(&["run", "-", "--costs", "zero", "--json", "--rtapp-duplicates", policy], twice);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("duplicate key \"run\"") && ended.stderr.contains("first here"),
+            "{}",
+            ended.stderr
+        );
+        let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        json["tasks"][0]["run_ns"].as_u64()
+    };
+    assert_eq!(total("workgen"), Some(8_000_000));
+    assert_eq!(total("json-c"), Some(6_000_000));
+    let ended = zerolag_with(&["run", "-", "--rtapp-duplicates=error"], twice);
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
+    assert!(ended.stderr.contains("write \"run1\""), "{}", ended.stderr);
+}
+
+#[test]
+fn a_table_of_tasks_runs_by_deadline_or_by_rate() {
+    let dir = scratch("task-set");
+    let table = dir.join("set.csv");
+    std::fs::write(&table, "task,runtime,period,deadline\na,2000,10000,5000\nb,3000,20000,20000\n").expect("writable");
+    let table = table.to_str().expect("a plain path");
+    for (policy, named) in [("deadline", "SCHED_DEADLINE"), ("fifo", "SCHED_FIFO 99")] {
+        let ended = zerolag(&["run", table, "-d", "1s", "--json", "--task-set", policy]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+        assert_eq!((&json["tasks"][0]["timers"], &json["tasks"][0]["timers_missed"]), (&99.into(), &0.into()));
+        assert!(
+            json["tasks"][0]["policy"].as_str().is_some_and(|text| text.starts_with(named)),
+            "{}",
+            json["tasks"][0]
+        );
+    }
+    std::fs::write(dir.join("wrong.csv"), "task,runtime,perod\na,1,2\n").expect("writable");
+    let ended = zerolag(&["run", dir.join("wrong.csv").to_str().expect("a plain path")]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("did you mean `period`?"), "{}", ended.stderr);
+}
+
+#[test]
+fn workloads_go_to_rt_app_or_it_is_said_why_not() {
+    let dir = scratch("export");
+    let out = dir.join("rt.json");
+    let out = out.to_str().expect("a plain path");
+    let ended = zerolag(&["export", "examples/rt-overload.toml", "-o", out]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("time stamps (task t2)"), "{}", ended.stderr);
+    assert!(!Path::new(out).exists());
+    let ended = zerolag(&["export", "examples/audio.json", "-o", out]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let figures = |file: &str| zerolag(&["run", file, "-d", "300ms", "--json"]).stdout;
+    assert_eq!(figures(out), figures("examples/audio.json"));
+}
+
+#[test]
+fn manual_pages_name_every_subcommand() {
+    let dir = scratch("man");
+    let ended = zerolag(&["man", "--dir", dir.to_str().expect("a plain path")]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let page = std::fs::read_to_string(dir.join("zerolag.1")).expect("written");
+    assert!(page.contains("zerolag\\-run(1)"), "{page}");
+    let page = std::fs::read_to_string(dir.join("zerolag-run.1")).expect("written");
+    assert!(page.contains("rtapp\\-duplicates"), "{page}");
+    assert!(zerolag(&["man"]).stdout.starts_with(".ie"), "troff");
+}
+
+#[test]
+fn a_run_is_recorded_for_the_perfetto_viewer() {
+    let dir = scratch("pftrace");
+    let path = |name: &str| dir.join(name).to_str().expect("a plain path").to_owned();
+    let (direct, archive, converted) = (path("a.pftrace"), path("a.zlt"), path("a.perfetto-trace"));
+    for trace in [&direct, &archive] {
+        let ended = zerolag(&["run", "examples/audio.json", "-d", "100ms", "-q", "--trace", trace]);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    }
+    assert_eq!(zerolag(&["convert", &archive, &converted]).code, Some(0));
+    assert_eq!(std::fs::read(direct).expect("written"), std::fs::read(converted).expect("written"));
+}
+
+#[test]
+fn cyclictest_prints_what_the_tool_prints() {
+    let ended = zerolag(&["cyclictest", "-q", "-l", "20", "-i", "1000", "-p", "80", "-t", "2", "--cpus", "2"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert!(lines[0].starts_with("T: 0 ( 1000) P:80 I:1000 C:     20 Min:"), "{}", ended.stdout);
+    assert!(lines[1].starts_with("T: 1 ( 1001) P:80 I:1500 C:     20 Min:"), "{}", ended.stdout);
+    let json = scratch("cyclictest").join("c.json");
+    let json_option = format!("--json={}", json.display());
+    let ended =
+        zerolag(&["cyclictest", "-q", "-S", "-l", "20", "-p", "9", "-H", "30", &json_option, "examples/audio.json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("# Histogram\n000000 "), "{}", ended.stdout);
+    let text = std::fs::read_to_string(&json).expect("written");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&value["num_threads"], &value["thread"]["3"]["cpu"]), (&4.into(), &3.into()));
+    for (args, part) in [
+        (&["cyclictest", "-p", "100"][..], "--priority"),
+        (&["cyclictest", "-a", "7", "--cpus", "2"], "CPUs 0..=1"),
+        (&["cyclictest", "-i", "0"], "above zero"),
+        (&["cyclictest", "-h", "0"], "1..=1000000"),
+        (&["cyclictest", "-S", "--priospread"], "cannot be used with"),
+        (&["cyclictest", "--policy", "deadline"], "fifo"),
+    ] {
+        let ended = zerolag(args);
+        assert_eq!(ended.code, Some(2), "{args:?}");
+        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
+    }
+}

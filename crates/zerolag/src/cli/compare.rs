@@ -1,17 +1,16 @@
 //! `zerolag compare`: one workload under several kernels or settings.
 
 use super::failure::Failure;
-use super::options::MachineArgs;
+use super::options::{MachineArgs, WorkloadArgs};
 use super::{Done, code, options, output, run};
-use std::path::PathBuf;
 use zerolag::compare::{self, Variant};
 use zerolag::model::{Duration, KernelVersion};
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The workload: rt-app JSON or scenario TOML
-    workload: PathBuf,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     /// A kernel; give two or more, the first is the base
     #[arg(long = "kernel", value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,

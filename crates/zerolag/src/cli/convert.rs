@@ -3,14 +3,15 @@
 use super::failure::Failure;
 use super::{Done, code, output};
 use std::path::{Path, PathBuf};
-use zerolag::trace::{ftrace, open};
+use zerolag::trace::{ftrace, open, perfetto};
 
 /// Arguments of `zerolag convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The trace to read, in any known format
     input: PathBuf,
-    /// The file to write; its extension says how: .zlt is zerolag's own format, .txt the text of tracefs
+    /// The file to write; its extension says how: .zlt is zerolag's own format, .pftrace or .perfetto-trace that of the
+    /// Perfetto viewer, .txt the text of tracefs
     output: PathBuf,
 }
 
@@ -21,6 +22,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let trace = open(&args.input).map_err(|error| Failure::trace(&args.input, &error))?;
     output::write_file(&args.output, |out| match format {
         TraceFormat::Zlt => trace.write(out),
+        TraceFormat::Perfetto => perfetto::write(out, &trace),
         TraceFormat::Ftrace => ftrace::write(out, &trace, ftrace::TimeDigits::Nanos),
     })?;
     Ok(code::OK)
@@ -31,6 +33,8 @@ pub(crate) fn run(args: &Args) -> Done {
 pub(crate) enum TraceFormat {
     /// zerolag's own: exact and complete
     Zlt,
+    /// Protobuf for the Perfetto viewer (ui.perfetto.dev) and its trace processor
+    Perfetto,
     /// The text that tracefs prints
     Ftrace,
 }
@@ -40,10 +44,11 @@ impl TraceFormat {
     pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("zlt") => Ok(Self::Zlt),
+            Some("pftrace" | "perfetto-trace") => Ok(Self::Perfetto),
             Some("txt" | "ftrace") => Ok(Self::Ftrace),
             _ => Err(Failure::input_help(
                 format!("`{}` does not say which format it is to have", path.display()),
-                "end the name in .zlt (zerolag's own) or .txt (text as tracefs prints it)",
+                "end the name in .zlt (zerolag's own), .pftrace (Perfetto) or .txt (text as tracefs prints it)",
             )),
         }
     }

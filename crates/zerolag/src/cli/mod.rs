@@ -6,7 +6,11 @@ mod check;
 mod compare;
 mod completions;
 mod convert;
+mod cyclictest;
+mod export;
 mod failure;
+mod input;
+mod man;
 mod options;
 mod output;
 mod progress;
@@ -57,6 +61,8 @@ enum Command {
     Compare(compare::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
+    /// cyclictest: how late threads wake
+    Cyclictest(cyclictest::Args),
     /// Repeat a published experiment: our numbers beside the published ones
     Repro(repro::Args),
     /// Who ran, waited and slept in a trace, ours or a kernel's
@@ -69,10 +75,14 @@ enum Command {
     Spec(spec::Args),
     /// Convert a trace
     Convert(convert::Args),
+    /// Write a workload as an rt-app file
+    Export(export::Args),
     /// List the scheduler's settings
     Settings(settings::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
+    /// Print the manual page
+    Man(man::Args),
 }
 
 /// Runs the command line.
@@ -89,14 +99,17 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
+        Command::Cyclictest(args) => cyclictest::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Settings(args) => settings::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     match done {
         Ok(code) => ExitCode::from(code),

@@ -2,11 +2,36 @@
 
 use super::failure::Failure;
 use clap::Args;
-use std::path::Path;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::path::{Path, PathBuf};
 use zerolag::model::settings::nearest;
 use zerolag::model::{Duration, KernelVersion, Settings, Topology};
 use zerolag::sim::Costs;
+use zerolag::workload::builtin::PeriodicPolicy;
 use zerolag::workload::random::MAX_TIME;
+use zerolag::workload::{DuplicatePolicy, LoadOptions};
+
+/// The workload and how its file is read.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WorkloadArgs {
+    /// The workload: scenario TOML, rt-app JSON or a CSV task set (task,runtime,period,deadline); `-` is the standard
+    /// input
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) file: PathBuf,
+    /// What a key that stands twice in an object of an rt-app file means
+    #[arg(long, value_name = "POLICY", default_value = "workgen", value_parser = duplicates())]
+    rtapp_duplicates: DuplicatePolicy,
+    /// How the tasks of a CSV task set are scheduled: by deadline, or by SCHED_FIFO in rate monotonic order
+    #[arg(long, value_name = "POLICY", default_value = "deadline", value_parser = task_set())]
+    task_set: PeriodicPolicy,
+}
+
+impl WorkloadArgs {
+    /// Returns how the file is to be read, for a machine if one is given.
+    pub(crate) fn load_options(&self, machine: Option<Topology>) -> LoadOptions {
+        LoadOptions { machine_override: machine, duplicates: self.rtapp_duplicates, task_set: self.task_set }
+    }
+}
 
 /// The machine and its scheduler.
 #[derive(Clone, Debug, Args)]
@@ -121,4 +146,18 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("at most {MAX_TIME} (10 years) can be simulated"));
     }
     Ok(duration)
+}
+
+/// Reads what duplicate keys of rt-app files mean.
+fn duplicates() -> impl TypedValueParser<Value = DuplicatePolicy> {
+    PossibleValuesParser::new(DuplicatePolicy::ALL.map(DuplicatePolicy::name))
+        .map(|name| DuplicatePolicy::from_name(&name).unwrap_or_default())
+}
+
+/// Reads how a CSV task set is scheduled.
+fn task_set() -> impl TypedValueParser<Value = PeriodicPolicy> {
+    PossibleValuesParser::new(["deadline", "fifo"]).map(|name| match &*name {
+        "fifo" => PeriodicPolicy::RateMonotonicFifo,
+        _ => PeriodicPolicy::Deadline,
+    })
 }

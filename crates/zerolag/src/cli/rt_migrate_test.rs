@@ -258,7 +258,7 @@ fn millis(text: &str) -> Result<Duration, String> {
     in_unit(text, Duration::from_millis(1))
 }
 
-fn micros(text: &str) -> Result<Duration, String> {
+pub(crate) fn micros(text: &str) -> Result<Duration, String> {
     in_unit(text, Duration::from_micros(1))
 }
 
@@ -267,7 +267,7 @@ fn any_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads seconds, or a number with `s`, `m`, `h` or `d`.
-fn tool_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn tool_duration(text: &str) -> Result<Duration, String> {
     let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
     let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
     let (number, seconds) = unit.unwrap_or((text, 1));

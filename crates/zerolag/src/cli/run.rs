@@ -2,24 +2,24 @@
 
 use super::convert::TraceFormat;
 use super::failure::{Failure, carets, eprintln_lossy};
-use super::options::{self, MachineArgs};
+use super::options::{self, MachineArgs, WorkloadArgs};
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
-use super::{Done, code, output, view};
-use std::io::{self, Read, Write};
+use super::{Done, code, input, output, view};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
 use zerolag::model::Duration;
 use zerolag::report::human::Human;
 use zerolag::sim::{End, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
-use zerolag::workload::{self, LoadOptions, Scenario};
+use zerolag::workload::{self, Scenario};
 
 /// Arguments of `zerolag run`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The workload: rt-app JSON or scenario TOML; `-` is the standard input
-    workload: PathBuf,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     #[command(flatten)]
     machine: MachineArgs,
     /// How long to run [default: the file's, else until all tasks end, else 10s]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Write a trace
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The trace's format [default: by extension, .zlt or .txt]
+    /// The trace's format [default: by extension, .zlt, .pftrace or .txt]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     trace_format: Option<TraceFormat>,
     /// Do not hold the rules of scheduling against the run
@@ -103,13 +103,13 @@ fn left_waiting(waits: &[Wait]) -> String {
 
 /// Reads the workload and applies what the command line says.
 pub(super) fn plan_of(
-    workload: &Path,
+    workload: &WorkloadArgs,
     machine: &MachineArgs,
     duration: Option<Duration>,
     quiet: bool,
 ) -> Result<Plan, Failure> {
-    let (name, bytes) = read(workload)?;
-    let load = LoadOptions { machine_override: machine.topology(), ..LoadOptions::default() };
+    let (name, bytes) = input::read(&workload.file)?;
+    let load = workload.load_options(machine.topology());
     let mut scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
     if !quiet && !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));
@@ -145,20 +145,6 @@ fn scenario_costs(args: &MachineArgs, scenario: &mut Scenario) -> Result<Option<
         Some(costs) => Ok(Some(costs)),
         None => from_file.as_deref().map(options::costs).transpose(),
     }
-}
-
-/// Reads a file, or stdin; not more than a workload may have.
-fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let limit = workload::input::INPUT_MAX as u64 + 1;
-    let mut bytes = Vec::new();
-    let (name, done) = if path == Path::new("-") {
-        ("<stdin>".to_owned(), io::stdin().lock().take(limit).read_to_end(&mut bytes))
-    } else {
-        let name = path.display().to_string();
-        (name, std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)))
-    };
-    done.map_err(|error| Failure::reading(&name, &error))?;
-    Ok((name, bytes))
 }
 
 /// Runs the plan, with or without a trace.

@@ -9,6 +9,7 @@ use std::path::Path;
 use zerolag::Plan;
 use zerolag::model::{Instant, Record};
 use zerolag::sim::{SimError, Sink};
+use zerolag::trace::perfetto::PerfettoWriter;
 use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 
 /// Where a trace goes and how.
@@ -36,6 +37,8 @@ pub(crate) enum Recorder<'w> {
     Off,
     /// To a file, as they come; and the first error.
     Zlt(TraceWriter<&'w mut BufWriter<File>>, Option<io::Error>),
+    /// As packets of Perfetto, as they come; and the first error.
+    Perfetto(Box<PerfettoWriter<&'w mut BufWriter<File>>>, Option<io::Error>),
     /// To memory.
     Kept(Vec<Record>),
 }
@@ -45,7 +48,8 @@ impl Sink for Recorder<'_> {
         match self {
             Self::Off => {}
             Self::Zlt(writer, failed @ None) => *failed = writer.push(record).err(),
-            Self::Zlt(_, Some(_)) => {}
+            Self::Perfetto(writer, failed @ None) => *failed = writer.push(record).err(),
+            Self::Zlt(_, Some(_)) | Self::Perfetto(_, Some(_)) => {}
             Self::Kept(records) => records.push(record.clone()),
         }
     }
@@ -62,16 +66,20 @@ pub(crate) fn record<T>(
         return body(&mut Recorder::Off).map(|(value, _)| value).map_err(|error| unfit(&error));
     };
     match format {
-        TraceFormat::Zlt => {
+        TraceFormat::Zlt | TraceFormat::Perfetto => {
             let mut refused = None;
             let written = output::write_file(path, |out| {
-                let mut recorder = Recorder::Zlt(TraceWriter::new(out, &meta)?, None);
+                let mut recorder = match format {
+                    TraceFormat::Perfetto => Recorder::Perfetto(Box::new(PerfettoWriter::new(out, &meta)?), None),
+                    TraceFormat::Zlt | TraceFormat::Ftrace => Recorder::Zlt(TraceWriter::new(out, &meta)?, None),
+                };
                 let (value, end) = body(&mut recorder).map_err(|error| {
                     refused = Some(error);
                     io::Error::other("nothing was run")
                 })?;
                 match recorder {
-                    Recorder::Zlt(_, Some(error)) => Err(error),
+                    Recorder::Zlt(_, Some(error)) | Recorder::Perfetto(_, Some(error)) => Err(error),
+                    Recorder::Perfetto(writer, None) => writer.finish().map(|()| value),
                     Recorder::Zlt(writer, None) => writer.finish(end, 0).map(|_| value),
                     Recorder::Off | Recorder::Kept(_) => unreachable!("it was made above"),
                 }

@@ -1,0 +1,349 @@
+//! `zerolag cyclictest`: the tool's options and output, on a simulated machine, alone or beside a workload.
+//!
+//! stdout is the tool's, byte for byte in its format (without the line on `/dev/cpu_dma_latency`, which it prints for a
+//! device that is not simulated); machine, kernel, costs and seed go to stderr and into the JSON. Differs: without `-l`
+//! and `-D` the test ends after 10 s of simulated time; process ids are those of the trace.
+
+use super::convert::TraceFormat;
+use super::failure::{Failure, eprintln_lossy};
+use super::options::MachineArgs;
+use super::progress::{Progress, catch_interrupts, interrupted};
+use super::rt_migrate_test::{micros, tool_duration};
+use super::tracing::{self, Target};
+use super::{Done, code, input, output};
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+use zerolag::Plan;
+use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, Record, RtPolicy, RtPriority, SchedAttr};
+use zerolag::sim::{Sink, Tracing};
+use zerolag::simulation::DEFAULT_DURATION;
+use zerolag::tools::cyclictest::{Collector, Cyclictest, Latencies, Line, Overall, Unit, histogram};
+use zerolag::workload::{self, LoadOptions, Scenario, default_machine};
+
+/// Arguments of `zerolag cyclictest`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// A workload that runs beside the test: scenario TOML, rt-app JSON or a CSV task set
+    #[arg(value_name = "WORKLOAD")]
+    workload: Option<PathBuf>,
+    /// Run thread #N on processor #N, or on the processors of a set in round-robin order
+    #[arg(short, long, value_name = "CPUSET", num_args = 0..=1, default_missing_value = "all")]
+    affinity: Option<String>,
+    /// Align thread wakeups to a specific offset (us)
+    #[arg(short = 'A', long, value_name = "USEC", num_args = 0..=1, default_missing_value = "0", value_parser = micros)]
+    aligned: Option<Duration>,
+    /// Distance of thread intervals in us
+    #[arg(short, long, value_name = "DIST", default_value = "500", value_parser = micros)]
+    distance: Duration,
+    /// Specify a length for the test run; append 'm', 'h' or 'd' to specify minutes, hours or days
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = tool_duration)]
+    duration: Option<Duration>,
+    /// Dump a latency histogram to stdout after the run; US is the max latency time to be tracked in microseconds
+    #[arg(short = 'h', long, value_name = "US", conflicts_with = "histofall")]
+    histogram: Option<usize>,
+    /// Same as -h except with an additional summary column
+    #[arg(short = 'H', long, value_name = "US")]
+    histofall: Option<usize>,
+    /// Dump the latency histogram to PATH instead of stdout
+    #[arg(long, value_name = "PATH")]
+    histfile: Option<PathBuf>,
+    /// Base interval of thread in us
+    #[arg(short, long, value_name = "INTV", default_value = "1000", value_parser = micros)]
+    interval: Duration,
+    /// Write final results into FILENAME, JSON formatted
+    #[arg(long, value_name = "FILENAME")]
+    json: Option<PathBuf>,
+    /// Number of loops; 0 is endless
+    #[arg(short, long, value_name = "LOOPS", default_value_t = 0)]
+    loops: u64,
+    /// Lock current and future memory allocations: no effect on a simulation
+    #[arg(short, long)]
+    mlockall: bool,
+    /// Print results in ns instead of us
+    #[arg(short = 'N', long)]
+    nsecs: bool,
+    /// Priority of highest prio thread
+    #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(0..=99))]
+    priority: Option<u8>,
+    /// Policy of measurement thread: other, normal, batch, idle, fifo or rr
+    #[arg(long, value_name = "NAME", value_parser = ["other", "normal", "batch", "idle", "fifo", "rr"])]
+    policy: Option<String>,
+    /// Spread priority levels starting at specified value
+    #[arg(long)]
+    priospread: bool,
+    /// Print a summary only on exit
+    #[arg(short, long)]
+    quiet: bool,
+    /// Use relative timer instead of absolute
+    #[arg(short, long)]
+    relative: bool,
+    /// Standard SMP testing: options -a -t and same priority of all threads
+    #[arg(short = 'S', long, conflicts_with = "priospread")]
+    smp: bool,
+    /// Number of threads; without NUM one per processor
+    #[arg(short, long, value_name = "NUM", num_args = 0..=1, default_missing_value = "0")]
+    threads: Option<u32>,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Write a trace
+    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
+    trace: Option<PathBuf>,
+    /// The trace's format [default: by extension, .zlt, .pftrace or .txt]
+    #[arg(long, value_name = "FORMAT", requires = "trace", help_heading = "Simulation")]
+    trace_format: Option<TraceFormat>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    for path in args.json.iter().chain(&args.histfile) {
+        output::check_target(path)?;
+    }
+    let (test, plan) = plan(args)?;
+    catch_interrupts();
+    let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
+    let mut progress = Progress::new(total, "ms", args.quiet);
+    let threads = tracing::record(&plan, trace, |recorder| {
+        let mut machine = plan.build(Tracing::On)?;
+        let mut sink = Both { collector: test.collector(), recorder };
+        let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000));
+        Ok((sink.collector.into_threads(), outcome.end))
+    });
+    progress.finish();
+    let threads = threads?;
+    if !args.quiet {
+        let meta = plan.meta();
+        eprintln_lossy(&format!(
+            "simulated: {}, kernel {}, costs {}, seed {}",
+            meta.machine, meta.kernel, meta.costs, plan.config.seed
+        ));
+    }
+    let lines = printed(args, &test, &threads);
+    match &args.histfile {
+        Some(path) if test.histogram.is_some() => {
+            output::write_file(path, |out| out.write_all(lines.as_bytes()))?;
+        }
+        _ => output::print(&lines)?,
+    }
+    if let Some(path) = &args.json {
+        let text = json_text(&plan, &test, &threads);
+        output::write_file(path, |out| out.write_all(text.as_bytes()))?;
+    }
+    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+}
+
+/// Works out what is to be run.
+fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
+    let beside = args.workload.as_ref().map(|path| load(path, args)).transpose()?;
+    let machine = args
+        .machine
+        .topology()
+        .or_else(|| beside.as_ref().map(Scenario::machine_or_default))
+        .unwrap_or_else(default_machine);
+    let test = test(args, machine.nr_cpus())?;
+    let costs = args.machine.costs()?;
+    let mut plan = match beside {
+        Some(mut scenario) => {
+            scenario.machine = Some(machine);
+            scenario.program = test.program(scenario.program);
+            Plan::on_kernel(scenario, args.machine.kernel).map_err(|error| Failure::input(error.to_string()))?
+        }
+        None => {
+            let kernel = args.machine.kernel.unwrap_or_default();
+            Plan::of_program(test.program(workload::Program::default()), machine, kernel)
+        }
+    };
+    if let Some(costs) = costs {
+        plan = plan.with_costs(costs);
+    }
+    if let Some(seed) = args.machine.seed {
+        plan = plan.with_seed(seed);
+    }
+    args.machine.apply_settings(&mut plan.config.settings)?;
+    // All cycles of the slowest thread, and time for the last to be late.
+    let longest = test.interval(test.threads.saturating_sub(1));
+    let cycles = test.loops.map(|loops| {
+        let all = longest.as_nanos().saturating_mul(loops.saturating_add(2));
+        Duration::from_nanos(all).saturating_add(Duration::from_secs(1))
+    });
+    let duration = match (args.duration, cycles) {
+        (Some(duration), Some(cycles)) => duration.min(cycles),
+        (Some(duration), None) => duration,
+        (None, Some(cycles)) => cycles,
+        (None, None) => DEFAULT_DURATION,
+    };
+    Ok((test, plan.for_duration(duration.min(workload::random::MAX_TIME))))
+}
+
+fn load(path: &std::path::Path, args: &Args) -> Result<Scenario, Failure> {
+    let (name, bytes) = input::read(path)?;
+    let options = LoadOptions { machine_override: args.machine.topology(), ..LoadOptions::default() };
+    workload::load(&name, &bytes, &options).map_err(|error| Failure::Workload(Box::new(error)))
+}
+
+fn test(args: &Args, cpus: usize) -> Result<Cyclictest, Failure> {
+    let threads = match args.threads {
+        Some(0) => u32::try_from(cpus).unwrap_or(u32::MAX),
+        Some(threads) => threads,
+        None if args.smp => u32::try_from(cpus).unwrap_or(u32::MAX),
+        None => 1,
+    };
+    if threads > THREADS_MAX {
+        return Err(Failure::input(format!("{threads} threads are too many; at most {THREADS_MAX}")));
+    }
+    if args.interval.is_zero() {
+        return Err(Failure::input("--interval: a thread needs an interval above zero"));
+    }
+    let histogram = args.histogram.or(args.histofall);
+    if histogram.is_some_and(|size| size == 0 || size > HISTOGRAM_MAX) {
+        return Err(Failure::input(format!("the histogram has 1..={HISTOGRAM_MAX} latencies")));
+    }
+    if histogram.is_some() && args.distance != Duration::from_micros(500) {
+        eprintln_lossy("WARN: distance is ignored and set to 0, if histogram enabled");
+    }
+    Ok(Cyclictest {
+        threads,
+        attr: attr(args)?,
+        spread: args.priospread,
+        affinity: affinity(args, cpus)?,
+        interval: args.interval,
+        distance: if args.smp { Duration::ZERO } else { args.distance },
+        loops: (args.loops > 0).then_some(args.loops),
+        relative: args.relative,
+        aligned: args.aligned,
+        unit: if args.nsecs { Unit::Nanos } else { Unit::Micros },
+        histogram,
+    })
+}
+
+/// As the tool decides: a priority alone means FIFO, a real-time policy alone priority 2.
+fn attr(args: &Args) -> Result<SchedAttr, Failure> {
+    let priority = args.priority.unwrap_or(0);
+    let policy = args.policy.as_deref().unwrap_or(if priority > 0 { "fifo" } else { "other" });
+    let rt = |policy| {
+        if priority == 0 {
+            eprintln_lossy("defaulting realtime priority to 2");
+        }
+        let value = if priority == 0 { 2 } else { i64::from(priority) };
+        RtPriority::new(value).map(|priority| SchedAttr::Rt { policy, priority })
+    };
+    let fair = |policy| Some(SchedAttr::Fair { policy, nice: Nice::ZERO, slice: None });
+    let attr = match policy {
+        "fifo" => rt(RtPolicy::Fifo),
+        "rr" => rt(RtPolicy::Rr),
+        "batch" => fair(FairPolicy::Batch),
+        "idle" => fair(FairPolicy::Idle),
+        _ => fair(FairPolicy::Other),
+    };
+    attr.ok_or_else(|| Failure::input(format!("priority {priority} is outside 1..=99")))
+}
+
+fn affinity(args: &Args, cpus: usize) -> Result<Option<Vec<CpuId>>, Failure> {
+    let all = || Some((0..cpus).map(CpuId::from_index).collect());
+    match args.affinity.as_deref() {
+        None if args.smp => Ok(all()),
+        None => Ok(None),
+        Some("all") => Ok(all()),
+        Some(list) => {
+            let mask: CpuMask = list.parse().map_err(|error| Failure::input(format!("--affinity {list}: {error}")))?;
+            if mask.is_empty() || mask.next_from(CpuId::from_index(cpus)).is_some() {
+                return Err(Failure::input(format!("--affinity {list}: the machine has CPUs 0..={}", cpus - 1)));
+            }
+            Ok(Some(mask.iter().collect()))
+        }
+    }
+}
+
+struct Both<'a, S> {
+    collector: Collector,
+    recorder: &'a mut S,
+}
+
+impl<S: Sink> Sink for Both<'_, S> {
+    fn record(&mut self, record: &Record) {
+        self.collector.record(record);
+        self.recorder.record(record);
+    }
+}
+
+/// Returns what the tool prints.
+fn printed(args: &Args, test: &Cyclictest, threads: &[Latencies]) -> String {
+    if test.histogram.is_some() {
+        return histogram(threads, if args.histofall.is_some() { Overall::Yes } else { Overall::No });
+    }
+    let line = |(thread, latencies): (u32, &Latencies)| {
+        let priority = match test.attr(thread) {
+            SchedAttr::Rt { priority, .. } => priority.value(),
+            SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => 0,
+        };
+        let (interval, unit) = (test.interval(thread), test.unit);
+        format!("{}\n", Line { thread, pid: FIRST_PID + thread, priority, interval, latencies, unit })
+    };
+    (0..).zip(threads).map(line).collect()
+}
+
+/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, and with our own words.
+fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
+    let meta = plan.meta();
+    let thread = |number: u32, latencies: &Latencies| {
+        let filled = latencies.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let buckets: serde_json::Map<_, _> = filled.map(|(at, count)| (at.to_string(), json!(count))).collect();
+        let mut value = json!({
+            "histogram": buckets,
+            "cycles": latencies.cycles,
+            "min": latencies.min,
+            "max": latencies.max,
+            // Two digits, as the tool prints it.
+            "avg": hundredths(latencies),
+            "cpu": test.cpu(number).map_or(json!(0), |cpu| json!(cpu.0)),
+            "node": -1,
+        });
+        if test.histogram.is_none()
+            && let Some(map) = value.as_object_mut()
+        {
+            map.remove("histogram");
+        }
+        value
+    };
+    let list: serde_json::Map<_, _> =
+        (0..).zip(threads).map(|(number, latencies)| (number.to_string(), thread(number, latencies))).collect();
+    let value = json!({
+        "file_version": 1,
+        "rt_test_version": "2.40",
+        "return_code": 0,
+        "sysinfo": {
+            "sysname": "zerolag",
+            "release": meta.kernel,
+            "version": zerolag::VERSION,
+            "machine": meta.machine.to_string(),
+            "realtime": 0,
+        },
+        "num_threads": test.threads,
+        "resolution_in_ns": u8::from(test.unit == Unit::Nanos),
+        "thread": list,
+        "simulation": {
+            "seed": plan.config.seed,
+            "costs": meta.costs,
+            "settings": meta.settings.iter().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
+        },
+    });
+    format!("{value:#}\n")
+}
+
+/// Returns the mean with two digits behind the point.
+fn hundredths(latencies: &Latencies) -> f64 {
+    let scaled = (u128::from(latencies.sum) * 100).checked_div(u128::from(latencies.cycles)).unwrap_or(0);
+    u32::try_from(scaled).map_or(f64::from(u32::MAX), f64::from) / 100.0
+}
+
+/// The process id of the first thread: task 0 in the trace's text.
+const FIRST_PID: u32 = 1_000;
+/// The most threads.
+const THREADS_MAX: u32 = 100_000;
+/// The largest histogram, as in the tool.
+const HISTOGRAM_MAX: usize = 1_000_000;

@@ -1,0 +1,40 @@
+//! `zerolag export`: a workload as an rt-app file.
+
+use super::failure::{Failure, carets, eprintln_lossy};
+use super::options::WorkloadArgs;
+use super::{Done, code, input, output};
+use std::io::Write;
+use std::path::PathBuf;
+use zerolag::workload::{self, rtapp};
+
+/// Arguments of `zerolag export`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// The file to write [default: the standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    if let Some(path) = &args.output {
+        output::check_target(path)?;
+    }
+    let (name, bytes) = input::read(&args.workload.file)?;
+    let load = args.workload.load_options(None);
+    let scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
+    if !scenario.warnings.is_empty() {
+        eprintln_lossy(&carets(scenario.warnings.clone()));
+    }
+    let text = rtapp::export(&scenario.program, scenario.duration).map_err(|unsaid| {
+        let list: String = unsaid.iter().map(|what| format!("\n  {what}")).collect();
+        Failure::input(format!("{name}: rt-app's grammar cannot say all of this:{list}"))
+    })?;
+    match &args.output {
+        Some(path) => output::write_file(path, |out| out.write_all(text.as_bytes()))?,
+        None => output::print(&text)?,
+    }
+    Ok(code::OK)
+}

@@ -1,0 +1,37 @@
+//! `zerolag man`: manual pages.
+
+use super::failure::Failure;
+use super::{Cli, Done, code, output};
+use clap::CommandFactory;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Arguments of `zerolag man`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write one page per subcommand into this directory [default: print the page of zerolag itself]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let mut command = Cli::command();
+    command.build();
+    match &args.dir {
+        None => {
+            let mut page = Vec::new();
+            render(&command, &mut page).expect("invariant: memory takes it");
+            output::print(&String::from_utf8_lossy(&page))?;
+        }
+        Some(dir) => {
+            output::check_target(&dir.join("zerolag.1"))?;
+            clap_mangen::generate_to(command, dir).map_err(|error| Failure::writing(dir, &error))?;
+        }
+    }
+    Ok(code::OK)
+}
+
+fn render(command: &clap::Command, out: &mut impl Write) -> io::Result<()> {
+    clap_mangen::Man::new(command.clone()).render(out)
+}
