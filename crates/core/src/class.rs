@@ -21,7 +21,7 @@ use crate::task::Task;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{ClassId, MigrateReason, TraceEvent};
+use zerolag_model::{ClassId, Duration, MigrateReason, TraceEvent};
 
 /// Why a task is put on a run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +60,7 @@ pub(crate) enum Dequeued {
 }
 
 /// Gives a body to a run queue and queues the task.
+#[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
     debug_assert!(body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
     body.stay = body.stay.wrapping_add(1);
@@ -81,6 +82,7 @@ pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slo
 }
 
 /// Takes the body of a dequeued task out of the run queue.
+#[inline]
 pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
     let body = rq.tasks.remove(slot);
     cx.shared.set_home(body.id, None);
@@ -89,6 +91,7 @@ pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
     body
 }
 
+#[inline]
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     rq.is_unpublished = true;
     match rq.tasks[slot].prio.class() {
@@ -99,6 +102,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
 }
 
+#[inline]
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     rq.is_unpublished = true;
     match rq.tasks[slot].prio.class() {
@@ -178,13 +182,18 @@ pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
 }
 
 /// Charges the current task up to now.
+#[inline(always)]
 pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    let Some(slot) = rq.current else { return };
-    let task = &mut rq.tasks[slot];
-    let delta = rq.clock.task.since(task.exec_start);
-    if delta.is_zero() {
-        return;
+    if let Some(slot) = rq.current {
+        let delta = rq.clock.task.since(rq.tasks[slot].exec_start);
+        if !delta.is_zero() {
+            charge(rq, cx, slot, delta);
+        }
     }
+}
+
+fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+    let task = &mut rq.tasks[slot];
     task.exec_start = rq.clock.task;
     task.counters.exec += delta;
     match task.prio.class() {
@@ -196,11 +205,13 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 }
 
 /// Returns the task that should run now; it may be the current one.
+#[inline]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     dl::pick(rq).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU in place of whoever was.
+#[inline]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
     if rq.current == next {
         return;

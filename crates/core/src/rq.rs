@@ -265,7 +265,7 @@ impl Rq {
 
     /// Publishes what other CPUs may know, where it changed. The last thing that an entry point does which may have
     /// changed it; `leave` lets `pick` do it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         if self.is_unpublished {
             self.is_unpublished = false;

@@ -141,6 +141,7 @@ impl Cpu {
     }
 
     /// Returns the clocks of this CPU's run queue at a moment.
+    #[inline]
     pub(crate) fn clock(&self, now: Instant) -> Clock {
         // While it spins for a lock the path has no end yet: the task's clock stands still until it goes on.
         let ran = if self.spins_since.is_some() { Duration::ZERO } else { now.since(self.busy_until) };
@@ -161,6 +162,7 @@ impl Cpu {
     }
 
     /// Returns whether interrupts must wait.
+    #[inline]
     pub(crate) fn is_in_kernel(&self, now: Instant) -> bool {
         now < self.busy_until || !self.jobs.is_empty()
     }
@@ -172,6 +174,7 @@ impl Cpu {
     }
 
     /// Begins a kernel path: accounts what ran below up to now and stops the task clock.
+    #[inline]
     pub(crate) fn enter_kernel(&mut self, now: Instant) {
         debug_assert!(now >= self.busy_until);
         if now == self.busy_until {
@@ -184,6 +187,7 @@ impl Cpu {
     }
 
     /// Accounts time since the last path to the current task's layer or to idle.
+    #[inline]
     pub(crate) fn account_below(&mut self, now: Instant) {
         let elapsed = now.since(self.accounted);
         if elapsed.is_zero() {
@@ -199,6 +203,7 @@ impl Cpu {
     }
 
     /// Lengthens the kernel path.
+    #[inline]
     pub(crate) fn spend(&mut self, layer: CpuLayer, time: Duration) {
         if time.is_zero() {
             return;

@@ -113,7 +113,7 @@ impl Machine {
     }
 
     /// Accounts what was done under a lock and gives it back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unlock(&mut self, cpu: CpuId, rq: CpuId, hold: Duration) {
         self.cpus[cpu.index()].spend(CpuLayer::Sched, hold);
         self.after_call(cpu);

@@ -77,6 +77,7 @@ impl Machine {
     }
 
     /// Spends an interrupt's own time and answers with the work it brings.
+    #[inline(always)]
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick),
@@ -146,7 +147,7 @@ impl Machine {
     }
 
     /// The path takes time: sees that somebody looks at the CPU when it ends, if there is anything to look at.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
         if !place.pending.is_empty() || place.rq.need_resched() != Resched::No || place.waits_for_program() {
@@ -228,6 +229,7 @@ impl Machine {
         Done::Spinning
     }
 
+    #[inline(always)]
     fn own_event(&mut self, cpu: CpuId, job: Job) -> Done {
         if self.lock(cpu, cpu) == Lock::Busy {
             return self.spin(cpu, job);
@@ -574,7 +576,7 @@ impl Machine {
     }
 
     /// After a call of the core: its costs, its operations, its records, its parcels.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after_call(&mut self, cpu: CpuId) {
         if !self.io.is_quiet() {
             self.drain_io(cpu);

@@ -138,28 +138,44 @@ pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration)
 }
 
 /// Returns whether the current task's turn is over. O(depth) under EEVDF, O(depth^2) under CFS.
+#[inline(always)]
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     let leaf = rq.tasks[slot].fair.queue;
-    let mut due = core::mem::take(&mut rq.fair.due);
-    if rq.fair.tune.algorithm == FairAlgorithm::Cfs {
-        let mut entity = EntityRef::Task(slot);
-        let mut at = Some(leaf);
-        while let Some(q) = at {
-            due = due.max(cfs::tick(rq, q, entity));
-            entity = EntityRef::Group(q);
-            at = rq.queue(q).parent;
-        }
-    }
-    let mut q = leaf;
-    while let Some(parent) = rq.queue(q).parent {
-        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
-        reweigh(rq, parent, EntityRef::Group(q), weight);
-        q = parent;
+    let charged = core::mem::take(&mut rq.fair.due);
+    let due = match rq.fair.tune.algorithm {
+        FairAlgorithm::Eevdf => charged,
+        FairAlgorithm::Cfs => charged.max(tick_cfs(rq, slot, leaf)),
+    };
+    if leaf != QueueIx::ROOT {
+        follow_weights(rq, cx, leaf);
     }
     if due == Resched::No {
         rearm(rq, cx);
     }
     due
+}
+
+/// Returns whether the turn of the task or of a group that it is in is over.
+fn tick_cfs(rq: &mut Rq, slot: Slot, leaf: QueueIx) -> Resched {
+    let mut due = Resched::No;
+    let mut entity = EntityRef::Task(slot);
+    let mut at = Some(leaf);
+    while let Some(q) = at {
+        due = due.max(cfs::tick(rq, q, entity));
+        entity = EntityRef::Group(q);
+        at = rq.queue(q).parent;
+    }
+    due
+}
+
+/// Lets the weights of a queue's group, and of those above it, follow their loads.
+fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    let mut q = from;
+    while let Some(parent) = rq.queue(q).parent {
+        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+        reweigh(rq, parent, EntityRef::Group(q), weight);
+        q = parent;
+    }
 }
 
 /// The current task gives the CPU to others if it may (`sched_yield`).
@@ -176,6 +192,7 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
 }
 
 /// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's `HRTICK`).
+#[inline]
 pub(super) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.enforce == Grain::Exact && rq.fair.nr_running() > 1 {
         arm_slice(rq, cx);

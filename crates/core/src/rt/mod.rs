@@ -148,7 +148,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 ///
 /// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
-#[inline]
+#[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
     if overloaded || rq.rt.is_in_mask {

@@ -64,6 +64,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
 ///
 /// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task preempts waits until
 /// another CPU pulls it.
+#[inline(always)]
 pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     let urgent = rq.current_prio().beats(Prio::FIRST_FAIR);
     if urgent && cx.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
