@@ -1,81 +1,20 @@
-//! A second host: real threads are the CPUs, every run queue has a real lock, kicks and IPIs go from thread to thread.
-//!
-//! Tasks are state machines that run in short bursts, block, yield, end, wake others and change their own and others'
-//! attributes and affinity. A round ends when its operations are used up; the threads stop where they are, one thread
-//! delivers what is still under way, and the rules of quiescence are checked: nobody lost, no IPI under way, what is
-//! published is true, and no legal move would let a waiting real-time task preempt.
-//!
-//! Every call is recorded: a *ticket*, drawn while the call holds its locks, so that the order of tickets agrees with the
-//! order of locking; the arguments; what the call read of the shared state ([`Observer`]); and what it answered. Parcels
-//! go from hand to hand, so that a wakeup's ticket is later than that of the leave which parked it. A replay on one
-//! thread makes the calls in order of tickets, hands out the recorded reads, and must get the same answers.
-//!
-//! The ticket is also the clock. Nothing here depends on how fast the threads are, but what happens does: it is
-//! different in every run, and the replay shows that the log says all there is to say about it.
+//! The host: a thread per CPU, one for devices, and what they hand to each other.
 
+use crate::log::{Answer, CPUS, Call, Entry, TASKS, clock, create, name_of};
 use parking_lot::{Mutex, MutexGuard, RawMutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::Thread;
 use zerolag_core::{
-    Clock, Config, CpusetId, Home, Io, Leave, Left, Next, Observer, Op, PairClock, PairCont, Parcel, Placement,
-    Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
+    Clock, Home, Io, Leave, Left, Next, Observer, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler,
+    Step, TaskError, Tracing, Work,
 };
-use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{
-    CpuId, CpuMask, GroupId, Instant, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId, Topology,
-};
-
-const CPUS: u32 = 4;
-const TASKS: u32 = 12;
-
-/// A call of the core: what it was given.
-#[derive(Clone, Debug)]
-enum Call {
-    Create { task: TaskId, attr: SchedAttr },
-    Select { task: TaskId, by: CpuId, why: Placement },
-    Wake { cpu: CpuId, task: TaskId, by: CpuId, why: Placement },
-    WakeQueued { cpu: CpuId, task: TaskId, by: CpuId },
-    Leave { cpu: CpuId, why: Leave },
-    Pick { cpu: CpuId },
-    Switched { cpu: CpuId },
-    Tick { cpu: CpuId },
-    Timer { cpu: CpuId },
-    Remote { cpu: CpuId, work: Work },
-    Resume { cpu: CpuId, then: zerolag_core::Cont },
-    Pair { own: CpuId, other: CpuId, then: PairCont },
-    SetAttr { cpu: CpuId, task: TaskId, attr: SchedAttr },
-    SetAttrParked { task: TaskId, attr: SchedAttr, by: CpuId },
-    SetAffinity { cpu: CpuId, task: TaskId, affinity: Option<Arc<CpuMask>> },
-    SetAffinityParked { task: TaskId, affinity: Option<Arc<CpuMask>>, by: CpuId },
-    Inherit { cpu: CpuId, task: TaskId, from: Option<Prio> },
-}
-
-/// What it answered, and what it left in [`Io`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Answer {
-    Nothing,
-    Cpu(CpuId),
-    Step(Step),
-    Next(Next),
-    Left(&'static str, Option<TaskId>),
-    Changed(Result<(Option<TaskId>, Step), TaskError>),
-}
-
-#[derive(Debug)]
-struct Entry {
-    ticket: u64,
-    call: Call,
-    reads: Vec<u64>,
-    answer: Answer,
-    ops: Vec<Op>,
-    parked: Vec<TaskId>,
-}
+use zerolag_model::{CpuId, CpuMask, Nice, Prio, RtPriority, SchedAttr, TaskId};
 
 /// Where a task is. Its own lock; taken inside run-queue locks, never around them.
 #[derive(Debug)]
-enum Body {
+pub(crate) enum Body {
     Parked(Parcel),
     /// In some thread's hands.
     OnItsWay,
@@ -87,7 +26,7 @@ enum Body {
 
 /// What other threads leave for a CPU.
 #[derive(Default)]
-struct Inbox {
+pub(crate) struct Inbox {
     kicked: AtomicBool,
     ipis: Mutex<VecDeque<Work>>,
     timer: AtomicBool,
@@ -102,30 +41,30 @@ impl Inbox {
     }
 }
 
-struct Host {
-    scheduler: Scheduler<RawMutex>,
-    rqs: Vec<Mutex<Rq>>,
-    inboxes: Vec<Inbox>,
-    bodies: Vec<Mutex<Body>>,
-    tickets: AtomicU64,
+pub(crate) struct Host {
+    pub(crate) scheduler: Scheduler<RawMutex>,
+    pub(crate) rqs: Vec<Mutex<Rq>>,
+    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) bodies: Vec<Mutex<Body>>,
+    pub(crate) tickets: AtomicU64,
     /// Operations left in this round.
-    budget: AtomicI64,
+    pub(crate) budget: AtomicI64,
 }
 
 /// One per thread: its buffers, its part of the log, its random numbers.
-struct Caller<'a> {
-    host: &'a Host,
+pub(crate) struct Caller<'a> {
+    pub(crate) host: &'a Host,
     /// In whose name it calls.
-    cpu: CpuId,
-    io: Io,
-    log: Vec<Entry>,
-    random: u64,
+    pub(crate) cpu: CpuId,
+    pub(crate) io: Io,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) random: u64,
     /// What the CPU runs; unused outside CPUs.
-    runs: Option<TaskId>,
+    pub(crate) runs: Option<TaskId>,
 }
 
 impl<'a> Caller<'a> {
-    fn new(host: &'a Host, cpu: CpuId, seed: u64) -> Self {
+    pub(crate) fn new(host: &'a Host, cpu: CpuId, seed: u64) -> Self {
         let mut io = Io::new(Tracing::Off);
         io.observer = Observer::Record(Vec::new());
         Self { host, cpu, io, log: Vec::new(), random: seed, runs: None }
@@ -221,7 +160,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn create(&mut self, task: TaskId, attr: SchedAttr) {
+    pub(crate) fn create(&mut self, task: TaskId, attr: SchedAttr) {
         let (ticket, _) = self.ticket();
         let parcel = create(&self.host.scheduler, task, attr);
         self.log(ticket, Call::Create { task, attr }, Answer::Nothing);
@@ -428,7 +367,7 @@ impl<'a> Caller<'a> {
     }
 
     /// A CPU: takes its inbox, runs its task a little, until the round is over.
-    fn run_cpu(&mut self) {
+    pub(crate) fn run_cpu(&mut self) {
         let host = self.host;
         *host.inboxes[self.cpu.index()].thread.lock() = Some(std::thread::current());
         while host.budget.fetch_sub(1, Ordering::Relaxed) > 0 {
@@ -485,7 +424,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Something outside that wakes tasks, so that the CPUs do not all sleep.
-    fn run_device(&mut self) {
+    pub(crate) fn run_device(&mut self) {
         while self.host.budget.fetch_sub(1, Ordering::Relaxed) > 0 {
             let task = TaskId(u32::try_from(self.random(u64::from(TASKS))).expect("small"));
             self.wake(task);
@@ -496,7 +435,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn any_attr(&mut self) -> SchedAttr {
+    pub(crate) fn any_attr(&mut self) -> SchedAttr {
         let priority = RtPriority::new(10 + i64::try_from(self.random(6)).expect("small")).expect("1..=99");
         match self.random(8) {
             0 => SchedAttr::nice(Nice::ZERO),
@@ -512,32 +451,6 @@ impl<'a> Caller<'a> {
     }
 }
 
-fn clock(ticket: u64) -> Clock {
-    Clock::at(Instant::from_nanos(ticket * 5_000))
-}
-
-fn create(scheduler: &Scheduler<RawMutex>, id: TaskId, attr: SchedAttr) -> Parcel {
-    let spec = TaskSpec {
-        id,
-        attr,
-        affinity: None,
-        group: GroupId::ROOT,
-        cpuset: CpusetId::default(),
-        born_on: CpuId(id.0 % CPUS),
-    };
-    scheduler.create_task(spec).expect("a reserved task")
-}
-
-fn name_of(left: &Left) -> &'static str {
-    match left {
-        Left::Queued => "queued",
-        Left::Parked(_) => "parked",
-        Left::Delayed => "delayed",
-        Left::Displaced(_) => "displaced",
-        Left::Dead(_) => "dead",
-    }
-}
-
 /// Locks two run queues in order of their CPUs.
 fn lock_pair(host: &Host, own: CpuId, other: CpuId) -> (MutexGuard<'_, Rq>, MutexGuard<'_, Rq>) {
     let lock = |cpu: CpuId| host.rqs[cpu.index()].lock();
@@ -550,64 +463,8 @@ fn lock_pair(host: &Host, own: CpuId, other: CpuId) -> (MutexGuard<'_, Rq>, Mute
     }
 }
 
-fn config(settings: &Settings) -> Config {
-    Config::new(Topology::flat(CPUS).expect("CPUs"), settings.clone())
-}
-
-fn build(settings: &Settings) -> (Scheduler<RawMutex>, Vec<Rq>) {
-    let mut scheduler = Scheduler::new(config(settings));
-    scheduler.reserve_tasks(TASKS as usize);
-    let rqs = (0..CPUS).map(|cpu| scheduler.new_rq(CpuId(cpu))).collect();
-    (scheduler, rqs)
-}
-
-/// Runs rounds on threads, checks each at rest, then replays the whole.
-fn hold_and_replay(rt_balance: RtBalance, rounds: u32, budget: i64) {
-    let settings = Settings {
-        rt_balance,
-        overload_scope: OverloadScope::RootDomain,
-        rt_push_skip_stuck: true,
-        enforce_rt: zerolag_model::settings::Grain::Exact,
-        rr_timeslice: zerolag_model::Duration::from_millis(1),
-        ..KernelVersion::V6_12.settings()
-    };
-    let (scheduler, rqs) = build(&settings);
-    let host = Host {
-        scheduler,
-        rqs: rqs.into_iter().map(Mutex::new).collect(),
-        inboxes: (0..CPUS).map(|_| Inbox::default()).collect(),
-        bodies: (0..TASKS).map(|_| Mutex::new(Body::OnItsWay)).collect(),
-        tickets: AtomicU64::new(0),
-        budget: AtomicI64::new(0),
-    };
-    let mut callers: Vec<Caller<'_>> = (0..CPUS).map(|cpu| Caller::new(&host, CpuId(cpu), u64::from(cpu))).collect();
-    let mut device = Caller::new(&host, CpuId(0), 1_000);
-    for task in (0..TASKS).map(TaskId) {
-        let attr = device.any_attr();
-        device.create(task, attr);
-    }
-    for round in 0..rounds {
-        host.budget.store(budget, Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            for caller in &mut callers {
-                scope.spawn(|| caller.run_cpu());
-            }
-            scope.spawn(|| device.run_device());
-        });
-        come_to_rest(&host, &mut callers);
-        check(&host, &callers).unwrap_or_else(|error| panic!("{rt_balance}, round {round}: {error}"));
-    }
-    let mut log: Vec<Entry> = callers.iter_mut().chain([&mut device]).flat_map(|caller| caller.log.drain(..)).collect();
-    log.sort_unstable_by_key(|entry| entry.ticket);
-    let moved = log.iter().filter(|entry| matches!(entry.call, Call::Pair { .. })).count();
-    let reads: usize = log.iter().map(|entry| entry.reads.len()).sum();
-    println!("{rt_balance}: {} calls, {moved} on two run queues, {reads} reads; {rounds} times at rest", log.len());
-    replay(&settings, &log, &host);
-    assert!(log.len() > 20_000, "only {} calls were made", log.len());
-}
-
 /// Delivers what the threads left, on this one.
-fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
+pub(crate) fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
     for (rq, inbox) in host.rqs.iter().zip(&host.inboxes) {
         let asked = rq.lock().need_resched() == Resched::Now;
         assert!(!asked || inbox.kicked.load(Ordering::Acquire), "CPU {} lost a kick", rq.lock().cpu());
@@ -625,7 +482,7 @@ fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
 }
 
 /// Checks the rules of quiescence.
-fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
+pub(crate) fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
     let rqs: Vec<MutexGuard<'_, Rq>> = host.rqs.iter().map(Mutex::lock).collect();
     let views: Vec<&Rq> = rqs.iter().map(|rq| &**rq).collect();
     host.scheduler.check_quiescent(&views)?;
@@ -660,142 +517,4 @@ fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Makes all calls again on one thread, with the recorded reads.
-fn replay(settings: &Settings, log: &[Entry], host: &Host) {
-    let (scheduler, mut rqs) = build(settings);
-    let mut parcels: Vec<Option<Parcel>> = (0..TASKS).map(|_| None).collect();
-    let mut io = Io::new(Tracing::Off);
-    for entry in log {
-        io.observer = Observer::Replay { values: entry.reads.clone(), next: 0 };
-        let answer = repeat(&scheduler, &mut rqs, &mut parcels, &mut io, entry);
-        assert_eq!(answer, entry.answer, "ticket {}: {:?}", entry.ticket, entry.call);
-        assert_eq!(io.ops, entry.ops, "ticket {}: {:?}", entry.ticket, entry.call);
-        let Observer::Replay { next, .. } = io.observer else { unreachable!("it replays") };
-        assert_eq!(next, entry.reads.len(), "ticket {}: {:?} read less", entry.ticket, entry.call);
-        let parked: Vec<TaskId> = io.parked.iter().map(Parcel::id).collect();
-        assert_eq!(parked, entry.parked, "ticket {}: {:?}", entry.ticket, entry.call);
-        for parcel in io.parked.drain(..) {
-            let task = parcel.id();
-            parcels[task.index()] = Some(parcel);
-        }
-        io.ops.clear();
-    }
-    for (again, rq) in rqs.iter().zip(&host.rqs) {
-        let rq = rq.lock();
-        assert_eq!(again.nr_switches(), rq.nr_switches(), "switches of CPU {}", rq.cpu());
-        let tasks: Vec<_> = rq.queued().collect();
-        assert_eq!(again.queued().collect::<Vec<_>>(), tasks, "tasks of CPU {}", rq.cpu());
-        for (task, _) in tasks {
-            assert_eq!(scheduler.counters(again, task), host.scheduler.counters(&rq, task), "task {task}");
-        }
-    }
-    for (again, body) in parcels.iter().zip(&host.bodies) {
-        let body = body.lock();
-        let Body::Parked(parcel) = &*body else { continue };
-        let again = again.as_ref().expect("it is parked in the replay too");
-        assert_eq!((again.id(), again.counters()), (parcel.id(), parcel.counters()));
-    }
-}
-
-/// Makes one call again.
-fn repeat(
-    scheduler: &Scheduler<RawMutex>,
-    rqs: &mut [Rq],
-    parcels: &mut [Option<Parcel>],
-    io: &mut Io,
-    entry: &Entry,
-) -> Answer {
-    let now = clock(entry.ticket);
-    let in_hand = "the task is in hand";
-    let changed = |parcels: &mut [Option<Parcel>], result: Result<(Option<Parcel>, Step), TaskError>| {
-        Answer::Changed(result.map(|(parcel, step)| {
-            let task = parcel.as_ref().map(Parcel::id);
-            if let (Some(task), Some(parcel)) = (task, parcel) {
-                parcels[task.index()] = Some(parcel);
-            }
-            (task, step)
-        }))
-    };
-    match entry.call.clone() {
-        Call::Create { task, attr } => {
-            parcels[task.index()] = Some(create(scheduler, task, attr));
-            Answer::Nothing
-        }
-        Call::Select { task, by, why } => {
-            let parcel = parcels[task.index()].as_ref().expect(in_hand);
-            Answer::Cpu(scheduler.select_cpu(now, parcel, by, why, io))
-        }
-        Call::Wake { cpu, task, by, why } => {
-            let parcel = parcels[task.index()].take().expect(in_hand);
-            Answer::Step(scheduler.wake(&mut rqs[cpu.index()], now, parcel, by, why, io))
-        }
-        Call::WakeQueued { cpu, task, by } => {
-            let woken = scheduler.wake_queued(&mut rqs[cpu.index()], now, task, by, io);
-            Answer::Changed(woken.map(|step| (None, step)))
-        }
-        Call::Leave { cpu, why } => {
-            let rq = &mut rqs[cpu.index()];
-            let current = rq.current();
-            let left = scheduler.leave(rq, now, why, io);
-            let answer = Answer::Left(name_of(&left), current);
-            if let Left::Parked(parcel) | Left::Displaced(parcel) = left {
-                let task = parcel.id();
-                parcels[task.index()] = Some(parcel);
-            }
-            answer
-        }
-        Call::Pick { cpu } => Answer::Next(scheduler.pick(&mut rqs[cpu.index()], now, io)),
-        Call::Switched { cpu } => Answer::Step(scheduler.switched(&mut rqs[cpu.index()], now, io)),
-        Call::Tick { cpu } => Answer::Step(scheduler.tick(&mut rqs[cpu.index()], now, io)),
-        Call::Timer { cpu } => Answer::Step(scheduler.timer(&mut rqs[cpu.index()], now, RqTimer::Slice, io)),
-        Call::Remote { cpu, work } => Answer::Step(scheduler.remote(&mut rqs[cpu.index()], now, work, io)),
-        Call::Resume { cpu, then } => Answer::Step(scheduler.resume(&mut rqs[cpu.index()], now, then, io)),
-        Call::Pair { own, other, then } => {
-            let [own, other] = rqs.get_disjoint_mut([own.index(), other.index()]).expect("a pair is two CPUs");
-            Answer::Step(scheduler.resume_pair(own, other, PairClock { own: now, other: now }, then, io))
-        }
-        Call::SetAttr { cpu, task, attr } => {
-            let result = scheduler.set_attr(&mut rqs[cpu.index()], now, task, attr, io);
-            changed(parcels, result.map(|step| (None, step)))
-        }
-        Call::SetAttrParked { task, attr, by } => {
-            let parcel = parcels[task.index()].as_mut().expect(in_hand);
-            scheduler.set_attr_parked(now, parcel, attr, by, io).expect("a class that is built");
-            Answer::Nothing
-        }
-        Call::SetAffinity { cpu, task, affinity } => {
-            let result = scheduler.set_affinity(&mut rqs[cpu.index()], now, task, affinity, io);
-            changed(parcels, result)
-        }
-        Call::SetAffinityParked { task, affinity, by } => {
-            let parcel = parcels[task.index()].as_mut().expect(in_hand);
-            scheduler.set_affinity_parked(now, parcel, affinity, by, io).expect("a mask within the machine");
-            Answer::Nothing
-        }
-        Call::Inherit { cpu, task, from } => {
-            let result = scheduler.inherit(&mut rqs[cpu.index()], now, task, from, io);
-            changed(parcels, result.map(|step| (None, step)))
-        }
-    }
-}
-
-/// Rounds per test, and operations of all threads per round.
-const ROUNDS: u32 = 250;
-const BUDGET: i64 = 1_500;
-
-#[test]
-fn pull_locked_on_threads() {
-    hold_and_replay(RtBalance::PullLocked, ROUNDS, BUDGET);
-}
-
-#[test]
-fn ipi_per_cpu_on_threads() {
-    hold_and_replay(RtBalance::IpiPerCpu, ROUNDS, BUDGET);
-}
-
-#[test]
-fn ipi_root_domain_on_threads() {
-    hold_and_replay(RtBalance::IpiRootDomain, ROUNDS, BUDGET);
 }

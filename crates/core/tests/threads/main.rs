@@ -1,0 +1,96 @@
+//! A second host: real threads are the CPUs, every run queue has a real lock, kicks and IPIs go from thread to thread.
+//!
+//! Tasks are state machines that run in short bursts, block, yield, end, wake others and change their own and others'
+//! attributes and affinity. A round ends when its operations are used up; the threads stop where they are, one thread
+//! delivers what is still under way, and the rules of quiescence are checked: nobody lost, no IPI under way, what is
+//! published is true, and no legal move would let a waiting real-time task preempt.
+//!
+//! Every call is recorded: a *ticket*, drawn while the call holds its locks, so that the order of tickets agrees with the
+//! order of locking; the arguments; what the call read of the shared state ([`Observer`]); and what it answered. Parcels
+//! go from hand to hand, so that a wakeup's ticket is later than that of the leave which parked it. A replay on one
+//! thread makes the calls in order of tickets, hands out the recorded reads, and must get the same answers.
+//!
+//! The ticket is also the clock. Nothing here depends on how fast the threads are, but what happens does: it is
+//! different in every run, and the replay shows that the log says all there is to say about it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `log` | what is recorded of a call, and the scheduler that both build |
+//! | `host` | the threads |
+//! | `replay` | the same calls on one thread |
+
+mod host;
+mod log;
+mod replay;
+
+use crate::host::{Body, Caller, Host, Inbox, check, come_to_rest};
+use crate::log::{CPUS, Call, Entry, TASKS, build};
+use crate::replay::replay;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use zerolag_model::settings::{OverloadScope, RtBalance};
+use zerolag_model::{CpuId, KernelVersion, Settings, TaskId};
+
+/// Runs rounds on threads, checks each at rest, then replays the whole.
+fn hold_and_replay(rt_balance: RtBalance, rounds: u32, budget: i64) {
+    let settings = Settings {
+        rt_balance,
+        overload_scope: OverloadScope::RootDomain,
+        rt_push_skip_stuck: true,
+        enforce_rt: zerolag_model::settings::Grain::Exact,
+        rr_timeslice: zerolag_model::Duration::from_millis(1),
+        ..KernelVersion::V6_12.settings()
+    };
+    let (scheduler, rqs) = build(&settings);
+    let host = Host {
+        scheduler,
+        rqs: rqs.into_iter().map(Mutex::new).collect(),
+        inboxes: (0..CPUS).map(|_| Inbox::default()).collect(),
+        bodies: (0..TASKS).map(|_| Mutex::new(Body::OnItsWay)).collect(),
+        tickets: AtomicU64::new(0),
+        budget: AtomicI64::new(0),
+    };
+    let mut callers: Vec<Caller<'_>> = (0..CPUS).map(|cpu| Caller::new(&host, CpuId(cpu), u64::from(cpu))).collect();
+    let mut device = Caller::new(&host, CpuId(0), 1_000);
+    for task in (0..TASKS).map(TaskId) {
+        let attr = device.any_attr();
+        device.create(task, attr);
+    }
+    for round in 0..rounds {
+        host.budget.store(budget, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for caller in &mut callers {
+                scope.spawn(|| caller.run_cpu());
+            }
+            scope.spawn(|| device.run_device());
+        });
+        come_to_rest(&host, &mut callers);
+        check(&host, &callers).unwrap_or_else(|error| panic!("{rt_balance}, round {round}: {error}"));
+    }
+    let mut log: Vec<Entry> = callers.iter_mut().chain([&mut device]).flat_map(|caller| caller.log.drain(..)).collect();
+    log.sort_unstable_by_key(|entry| entry.ticket);
+    let moved = log.iter().filter(|entry| matches!(entry.call, Call::Pair { .. })).count();
+    let reads: usize = log.iter().map(|entry| entry.reads.len()).sum();
+    println!("{rt_balance}: {} calls, {moved} on two run queues, {reads} reads; {rounds} times at rest", log.len());
+    replay(&settings, &log, &host);
+    assert!(log.len() > 20_000, "only {} calls were made", log.len());
+}
+
+/// Rounds per test, and operations of all threads per round.
+const ROUNDS: u32 = 250;
+const BUDGET: i64 = 1_500;
+
+#[test]
+fn pull_locked_on_threads() {
+    hold_and_replay(RtBalance::PullLocked, ROUNDS, BUDGET);
+}
+
+#[test]
+fn ipi_per_cpu_on_threads() {
+    hold_and_replay(RtBalance::IpiPerCpu, ROUNDS, BUDGET);
+}
+
+#[test]
+fn ipi_root_domain_on_threads() {
+    hold_and_replay(RtBalance::IpiRootDomain, ROUNDS, BUDGET);
+}
