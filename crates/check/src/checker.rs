@@ -75,14 +75,13 @@ impl Context<'_> {
         self.options.settle.unwrap_or_else(by_source)
     }
 
-    /// Returns whether fair tasks, or nothing, may run although real-time tasks wait: RT throttling and deadline servers do
-    /// that. A recorded kernel has the one or the other unless its settings deny both.
+    /// Returns whether fair tasks, or nothing, may run at any time although real-time tasks wait: RT throttling and deadline
+    /// servers do that. A recorded kernel has the one or the other unless its settings deny both, and does not say when they
+    /// act; a complete trace says so, per CPU ([`CpuView::has_fair_floor`](zerolag_trace::replay::CpuView::has_fair_floor)).
     #[must_use]
     pub fn has_fair_floor(&self) -> bool {
-        let recorded = !self.meta.source.is_complete();
-        ["fair_server", "rt_throttling"]
-            .iter()
-            .any(|key| self.meta.setting(key).map_or(recorded, |value| value != "off"))
+        let is_on = |key: &&str| self.meta.setting(key).is_none_or(|value| value != "off");
+        !self.meta.source.is_complete() && ["fair_server", "rt_throttling"].iter().any(is_on)
     }
 }
 

@@ -146,7 +146,7 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Step {
         class::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
-        let highest = rq.top_prio();
+        let (highest, earliest) = (rq.top_prio(), rq.dl.earliest());
         let runs = rq.current == Some(slot);
         let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
@@ -154,10 +154,12 @@ impl<L: RawMutex> Scheduler<L> {
         let after = rq.tasks[slot].prio;
         if after.is_rt() && before.beats(after) {
             rt::enqueue_first(rq, cx, slot);
+            dl::server::update(rq, cx);
         } else {
             class::enqueue(rq, cx, slot, Enqueue::Changed);
         }
-        let mut step = self.pull_after(rq, cx, highest, slot);
+        let is_later = earliest.is_some_and(|before| rq.dl.earliest().is_none_or(|after| before < after));
+        let mut step = if is_later { dl::pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
         if runs {
             self.go_on_running(rq, cx, slot);
             if before.beats(after) && rq.phase == Phase::Running {
@@ -186,9 +188,6 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
     fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
-        if highest == Prio::DEADLINE && rq.dl.is_empty() {
-            return dl::pull::begin(rq, cx);
-        }
         let cpuset = rq.tasks[slot].cpuset;
         rt::pull::begin(rq, cx, highest, cpuset)
     }

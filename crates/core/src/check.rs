@@ -78,7 +78,7 @@ impl<L: RawMutex> Scheduler<L> {
     fn truth_of(&self, rq: &Rq) -> (PublishedPrios, u64, PublishedCounts, bool) {
         let current = rq.current.map(|slot| &rq.tasks[slot]);
         let prios = PublishedPrios {
-            current: current.map_or(Prio::IDLE, |task| task.prio),
+            current: rq.current_prio(),
             highest: rq.top_prio(),
             pushable: rq.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(self.shared.nr_cpus())),

@@ -21,7 +21,7 @@ use crate::task::Task;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{ClassId, Duration, MigrateReason, TraceEvent};
+use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
 
 /// Why a task is put on a run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,12 +100,13 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         ClassId::Deadline => dl::enqueue(rq, cx, slot, why),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }
+    dl::server::update(rq, cx);
 }
 
 #[inline]
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     rq.is_unpublished = true;
-    match rq.tasks[slot].prio.class() {
+    let dequeued = match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
             rt::dequeue(rq, cx, slot);
             Dequeued::Gone
@@ -116,7 +117,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             Dequeued::Gone
         }
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
-    }
+    };
+    dl::server::update(rq, cx);
+    dequeued
 }
 
 /// Changes where a queued task may go. A real-time task keeps its place among its equals.
@@ -153,11 +156,13 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     if rq.phase != Phase::Running {
         return; // `pick` is about to look at everything.
     }
-    if dl::is_throttled(&rq.tasks[slot]) {
+    let class = rq.tasks[slot].prio.class();
+    if dl::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
         return; // It wants to run, but may not yet.
     }
-    let class = rq.tasks[slot].prio.class();
-    let current_class = rq.current_class();
+    // Between tasks that a server runs their own class decides.
+    let is_served = rq.dl.serving.is_some() && class == ClassId::Fair;
+    let current_class = if is_served { rq.current_class() } else { rq.current_prio().class() };
     let resched = match rq.current {
         None => Resched::Now,
         Some(_) if class.rank() < current_class.rank() => Resched::Now,
@@ -165,7 +170,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
         Some(current) => match class {
             ClassId::Rt => rt::check_preempt(rq, cx, current, slot),
             ClassId::Fair => fair::check_preempt(rq, cx, current, slot),
-            ClassId::Deadline => dl::check_preempt(rq, current, slot),
+            ClassId::Deadline => dl::check_preempt(rq, slot),
             ClassId::Stop | ClassId::Idle => Resched::No,
         },
     };
@@ -183,36 +188,61 @@ pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
 
 /// Charges the current task up to now.
 #[inline(always)]
-pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(slot) = rq.current {
         let delta = rq.clock.task.since(rq.tasks[slot].exec_start);
         if !delta.is_zero() {
             charge(rq, cx, slot, delta);
         }
+    } else {
+        charge_idle(rq);
     }
 }
 
-fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let task = &mut rq.tasks[slot];
     task.exec_start = rq.clock.task;
     task.counters.exec += delta;
     match task.prio.class() {
-        ClassId::Rt => rt::charge(task, delta),
-        ClassId::Fair => fair::charge(rq, cx.config, slot, delta),
-        ClassId::Deadline => dl::charge(task, delta),
+        ClassId::Rt => {
+            rt::charge(task, delta);
+            rt::throttle::charge(rq, cx, delta);
+        }
+        ClassId::Fair => {
+            fair::charge(rq, cx.config, slot, delta);
+            dl::server::charge(rq, cx, ServerKind::Fair, delta);
+        }
+        ClassId::Deadline => {
+            dl::charge(task, delta);
+            rt::throttle::charge(rq, cx, delta);
+        }
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Tells the servers of the time that the CPU has idled.
+fn charge_idle(rq: &mut Rq) {
+    let Some(since) = rq.idle_since else { return };
+    let delta = rq.clock.task.since(since);
+    if !delta.is_zero() {
+        rq.idle_since = Some(rq.clock.task);
+        dl::server::idled(rq, delta);
     }
 }
 
 /// Returns the task that should run now; it may be the current one.
 #[inline]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    dl::pick(rq).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
+    dl::pick(rq, cx).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU in place of whoever was.
 #[inline]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
+    rq.idle_since = match next {
+        None => rq.idle_since.or(Some(rq.clock.task)),
+        Some(_) => None,
+    };
     if rq.current == next {
         return;
     }

@@ -4,7 +4,7 @@ use crate::atomic_mask::Threads;
 use alloc::vec::Vec;
 use core::fmt;
 use zerolag_model::settings::TunableScaling;
-use zerolag_model::{CpuMask, Duration, Settings, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, ServerKind, ServerParams, Settings, Topology};
 
 /// What a scheduler is built from.
 #[derive(Clone, Debug)]
@@ -130,6 +130,13 @@ impl Config {
     pub const fn with_threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
+    }
+
+    /// Returns what a deadline server promises at first.
+    pub(crate) fn server(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
+        match kind {
+            ServerKind::Fair => self.settings.fair_server_params(cpu),
+        }
     }
 
     /// Returns the machine.

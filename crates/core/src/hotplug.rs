@@ -23,7 +23,9 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = false;
         rq.is_unpublished = true;
+        class::charge_current(rq, cx);
         rt::go_offline(rq, cx);
+        dl::server::update(rq, cx);
         dl::online_changed(rq, cx);
         rq.resched(cx, Resched::Now);
         rq.publish(cx);
@@ -36,6 +38,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         class::charge_current(rq, cx);
+        rq.publish(cx);
         let slot = loop {
             let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
             // A blocked one is parked and does not come back here.
@@ -55,6 +58,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.is_online = true;
         rq.is_unpublished = true;
         rt::come_online(rq, cx);
+        dl::server::update(rq, cx);
         dl::online_changed(rq, cx);
         // Whatever waits elsewhere could not come here until now.
         let step = dl::pull::begin(rq, cx);

@@ -198,6 +198,7 @@ mod wait;
 pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
 pub use dl::admission::DlParamError;
+pub use dl::server::ServerError;
 pub use fair::{GroupError, Idleness, Weight};
 pub use observe::Observer;
 pub use rq::Rq;

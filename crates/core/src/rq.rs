@@ -19,9 +19,12 @@ use crate::rt::RtRq;
 use crate::shared::{PublishedCounts, PublishedDeadlines, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Clock, Io, Op, Resched, Stay};
+use crate::task::Task;
 use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, GroupId, Instant, Prio, SignedDuration, TaskId, TraceEvent};
+use zerolag_model::{
+    ClassId, CpuId, GroupId, Instant, Prio, ServerKind, ServerParams, ServerState, SignedDuration, TaskId, TraceEvent,
+};
 use zerolag_model::{PrevState, attr::SchedAttr};
 
 /// The run queue of one CPU.
@@ -40,6 +43,8 @@ pub struct Rq {
     pub(crate) nr_running: u32,
     pub(crate) is_online: bool,
     pub(crate) nr_switches: u64,
+    /// Task clock up to which the present idle time is accounted; `None` while something runs.
+    pub(crate) idle_since: Option<Instant>,
     /// Whether something that is published may have changed since it was. Set where tasks come, go and become current.
     pub(crate) is_unpublished: bool,
     published: Published,
@@ -119,12 +124,13 @@ impl Rq {
             current: None,
             phase: Phase::Running,
             need_resched: Resched::No,
-            dl: DlRq::new(),
+            dl: DlRq::new(cpu, config),
             rt: RtRq::new(),
             fair: FairRq::new(config),
             nr_running: 0,
             is_online: true,
             nr_switches: 0,
+            idle_since: Some(Instant::ZERO),
             is_unpublished: true,
             published: Published {
                 prios: PublishedPrios::IDLE.pack(),
@@ -149,10 +155,46 @@ impl Rq {
         self.current.map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns the effective priority of the task that runs here.
+    /// Returns the effective priority of the task that runs here; one that a deadline server runs has the server's.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
-        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio)
+        match (self.current, self.dl.serving) {
+            (None, _) => Prio::IDLE,
+            (Some(_), Some(_)) => Prio::DEADLINE,
+            (Some(slot), None) => self.tasks[slot].prio,
+        }
+    }
+
+    /// Returns the absolute deadline by which the current task runs, its own or its server's.
+    #[must_use]
+    pub fn current_deadline(&self) -> Option<Instant> {
+        match (self.current, self.dl.serving) {
+            (Some(_), Some(kind)) => self.dl.server(kind).queued().map(|(deadline, _)| deadline),
+            (Some(slot), None) if self.tasks[slot].prio.class() == ClassId::Deadline => {
+                Some(self.tasks[slot].dl.abs_deadline)
+            }
+            (Some(_) | None, _) => None,
+        }
+    }
+
+    /// Returns what a deadline server of this CPU promises, what it does and what is left of its runtime.
+    #[must_use]
+    pub const fn server(&self, kind: ServerKind) -> (ServerParams, ServerState, SignedDuration) {
+        let server = self.dl.server(kind);
+        let (state, left) = server.shows();
+        (server.params(), state, left)
+    }
+
+    /// Returns whether the real-time tasks of this CPU may not run before the next period (RT throttling).
+    #[must_use]
+    pub const fn is_rt_throttled(&self) -> bool {
+        self.rt.throttle.is_throttled()
+    }
+
+    /// Returns the server that the current task runs by, if it does.
+    #[must_use]
+    pub const fn serving(&self) -> Option<ServerKind> {
+        self.dl.serving
     }
 
     /// Returns whether this CPU is asked to schedule, and how urgently.
@@ -195,10 +237,12 @@ impl Rq {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
     }
 
-    /// Returns whether a deadline task here waits for its next budget. For checks: O(slots).
+    /// Returns whether a task here may not run before its class gets more time: a deadline task that waits for its next
+    /// budget, or a real-time task while these are throttled. For checks: O(slots).
     #[must_use]
     pub fn is_throttled(&self, task: TaskId) -> bool {
-        self.tasks.iter().any(|(_, body)| body.id == task && crate::dl::is_throttled(body))
+        let is = |body: &Task| crate::dl::is_throttled(body) || body.prio.is_rt() && self.rt.throttle.is_throttled();
+        self.tasks.iter().any(|(_, body)| body.id == task && is(body))
     }
 
     /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For checks: O(slots).
@@ -281,7 +325,7 @@ impl Rq {
         let counts_rt = cx.config.settings.rt_balance.is_passive();
         let runnable = self.nr_runnable();
         let prios = PublishedPrios {
-            current: current.map_or(Prio::IDLE, |task| task.prio),
+            current: self.current_prio(),
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
@@ -391,8 +435,8 @@ impl Rq {
         self.nr_runnable() > 1 && (moves_rt || self.fair.nr_running() > 0)
     }
 
-    /// Returns the class of the task that runs here.
+    /// Returns the class of the task that runs here: its own, also if a server runs it.
     pub(crate) fn current_class(&self) -> ClassId {
-        self.current_prio().class()
+        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio).class()
     }
 }

@@ -343,6 +343,7 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_of(rq, task)?;
         let cx = &mut self.cx(by, now, io);
         class::charge_current(rq, cx);
+        rq.publish(cx);
         let may_stay = rq.is_online && rq.tasks[slot].may_run_on(rq.cpu);
         if !may_stay && fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
@@ -351,6 +352,7 @@ impl<L: RawMutex> Scheduler<L> {
         if !fair::wake_delayed(rq, cx, slot) {
             return Err(TaskError::NotHere(task));
         }
+        dl::server::update(rq, cx);
         let (prio, target) = (rq.tasks[slot].prio, rq.cpu);
         rq.tasks[slot].counters.wakeups += 1;
         cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
@@ -372,6 +374,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, TaskError> {
         let slot = self.slot_of(rq, task)?;
         class::charge_current(rq, cx);
+        rq.publish(cx);
         if fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
             return Err(TaskError::NotHere(task));
@@ -387,11 +390,13 @@ impl<L: RawMutex> Scheduler<L> {
         assert!(rq.phase == Phase::Running, "CPU {} leaves twice", rq.cpu);
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
+        let acted = rq.current_prio();
         class::charge_current(rq, cx);
+        let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
         let Some(slot) = rq.current else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
             rq.phase = Phase::Switching {
-                prev: Prev { task: None, prio: Prio::IDLE, state: PrevState::Idle, cpuset: CpusetId::default() },
+                prev: Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() },
                 stage: Stage::Fresh,
             };
             return Left::Queued;
@@ -401,7 +406,7 @@ impl<L: RawMutex> Scheduler<L> {
         let displaced = stays && (!task.may_run_on(rq.cpu) || !rq.is_online);
         let prev = Prev {
             task: Some(task.id),
-            prio: task.prio,
+            prio,
             state: match why {
                 Leave::Preempted | Leave::Yield => PrevState::Runnable,
                 Leave::Block => PrevState::Blocked,
@@ -477,13 +482,16 @@ impl<L: RawMutex> Scheduler<L> {
         class::switch_to(rq, cx, next);
         rq.phase = Phase::Running;
         rq.need_resched = Resched::No;
+        if rq.dl.has_lowered {
+            rq.resched(cx, Resched::Now); // A server left while the CPU switched: it looks elsewhere once more.
+        }
         if next.is_some_and(|slot| !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu)) {
             rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
         }
         let next_task = rq.current();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
             rq.nr_switches += 1;
-            let next_prio = rq.current_prio();
+            let next_prio = rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio);
             cx.io.event(now, rq.cpu, || TraceEvent::Switch {
                 prev: prev.task,
                 prev_state: prev.state,
@@ -525,7 +533,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
-        let is_deadline = rq.current_class() == ClassId::Deadline;
+        let is_deadline = rq.current_prio() == Prio::DEADLINE;
         let step =
             if is_deadline && rq.dl.has_pushable() { dl::push::begin(rq, cx) } else { rt::push::left_behind(rq, cx) };
         if step != Step::Done {
@@ -550,10 +558,7 @@ impl<L: RawMutex> Scheduler<L> {
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }
         let step = fair::balance::tick(rq, cx);
-        // A tick changes nothing that is published, unless it balances.
-        if step != Step::Done {
-            rq.publish(cx);
-        }
+        rq.publish(cx);
         step
     }
 
@@ -567,6 +572,16 @@ impl<L: RawMutex> Scheduler<L> {
                 Step::Done
             }
             RqTimer::Replenish => self.replenish(rq, cx),
+            RqTimer::Server(kind) => {
+                class::charge_current(rq, cx);
+                dl::server::timer(rq, cx, kind);
+                Step::Done
+            }
+            RqTimer::RtPeriod => {
+                class::charge_current(rq, cx);
+                rt::throttle::period_over(rq, cx);
+                Step::Done
+            }
         };
         rq.publish(cx);
         step
@@ -640,8 +655,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// Charges the current task up to now, for whoever reads its counters.
     pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
-        let cx = self.cx(rq.cpu, now, io);
-        class::charge_current(rq, &cx);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        class::charge_current(rq, cx);
+        rq.publish(cx);
     }
 
     /// Returns what was counted for a task queued here.

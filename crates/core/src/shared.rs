@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::cpudl::CpuDl;
 use crate::cpupri::CpuPri;
 use crate::dl::admission::Bandwidth;
+use crate::dl::server;
 use crate::fair::group::GroupTable;
 use crate::observe::Observer;
 use crate::slab::Slot;
@@ -37,7 +38,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
-use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, TaskId};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, ServerKind, Settings, TaskId};
 
 /// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
 #[repr(align(128))]
@@ -56,6 +57,9 @@ pub(crate) struct CpuState {
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     earliest: AtomicU64,
     pushable_deadline: AtomicU64,
+    /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
+    rt_time: AtomicU64,
+    rt_runtime: AtomicU64,
 }
 
 /// How many tasks a CPU has that want to run, the current one included.
@@ -104,10 +108,18 @@ pub(crate) struct PublishedPrios {
 
 impl CpuState {
     /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time priorities.
-    const fn idle() -> Self {
+    fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        Self { prios, load: AtomicU64::new(0), counts: AtomicU64::new(0), earliest, pushable_deadline }
+        Self {
+            prios,
+            load: AtomicU64::new(0),
+            counts: AtomicU64::new(0),
+            earliest,
+            pushable_deadline,
+            rt_time: AtomicU64::new(0),
+            rt_runtime: AtomicU64::new(settings.rt_runtime.as_nanos()),
+        }
     }
 }
 
@@ -175,6 +187,8 @@ pub(crate) struct RootDomain<L: RawMutex> {
     pub(crate) dl_overload: AtomicCpuMask,
     /// Bandwidth of its deadline tasks (`dl_bw.total_bw`).
     pub(crate) dl_booked: Mutex<L, Bandwidth>,
+    /// Held while real-time runtime is lent.
+    rt_lending: Mutex<L, ()>,
     /// `rto_loop_next`: raised by each CPU that lowers its priority.
     pub(crate) loop_next: AtomicU32,
     /// `rto_loop_start`: taken by compare-and-swap by the CPU that starts the IPI.
@@ -240,18 +254,19 @@ impl<L: RawMutex> Shared<L> {
             OverloadScope::RootDomain => domains.len(),
         };
         Self {
-            cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle())).collect(),
+            cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle(&config.settings))).collect(),
             idle: AtomicCpuMask::new(nr_cpus, threads),
             online: AtomicCpuMask::new(nr_cpus, threads),
             waiting: AtomicCpuMask::new(nr_cpus, threads),
             domains: domains
                 .into_iter()
                 .map(|span| RootDomain {
+                    dl_booked: Mutex::new(servers_of(&span, config)),
+                    rt_lending: Mutex::new(()),
                     span,
                     cpupri: CpuPri::new(nr_cpus, threads),
                     cpudl: CpuDl::new(nr_cpus, threads),
                     dl_overload: AtomicCpuMask::new(nr_cpus, threads),
-                    dl_booked: Mutex::new(Bandwidth::default()),
                     loop_next: AtomicU32::new(0),
                     loop_start: AtomicU32::new(0),
                     rto: Mutex::new(RtoToken { cpu: None, round: 0 }),
@@ -341,6 +356,31 @@ impl<L: RawMutex> Shared<L> {
         }
     }
 
+    pub(crate) fn publish_rt_time(&self, cpu: CpuId, time: Duration) {
+        self.cpus[cpu.index()].0.rt_time.store(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns what the real-time tasks of a CPU may run per period; if that is less than they need it borrows from the
+    /// others of its root domain. Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`. O(CPUs of the domain) if so.
+    pub(crate) fn rt_runtime(&self, cpu: CpuId, needed: Duration, period: Duration) -> Duration {
+        let nanos = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
+        let own = &self.cpus[cpu.index()].0.rt_runtime;
+        if needed <= nanos(own) {
+            return nanos(own);
+        }
+        let domain = self.domain(cpu);
+        let _lending = domain.rt_lending.lock();
+        let weight = domain.span.count() as u64;
+        for other in domain.span.iter().filter(|other| *other != cpu) {
+            let lender = &self.cpus[other.index()].0;
+            let spare = nanos(&lender.rt_runtime).saturating_sub(nanos(&lender.rt_time));
+            let part = Duration::from_nanos(spare.as_nanos() / weight).min(period.saturating_sub(nanos(own)));
+            lender.rt_runtime.fetch_sub(part.as_nanos(), Ordering::Relaxed);
+            own.fetch_add(part.as_nanos(), Ordering::Relaxed);
+        }
+        nanos(own)
+    }
+
     pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {
         self.idle.assign(cpu, is_idle);
     }
@@ -374,6 +414,12 @@ impl<L: RawMutex> Shared<L> {
         let cpu = (word >> 32).checked_sub(1)?;
         Some((CpuId(u32::try_from(cpu).expect("invariant: a CPU")), Slot((word & 0xffff_ffff) as u32)))
     }
+}
+
+/// Returns the bandwidth that the deadline servers of some CPUs take.
+fn servers_of(span: &CpuMask, config: &Config) -> Bandwidth {
+    let of = |cpu| ServerKind::ALL.map(|kind| server::bandwidth(config.server(cpu, kind)).0).iter().sum::<u64>();
+    Bandwidth(span.iter().map(of).sum())
 }
 
 /// The shared state as one call sees it: every read is observed.

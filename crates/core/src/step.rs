@@ -22,7 +22,7 @@ use crate::observe::Observer;
 use crate::task::{CpusetId, Parcel};
 use alloc::vec::Vec;
 use zerolag_model::event::IpiReason;
-use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, Record, ServerKind, TaskId, TraceEvent};
 
 /// The clocks of one run queue at one moment. Monotone per run queue only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,6 +198,26 @@ pub enum RqTimer {
     Slice,
     /// A throttled deadline task gets its next budget. Set to the first of them; fires at once again while more are due.
     Replenish,
+    /// A deadline server is due: its zero-laxity instant, its next period, or the end of its runtime (`enforce = exact`).
+    Server(ServerKind),
+    /// A period of RT throttling ends.
+    RtPeriod,
+}
+
+impl RqTimer {
+    /// Every timer that a run queue has.
+    pub const ALL: [Self; 4] = [Self::Slice, Self::Replenish, Self::Server(ServerKind::Fair), Self::RtPeriod];
+
+    /// Returns its place in [`ALL`](Self::ALL), for hosts that keep one thing per timer.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Slice => 0,
+            Self::Replenish => 1,
+            Self::Server(ServerKind::Fair) => 2,
+            Self::RtPeriod => 3,
+        }
+    }
 }
 
 /// An operation for the host.

@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Partition};
-use zerolag_model::settings::{Grain, RtBalance};
+use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
 use zerolag_model::{
     CpuId, CpuMask, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId,
 };
@@ -74,6 +74,14 @@ fn setup(random: &mut Random) -> Setup {
         rt_balance: active[random.below(3) as usize],
         enforce_dl: if random.below(2) == 0 { Grain::Exact } else { Grain::Tick },
         rt_push_skip_stuck: random.below(2) == 0,
+        rt_throttling: random.below(3) == 0,
+        rt_runtime: Duration::from_millis(2 + random.below(3)),
+        rt_period: Duration::from_millis(6),
+        rt_runtime_share: random.below(2) == 0,
+        fair_server: FairServer::ALL[random.below(3) as usize],
+        fair_server_start: ServerStart::ALL[random.below(2) as usize],
+        fair_server_runtime: Duration::from_micros(500 + 250 * random.below(8)),
+        fair_server_period: Duration::from_millis(3 + random.below(8)),
         ..KernelVersion::V6_12.settings()
     };
     let partition = nr_cpus > 2 && random.below(4) == 0;
@@ -117,9 +125,9 @@ fn event(world: &World, random: &mut Random) -> Event {
 }
 
 fn attr(random: &mut Random) -> SchedAttr {
-    match random.below(8) {
-        0 => SchedAttr::nice(Nice::ZERO),
-        1..=2 => SchedAttr::fifo(RtPriority::new(10 + random.below(5) as i64).expect("1..=99")),
+    match random.below(9) {
+        0..=1 => SchedAttr::nice(Nice::ZERO),
+        2..=3 => SchedAttr::fifo(RtPriority::new(10 + random.below(5) as i64).expect("1..=99")),
         _ => {
             let half_ms = |count| Duration::from_micros(500 * count);
             let runtime = 1 + random.below(4);

@@ -7,7 +7,8 @@
 use crate::attr::{Prio, SchedAttr};
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::time::{Duration, Instant};
+use crate::server::{ServerKind, ServerState};
+use crate::time::{Duration, Instant, SignedDuration};
 use alloc::sync::Arc;
 
 /// One event, when and on which CPU it happened.
@@ -111,6 +112,36 @@ pub enum TraceEvent {
     RtOverload {
         /// Set or cleared.
         overloaded: bool,
+    },
+    /// A deadline task has used its budget up, or gives it up, and waits on the record's CPU.
+    DlThrottle {
+        /// Which.
+        task: TaskId,
+        /// When it gets the next budget.
+        until: Instant,
+        /// What was left of the budget: negative if it ran too long, positive if it yielded.
+        left: SignedDuration,
+    },
+    /// A deadline task begins a job, with a new budget and deadline.
+    DlReplenish {
+        /// Which.
+        task: TaskId,
+        /// Its absolute deadline.
+        deadline: Instant,
+        /// What it may run until then.
+        budget: SignedDuration,
+    },
+    /// The deadline server of the record's CPU is in another state.
+    Server {
+        /// Whom it serves.
+        kind: ServerKind,
+        /// What it does now.
+        state: ServerState,
+    },
+    /// The real-time tasks of the record's CPU have used up their share of the period, or get the next.
+    RtThrottle {
+        /// Whether they may not run.
+        throttled: bool,
     },
     /// A preemption was asked for: `need_resched` was set on the record's CPU.
     NeedResched {
@@ -312,7 +343,7 @@ pub enum Mark {
         /// When the timer was due.
         due: Instant,
         /// Time that was left when it came to wait: negative if it came late.
-        slack: crate::time::SignedDuration,
+        slack: SignedDuration,
     },
     /// It took a time stamp: `exec` is the CPU time it has used in all.
     Stamp {

@@ -10,6 +10,7 @@
 //! | [`cpumask`] | [`CpuMask`], printed and read as the kernel's CPU lists (`0-3,8`) |
 //! | [`attr`] | [`SchedAttr`], [`Policy`], [`Nice`], [`RtPriority`], [`Prio`], [`ClassId`] |
 //! | [`topology`] | [`Topology`], [`Distance`] |
+//! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
 //! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
 //! | [`event`] | [`Record`], [`TraceEvent`]: what a run leaves behind |
 #![no_std]
@@ -21,6 +22,7 @@ pub mod attr;
 pub mod cpumask;
 pub mod event;
 pub mod ids;
+pub mod server;
 pub mod settings;
 pub mod time;
 pub mod topology;
@@ -29,6 +31,7 @@ pub use attr::{ClassId, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPr
 pub use cpumask::{CpuMask, MAX_CPUS};
 pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TraceEvent};
 pub use ids::{CpuId, GroupId, TaskId};
+pub use server::{Activation, ServerKind, ServerParams, ServerState};
 pub use settings::{KernelVersion, Settings};
 pub use time::{Duration, Instant, SignedDuration};
 pub use topology::{Distance, Topology};

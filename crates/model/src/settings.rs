@@ -7,10 +7,18 @@
 //!
 //! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
 
+use crate::ids::CpuId;
+use crate::server::{Activation, ServerParams};
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
+
+mod nearest;
+mod servers;
+
+pub use nearest::nearest;
+pub use servers::{CpuServer, CpuServers};
 
 macro_rules! switch {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
@@ -176,6 +184,28 @@ switch! {
     }
 }
 
+switch! {
+    /// What the deadline server of each CPU does for its fair tasks.
+    FairServer {
+        /// There is none.
+        Off = "off",
+        /// It comes before real-time tasks as soon as it is started.
+        Immediate = "immediate",
+        /// It does so at zero laxity, if the fair tasks have not had their share by then.
+        Deferred = "deferred",
+    }
+}
+
+switch! {
+    /// When the fair server is started.
+    ServerStart {
+        /// When real-time and fair tasks are queued (2023).
+        RtAndFair = "rt_and_fair",
+        /// When fair tasks are queued (6.12).
+        Fair = "fair",
+    }
+}
+
 impl Value for bool {
     fn show(&self) -> String {
         if *self { "on" } else { "off" }.to_string()
@@ -263,6 +293,24 @@ pub struct Settings {
     pub migration_cost: Duration,
     /// Key `nr_migrate`: the most tasks that one round of balancing looks at.
     pub nr_migrate: u32,
+    /// Key `rt_throttling`: real-time tasks of a CPU get at most `rt_runtime` in each `rt_period`.
+    pub rt_throttling: bool,
+    /// Key `sched_rt_runtime_us`.
+    pub rt_runtime: Duration,
+    /// Key `sched_rt_period_us`.
+    pub rt_period: Duration,
+    /// Key `features.RT_RUNTIME_SHARE`: a CPU whose real-time tasks need more borrows from the others of its root domain.
+    pub rt_runtime_share: bool,
+    /// Key `fair_server`.
+    pub fair_server: FairServer,
+    /// Key `fair_server.start`.
+    pub fair_server_start: ServerStart,
+    /// Key `fair_server.runtime`.
+    pub fair_server_runtime: Duration,
+    /// Key `fair_server.period`.
+    pub fair_server_period: Duration,
+    /// Key `fair_server.cpus`: CPUs whose server differs.
+    pub fair_server_cpus: CpuServers,
 }
 
 /// One row of [`Settings::TABLE`].
@@ -368,6 +416,7 @@ macro_rules! integer {
 }
 
 const NS: Duration = Duration::from_nanos(1);
+const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 /// The kernel's bounds of every granularity (`kernel/sched/debug.c`): 100 us to 1 s.
 const GRANULARITY_MIN: Duration = Duration::from_micros(100);
@@ -500,6 +549,62 @@ impl Settings {
             "a task that ran more recently than this is cache hot"
         ),
         integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing looks at"),
+        value!("rt_throttling", rt_throttling, "on | off", "real-time tasks get at most a share of each period"),
+        duration!(
+            "sched_rt_runtime_us",
+            rt_runtime,
+            US,
+            Duration::ZERO,
+            Duration::from_micros(1 << 22),
+            "microseconds",
+            "what real-time tasks of a CPU may run in each period, with rt_throttling"
+        ),
+        duration!(
+            "sched_rt_period_us",
+            rt_period,
+            US,
+            US,
+            Duration::from_micros(1 << 22),
+            "microseconds",
+            "period of rt_throttling"
+        ),
+        value!(
+            "features.RT_RUNTIME_SHARE",
+            rt_runtime_share,
+            "on | off",
+            "a CPU borrows real-time runtime from the others of its root domain"
+        ),
+        value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
+        value!(
+            "fair_server.start",
+            fair_server_start,
+            "rt_and_fair | fair",
+            "what must be queued for the fair server to start"
+        ),
+        duration!(
+            "fair_server.runtime",
+            fair_server_runtime,
+            NS,
+            Duration::ZERO,
+            ServerParams::PERIOD_MAX,
+            "nanoseconds",
+            "what the fair server gives in each period"
+        ),
+        duration!(
+            "fair_server.period",
+            fair_server_period,
+            NS,
+            ServerParams::PERIOD_MIN,
+            ServerParams::PERIOD_MAX,
+            "nanoseconds",
+            "period of the fair server"
+        ),
+        value!(
+            "fair_server.cpus",
+            fair_server_cpus,
+            "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
+            "CPUs whose fair server differs"
+        ),
     ];
 
     /// Sets one setting from its text.
@@ -524,39 +629,28 @@ impl Settings {
         nearest(key, Self::TABLE.iter().map(|setting| setting.key))
     }
 
+    /// Returns what the fair server of a CPU is to do. O(CPUs whose server differs).
+    #[must_use]
+    pub fn fair_server_params(&self, cpu: CpuId) -> ServerParams {
+        let own = (self.fair_server, (self.fair_server_runtime, self.fair_server_period));
+        let (server, (runtime, period)) = match self.fair_server_cpus.0.iter().rev().find(|one| one.cpus.contains(cpu))
+        {
+            None => own,
+            Some(one) => (one.server, one.budget.unwrap_or(own.1)),
+        };
+        let (runtime, activation) = match server {
+            FairServer::Off => (Duration::ZERO, Activation::Deferred),
+            FairServer::Immediate => (runtime, Activation::Immediate),
+            FairServer::Deferred => (runtime, Activation::Deferred),
+        };
+        ServerParams { runtime, period, activation }
+    }
+
     /// Returns the time between two ticks.
     #[must_use]
     pub const fn tick_period(&self) -> Duration {
         Duration::from_nanos(1_000_000_000 / self.hz as u64)
     }
-}
-
-/// Returns the candidate that is most similar to `word`, if it is within three edits and less than half the word.
-#[must_use]
-pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (edit_distance(word, candidate), candidate))
-        .min()
-        .filter(|(distance, _)| *distance <= 3 && distance * 2 < word.len().max(2))
-        .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance in bytes, O(a x b); words longer than 64 bytes count as far.
-fn edit_distance(a: &str, b: &str) -> usize {
-    if a.len() > 64 || b.len() > 64 {
-        return usize::MAX;
-    }
-    let mut row: alloc::vec::Vec<usize> = (0..=b.len()).collect();
-    for (i, byte_a) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, byte_b) in b.bytes().enumerate() {
-            let substituted = diagonal + usize::from(byte_a != byte_b);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 switch! {
@@ -599,7 +693,8 @@ impl KernelVersion {
     ///
     /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
     /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
-    /// `612f769edd06` in 6.7).
+    /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
+    /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`).
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;
@@ -639,6 +734,15 @@ impl KernelVersion {
             wakeup_preemption: true,
             migration_cost: Duration::from_micros(500),
             nr_migrate: 32,
+            rt_throttling: since(Self::V2_6_25) && !since(Self::V6_12),
+            rt_runtime: Duration::from_millis(950),
+            rt_period: Duration::from_secs(1),
+            rt_runtime_share: !since(Self::V5_15),
+            fair_server: if since(Self::V6_12) { FairServer::Deferred } else { FairServer::Off },
+            fair_server_start: ServerStart::Fair,
+            fair_server_runtime: ServerParams::DEFAULT.runtime,
+            fair_server_period: ServerParams::DEFAULT.period,
+            fair_server_cpus: CpuServers::default(),
         }
     }
 }

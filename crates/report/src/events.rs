@@ -17,8 +17,27 @@ use zerolag_trace::{IdTable, Trace};
 
 /// Every kind of event, as lists and filters call it.
 pub const KINDS: &[&str] = &[
-    "new", "exit", "waking", "wakeup", "switch", "migrate", "attr", "inherit", "affinity", "overload", "resched",
-    "ipi", "irq", "spin", "wait", "take", "drop", "mark",
+    "new",
+    "exit",
+    "waking",
+    "wakeup",
+    "switch",
+    "migrate",
+    "attr",
+    "inherit",
+    "affinity",
+    "overload",
+    "resched",
+    "ipi",
+    "irq",
+    "spin",
+    "wait",
+    "take",
+    "drop",
+    "mark",
+    "dl",
+    "server",
+    "rt-throttle",
 ];
 
 /// Lists the events of a trace that `wanted` accepts by their time and kind. O(records).
@@ -91,6 +110,15 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::Affinity { task, cpus } => ("affinity", format!("{} {cpus}", name(task))),
         TraceEvent::RtOverload { overloaded } => ("overload", if *overloaded { "set" } else { "cleared" }.to_owned()),
+        TraceEvent::DlThrottle { task, until, left } => {
+            ("dl", format!("{} throttled until {until}, {left} left", name(task)))
+        }
+        TraceEvent::DlReplenish { task, deadline, budget } => {
+            ("dl", format!("{} has {budget} until {deadline}", name(task)))
+        }
+        TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
+        TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),
+        TraceEvent::RtThrottle { throttled: false } => ("rt-throttle", "ends".to_owned()),
         TraceEvent::NeedResched { by } => ("resched", format!("asked by cpu{by}")),
         TraceEvent::IpiSend { to, reason } => ("ipi", ipi(*to, *reason)),
         TraceEvent::IrqEnter { irq } => ("irq", format!("{} begins", irq_name(*irq))),

@@ -93,10 +93,8 @@ pub(crate) struct Cpu {
     pub(crate) completion: u32,
     /// When the valid completion event comes up.
     pub(crate) completion_at: Option<Instant>,
-    /// Generation of the slice timer.
-    pub(crate) slice_timer: u32,
-    /// Generation of the replenishment timer.
-    pub(crate) replenish_timer: u32,
+    /// Generations of the run queue's timers.
+    timers: [u32; RqTimer::ALL.len()],
     /// Speed in 1/1024: capacity and SMT sharing.
     pub(crate) speed: u64,
     /// The lock of its run queue.
@@ -127,8 +125,7 @@ impl Cpu {
             segment_since: Instant::ZERO,
             completion: 0,
             completion_at: None,
-            slice_timer: 0,
-            replenish_timer: 0,
+            timers: [0; RqTimer::ALL.len()],
             speed,
             lock: RqLock::new(),
             spins_since: None,
@@ -150,10 +147,7 @@ impl Cpu {
 
     /// Returns the generation of a timer of the run queue: events of an older one are void.
     pub(crate) const fn timer_generation(&mut self, timer: RqTimer) -> &mut u32 {
-        match timer {
-            RqTimer::Slice => &mut self.slice_timer,
-            RqTimer::Replenish => &mut self.replenish_timer,
-        }
+        &mut self.timers[timer.index()]
     }
 
     pub(crate) fn next_count(&mut self) -> u32 {

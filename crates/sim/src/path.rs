@@ -617,10 +617,10 @@ impl Machine {
                 let count = place.next_count();
                 let event = Event::RqTimer { cpu: of, timer, generation };
                 let at = match timer {
-                    // A slice is task time, which stands still until the CPU's present path ends. A timer that took no
+                    // A slice or budget is task time, which stands still until the CPU's present path ends. A timer that took no
                     // notice would fire before the slice is over, take time itself, and so on: an interrupt storm.
-                    RqTimer::Slice => at.max(self.now) + place.busy_until.since(self.now),
-                    RqTimer::Replenish => at.max(self.now),
+                    RqTimer::Slice | RqTimer::Server(_) => at.max(self.now) + place.busy_until.since(self.now),
+                    RqTimer::Replenish | RqTimer::RtPeriod => at.max(self.now),
                 };
                 self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
             }

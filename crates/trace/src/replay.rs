@@ -25,7 +25,7 @@ use crate::meta::Meta;
 use crate::table::IdTable;
 use std::sync::Arc;
 use zerolag_model::attr::{Prio, SchedAttr};
-use zerolag_model::{CpuId, CpuMask, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, Instant, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent};
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -182,6 +182,18 @@ pub struct CpuView {
     pub need_resched_since: Option<Instant>,
     /// Since when it spins for a run-queue lock, if it does.
     pub spins_since: Option<Instant>,
+    /// Whether its real-time tasks may not run (RT throttling).
+    pub is_rt_throttled: bool,
+    /// What its fair server does, if the trace has said so.
+    pub fair_server: Option<ServerState>,
+}
+
+impl CpuView {
+    /// Returns whether fair tasks, or nobody, may run here although real-time tasks wait.
+    #[must_use]
+    pub const fn has_fair_floor(&self) -> bool {
+        self.is_rt_throttled || matches!(self.fair_server, Some(ServerState::Queued { .. }))
+    }
 }
 
 /// Who runs, who waits, and where.
@@ -297,6 +309,10 @@ impl Replay {
             TraceEvent::IrqExit { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 cpu.irq_depth = cpu.irq_depth.saturating_sub(1);
+            }
+            TraceEvent::RtThrottle { throttled } => self.cpus.entry(record.cpu).is_rt_throttled = *throttled,
+            TraceEvent::Server { kind: ServerKind::Fair, state } => {
+                self.cpus.entry(record.cpu).fair_server = Some(*state);
             }
             TraceEvent::LockContended { .. } => self.cpus.entry(record.cpu).spins_since = Some(at),
             TraceEvent::LockAcquired { .. } => self.cpus.entry(record.cpu).spins_since = None,

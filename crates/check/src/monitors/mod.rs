@@ -4,10 +4,13 @@ use crate::checker::{Context, Monitor};
 
 mod affinity;
 mod counters;
+mod dl_bandwidth;
 mod no_task_lost;
 mod one_cpu;
 mod rt_order;
 mod rt_quiescence;
+mod server_laxity;
+mod server_share;
 mod time_conserved;
 
 /// A rule.
@@ -53,6 +56,21 @@ pub const TABLE: &[Rule] = &[
         name: "rt-quiescence",
         says: "when nothing has happened for a while, no single move would let a waiting real-time task preempt a lower one",
         begin: rt_quiescence::begin,
+    },
+    Rule {
+        name: "dl-bandwidth",
+        says: "no deadline task runs for more than its bandwidth over any window of time",
+        begin: dl_bandwidth::begin,
+    },
+    Rule {
+        name: "server-laxity",
+        says: "a deferred deadline server never comes before real-time tasks earlier than it must",
+        begin: server_laxity::begin,
+    },
+    Rule {
+        name: "server-share",
+        says: "a fair class that wants to run gets its server's runtime in every two periods",
+        begin: server_share::begin,
     },
     Rule { name: "counters", says: "the counters of a task equal what the trace shows", begin: counters::begin },
 ];

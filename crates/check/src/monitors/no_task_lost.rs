@@ -87,6 +87,13 @@ impl Monitor for NoTaskLost {
                     self.follow(after, *task);
                 }
             }
+            TraceEvent::RtThrottle { throttled: false } => {
+                for (task, since) in &mut self.waiting {
+                    if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu) && task.prio.is_rt()) {
+                        *since = record.at;
+                    }
+                }
+            }
             // Nothing else begins or ends a wait on a queue.
             _ => {}
         }
@@ -153,7 +160,8 @@ impl NoTaskLost {
         let both = at.since(idle_since.max(waits_since));
         let Some(view) = before.task(task) else { return };
         let is_known = self.is_complete || view.affinity.is_some();
-        let may_be_throttled = view.prio == Prio::DEADLINE;
+        let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
+        let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled;
         if both < self.bound || !is_known || may_be_throttled || !view.may_run_on(cpu) {
             return;
         }

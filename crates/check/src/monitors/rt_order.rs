@@ -32,7 +32,8 @@ impl Monitor for RtOrder {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let TraceEvent::Switch { prev, prev_state, next, next_prio } = &record.event else { return };
         let next_prio = if next.is_some() { *next_prio } else { Prio::IDLE };
-        if self.has_fair_floor && !next_prio.is_rt() {
+        let has_floor = self.has_fair_floor || before.cpu(record.cpu).has_fair_floor();
+        if has_floor && !next_prio.is_rt() {
             return;
         }
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);

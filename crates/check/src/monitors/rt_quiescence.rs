@@ -11,6 +11,7 @@
 //!   so a task behind such a one stays where it is.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or nobody, instead of real-time ones, only
 //!   CPUs that run a real-time task count.
+//! * **RT throttling**: nobody takes the throttled tasks of a CPU.
 //! * **on its way**: a CPU that is in an interrupt handler; and one that was asked to reschedule, or spins for a run-queue
 //!   lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged on its own CPU only.
@@ -131,6 +132,9 @@ impl RtQuiescence {
     fn find_move(&self, before: &Replay, task: TaskId, at: Instant) -> Option<CpuId> {
         let view = before.task(task)?;
         let own = view.rq?;
+        if before.cpu(own).is_rt_throttled {
+            return None;
+        }
         let could_run = |cpu: CpuId| self.could_preempt(before, view, cpu, at);
         if could_run(own) && view.may_run_on(own) {
             return Some(own);
@@ -144,7 +148,8 @@ impl RtQuiescence {
 
     fn could_preempt(&self, before: &Replay, task: &TaskView, cpu: CpuId, at: Instant) -> bool {
         let Some(running) = before.running_prio(cpu) else { return false };
-        let counts = running.is_rt() || !self.has_fair_floor;
+        let has_floor = self.has_fair_floor || before.cpu(cpu).has_fair_floor();
+        let counts = running.is_rt() || !has_floor;
         counts && task.prio.beats(running) && !self.is_on_its_way(before.cpu(cpu), at)
     }
 
@@ -174,7 +179,7 @@ impl RtQuiescence {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds, not_applicable};
-    use zerolag_model::{CpuId, MigrateReason, TraceEvent};
+    use zerolag_model::{CpuId, MigrateReason, ServerKind, ServerState, TraceEvent};
     use zerolag_trace::Source;
     use zerolag_trace::script::Script;
 
@@ -275,7 +280,10 @@ mod tests {
         passive.meta.settings.push(("rt_balance".to_owned(), "passive".to_owned()));
         not_applicable("rt-quiescence", &passive.end(1000), "rt_balance = passive does not promise it");
         let mut server = overloaded();
-        server.meta.settings.push(("fair_server".to_owned(), "deferred".to_owned()));
+        let state = ServerState::Queued { deadline: zerolag_model::Instant::FAR_FUTURE };
+        server.event(10, 1, TraceEvent::Server { kind: ServerKind::Fair, state });
         holds("rt-quiescence", &server.end(1000));
+        server.event(10, 1, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
+        breaks("rt-quiescence", &server.end(1000), NOT_PUSHED);
     }
 }

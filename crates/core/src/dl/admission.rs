@@ -18,8 +18,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`__checkparam_dl`, `sched_dl_overflow`, `__dl_overflow`), `core.c`
 //! (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`). differs: bandwidth is given back at once, the kernel
-//! waits for the 0-lag time; a CPU that goes offline takes its share without being asked for it; the 5 % that a kernel
-//! since 6.12 reserves for each CPU's fair server are free here until there are servers.
+//! waits for the 0-lag time; a CPU that goes offline takes its share without being asked for it.
 
 use crate::scheduler::{Scheduler, TaskError};
 use crate::task::Task;
@@ -45,6 +44,10 @@ pub(crate) struct Reserved {
     pub(crate) domain: u32,
     pub(crate) bandwidth: Bandwidth,
 }
+
+/// The root domain has not that much left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BookedUp;
 
 /// What is wrong with deadline parameters (EINVAL).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,18 +112,23 @@ impl<L: RawMutex> Scheduler<L> {
         if !self.covers_domain(allowed, near) {
             return Err(TaskError::NotWholeDomain(task));
         }
-        let domain = self.shared.domain(near);
         let bandwidth = Bandwidth::of(params);
         let old = had.map_or(Bandwidth::default(), |had| had.bandwidth);
+        self.rebook(near, old, bandwidth).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
+        Ok(Some(Reserved { domain: self.shared.domain_index(near), bandwidth }))
+    }
+
+    /// Books `new` in place of `old` in the root domain of a CPU. A change that keeps the bandwidth is always granted.
+    pub(super) fn rebook(&self, near: CpuId, old: Bandwidth, new: Bandwidth) -> Result<(), BookedUp> {
+        let domain = self.shared.domain(near);
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
-        let wanted = booked.0 - old.0 + bandwidth.0;
-        // A change that keeps the bandwidth is always granted.
-        if bandwidth != old && (Bandwidth::of(DlParams::LIMIT).0 * capacity) >> 10 < wanted {
-            return Err(TaskError::NoBandwidth(task));
+        let wanted = booked.0 - old.0 + new.0;
+        if new != old && (Bandwidth::of(DlParams::LIMIT).0 * capacity) >> 10 < wanted {
+            return Err(BookedUp);
         }
         booked.0 = wanted;
-        Ok(Some(Reserved { domain: self.shared.domain_index(near), bandwidth }))
+        Ok(())
     }
 
     /// Gives back what a task had.

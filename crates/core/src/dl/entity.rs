@@ -72,6 +72,10 @@ impl DlEntity {
         self.runtime_left <= SignedDuration::default()
     }
 
+    pub(super) const fn is_throttled(&self) -> bool {
+        matches!(self.state, DlState::Throttled { .. })
+    }
+
     /// [5] It is not to run before its next period; answers when that is. An entity that yields gives up its budget.
     pub(super) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
@@ -112,7 +116,7 @@ impl DlEntity {
             self.state = DlState::Throttled { until: next };
             return;
         }
-        if is_late || self.overflows(params, now) {
+        if is_late || overflows(self.runtime_left, self.abs_deadline, params, now) {
             let is_implicit = params.deadline == params.period;
             if is_implicit || is_late {
                 self.begin_job(params, now);
@@ -124,13 +128,6 @@ impl DlEntity {
             }
         }
         self.state = DlState::Contending; // [2]
-    }
-
-    /// Returns whether what is left of the job is more than runtime/deadline of the time until its deadline.
-    fn overflows(&self, params: DlParams, now: Instant) -> bool {
-        let left = i128::from(self.runtime_left.as_nanos()) * i128::from(params.deadline.as_nanos());
-        let right = u128::from(self.abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());
-        i128::try_from(right).is_ok_and(|right| left > right)
     }
 
     fn begin_job(&mut self, params: DlParams, now: Instant) {
@@ -173,6 +170,14 @@ impl DlEntity {
     pub(super) fn charge(&mut self, delta: Duration) {
         self.runtime_left = self.runtime_left - delta.to_signed();
     }
+}
+
+/// Returns whether what is left of a job is more than runtime/deadline of the time until its deadline:
+/// `dl_entity_overflow`.
+pub(super) fn overflows(left: SignedDuration, abs_deadline: Instant, params: DlParams, now: Instant) -> bool {
+    let left = i128::from(left.as_nanos()) * i128::from(params.deadline.as_nanos());
+    let right = u128::from(abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());
+    i128::try_from(right).is_ok_and(|right| left > right)
 }
 
 #[cfg(test)]

@@ -46,13 +46,14 @@ impl<const PLACE: usize> Heap<PLACE> {
         self.entries.is_empty()
     }
 
-    pub(crate) const fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Returns the first task and its instant.
     pub(crate) fn first(&self) -> Option<(Instant, Slot)> {
         self.entries.first().map(|entry| (entry.at, entry.slot))
+    }
+
+    /// Returns the first task, its instant and its order among equals.
+    pub(crate) fn first_of_all(&self) -> Option<(Instant, u64, Slot)> {
+        self.entries.first().map(|entry| (entry.at, entry.seq, entry.slot))
     }
 
     /// Returns the first of the tasks that `fits`. O(n).

@@ -1,7 +1,9 @@
 //! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task is kept by its server,
 //! [`entity`]; who is admitted is decided in [`admission`]; how tasks move between CPUs, in [`push`] and [`pull`].
 //!
-//! The task of earliest absolute deadline runs; among equals the one that was queued first, and only an earlier deadline
+//! An entity is a task or a [`server`], which runs whoever its class would run.
+//!
+//! The entity of earliest absolute deadline runs; among equals the one that was queued first, and only an earlier deadline
 //! preempts. The current task stays queued. A *throttled* task stays on its run queue, but does not count as running
 //! there: it waits in a queue of its own, and one timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That
 //! timer brings one task back per call and is set again at once if there are more.
@@ -21,8 +23,10 @@ pub(crate) mod entity;
 mod heap;
 pub(crate) mod pull;
 pub(crate) mod push;
+pub(crate) mod server;
 
 use crate::class::{Dequeue, Enqueue};
+use crate::config::Config;
 use crate::rq::{Cx, Rq};
 use crate::rt;
 use crate::scheduler::Placement;
@@ -34,8 +38,9 @@ use admission::{Bandwidth, Reserved};
 use entity::DlState;
 use heap::{Heap, PUSHABLE, QUEUE};
 use lock_api::RawMutex;
+use server::Server;
 use zerolag_model::settings::Grain;
-use zerolag_model::{ClassId, CpuId, DlParams, Duration, Instant, SchedAttr};
+use zerolag_model::{ClassId, CpuId, DlParams, Duration, Instant, SchedAttr, ServerKind, TraceEvent};
 
 /// The deadline queue of one CPU.
 #[derive(Debug)]
@@ -50,10 +55,24 @@ pub(crate) struct DlRq {
     /// time).
     bandwidth: Bandwidth,
     is_in_mask: bool,
+    servers: [Server; ServerKind::ALL.len()],
+    /// The server that the current task runs by. It is queued then.
+    pub(crate) serving: Option<ServerKind>,
+    /// A server has left the queue since the CPU last scheduled: it may have become less urgent without a switch.
+    pub(crate) has_lowered: bool,
+}
+
+/// Who wants to run in this class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum EntityRef {
+    /// A task.
+    Task(Slot),
+    /// A server of the CPU.
+    Server(ServerKind),
 }
 
 impl DlRq {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         Self {
             ready: Heap::new(),
             throttled: Heap::new(),
@@ -62,17 +81,40 @@ impl DlRq {
             timer: None,
             bandwidth: Bandwidth(0),
             is_in_mask: false,
+            servers: ServerKind::ALL.map(|kind| Server::new(config.server(cpu, kind))),
+            serving: None,
+            has_lowered: false,
         }
     }
 
-    /// Returns whether no deadline task wants to run here.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.ready.is_empty()
+    /// Returns whether no deadline task and no server wants to run here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.servers.iter().all(|server| server.queued().is_none())
     }
 
-    /// Returns the number of tasks that want to run, the current one included.
-    pub(crate) const fn nr_running(&self) -> usize {
-        self.ready.len()
+    pub(crate) const fn server(&self, kind: ServerKind) -> &Server {
+        &self.servers[kind as usize]
+    }
+
+    const fn server_mut(&mut self, kind: ServerKind) -> &mut Server {
+        &mut self.servers[kind as usize]
+    }
+
+    /// Returns who comes first, and its deadline.
+    fn first(&self) -> Option<(Instant, EntityRef)> {
+        let task = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, EntityRef::Task(slot)));
+        let servers = ServerKind::ALL.into_iter().filter_map(|kind| {
+            let (at, seq) = self.server(kind).queued()?;
+            Some((at, seq, EntityRef::Server(kind)))
+        });
+        let first = task.into_iter().chain(servers).min_by_key(|(at, seq, _)| (*at, *seq));
+        first.map(|(at, _, entity)| (at, entity))
+    }
+
+    const fn take_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
     }
 
     pub(crate) const fn has_pushable(&self) -> bool {
@@ -80,7 +122,7 @@ impl DlRq {
     }
 
     pub(crate) fn earliest(&self) -> Option<Instant> {
-        self.ready.first().map(|(at, _)| at)
+        self.first().map(|(at, _)| at)
     }
 
     /// Returns the sum of the bandwidths that are accounted here, for checks.
@@ -93,8 +135,7 @@ impl DlRq {
     }
 
     fn push_ready(&mut self, tasks: &mut TaskSlab, slot: Slot) {
-        let seq = self.next_seq;
-        self.next_seq += 1;
+        let seq = self.take_seq();
         tasks[slot].dl.seq = seq;
         self.ready.insert(tasks, slot, tasks[slot].dl.abs_deadline, seq);
     }
@@ -114,7 +155,7 @@ pub(crate) fn is_contending(task: &Task) -> bool {
 
 /// Returns whether a task on a run queue waits for its next budget there.
 pub(crate) fn is_throttled(task: &Task) -> bool {
-    task.prio.class() == ClassId::Deadline && matches!(task.dl.state, DlState::Throttled { .. })
+    task.prio.class() == ClassId::Deadline && task.dl.is_throttled()
 }
 
 /// Puts a task on the queue, or among the throttled.
@@ -123,6 +164,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let now = rq.clock.wall;
     let task = &mut rq.tasks[slot];
     let params = params(task);
+    let (id, deadline, was_throttled) = (task.id, task.dl.abs_deadline, task.dl.is_throttled());
     match (why, task.dl.state) {
         (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
         (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
@@ -131,19 +173,36 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         (Enqueue::Migrated | Enqueue::Changed, _) => {}
     }
     rq.dl.bandwidth.0 += task.dl.reserved.map_or(0, |had| had.bandwidth.0);
-    match task.dl.state {
+    if task.dl.abs_deadline != deadline {
+        trace_job(rq, cx, slot);
+    }
+    match rq.tasks[slot].dl.state {
         DlState::Contending => enqueue_ready(rq, cx, slot),
-        DlState::Throttled { until } => enqueue_throttled(rq, cx, slot, until),
+        DlState::Throttled { until } => {
+            let left = rq.tasks[slot].dl.runtime_left;
+            if !was_throttled {
+                cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
+            }
+            enqueue_throttled(rq, cx, slot, until);
+        }
         DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
     }
 }
 
+/// Says that a task has begun a job.
+fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &rq.tasks[slot];
+    let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlReplenish { task: id, deadline, budget });
+}
+
 fn enqueue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_empty = rq.dl.is_empty();
     rq.dl.push_ready(&mut rq.tasks, slot);
     if rq.current != Some(slot) {
         add_pushable(rq, cx, slot);
     }
-    if rq.dl.nr_running() == 1 {
+    if was_empty {
         rt::deadline_came_or_went(rq, cx);
     }
 }
@@ -159,8 +218,7 @@ fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// A throttled task does not count among those that want to run.
 fn enqueue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, until: Instant) {
-    let seq = rq.dl.next_seq;
-    rq.dl.next_seq += 1;
+    let seq = rq.dl.take_seq();
     rq.dl.throttled.insert(&mut rq.tasks, slot, until, seq);
     rq.nr_running -= 1;
     set_timer(rq, cx);
@@ -203,11 +261,14 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     let until = task.dl.throttle(params);
     if until <= now {
         task.dl.replenish(params, now);
+        trace_job(rq, cx, slot);
         enqueue_ready(rq, cx, slot);
         return;
     }
+    let (id, left) = (task.id, task.dl.runtime_left);
     task.last_ran = now;
     rq.current = None;
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
     enqueue_throttled(rq, cx, slot, until);
 }
 
@@ -225,6 +286,7 @@ pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Opt
     let task = &mut rq.tasks[slot];
     let params = params(task);
     task.dl.replenish(params, now);
+    trace_job(rq, cx, slot);
     enqueue_ready(rq, cx, slot);
     Some(slot)
 }
@@ -294,9 +356,33 @@ pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: 
     rq.dl.bandwidth.0 = rq.dl.bandwidth.0 - had.bandwidth.0 + reserved.bandwidth.0;
 }
 
-/// Returns the task to run next.
-pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
-    rq.dl.ready.first().map(|(_, slot)| slot)
+/// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody is stopped.
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    // Bounded by the servers: each turn but the last stops one.
+    let (next, by) = loop {
+        match rq.dl.first() {
+            None => break (None, None),
+            Some((_, EntityRef::Task(slot))) => break (Some(slot), None),
+            Some((_, EntityRef::Server(kind))) => {
+                if let Some(slot) = server::pick(rq, cx, kind) {
+                    break (Some(slot), Some(kind));
+                }
+            }
+        }
+    };
+    if rq.dl.serving != by {
+        rq.is_unpublished = true;
+        rq.dl.serving = by;
+    }
+    if let Some(kind) = by {
+        server::set_next(rq, cx, kind);
+    }
+    next
+}
+
+/// Returns whether a server is the first of its run queue.
+fn is_first(rq: &Rq, kind: ServerKind) -> bool {
+    matches!(rq.dl.first(), Some((_, EntityRef::Server(first))) if first == kind)
 }
 
 /// Makes a queued task the current one: it cannot be pushed any more.
@@ -315,8 +401,9 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 }
 
 /// Returns whether a task that was just queued preempts the current deadline task.
-pub(crate) fn check_preempt(rq: &Rq, current: Slot, woken: Slot) -> Resched {
-    if rq.tasks[woken].dl.abs_deadline < rq.tasks[current].dl.abs_deadline { Resched::Now } else { Resched::No }
+pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
+    let is_earlier = rq.current_deadline().is_none_or(|current| rq.tasks[woken].dl.abs_deadline < current);
+    if is_earlier { Resched::Now } else { Resched::No }
 }
 
 /// Charges run time against the budget.

@@ -24,7 +24,7 @@ use crate::rt;
 use crate::slab::Slot;
 use crate::step::{DlPush, PairCont, Resched, Step};
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask, Instant, MigrateReason};
+use zerolag_model::{CpuId, CpuMask, Instant, MigrateReason};
 
 /// How often a target is looked for when it is gone at the moment its lock is held (`DL_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
@@ -56,12 +56,7 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 
 /// Returns whether a waiting task runs here as soon as the CPU schedules: nobody takes it away then.
 pub(super) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
-    match rq.current {
-        Some(current) if rq.current_class() == ClassId::Deadline => {
-            rq.tasks[slot].dl.abs_deadline < rq.tasks[current].dl.abs_deadline
-        }
-        Some(_) | None => true,
-    }
+    rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
 }
 
 fn find_later<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {

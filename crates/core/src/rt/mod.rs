@@ -15,6 +15,7 @@ pub(crate) mod pull;
 pub(crate) mod push;
 mod queue;
 pub(crate) mod select;
+pub(crate) mod throttle;
 
 use crate::rq::{Cx, Rq};
 use crate::slab::{Slot, TaskSlab};
@@ -22,6 +23,7 @@ use crate::step::{Op, Resched, RqTimer};
 use crate::task::Task;
 use lock_api::RawMutex;
 use queue::{End, Link, PUSHABLE, PrioQueue, RUN};
+use throttle::Throttle;
 use zerolag_model::settings::{Grain, RtOverload};
 use zerolag_model::{Duration, Prio, RtPolicy, SchedAttr, TraceEvent};
 
@@ -43,11 +45,19 @@ pub(crate) struct RtRq {
     nr_migratory: u32,
     /// Whether this CPU has put itself into an overload mask.
     is_in_mask: bool,
+    pub(crate) throttle: Throttle,
 }
 
 impl RtRq {
     pub(crate) fn new() -> Self {
-        Self { run: PrioQueue::new(), pushable: PrioQueue::new(), nr_running: 0, nr_migratory: 0, is_in_mask: false }
+        Self {
+            run: PrioQueue::new(),
+            pushable: PrioQueue::new(),
+            nr_running: 0,
+            nr_migratory: 0,
+            is_in_mask: false,
+            throttle: Throttle::new(),
+        }
     }
 
     /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if none).
@@ -104,6 +114,7 @@ pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
 fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End) {
     rq.rt.run.insert(&mut rq.tasks, slot, end);
     rq.rt.nr_running += 1;
+    throttle::queued(rq, cx);
     count_mobility(rq, cx, slot, end);
     if rq.tasks[slot].rt.slice_left.is_zero() {
         rq.tasks[slot].rt.slice_left = cx.config.settings.rr_timeslice;
@@ -138,6 +149,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
     assert!(was_queued, "a task that is dequeued was queued");
     rq.rt.pushable.remove(&mut rq.tasks, slot);
     rq.rt.nr_running -= 1;
+    throttle::dequeued(rq);
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory -= 1;
     }
@@ -202,7 +214,7 @@ pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 /// Returns the task to run next.
 pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
-    rq.rt.run.first()
+    if rq.rt.throttle.is_throttled() { None } else { rq.rt.run.first() }
 }
 
 /// Makes a queued task the current one: it cannot be pushed any more.

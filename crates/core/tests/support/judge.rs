@@ -4,7 +4,7 @@ use super::{Agent, Body, Event, Job, Then, World};
 use std::hash::{Hash, Hasher};
 use zerolag_core::{Home, Leave, Resched, Rq};
 use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{CpuId, Prio, TaskId};
+use zerolag_model::{CpuId, Prio, ServerKind, ServerState, TaskId};
 
 /// More events than any world of these tests needs to come to rest.
 const DRAIN_LIMIT: usize = 20_000;
@@ -71,6 +71,11 @@ impl World {
             if place.is_online && awake && !rq.may_run_on(task, cpu) {
                 return Err(format!("CPU {cpu}: task {task} may not be here, and nobody moves it"));
             }
+        }
+        if let (_, ServerState::Queued { deadline }, _) = rq.server(ServerKind::Fair)
+            && rq.current_deadline().is_none_or(|current| deadline < current)
+        {
+            return Err(format!("CPU {cpu}: the server comes first, but nobody asks for a switch"));
         }
         if !place.is_online && rq.current().is_some() {
             return Err(format!("CPU {cpu} is offline, runs a task, and nobody asks for a switch"));
@@ -169,7 +174,7 @@ impl World {
                 let mine = deadline(rq, task).expect("a deadline task");
                 let later = domain.iter().find(|cpu| {
                     let there = &self.rqs[cpu.index()];
-                    let runs = there.current().and_then(|current| deadline(there, current));
+                    let runs = there.current_deadline();
                     self.cpus[cpu.index()].is_online && runs.is_none_or(|runs| mine < runs)
                 });
                 if let Some(cpu) = later {
@@ -207,6 +212,7 @@ impl World {
                 let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
                 let better = domain.iter().find(|cpu| {
                     self.cpus[cpu.index()].is_online
+                        && !self.rqs[cpu.index()].is_rt_throttled()
                         && rq.may_run_on(task, *cpu)
                         && prio.beats(self.rqs[cpu.index()].current_prio())
                 });
@@ -282,8 +288,7 @@ impl World {
 
 /// Returns whether a deadline task comes before the current one, which is one too.
 fn is_earlier(rq: &Rq, task: TaskId) -> bool {
-    let current = rq.current().and_then(|current| rq.deadline(current));
-    rq.deadline(task).zip(current).is_some_and(|((task, _), (current, _))| task < current)
+    rq.deadline(task).zip(rq.current_deadline()).is_some_and(|((task, _), current)| task < current)
 }
 
 /// FNV-1a with a final mix: the same number on every platform.

@@ -24,7 +24,9 @@ use zerolag_core::{
     Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
 };
 use zerolag_model::settings::{OverloadScope, RtOverload};
-use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, Settings, TaskId, Topology};
+use zerolag_model::{
+    CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, ServerKind, ServerState, Settings, TaskId, Topology,
+};
 
 pub(crate) type Lock = parking_lot::RawMutex;
 
@@ -69,7 +71,7 @@ pub(crate) enum Event {
     Deliver { cpu: CpuId, nth: usize },
     /// A CPU's tick.
     Tick { cpu: CpuId },
-    /// A CPU's slice or replenishment timer.
+    /// A CPU's first timer that is due.
     Timer { cpu: CpuId },
     /// A task's attributes change.
     SetAttr { by: Agent, task: TaskId, attr: SchedAttr },
@@ -123,8 +125,8 @@ pub(crate) struct Cpu {
     /// Whether it was kicked since it last left its task.
     pub(crate) kicked: bool,
     pub(crate) ipis: Vec<Work>,
-    pub(crate) slice: Option<Instant>,
-    pub(crate) replenish: Option<Instant>,
+    /// By [`RqTimer::index`].
+    pub(crate) timers: [Option<Instant>; RqTimer::ALL.len()],
     pub(crate) is_online: bool,
     /// What it runs, as the last pick said.
     pub(crate) runs: Option<TaskId>,
@@ -132,10 +134,7 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     pub(crate) fn timer(&mut self, timer: RqTimer) -> &mut Option<Instant> {
-        match timer {
-            RqTimer::Slice => &mut self.slice,
-            RqTimer::Replenish => &mut self.replenish,
-        }
+        &mut self.timers[timer.index()]
     }
 }
 
@@ -179,8 +178,7 @@ impl World {
                 .map(|_| Cpu {
                     kicked: false,
                     ipis: Vec::new(),
-                    slice: None,
-                    replenish: None,
+                    timers: [None; RqTimer::ALL.len()],
                     is_online: true,
                     runs: None,
                 })
@@ -275,7 +273,8 @@ impl World {
                 RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
             };
             let urgent = |rq: &Rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
-            let crowded = self.rqs.iter().any(|rq| urgent(rq) >= waits(rq));
+            let is_served = |rq: &Rq| matches!(rq.server(ServerKind::Fair).1, ServerState::Queued { .. });
+            let crowded = self.rqs.iter().any(|rq| urgent(rq) + usize::from(is_served(rq)) >= waits(rq));
             assert!(crowded || costs.tasks_moved > 0, "RT balancing was charged without RT overload");
         }
     }
@@ -466,7 +465,7 @@ impl World {
     fn fire(&mut self, cpu: CpuId) -> bool {
         let (now, place) = (self.now, &mut self.cpus[cpu.index()]);
         let due = |timer: &RqTimer| place.timer(*timer).is_some_and(|at| at <= now);
-        let Some(timer) = [RqTimer::Replenish, RqTimer::Slice].into_iter().find(due) else { return false };
+        let Some(timer) = RqTimer::ALL.into_iter().rev().find(due) else { return false };
         if !self.is_free(Self::agent_of(cpu)) {
             return false;
         }

@@ -174,6 +174,15 @@ impl<W: Write> PerfettoWriter<W> {
                     self.on_track(record, Track::Thread(*task), Kind::SliceBegin, Some(name))?;
                 }
             }
+            TraceEvent::DlThrottle { task, until, .. } => {
+                self.meet(Some(*task))?;
+                self.on_track(record, Track::Thread(*task), Kind::Instant, Some(format!("throttled until {until}")))?;
+            }
+            TraceEvent::DlReplenish { task, deadline, budget } => {
+                self.meet(Some(*task))?;
+                let name = format!("{budget} until {deadline}");
+                self.on_track(record, Track::Thread(*task), Kind::Instant, Some(name))?;
+            }
             TraceEvent::TakeLock { task, .. } => self.end_lock_wait(record, *task)?,
             TraceEvent::Mark { task, mark } => self.mark(record, *task, *mark)?,
             TraceEvent::TaskExit { task } => {
@@ -184,6 +193,8 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::Wakeup { .. }
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
+            | TraceEvent::Server { .. }
+            | TraceEvent::RtThrottle { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }

@@ -6,7 +6,7 @@ use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason, PrevState, Record,
-    SignedDuration, TaskCounters, TaskId, TraceEvent,
+    ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
 };
 
 /// What the next record is written as a difference to.
@@ -49,6 +49,11 @@ mod kind {
     pub(super) const MARK_TURN_END: u8 = 25;
     pub(super) const CPU_TOTALS: u8 = 26;
     pub(super) const TASK_TOTALS: u8 = 27;
+    pub(super) const DL_THROTTLE: u8 = 28;
+    pub(super) const DL_REPLENISH: u8 = 29;
+    pub(super) const SERVER: u8 = 30;
+    pub(super) const RT_THROTTLE: u8 = 31;
+    pub(super) const RT_UNTHROTTLE: u8 = 32;
 }
 
 /// The numbers of [`PrevState`].
@@ -151,6 +156,25 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
         }
         TraceEvent::RtOverload { overloaded: true } => kind::RT_OVERLOAD_SET,
         TraceEvent::RtOverload { overloaded: false } => kind::RT_OVERLOAD_CLEAR,
+        TraceEvent::DlThrottle { task, until, left } => {
+            put_id(out, task.0);
+            put_varint(out, until.as_nanos());
+            put_zigzag(out, left.as_nanos());
+            kind::DL_THROTTLE
+        }
+        TraceEvent::DlReplenish { task, deadline, budget } => {
+            put_id(out, task.0);
+            put_varint(out, deadline.as_nanos());
+            put_zigzag(out, budget.as_nanos());
+            kind::DL_REPLENISH
+        }
+        TraceEvent::Server { kind, state } => {
+            out.push(index_of(&ServerKind::ALL, *kind));
+            put_server(out, *state);
+            kind::SERVER
+        }
+        TraceEvent::RtThrottle { throttled: true } => kind::RT_THROTTLE,
+        TraceEvent::RtThrottle { throttled: false } => kind::RT_UNTHROTTLE,
         TraceEvent::NeedResched { by } => {
             put_cpu(out, *by)?;
             kind::NEED_RESCHED
@@ -255,6 +279,21 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
         kind::AFFINITY => TraceEvent::Affinity { task: take_task(cursor)?, cpus: Arc::new(take_mask(cursor)?) },
         kind::RT_OVERLOAD_SET => TraceEvent::RtOverload { overloaded: true },
         kind::RT_OVERLOAD_CLEAR => TraceEvent::RtOverload { overloaded: false },
+        kind::DL_THROTTLE => TraceEvent::DlThrottle {
+            task: take_task(cursor)?,
+            until: Instant::from_nanos(cursor.varint()?),
+            left: SignedDuration::from_nanos(cursor.zigzag()?),
+        },
+        kind::DL_REPLENISH => TraceEvent::DlReplenish {
+            task: take_task(cursor)?,
+            deadline: Instant::from_nanos(cursor.varint()?),
+            budget: SignedDuration::from_nanos(cursor.zigzag()?),
+        },
+        kind::SERVER => {
+            TraceEvent::Server { kind: value_of(&ServerKind::ALL, cursor.byte()?)?, state: take_server(cursor)? }
+        }
+        kind::RT_THROTTLE => TraceEvent::RtThrottle { throttled: true },
+        kind::RT_UNTHROTTLE => TraceEvent::RtThrottle { throttled: false },
         kind::NEED_RESCHED => TraceEvent::NeedResched { by: take_cpu(cursor)? },
         kind::IPI_SEND => {
             TraceEvent::IpiSend { to: take_cpu(cursor)?, reason: value_of(&IpiReason::ALL, cursor.byte()?)? }
@@ -292,6 +331,33 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
         },
         _ => return Err("an event of a kind that this version does not know"),
     })
+}
+
+fn put_server(out: &mut Vec<u8>, state: ServerState) {
+    let (number, at) = match state {
+        ServerState::Stopped => (0, None),
+        ServerState::Deferred { until } => (1, Some(until)),
+        ServerState::Queued { deadline } => (2, Some(deadline)),
+        ServerState::Throttled { until } => (3, Some(until)),
+    };
+    out.push(number);
+    if let Some(at) = at {
+        put_varint(out, at.as_nanos());
+    }
+}
+
+fn take_server(cursor: &mut Cursor<'_>) -> Result<ServerState, Reason> {
+    let number = cursor.byte()?;
+    if number == 0 {
+        return Ok(ServerState::Stopped);
+    }
+    let at = Instant::from_nanos(cursor.varint()?);
+    match number {
+        1 => Ok(ServerState::Deferred { until: at }),
+        2 => Ok(ServerState::Queued { deadline: at }),
+        3 => Ok(ServerState::Throttled { until: at }),
+        _ => Err("a server state that this version does not know"),
+    }
 }
 
 fn put_mark(out: &mut Vec<u8>, mark: Mark) -> u8 {

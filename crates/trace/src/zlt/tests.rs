@@ -7,7 +7,7 @@ use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record,
-    SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
+    ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -104,6 +104,18 @@ fn event() -> impl Strategy<Value = TraceEvent> {
         ];
     let cpus = prop_oneof![
         any::<bool>().prop_map(|overloaded| TraceEvent::RtOverload { overloaded }),
+        any::<bool>().prop_map(|throttled| TraceEvent::RtThrottle { throttled }),
+        (one_of(&ServerKind::ALL), server_state()).prop_map(|(kind, state)| TraceEvent::Server { kind, state }),
+        (task(), any::<u64>(), any::<i64>()).prop_map(|(task, until, left)| TraceEvent::DlThrottle {
+            task,
+            until: Instant::from_nanos(until),
+            left: SignedDuration::from_nanos(left)
+        }),
+        (task(), any::<u64>(), any::<i64>()).prop_map(|(task, deadline, budget)| TraceEvent::DlReplenish {
+            task,
+            deadline: Instant::from_nanos(deadline),
+            budget: SignedDuration::from_nanos(budget)
+        }),
         cpu().prop_map(|by| TraceEvent::NeedResched { by }),
         (cpu(), one_of(&IpiReason::ALL)).prop_map(|(to, reason)| TraceEvent::IpiSend { to, reason }),
         one_of(&Irq::ALL).prop_map(|irq| TraceEvent::IrqEnter { irq }),
@@ -119,6 +131,18 @@ fn event() -> impl Strategy<Value = TraceEvent> {
         }),
     ];
     prop_oneof![3 => tasks, 2 => cpus]
+}
+
+fn server_state() -> impl Strategy<Value = ServerState> {
+    (0..4_u8, any::<u64>()).prop_map(|(number, at)| {
+        let at = Instant::from_nanos(at);
+        match number {
+            0 => ServerState::Stopped,
+            1 => ServerState::Deferred { until: at },
+            2 => ServerState::Queued { deadline: at },
+            _ => ServerState::Throttled { until: at },
+        }
+    })
 }
 
 fn record() -> impl Strategy<Value = Record> {

@@ -1,0 +1,107 @@
+//! `server-laxity`: a deferred deadline server never comes before real-time tasks earlier than it must.
+//!
+//! It is queued no earlier than its zero-laxity instant (less the millisecond by which the kernel lets it start early), or
+//! when it goes on with a job that was interrupted because it had nobody to serve, whose deadline it then keeps.
+//!
+//! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
+
+use crate::checker::{Context, Monitor};
+use crate::report::Findings;
+use zerolag_model::{CpuId, Duration, Instant, Record, ServerState, TraceEvent};
+use zerolag_trace::{IdTable, Replay};
+
+/// `dl_server_min_res`.
+const EARLY: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+struct ServerLaxity {
+    /// Per CPU the deadline with which its server was queued last.
+    deadlines: IdTable<CpuId, Option<Instant>>,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    let setting = |key| context.meta.setting(key).unwrap_or_default();
+    let is_deferred = setting("fair_server") == "deferred" && setting("fair_server.cpus").is_empty();
+    if !is_deferred {
+        return Err("the servers are not all deferred".to_owned());
+    }
+    Ok(Box::new(ServerLaxity::default()))
+}
+
+impl Monitor for ServerLaxity {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        let TraceEvent::Server { state: ServerState::Queued { deadline }, .. } = &record.event else { return };
+        let last = self.deadlines.entry(record.cpu).replace(*deadline);
+        match before.cpu(record.cpu).fair_server.unwrap_or(ServerState::Stopped) {
+            ServerState::Deferred { until } if record.at.saturating_add(EARLY) >= until => {}
+            ServerState::Deferred { until } => found.push(record.at, Some(record.cpu), &[], || {
+                format!(
+                    "the fair server of cpu {} starts {} before its zero laxity",
+                    record.cpu,
+                    until.since(record.at)
+                )
+            }),
+            ServerState::Stopped if last == Some(*deadline) && record.at < *deadline => {}
+            ServerState::Stopped | ServerState::Queued { .. } | ServerState::Throttled { .. } => {
+                found.push(record.at, Some(record.cpu), &[], || {
+                    format!("the fair server of cpu {} starts a new job without having been deferred", record.cpu)
+                });
+            }
+        }
+    }
+
+    fn after(&mut self, _: &Replay, _: &Record) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::{Instant, ServerKind, ServerState, TraceEvent};
+    use zerolag_trace::script::Script;
+
+    fn server(script: &mut Script, us: u64, state: ServerState) {
+        script.event(us, 0, TraceEvent::Server { kind: ServerKind::Fair, state });
+    }
+
+    fn script() -> Script {
+        let mut script = Script::new(1);
+        script.meta.settings = vec![("fair_server".to_owned(), "deferred".to_owned())];
+        script
+    }
+
+    const fn at(us: u64) -> Instant {
+        Instant::from_nanos(us * 1000)
+    }
+
+    #[test]
+    fn a_server_waits_for_zero_laxity() {
+        for (starts, early) in [(950_000, false), (949_000, false), (948_000, true)] {
+            let mut script = script();
+            server(&mut script, 0, ServerState::Deferred { until: at(950_000) });
+            server(&mut script, starts, ServerState::Queued { deadline: at(1_950_000) });
+            if early {
+                breaks("server-laxity", &script.end(1), "the fair server of cpu 0 starts 2ms before its zero laxity");
+            } else {
+                holds("server-laxity", &script.end(1));
+            }
+        }
+        not_applicable("server-laxity", &Script::new(1).end(1), "the servers are not all deferred");
+    }
+
+    #[test]
+    fn an_interrupted_job_goes_on_but_a_new_one_is_deferred() {
+        for (deadline, is_same) in [(1_950_000, true), (1_960_000, false)] {
+            let mut script = script();
+            server(&mut script, 0, ServerState::Deferred { until: at(950_000) });
+            server(&mut script, 950_000, ServerState::Queued { deadline: at(1_950_000) });
+            server(&mut script, 960_000, ServerState::Stopped);
+            server(&mut script, 970_000, ServerState::Queued { deadline: at(deadline) });
+            if is_same {
+                holds("server-laxity", &script.end(1));
+            } else {
+                let says = "the fair server of cpu 0 starts a new job without having been deferred";
+                breaks("server-laxity", &script.end(1), says);
+            }
+        }
+    }
+}

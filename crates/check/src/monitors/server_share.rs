@@ -1,0 +1,165 @@
+//! `server-share`: a fair class that wants to run gets its server's runtime in every two periods, whatever real-time tasks do.
+//!
+//! Two, because a server whose class got some of its share by itself begins its next period late: at most the runtime is
+//! owed for a period less the runtime. Judged per CPU over times in which fair tasks are queued there without a break and no
+//! deadline task runs; what runs counts, less a part of the runtime for interrupts.
+//!
+//! Only complete traces of machines whose servers are all alike. Complexity: O(1) per record.
+
+use crate::checker::{Context, Monitor};
+use crate::report::Findings;
+use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::replay::{Current, TaskState};
+use zerolag_trace::{IdTable, Replay};
+
+struct ServerShare {
+    runtime: Duration,
+    period: Duration,
+    cpus: IdTable<CpuId, View>,
+    /// Where each fair task waits or runs.
+    places: IdTable<TaskId, Option<CpuId>>,
+}
+
+/// What a CPU's fair class has had.
+#[derive(Clone, Copy, Default)]
+struct View {
+    /// Fair tasks that wait or run there.
+    wanting: u32,
+    /// Since when the present window lasts; `None` while nobody wants.
+    since: Option<Instant>,
+    ran: Duration,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    let setting = |key| context.meta.setting(key).unwrap_or_default();
+    let time = |key| setting(key).parse::<Duration>().unwrap_or_default();
+    let (runtime, period) = (time("fair_server.runtime"), time("fair_server.period"));
+    let is_on = matches!(setting("fair_server"), "immediate" | "deferred") && !runtime.is_zero();
+    if !is_on || !setting("fair_server.cpus").is_empty() || !context.meta.source.is_complete() {
+        return Err("there is no fair server, or not the same on all CPUs".to_owned());
+    }
+    Ok(Box::new(ServerShare { runtime, period, cpus: IdTable::default(), places: IdTable::default() }))
+}
+
+impl Monitor for ServerShare {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        if let TraceEvent::Switch { .. } = &record.event {
+            self.account(before, record.cpu, record.at);
+            self.judge(record.cpu, record.at, found);
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        match &record.event {
+            TraceEvent::Wakeup { task, .. }
+            | TraceEvent::Migrate { task, .. }
+            | TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. } => self.follow(after, *task, record.at),
+            TraceEvent::Switch { prev, next, next_prio, .. } => {
+                for task in [prev, next].into_iter().flatten() {
+                    self.follow(after, *task, record.at);
+                }
+                let view = self.cpus.entry(record.cpu);
+                if next.is_some() && next_prio.class() == ClassId::Deadline && view.since.is_some() {
+                    (view.since, view.ran) = (Some(record.at), Duration::ZERO);
+                }
+            }
+            // Nothing else moves a task or begins a turn.
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
+        let cpus: Vec<CpuId> = last.cpus().map(|(cpu, _)| cpu).collect();
+        for cpu in cpus {
+            self.account(last, cpu, end);
+            self.judge(cpu, end, found);
+        }
+        crate::Outcome::Judged
+    }
+}
+
+impl ServerShare {
+    /// Adds the turn of a CPU that ends now, if a fair task had it.
+    fn account(&mut self, before: &Replay, cpu: CpuId, at: Instant) {
+        let place = before.cpu(cpu);
+        let Current::Task(task) = place.current else { return };
+        let is_fair = before.task(task).is_some_and(|task| task.prio.class() == ClassId::Fair);
+        let view = self.cpus.entry(cpu);
+        if let Some(since) = view.since.filter(|_| is_fair) {
+            view.ran += at.since(place.since.max(since));
+        }
+    }
+
+    fn judge(&mut self, cpu: CpuId, at: Instant, found: &mut Findings) {
+        let window = self.period * 2;
+        let least = self.runtime - self.runtime / 10;
+        let view = self.cpus.entry(cpu);
+        let Some(since) = view.since else { return };
+        if view.ran >= least {
+            (view.since, view.ran) = (Some(at), Duration::ZERO);
+        } else if at.since(since) > window {
+            let ran = core::mem::take(&mut view.ran);
+            view.since = Some(at);
+            found.push(at, Some(cpu), &[], || {
+                format!("fair tasks want to run on cpu {cpu} for {}, and run for {ran}", at.since(since))
+            });
+        }
+    }
+
+    fn follow(&mut self, after: &Replay, task: TaskId, at: Instant) {
+        let place = after.task(task).and_then(|view| match view.state {
+            TaskState::Queued { .. } | TaskState::Running { .. } if view.prio.class() == ClassId::Fair => view.rq,
+            TaskState::Queued { .. }
+            | TaskState::Running { .. }
+            | TaskState::Unknown
+            | TaskState::Blocked
+            | TaskState::Waking { .. }
+            | TaskState::Dead => None,
+        });
+        let known = self.places.entry(task);
+        let before = core::mem::replace(known, place);
+        if before == place {
+            return;
+        }
+        if let Some(cpu) = before {
+            let view = self.cpus.entry(cpu);
+            view.wanting -= 1;
+            if view.wanting == 0 {
+                *view = View::default();
+            }
+        }
+        if let Some(cpu) = place {
+            let view = self.cpus.entry(cpu);
+            view.wanting += 1;
+            view.since.get_or_insert(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds};
+    use zerolag_trace::Trace;
+    use zerolag_trace::script::Script;
+
+    /// `fifo` runs for three seconds; `fair` waits, and has `turns` of 50 ms, one per second.
+    fn starved(turns: u64) -> Trace {
+        let mut script = Script::new(1);
+        let (fair, fifo) = (script.fair("fair"), script.fifo("fifo", 3));
+        let settings = [("fair_server", "deferred"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
+        script.meta.settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+        for turn in 0..turns {
+            let at = turn * 1_000_000 + 950_000;
+            script.preempt(at, 0, fifo, fair).preempt(at + 50_000, 0, fair, fifo);
+        }
+        script.end(3_000_000)
+    }
+
+    #[test]
+    fn fair_tasks_get_their_runtime_or_the_rule_breaks() {
+        holds("server-share", &starved(3));
+        breaks("server-share", &starved(0), "fair tasks want to run on cpu 0 for 2999.99ms, and run for 0ns");
+    }
+}

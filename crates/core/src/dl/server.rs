@@ -1,0 +1,482 @@
+//! [`Server`]: a deadline entity without a task. It serves a class of one CPU: whoever that class would run, runs when the
+//! server is the first of the deadline queue. So fair tasks are not starved by real-time tasks, and by no more than they
+//! must be.
+//!
+//! The server has a runtime per period and obeys the rules of [`super::entity`]. It is *started* when its class has
+//! tasks, and stopped when it has none. An *immediate* server is queued then; a *deferred* one waits for its zero-laxity
+//! instant, deadline less runtime. Its class's time is charged to it all the while, whoever let it run, and so is idle time:
+//! if the runtime is used up before that instant, nobody starved and a new period begins.
+//!
+//! ```text
+//!                   +-------------------- [4] --------------------+
+//!                   v                                             |
+//!   Stopped ------ [1] started, deferred -----> Deferred --- [3] zero laxity ---> Queued
+//!      |  ^                                     |  ^   ^                          |  |  ^
+//!      |  +---------------- [4] ----------------+  |   |                          |  |  |
+//!      |                                           |   +-- [5] used up, deferred -+  |  |
+//!      |              [2] its class had its runtime (a loop)                         |  |
+//!      |                                                                             |  |
+//!      +-- [1] started, immediate ---------------------------------------------------|->+
+//!      ^                                                                             |  |
+//!      +------------- [4] ------------ Throttled{until} <---- [5] used up, immediate +  |
+//!                                          |                                            |
+//!                                          +----------- [6] `until`: next period -------+
+//!   Interrupted: a deferred server that was stopped [4] out of Queued
+//!      [7] started while that job is good: -> Queued     [8] after it: -> Deferred, as [1]
+//! ```
+//!
+//! [1] keeps the old job if the wakeup rule allows it. [4]: its class has no task left here, the CPU goes, or it is switched
+//! off. [5] begins a new period for a deferred server, at the moment of the switch: so its period is the longer by what
+//! it ran too long.
+//!
+//! A second server, for another class, is a variant of [`ServerKind`] and its arms in [`Client`]'s functions here.
+//!
+//! The timer of a server is left armed when the server needs it later or not at all: it fires, finds that out and is set
+//! anew. So starting and stopping, which happens at each wakeup, costs no timer. All of it is O(1), but that queueing may
+//! change the real-time overload mask.
+//!
+//! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12 `kernel/sched/deadline.c`
+//! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`),
+//! `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
+//! server; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
+//! period when the microseconds until the switch are charged to it.
+
+use super::admission::Bandwidth;
+use super::entity;
+use crate::class;
+use crate::fair;
+use crate::rq::{Cx, Rq};
+use crate::rt;
+use crate::scheduler::Scheduler;
+use crate::slab::Slot;
+use crate::step::{Clock, Io, Op, Resched, RqTimer};
+use core::fmt;
+use lock_api::RawMutex;
+use zerolag_model::settings::{Grain, ServerStart};
+use zerolag_model::{
+    Activation, DlParams, Duration, Instant, ServerKind, ServerParams, ServerState, SignedDuration, TraceEvent,
+};
+
+/// A deferred server whose instant has moved by less than this starts nevertheless (`dl_server_min_res`).
+const MIN_RESOLUTION: Duration = Duration::from_millis(1);
+
+/// The server of one class on one CPU.
+#[derive(Debug)]
+pub(crate) struct Server {
+    params: ServerParams,
+    state: State,
+    runtime_left: SignedDuration,
+    abs_deadline: Instant,
+    /// Order among equal deadlines on the run queue.
+    seq: u64,
+    /// What its timer is set to.
+    timer: Option<Instant>,
+}
+
+/// Where a server is: see the diagram of the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Stopped,
+    Interrupted,
+    Deferred,
+    Queued,
+    Throttled { until: Instant },
+}
+
+impl State {
+    const fn is_started(self) -> bool {
+        match self {
+            Self::Stopped | Self::Interrupted => false,
+            Self::Deferred | Self::Queued | Self::Throttled { .. } => true,
+        }
+    }
+}
+
+impl Server {
+    pub(super) const fn new(params: ServerParams) -> Self {
+        Self {
+            params,
+            state: State::Stopped,
+            runtime_left: SignedDuration::from_nanos(0),
+            abs_deadline: Instant::ZERO,
+            seq: 0,
+            timer: None,
+        }
+    }
+
+    pub(crate) const fn params(&self) -> ServerParams {
+        self.params
+    }
+
+    /// Returns its deadline and its order among equals, if it is queued.
+    pub(crate) const fn queued(&self) -> Option<(Instant, u64)> {
+        match self.state {
+            State::Queued => Some((self.abs_deadline, self.seq)),
+            State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => None,
+        }
+    }
+
+    /// Returns what it does, and what is left of its runtime.
+    pub(crate) const fn shows(&self) -> (ServerState, SignedDuration) {
+        let state = match self.state {
+            State::Stopped | State::Interrupted => ServerState::Stopped,
+            State::Deferred => ServerState::Deferred { until: self.zero_laxity() },
+            State::Queued => ServerState::Queued { deadline: self.abs_deadline },
+            State::Throttled { until } => ServerState::Throttled { until },
+        };
+        (state, self.runtime_left)
+    }
+
+    const fn is_exhausted(&self) -> bool {
+        self.runtime_left.as_nanos() <= 0
+    }
+
+    const fn is_deferred(&self) -> bool {
+        matches!(self.params.activation, Activation::Deferred)
+    }
+
+    const fn zero_laxity(&self) -> Instant {
+        let left = SignedDuration::from_nanos(-self.runtime_left.as_nanos());
+        self.abs_deadline.saturating_offset(left)
+    }
+
+    fn begin_period(&mut self, now: Instant) {
+        self.abs_deadline = now.saturating_add(self.params.period);
+        self.runtime_left = self.params.runtime.to_signed();
+    }
+
+    /// Returns whether the job that it has may not be gone on with: `update_dl_entity`.
+    fn has_lapsed(&self, now: Instant) -> bool {
+        self.abs_deadline <= now
+            || entity::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
+    }
+
+    /// [6] The next period begins; debt skips as many as it takes.
+    fn replenish(&mut self, now: Instant) {
+        let debt = (-self.runtime_left).max_zero();
+        let periods = debt.as_nanos() / self.params.runtime.as_nanos() + 1;
+        self.runtime_left = self.runtime_left + (self.params.runtime * periods).to_signed();
+        self.abs_deadline = self.abs_deadline.saturating_add(self.params.period * periods);
+        if self.abs_deadline < now {
+            self.begin_period(now);
+        }
+    }
+}
+
+/// Returns a server's parameters as those of a task.
+const fn entity_params(params: ServerParams) -> DlParams {
+    DlParams { runtime: params.runtime, deadline: params.period, period: params.period }
+}
+
+/// Returns the bandwidth that a server takes from its root domain.
+pub(crate) const fn bandwidth(params: ServerParams) -> Bandwidth {
+    Bandwidth::of(entity_params(params))
+}
+
+/// Returns whether the class of a server has somebody to serve.
+fn has_tasks(rq: &Rq, kind: ServerKind) -> bool {
+    match kind {
+        ServerKind::Fair => rq.fair.nr_running() > 0,
+    }
+}
+
+/// Returns whom the class of a server would run.
+fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
+    match kind {
+        ServerKind::Fair => fair::pick(rq, cx),
+    }
+}
+
+/// Returns whether a server should be started. One that is goes on while its class has tasks, also without real-time tasks:
+/// otherwise two CPUs would push one of these to and fro, each starting its server when it comes.
+fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
+    let server = rq.dl.server(kind);
+    let begins = match cx.config.settings.fair_server_start {
+        ServerStart::Fair => true,
+        ServerStart::RtAndFair => rq.rt.nr_running() > 0 || server.state.is_started(),
+    };
+    begins && server.params.is_on() && has_tasks(rq, kind) && rq.is_online
+}
+
+/// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of that.
+#[inline]
+pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    for kind in ServerKind::ALL {
+        let is_started = rq.dl.server(kind).state.is_started();
+        if is_wanted(rq, cx, kind) != is_started {
+            if is_started { stop(rq, cx, kind) } else { start(rq, cx, kind) }
+        }
+    }
+}
+
+fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let now = rq.clock.wall;
+    let server = rq.dl.server_mut(kind);
+    let has_lapsed = server.has_lapsed(now);
+    if has_lapsed {
+        server.begin_period(now);
+    }
+    match (server.params.activation, server.state) {
+        (Activation::Deferred, State::Interrupted) if !has_lapsed => enqueue(rq, cx, kind), // [7]
+        (Activation::Deferred, _) => defer(rq, cx, kind),                                   // [1] [8]
+        (Activation::Immediate, _) if server.is_exhausted() => {
+            let until = server.abs_deadline;
+            throttle(rq, cx, kind, until);
+        }
+        (Activation::Immediate, _) => enqueue(rq, cx, kind), // [1]
+    }
+}
+
+/// [4] There is nobody to serve any more.
+fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let server = rq.dl.server_mut(kind);
+    let was_queued = server.state == State::Queued;
+    let keeps_running = was_queued && server.is_deferred();
+    enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
+    if was_queued {
+        left_queue(rq, cx, kind);
+    }
+}
+
+fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
+    rq.is_unpublished = true;
+    rq.dl.server_mut(kind).state = state;
+    let (now, cpu) = (cx.now, rq.cpu);
+    let server = rq.dl.server(kind);
+    cx.io.event(now, cpu, || TraceEvent::Server { kind, state: server.shows().0 });
+}
+
+fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let was_empty = rq.dl.is_empty();
+    let seq = rq.dl.take_seq();
+    rq.dl.server_mut(kind).seq = seq;
+    enter(rq, cx, kind, State::Queued);
+    if was_empty {
+        rt::deadline_came_or_went(rq, cx);
+    }
+    if super::is_first(rq, kind) {
+        rq.resched(cx, Resched::Now);
+    }
+}
+
+/// The server is not queued any more: whoever it served is an ordinary task of its class again.
+fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    if rq.dl.serving == Some(kind) {
+        rq.dl.serving = None;
+    }
+    rq.dl.has_lowered = true;
+    if rq.dl.is_empty() {
+        rt::deadline_came_or_went(rq, cx);
+    }
+    rq.resched(cx, Resched::Now);
+}
+
+/// [1] [2] [5] Waits for the zero-laxity instant.
+fn defer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    enter(rq, cx, kind, State::Deferred);
+    let at = rq.dl.server(kind).zero_laxity();
+    arm(rq, cx, kind, at);
+}
+
+fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, until: Instant) {
+    enter(rq, cx, kind, State::Throttled { until });
+    arm(rq, cx, kind, until);
+}
+
+/// Sees that the timer fires at `at`, or before.
+fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Instant) {
+    let (cpu, server) = (rq.cpu, rq.dl.server_mut(kind));
+    if server.timer.is_none_or(|timer| at < timer) {
+        server.timer = Some(at);
+        cx.io.op(Op::ArmTimer { cpu, timer: RqTimer::Server(kind), at });
+    }
+}
+
+/// Charges time that the server's class has run.
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
+    let now = rq.clock.wall;
+    let server = rq.dl.server_mut(kind);
+    match server.state {
+        State::Stopped | State::Interrupted | State::Throttled { .. } => {}
+        State::Deferred => {
+            server.runtime_left = server.runtime_left - delta.to_signed();
+            if server.is_exhausted() {
+                server.begin_period(now); // [2]
+                defer(rq, cx, kind);
+            }
+        }
+        State::Queued => {
+            server.runtime_left = server.runtime_left - delta.to_signed();
+            if server.is_exhausted() {
+                used_up(rq, cx, kind);
+            }
+        }
+    }
+}
+
+/// [5] It ran for as long as it may, or longer: that is debt.
+fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let now = rq.clock.wall;
+    let server = rq.dl.server_mut(kind);
+    match server.params.activation {
+        Activation::Deferred => {
+            server.begin_period(now);
+            defer(rq, cx, kind);
+        }
+        Activation::Immediate => {
+            if server.abs_deadline <= now {
+                server.replenish(now); // Its period is over.
+                return requeue(rq, cx, kind);
+            }
+            let until = server.abs_deadline;
+            throttle(rq, cx, kind, until);
+        }
+    }
+    left_queue(rq, cx, kind);
+}
+
+/// It stays queued with a later deadline: somebody else may come first now, here or from elsewhere.
+fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    enter(rq, cx, kind, State::Queued);
+    rq.dl.has_lowered = true;
+    rq.resched(cx, Resched::Now);
+}
+
+/// Charges time in which the CPU idled: the class could have run.
+pub(crate) fn idled(rq: &mut Rq, delta: Duration) {
+    for kind in ServerKind::ALL {
+        let server = rq.dl.server_mut(kind);
+        if !server.is_deferred() || server.runtime_left.is_negative() {
+            continue;
+        }
+        server.runtime_left = server.runtime_left - delta.to_signed();
+        if server.runtime_left.is_negative() {
+            server.runtime_left = SignedDuration::default();
+            if server.state == State::Interrupted {
+                server.state = State::Stopped;
+            }
+        }
+    }
+}
+
+/// Its timer fired; the current task has been charged.
+pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let now = rq.clock.wall;
+    let server = rq.dl.server_mut(kind);
+    server.timer = None;
+    match server.state {
+        State::Stopped | State::Interrupted => {}
+        State::Queued => arm_budget(rq, cx, kind),
+        State::Throttled { until } if now < until => arm(rq, cx, kind, until),
+        State::Throttled { .. } => {
+            server.replenish(now);
+            enqueue(rq, cx, kind); // [6]
+        }
+        State::Deferred => {
+            let at = server.zero_laxity();
+            if now.saturating_add(MIN_RESOLUTION) < at {
+                arm(rq, cx, kind, at);
+                return;
+            }
+            if server.is_exhausted() {
+                server.replenish(now);
+            }
+            if server.has_lapsed(now) {
+                server.begin_period(now);
+            }
+            enqueue(rq, cx, kind); // [3]
+        }
+    }
+}
+
+/// Returns whom a server that is first runs. If its class has nobody after all, it is stopped.
+pub(super) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
+    let client = pick_client(rq, cx, kind);
+    if client.is_none() {
+        stop(rq, cx, kind);
+    }
+    client
+}
+
+/// The server runs its class's task now.
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    arm_budget(rq, cx, kind);
+}
+
+fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    match cx.config.settings.enforce_dl {
+        Grain::Exact if rq.dl.serving == Some(kind) => {
+            let at = rq.clock.wall.saturating_add(rq.dl.server(kind).runtime_left.max_zero());
+            arm(rq, cx, kind, at);
+        }
+        Grain::Exact | Grain::Tick => {}
+    }
+}
+
+/// Changes what a server promises; the period that is under way keeps its deadline and runtime.
+fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, params: ServerParams) {
+    if rq.dl.server(kind).state.is_started() {
+        stop(rq, cx, kind);
+    }
+    let server = rq.dl.server_mut(kind);
+    server.params = params;
+    if server.state == State::Interrupted {
+        server.state = State::Stopped;
+    }
+    update(rq, cx);
+}
+
+/// Why a server cannot be changed so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// The runtime is above the period, or the period is out of range (EINVAL).
+    Params,
+    /// The root domain has not that much bandwidth left (EBUSY).
+    NoBandwidth,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Params => write!(
+                f,
+                "runtime is above period, or period is outside {} to {} (EINVAL)",
+                ServerParams::PERIOD_MIN,
+                ServerParams::PERIOD_MAX
+            ),
+            Self::NoBandwidth => f.write_str("the root domain has not enough bandwidth left (EBUSY)"),
+        }
+    }
+}
+
+impl core::error::Error for ServerError {}
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Changes what the deadline server of a CPU promises (`fair_server/cpuN/runtime`, `period`). O(CPUs of the domain).
+    ///
+    /// Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`; `deadline.c`, `dl_server_apply_params`.
+    ///
+    /// # Errors
+    /// The parameters make no sense, or the root domain is booked up; nothing is changed then.
+    pub fn set_server(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        kind: ServerKind,
+        params: ServerParams,
+        io: &mut Io,
+    ) -> Result<(), ServerError> {
+        if !params.is_valid() {
+            return Err(ServerError::Params);
+        }
+        let (old, new) = (bandwidth(rq.dl.server(kind).params), bandwidth(params));
+        self.rebook(rq.cpu, old, new).map_err(|_| ServerError::NoBandwidth)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        class::charge_current(rq, cx);
+        set_params(rq, cx, kind, params);
+        rq.publish(cx);
+        Ok(())
+    }
+}

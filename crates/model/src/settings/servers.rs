@@ -1,0 +1,82 @@
+//! [`CpuServers`]: the value of `fair_server.cpus`, which says whose fair server differs from the others.
+
+use super::{FairServer, NS, Value, read_duration};
+use crate::cpumask::CpuMask;
+use crate::server::{Activation, ServerParams};
+use crate::time::Duration;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// The fair servers of some CPUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CpuServer {
+    /// Whose.
+    pub cpus: CpuMask,
+    /// What they do.
+    pub server: FairServer,
+    /// Runtime and period, if they differ.
+    pub budget: Option<(Duration, Duration)>,
+}
+
+/// The fair servers of CPUs that differ from the others; of two entries for a CPU the later counts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CpuServers(pub Vec<CpuServer>);
+
+impl Value for CpuServers {
+    fn show(&self) -> String {
+        let one = |one: &CpuServer| match one.budget {
+            None => format!("{}={}", one.cpus, one.server),
+            Some((runtime, period)) => format!("{}={}:{runtime}/{period}", one.cpus, one.server),
+        };
+        self.0.iter().map(one).collect::<Vec<_>>().join(";")
+    }
+    fn read(text: &str) -> Result<Self, String> {
+        let entries = text.split(';').map(str::trim).filter(|entry| !entry.is_empty());
+        entries.map(read_cpu_server).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Reads `0-3=immediate` or `2=deferred:20ms/200ms`.
+fn read_cpu_server(entry: &str) -> Result<CpuServer, String> {
+    let (cpus, rest) = entry.split_once('=').ok_or_else(|| format!("`{entry}` is not CPUS=SERVER"))?;
+    let cpus = cpus.trim().parse().map_err(|error| format!("`{cpus}`: {error}"))?;
+    let (server, budget) = match rest.split_once(':') {
+        None => (rest, None),
+        Some((server, budget)) => (server, Some(budget)),
+    };
+    let read = |text: &str| read_duration(text.trim(), NS);
+    let budget = match budget.map(|budget| (budget, budget.split_once('/'))) {
+        None => None,
+        Some((budget, None)) => return Err(format!("`{budget}` is not RUNTIME/PERIOD")),
+        Some((_, Some((runtime, period)))) => Some((read(runtime)?, read(period)?)),
+    };
+    if let Some((runtime, period)) = budget {
+        let params = ServerParams { runtime, period, activation: Activation::Deferred };
+        if !params.is_valid() {
+            return Err(format!("runtime {runtime} is above period {period}, or the period is out of range"));
+        }
+    }
+    Ok(CpuServer { cpus, server: Value::read(server.trim())?, budget })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::CpuId;
+    use crate::settings::Settings;
+
+    #[test]
+    fn servers_of_single_cpus_are_read_and_shown() {
+        let mut settings = Settings::default();
+        settings.set("fair_server.cpus", "0-3=immediate; 2=deferred:20ms/200ms").expect("two entries");
+        assert_eq!(settings.fair_server_cpus.show(), "0-3=immediate;2=deferred:20ms/200ms");
+        let of = |cpu| settings.fair_server_params(CpuId(cpu));
+        assert_eq!(of(1), ServerParams { activation: Activation::Immediate, ..ServerParams::DEFAULT });
+        assert_eq!(of(2).runtime, Duration::from_millis(20));
+        assert_eq!(of(4), ServerParams::DEFAULT);
+        for wrong in ["0-3", "0=now", "x=off", "0=off:1s", "0=deferred:2s/1s"] {
+            assert!(settings.set("fair_server.cpus", wrong).is_err(), "{wrong}");
+        }
+    }
+}
