@@ -260,6 +260,10 @@ impl Metrics {
         if view.waits_since().is_none() {
             return;
         }
+        if let TaskState::Waking { .. } = view.state {
+            // A recorder that shows no `sched_wakeup`: the waking was the wakeup.
+            task.activations += 1;
+        }
         if let TaskState::Queued { since, cause: WaitCause::Woken | WaitCause::New, .. } | TaskState::Waking { since } =
             view.state
         {

@@ -6,6 +6,8 @@
 //! | module | gives |
 //! |---|---|
 //! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: what looks on while it runs |
+//! | `host` | a workload on the host's own kernel (Linux only) |
+//! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
@@ -33,7 +35,11 @@
 //! ```
 #![warn(missing_docs)]
 
+#[cfg(target_os = "linux")]
+pub mod calibrate;
 pub mod compare;
+#[cfg(target_os = "linux")]
+pub mod host;
 pub mod repro;
 pub mod simulation;
 pub mod spec;
@@ -42,6 +48,8 @@ pub mod validate;
 
 pub use zerolag_check as check;
 pub use zerolag_core as core;
+#[cfg(target_os = "linux")]
+pub use zerolag_linux as linux;
 pub use zerolag_model as model;
 pub use zerolag_report as report;
 pub use zerolag_sim as sim;

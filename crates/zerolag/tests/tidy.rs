@@ -14,7 +14,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("check", &["model", "trace"]),
     ("report", &["model", "trace"]),
     ("sim", &["model", "core", "trace", "workload"]),
-    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim"]),
+    ("linux", &["model", "trace", "workload"]),
+    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim", "linux"]),
 ];
 
 /// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.

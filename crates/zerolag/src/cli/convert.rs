@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::{Done, code, output};
 use std::path::{Path, PathBuf};
-use zerolag::trace::{ftrace, open, perfetto};
+use zerolag::trace::{Trace, ftrace, open, perfetto};
 
 /// Arguments of `zerolag convert`.
 #[derive(Debug, clap::Args)]
@@ -20,12 +20,17 @@ pub(crate) fn run(args: &Args) -> Done {
     let format = TraceFormat::of(&args.output)?;
     output::check_target(&args.output)?;
     let trace = open(&args.input).map_err(|error| Failure::trace(&args.input, &error))?;
-    output::write_file(&args.output, |out| match format {
-        TraceFormat::Zlt => trace.write(out),
-        TraceFormat::Perfetto => perfetto::write(out, &trace),
-        TraceFormat::Ftrace => ftrace::write(out, &trace, ftrace::TimeDigits::Nanos),
-    })?;
+    write(&args.output, format, &trace)?;
     Ok(code::OK)
+}
+
+/// Writes a trace.
+pub(crate) fn write(path: &Path, format: TraceFormat, trace: &Trace) -> Result<(), Failure> {
+    output::write_file(path, |out| match format {
+        TraceFormat::Zlt => trace.write(out),
+        TraceFormat::Perfetto => perfetto::write(out, trace),
+        TraceFormat::Ftrace => ftrace::write(out, trace, ftrace::TimeDigits::Nanos),
+    })
 }
 
 /// The formats that can be written.

@@ -2,6 +2,8 @@
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: [`code`].
 
+#[cfg(target_os = "linux")]
+mod calibrate;
 mod check;
 mod compare;
 mod completions;
@@ -11,6 +13,8 @@ mod export;
 mod failure;
 mod input;
 mod man;
+#[cfg(target_os = "linux")]
+mod on_linux;
 mod options;
 mod output;
 mod progress;
@@ -55,7 +59,7 @@ const EXIT_CODES: &str =
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a workload on a simulated machine
+    /// Run a workload on a simulated machine, or on this host
     Run(run::Args),
     /// What changes for whom: one workload under several kernels or settings
     Compare(compare::Args),
@@ -71,6 +75,9 @@ enum Command {
     Check(check::Args),
     /// Hold our figures against those of real kernels
     Validate(validate::Args),
+    /// Measure what this host's operations cost and write a cost profile
+    #[cfg(target_os = "linux")]
+    Calibrate(calibrate::Args),
     /// Run specs: what is written must come out
     Spec(spec::Args),
     /// Convert a trace
@@ -104,6 +111,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Export(args) => export::run(&args),

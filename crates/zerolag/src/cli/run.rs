@@ -1,4 +1,4 @@
-//! `zerolag run`: a workload on a simulated machine.
+//! `zerolag run`: a workload on a simulated machine, or on the host.
 
 use super::convert::TraceFormat;
 use super::failure::{Failure, carets, eprintln_lossy};
@@ -9,7 +9,7 @@ use super::{Done, code, input, output, view};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use zerolag::Plan;
-use zerolag::model::Duration;
+use zerolag::model::{Duration, Topology};
 use zerolag::report::human::Human;
 use zerolag::sim::{End, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
@@ -19,31 +19,53 @@ use zerolag::workload::{self, Scenario};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    workload: WorkloadArgs,
+    pub(crate) workload: WorkloadArgs,
+    /// Where to run it: on the simulated machine, or with real threads on this host's kernel
+    #[arg(long, value_name = "HOST", default_value = "sim")]
+    on: On,
     #[command(flatten)]
-    machine: MachineArgs,
+    pub(crate) machine: MachineArgs,
     /// How long to run [default: the file's, else until all tasks end, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration, allow_hyphen_values = true)]
-    duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// Print the result as JSON, to stdout or to a file
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
-    json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
     /// Write a trace
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    pub(crate) trace: Option<PathBuf>,
     /// The trace's format [default: by extension, .zlt, .pftrace or .txt]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
-    trace_format: Option<TraceFormat>,
+    pub(crate) trace_format: Option<TraceFormat>,
     /// Do not hold the rules of scheduling against the run
     #[arg(long)]
     no_check: bool,
     /// Print a summary only
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Where a workload runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum On {
+    /// On the simulated machine
+    Sim,
+    /// On this host's kernel
+    Linux,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    match args.on {
+        On::Sim => run_simulated(args),
+        #[cfg(target_os = "linux")]
+        On::Linux => super::on_linux::run(args),
+        #[cfg(not(target_os = "linux"))]
+        On::Linux => Err(Failure::input("--on linux: this host's kernel is not Linux")),
+    }
+}
+
+fn run_simulated(args: &Args) -> Done {
     let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
     let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = json_file {
@@ -108,15 +130,13 @@ pub(super) fn plan_of(
     duration: Option<Duration>,
     quiet: bool,
 ) -> Result<Plan, Failure> {
-    let (name, bytes) = input::read(&workload.file)?;
-    let load = workload.load_options(machine.topology());
-    let mut scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
+    let mut scenario = load_scenario(workload, machine.topology())?;
     if !quiet && !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));
     }
     let costs = scenario_costs(machine, &mut scenario)?;
-    let mut plan =
-        Plan::on_kernel(scenario, machine.kernel).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+    let mut plan = Plan::on_kernel(scenario, machine.kernel)
+        .map_err(|error| Failure::input(format!("{}: {error}", workload.file.display())))?;
     if let Some(costs) = costs {
         plan = plan.with_costs(costs);
     }
@@ -136,6 +156,12 @@ pub(super) fn plan_of(
         plan.config.duration = Some(DEFAULT_DURATION);
     }
     Ok(plan)
+}
+
+/// Reads the workload for a machine; `None` is the file's own.
+pub(super) fn load_scenario(workload: &WorkloadArgs, machine: Option<Topology>) -> Result<Scenario, Failure> {
+    let (name, bytes) = input::read(&workload.file)?;
+    workload::load(&name, &bytes, &workload.load_options(machine)).map_err(|error| Failure::Workload(Box::new(error)))
 }
 
 /// Returns the profile that the command line or the file names, if it is not the default.

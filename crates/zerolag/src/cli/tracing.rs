@@ -29,6 +29,12 @@ impl<'a> Target<'a> {
         };
         Ok(Self { path, format })
     }
+
+    /// Writes a whole trace.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn write(self, trace: &Trace) -> Result<(), Failure> {
+        super::convert::write(self.path, self.format, trace)
+    }
 }
 
 /// Where records go.

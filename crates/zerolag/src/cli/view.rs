@@ -44,12 +44,57 @@ pub(crate) fn json(report: &Report) -> String {
         "ipis": stats.ipis,
         "lock_waits": stats.lock_waits,
     });
-    let checks = report.checks.as_ref().map_or(Value::Null, |checks| {
-        checks.verdicts.iter().map(|(name, verdict)| verdict_json(name, verdict)).collect()
-    });
+    let checks = checks_json(report.checks.as_ref());
     // The figures keep the order of their keys, which a `Value` would not.
     let body = figures.trim_end().strip_suffix('}').expect("invariant: the figures are an object").trim_end();
     format!("{body},\n  \"ended\": {},\n  \"checks\": {}\n}}\n", nested(&ended), nested(&checks))
+}
+
+/// Returns the result of a run on the host as JSON: the same figures, how the run ended, and what is known of the host.
+#[cfg(target_os = "linux")]
+pub(crate) fn host_json(report: &zerolag::host::HostReport) -> String {
+    let figures = &report.figures;
+    let per_cpu = |values: &mut dyn Iterator<Item = (u32, Value)>| -> Value {
+        values.map(|(cpu, value)| json!({ "cpu": cpu, "value": value })).collect()
+    };
+    let groups: Vec<Value> = figures
+        .groups
+        .iter()
+        .map(|group| json!({ "path": group.path, "stat": group.stat.iter().cloned().collect::<std::collections::BTreeMap<_, _>>() }))
+        .collect();
+    let host = json!({
+        "release": figures.host.release,
+        "kernel_events_recorded": figures.is_recorded,
+        "loop_ps": per_cpu(&mut figures.speeds.iter().map(|(cpu, ps)| (cpu.0, json!(ps)))),
+        "drift_permille": per_cpu(&mut figures.drift.iter().map(|(cpu, drift)| (cpu.0, json!(drift)))),
+        "busy_ns": per_cpu(&mut figures.busy.iter().map(|(cpu, busy)| (cpu.0, json!(busy.as_nanos())))),
+        "other_programs_ns": report.others().as_nanos(),
+        "work_ns": figures.tasks.iter().map(|task| task.work.as_nanos()).collect::<Vec<_>>(),
+        "groups": groups,
+        "notes": figures.notes,
+    });
+    let why = match figures.end {
+        zerolag::linux::End::Duration => "duration",
+        zerolag::linux::End::Finished => "finished",
+        zerolag::linux::End::Interrupted => "interrupted",
+        zerolag::linux::End::Deadlock(_) => "deadlock",
+        zerolag::linux::End::Failed(_) => "failed",
+    };
+    let ended = json!({ "at_ns": figures.elapsed.as_nanos(), "why": why, "says": figures.end.to_string() });
+    let text = json::render(&report.summary).expect("invariant: every figure has a JSON form");
+    let body = text.trim_end().strip_suffix('}').expect("invariant: the figures are an object").trim_end();
+    format!(
+        "{body},\n  \"ended\": {},\n  \"host\": {},\n  \"checks\": {}\n}}\n",
+        nested(&ended),
+        nested(&host),
+        nested(&checks_json(report.checks.as_ref()))
+    )
+}
+
+fn checks_json(checks: Option<&zerolag::check::Report>) -> Value {
+    checks.map_or(Value::Null, |checks| {
+        checks.verdicts.iter().map(|(name, verdict)| verdict_json(name, verdict)).collect()
+    })
 }
 
 fn nested(value: &Value) -> String {
@@ -81,7 +126,7 @@ fn verdict_json(name: &str, verdict: &Verdict) -> Value {
 }
 
 /// Returns one line for all monitors.
-fn checks_line(report: &zerolag::check::Report) -> String {
+pub(crate) fn checks_line(report: &zerolag::check::Report) -> String {
     let count = |is: fn(&Verdict) -> bool| report.verdicts.iter().filter(|(_, verdict)| is(verdict)).count();
     let held = count(|verdict| matches!(verdict, Verdict::Held));
     let idle = count(|verdict| matches!(verdict, Verdict::NotApplicable(_)));

@@ -1,0 +1,270 @@
+//! Groups of a workload as directories of the `cpu` controller, v1 or v2.
+//!
+//! Everything happens below one directory of this run's own, `zerolag-PID`; no file outside of it is written but, in v2, the
+//! process is moved into it and back. It is removed when the run ends, however it ends: besides the run's own clean-up, a
+//! shell waits on a pipe that only this process holds, and removes the directories when the pipe closes: after a
+//! crash, a kill or Ctrl-C as well. The kernel lets go of a directory only when its last thread has gone.
+//!
+//! | | v1 | v2 |
+//! |---|---|---|
+//! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight` |
+//! | a thread joins by | `tasks` | `cgroup.threads`, the groups being `threaded` |
+//! | real-time threads | stay outside if the kernel has `cpu.rt_runtime_us`: a new group has no real-time budget | join |
+//!
+//! Sources: Linux v6.12 `Documentation/admin-guide/cgroup-v1`, `cgroup-v2.rst` (*Threads*).
+
+use crate::figures::GroupFigures;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use zerolag_workload::program::GroupDef;
+
+/// Which interface the host has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    V1,
+    V2,
+}
+
+/// Where a run may make its directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hierarchy {
+    version: Version,
+    /// The directory that gets the run's own.
+    base: PathBuf,
+    /// The group that the process is in, to return to.
+    home: PathBuf,
+}
+
+/// The groups of a run; removed on drop.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    version: Version,
+    home: PathBuf,
+    /// The run's own directory, then the groups in order of definition.
+    dirs: Vec<PathBuf>,
+    cleaner: Option<Child>,
+}
+
+impl Hierarchy {
+    /// Finds the `cpu` controller.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    pub(crate) fn find() -> Result<Self, String> {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::find_in(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
+    }
+
+    fn find_in(mountinfo: &str, own: &str) -> Result<Self, String> {
+        if let Some((mount, root)) = mounts(mountinfo, "cgroup").find_map(|(mount, root, options)| {
+            options.split(',').any(|option| option == "cpu").then_some((mount, root))
+        }) {
+            let path = own_path(own, |controllers| controllers.split(',').any(|name| name == "cpu"));
+            let home = below(&mount, &root, path.unwrap_or("/"));
+            return writable(Self { version: Version::V1, base: home.clone(), home });
+        }
+        let Some((mount, root, _)) = mounts(mountinfo, "cgroup2").next() else {
+            return Err("this host has no `cpu` cgroup controller mounted".to_owned());
+        };
+        let home = below(&mount, &root, own_path(own, str::is_empty).unwrap_or("/"));
+        // A group whose members are processes cannot have children with controllers, so ours becomes a sibling.
+        let parent = home.parent().filter(|parent| parent.starts_with(&mount)).map(Path::to_path_buf);
+        let has_cpu = |dir: &Path| {
+            let enabled = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
+            enabled.split_whitespace().any(|name| name == "cpu")
+        };
+        let base = parent.into_iter().chain([home.clone()]).find(|dir| has_cpu(dir));
+        let Some(base) = base else {
+            return Err(format!(
+                "the cgroup v2 hierarchy does not grant the `cpu` controller around {}: \
+                 as root, `echo +cpu > {}/cgroup.subtree_control`",
+                home.display(),
+                home.parent().unwrap_or(&home).display()
+            ));
+        };
+        writable(Self { version: Version::V2, base, home })
+    }
+
+    /// Makes the run's directory and its groups.
+    ///
+    /// # Errors
+    /// What the kernel refuses, with the file.
+    pub(crate) fn create(&self, defs: &[GroupDef]) -> io::Result<Groups> {
+        let own = self.base.join(format!("zerolag-{}", std::process::id()));
+        let mut dirs = vec![own.clone()];
+        for def in defs {
+            dirs.push(own.join(relative(&def.path)?));
+        }
+        // The cleaner first: it knows the names before the first directory exists.
+        let cleaner = Some(start_cleaner(&dirs)?);
+        let groups = Groups { version: self.version, home: self.home.clone(), dirs, cleaner };
+        make_dir(&groups.dirs[0])?;
+        if self.version == Version::V2 {
+            write(&groups.dirs[0].join("cgroup.procs"), "0")?;
+        }
+        for (dir, def) in groups.dirs[1..].iter().zip(defs) {
+            make_dir(dir)?;
+            match self.version {
+                Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(def.weight).to_string())?,
+                Version::V2 => {
+                    write(&dir.join("cgroup.type"), "threaded")?;
+                    let parent = dir.parent().expect("invariant: a group is below the run's directory");
+                    write(&parent.join("cgroup.subtree_control"), "+cpu")?;
+                    write(&dir.join("cpu.weight"), &def.weight.to_string())?;
+                }
+            }
+        }
+        Ok(groups)
+    }
+
+    /// Returns whether a real-time thread can be in a new group.
+    pub(crate) fn takes_realtime(&self) -> bool {
+        self.version == Version::V2 || !self.base.join("cpu.rt_runtime_us").exists()
+    }
+}
+
+impl Groups {
+    /// Moves the calling thread into a group.
+    pub(crate) fn join(&self, group: usize) -> io::Result<()> {
+        let file = match self.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        };
+        write(&self.dirs[group + 1].join(file), "0")
+    }
+
+    /// Returns what the kernel has counted, per group.
+    pub(crate) fn figures(&self, defs: &[GroupDef]) -> Vec<GroupFigures> {
+        let stat = |dir: &PathBuf| {
+            let text = fs::read_to_string(dir.join("cpu.stat")).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect()
+        };
+        let pairs = self.dirs[1..].iter().zip(defs);
+        pairs.map(|(dir, def)| GroupFigures { path: def.path.to_string(), stat: stat(dir) }).collect()
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        if self.version == Version::V2 {
+            // Nobody is left to be told; the directory then stays for the cleaner, which outlives this process.
+            drop(write(&self.home.join("cgroup.procs"), "0"));
+        }
+        for dir in self.dirs.iter().rev() {
+            drop(fs::remove_dir(dir));
+        }
+        if let Some(mut cleaner) = self.cleaner.take() {
+            drop(cleaner.stdin.take());
+            drop(cleaner.wait());
+        }
+    }
+}
+
+/// Starts the shell that removes the directories when this process has gone.
+fn start_cleaner(dirs: &[PathBuf]) -> io::Result<Child> {
+    // Children first. Ctrl-C reaches the whole process group, so the shell has one of its own and ignores signals besides.
+    // Threads of a killed process need a moment to go: some fifty attempts, a tenth of a second apart.
+    const SCRIPT: &str = "trap '' INT HUP TERM; read -r _; n=0; while [ $n -lt 50 ]; do \
+        left=; for d; do [ -d \"$d\" ] && ! rmdir \"$d\" 2>/dev/null && left=1; done; \
+        [ -z \"$left\" ] && exit 0; n=$((n+1)); sleep 0.1; done; exit 1";
+    Command::new("sh")
+        .args(["-c", SCRIPT, "zerolag-cleaner"])
+        .args(dirs.iter().rev())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+}
+
+fn make_dir(dir: &Path) -> io::Result<()> {
+    fs::create_dir(dir).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))
+}
+
+fn write(file: &Path, value: &str) -> io::Result<()> {
+    let written = fs::OpenOptions::new().write(true).open(file).and_then(|mut file| file.write_all(value.as_bytes()));
+    written.map_err(|error| io::Error::new(error.kind(), format!("`{value}` into {}: {error}", file.display())))
+}
+
+/// Returns a group's path without its leading slash; it must stay below the run's directory.
+fn relative(path: &str) -> io::Result<PathBuf> {
+    let path: PathBuf = Path::new(path).components().filter(|part| *part != Component::RootDir).collect();
+    if path.as_os_str().is_empty() || path.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{}` names no group", path.display())));
+    }
+    Ok(path)
+}
+
+/// Returns the weight of v1 for one of v2; the kernel's default is 1024 for 100.
+fn v1_shares(weight: u32) -> u64 {
+    (u64::from(weight) * 1024 / 100).max(2)
+}
+
+/// Returns mount point, root and options of the mounts of a file system type.
+fn mounts<'a>(mountinfo: &'a str, kind: &'a str) -> impl Iterator<Item = (PathBuf, String, &'a str)> {
+    mountinfo.lines().filter_map(move |line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let found = after.next()? == kind;
+        let options = after.nth(1)?;
+        let mut before = before.split(' ').skip(3);
+        let (root, mount) = (before.next()?, before.next()?);
+        found.then(|| (PathBuf::from(mount), root.to_owned(), options))
+    })
+}
+
+/// Returns the path of the process in the hierarchy whose controllers fit.
+fn own_path(own: &str, fits: impl Fn(&str) -> bool) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let controllers = parts.next()?;
+        fits(controllers).then_some(parts.next()?)
+    })
+}
+
+/// Returns where a group of a hierarchy is seen below a mount of (a part of) it.
+fn below(mount: &Path, root: &str, path: &str) -> PathBuf {
+    let path = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
+    mount.join(path.trim_start_matches('/'))
+}
+
+/// Refuses a hierarchy in which no directory can be made.
+fn writable(hierarchy: Hierarchy) -> Result<Hierarchy, String> {
+    rustix::fs::access(&hierarchy.base, rustix::fs::Access::WRITE_OK).map_err(|error| {
+        format!("no group can be made in {}: {error} (root, or a delegated cgroup)", hierarchy.base.display())
+    })?;
+    Ok(hierarchy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hierarchies_are_found_as_the_kernel_lists_them() {
+        let v1 = "36 35 0:30 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+                  37 35 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
+        let found: Vec<_> = mounts(v1, "cgroup").collect();
+        assert_eq!(found[0], (PathBuf::from("/sys/fs/cgroup/cpu"), "/".to_owned(), "rw,cpu,cpuacct"));
+        let own = "3:cpuset:/\n1:cpu,cpuacct:/user\n0::/user.slice/a.scope\n";
+        assert_eq!(own_path(own, |names| names.split(',').any(|name| name == "cpu")), Some("/user"));
+        assert_eq!(own_path(own, str::is_empty), Some("/user.slice/a.scope"));
+        assert_eq!(below(Path::new("/m"), "/", "/user"), PathBuf::from("/m/user"));
+        assert_eq!(below(Path::new("/m"), "/docker/x", "/docker/x/a"), PathBuf::from("/m/a"));
+        let none = Hierarchy::find_in("", own).expect_err("nothing is mounted");
+        assert!(none.contains("no `cpu` cgroup controller"), "{none}");
+    }
+
+    #[test]
+    fn paths_stay_below_the_run() {
+        assert_eq!(relative("/pod/a").expect("a path"), PathBuf::from("pod/a"));
+        for path in ["/", "", "/../a", "/a/../../b"] {
+            assert!(relative(path).is_err(), "{path}");
+        }
+        assert_eq!([1, 100, 10_000].map(v1_shares), [10, 1024, 102_400]);
+    }
+}

@@ -1,0 +1,33 @@
+//! Time of the host: `CLOCK_MONOTONIC` as an [`Instant`], CPU time of a thread.
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use zerolag_model::{Duration, Instant};
+
+/// Returns the time on the clock that `perf record -k CLOCK_MONOTONIC` stamps with.
+pub(crate) fn now() -> Instant {
+    Instant::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+}
+
+/// Returns the CPU time of the calling thread.
+pub(crate) fn thread_time() -> Duration {
+    Duration::from_nanos(nanos(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Returns an instant as the kernel takes it.
+pub(crate) fn timespec(at: Instant) -> Timespec {
+    let ns = at.as_nanos();
+    let seconds = i64::try_from(ns / 1_000_000_000).expect("invariant: nanoseconds of 64 bits");
+    let rest = i64::try_from(ns % 1_000_000_000).expect("invariant: below a billion");
+    Timespec { tv_sec: seconds, tv_nsec: rest }
+}
+
+/// Sleeps until an instant, whatever interrupts.
+pub(crate) fn sleep_until(at: Instant) {
+    while let Err(rustix::io::Errno::INTR) = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at))
+    {
+    }
+}

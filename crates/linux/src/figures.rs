@@ -1,0 +1,109 @@
+//! What came of a run.
+
+use crate::host::{Host, ThreadCounts};
+use crate::run::End;
+use zerolag_model::{CpuId, Duration, SchedAttr, TaskId};
+use zerolag_trace::Trace;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// Where it ran.
+    pub host: Host,
+    /// Why it ended.
+    pub end: End,
+    /// From the start of the workload to the end of its last task.
+    pub elapsed: Duration,
+    /// Its tasks in order of id.
+    pub tasks: Vec<TaskFigures>,
+    /// What was recorded: by the kernel, if it was asked to and permitted it, and what the tasks say of themselves.
+    pub trace: Trace,
+    /// Whether the kernel's own events are in the trace.
+    pub is_recorded: bool,
+    /// Its groups in order of definition.
+    pub groups: Vec<GroupFigures>,
+    /// Time that each CPU was busy, whoever used it; 10 ms grain.
+    pub busy: Vec<(CpuId, Duration)>,
+    /// Picoseconds per turn of the calibrated loop, per CPU.
+    pub speeds: Vec<(CpuId, u64)>,
+    /// By how many thousandths each CPU was slower after the run than before.
+    pub drift: Vec<(CpuId, i64)>,
+    /// What a reader must know: what was left out, what was not as asked for.
+    pub notes: Vec<String>,
+}
+
+/// What came of one task.
+#[derive(Clone, Debug)]
+pub struct TaskFigures {
+    /// Which.
+    pub task: TaskId,
+    /// Its name: definition and instance.
+    pub name: String,
+    /// What it asked for at the start.
+    pub attr: SchedAttr,
+    /// CPU time (`/proc/PID/schedstat`).
+    pub run: Duration,
+    /// Time on a run queue (`schedstat`).
+    pub wait: Duration,
+    /// Times it was switched to (`schedstat`).
+    pub switches_in: u64,
+    /// Times the CPU was taken from it (`nonvoluntary_ctxt_switches`).
+    pub preemptions: u64,
+    /// Moves between CPUs (`se.nr_migrations`); zero where the kernel does not say.
+    pub migrations: u64,
+    /// Work that its program did, as calibrated: less than its CPU time by what system calls and a slower clock took.
+    pub work: Duration,
+    /// Times that it went on after a wait, whoever ended it.
+    pub wakeups: u64,
+    /// From being due, or woken, until it ran, in nanoseconds, sorted; of timers and of wakeups by other tasks, except where
+    /// the kernel does not tell who woke it (mutexes).
+    pub latencies: Vec<u64>,
+}
+
+impl TaskFigures {
+    pub(crate) fn set_counts(&mut self, counts: ThreadCounts) {
+        self.run = counts.run;
+        self.wait = counts.wait;
+        self.switches_in = counts.switches_in;
+        self.preemptions = counts.preemptions;
+        self.migrations = counts.migrations;
+    }
+
+    /// Returns a quantile of the latencies in thousandths (500 is the median), `None` if there is none.
+    #[must_use]
+    pub fn latency(&self, thousandths: u64) -> Option<Duration> {
+        quantile(&self.latencies, thousandths)
+    }
+}
+
+/// Returns a quantile, in thousandths, of sorted values in nanoseconds.
+#[must_use]
+pub fn quantile(sorted: &[u64], thousandths: u64) -> Option<Duration> {
+    let last = sorted.len().checked_sub(1)?;
+    let at = (sorted.len() as u64 * thousandths.min(1000)).div_ceil(1000).saturating_sub(1);
+    let at = usize::try_from(at).unwrap_or(last).min(last);
+    Some(Duration::from_nanos(sorted[at]))
+}
+
+/// What the kernel counted for a group (`cpu.stat`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupFigures {
+    /// Its path in the workload.
+    pub path: String,
+    /// The lines of `cpu.stat`: key and value as the kernel prints them.
+    pub stat: Vec<(String, u64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_the_sample() {
+        let sorted = [1, 2, 3, 4];
+        assert_eq!(quantile(&sorted, 500), Some(Duration::from_nanos(2)));
+        assert_eq!(quantile(&sorted, 990), Some(Duration::from_nanos(4)));
+        assert_eq!(quantile(&sorted, 0), Some(Duration::from_nanos(1)));
+        assert_eq!(quantile(&[], 500), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! What the host is: its CPUs, its kernel, and what it has done for others meanwhile.
+
+use rustix::thread::{CpuSet, sched_getaffinity};
+use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
+
+/// The host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// The kernel's release: `6.18.44`.
+    pub release: String,
+    /// The CPUs that this process may use.
+    pub cpus: CpuMask,
+    /// One more than the highest of them: the size of the machine in tables.
+    pub nr_cpus: u32,
+}
+
+impl Host {
+    /// Looks at the host.
+    #[must_use]
+    pub fn look() -> Self {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let cpus = allowed();
+        let nr_cpus = cpus.last().map_or(1, |cpu| cpu.0 + 1);
+        Self { release, cpus, nr_cpus }
+    }
+
+    /// Returns major and minor version: `(6, 18)`.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
+/// Returns the CPUs that the calling thread may use.
+pub(crate) fn allowed() -> CpuMask {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    let count = CpuSet::MAX_CPU.min(MAX_CPUS);
+    (0..count).filter(|cpu| set.is_set(*cpu)).map(CpuId::from_index).fold(CpuMask::new(), |mut mask, cpu| {
+        mask.insert(cpu);
+        mask
+    })
+}
+
+/// Returns a mask as the kernel takes it.
+pub(crate) fn cpu_set(mask: &CpuMask) -> CpuSet {
+    let mut set = CpuSet::new();
+    for cpu in mask.iter().filter(|cpu| cpu.index() < CpuSet::MAX_CPU) {
+        set.set(cpu.index());
+    }
+    set
+}
+
+/// Returns the time that CPUs were busy since the host started, per CPU, at the 10 ms grain of `/proc/stat`.
+///
+/// Time stolen by a hypervisor counts: no task of this host could run in it.
+pub(crate) fn busy_times() -> Vec<(CpuId, Duration)> {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines().filter_map(busy_time).collect()
+}
+
+fn busy_time(line: &str) -> Option<(CpuId, Duration)> {
+    let mut words = line.strip_prefix("cpu")?.split_whitespace();
+    let cpu = CpuId(words.next()?.parse().ok()?);
+    let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; the rest is part of the first two.
+    let busy: u64 =
+        ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, ticks)| ticks).sum();
+    Some((cpu, Duration::from_millis(busy * 10)))
+}
+
+/// What the kernel has counted for the calling thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ThreadCounts {
+    /// CPU time.
+    pub(crate) run: Duration,
+    /// Time on a run queue.
+    pub(crate) wait: Duration,
+    /// Times it was switched to.
+    pub(crate) switches_in: u64,
+    /// Times the CPU was taken from it.
+    pub(crate) preemptions: u64,
+    /// Moves between CPUs; zero where the kernel does not say.
+    pub(crate) migrations: u64,
+}
+
+impl ThreadCounts {
+    /// Reads `/proc/thread-self`: `schedstat`, `status`, `sched`.
+    pub(crate) fn read() -> Self {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/thread-self/{name}")).unwrap_or_default();
+        let mut counts = Self::default();
+        let schedstat = read("schedstat");
+        let numbers: Vec<u64> = schedstat.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        if let [run, wait, switches, ..] = numbers[..] {
+            counts.run = Duration::from_nanos(run);
+            counts.wait = Duration::from_nanos(wait);
+            counts.switches_in = switches;
+        }
+        counts.preemptions = number_after(&read("status"), "nonvoluntary_ctxt_switches:");
+        counts.migrations = number_after(&read("sched"), "se.nr_migrations");
+        counts
+    }
+
+    /// Returns what has been counted since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            run: self.run.saturating_sub(earlier.run),
+            wait: self.wait.saturating_sub(earlier.wait),
+            switches_in: self.switches_in.saturating_sub(earlier.switches_in),
+            preemptions: self.preemptions.saturating_sub(earlier.preemptions),
+            migrations: self.migrations.saturating_sub(earlier.migrations),
+        }
+    }
+}
+
+/// Returns the number at the end of the line that begins with a key.
+fn number_after(text: &str, key: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with(key));
+    line.and_then(|line| line.split_whitespace().last()?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_has_a_cpu_and_a_release() {
+        let host = Host::look();
+        assert!(!host.cpus.is_empty());
+        assert!(host.version().0 >= 3, "{}", host.release);
+        let times = busy_times();
+        assert!(host.cpus.iter().all(|cpu| times.iter().any(|(known, _)| *known == cpu)), "{times:?}");
+        let before = ThreadCounts::read();
+        crate::work::spin(3_000_000);
+        let spent = ThreadCounts::read().since(before);
+        assert!(spent.run > Duration::from_micros(100), "{spent:?}");
+        assert_eq!(number_after("a: 1\nb    :   17\n", "b"), 17);
+    }
+}

@@ -1,0 +1,206 @@
+//! What is to be run, and what the host refuses: all of it, said before anything starts.
+
+use crate::cgroup::Hierarchy;
+use crate::host::Host;
+use crate::sys;
+use crate::thread::{THREADS_MAX, name_of, refused_attr};
+use std::fmt;
+use std::sync::Arc;
+use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
+use zerolag_workload::Program;
+use zerolag_workload::program::AffinityChange;
+
+/// What the caller wants.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// How long to run; `None` is until all tasks end, [`LIMIT`] at the most.
+    pub duration: Option<Duration>,
+    /// The CPUs to use; `None` is all that the process may use.
+    pub cpus: Option<CpuMask>,
+    /// The seed of the program's random streams.
+    pub seed: u64,
+    /// Whether the kernel's own events are to be recorded, if the host permits it.
+    pub record: Recording,
+}
+
+/// Whether the kernel's own events are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recording {
+    /// They are not: nothing disturbs the run.
+    #[default]
+    Off,
+    /// They are, by `perf record`, unless that is not there or not permitted (then a note says so).
+    Kernel,
+}
+
+/// The longest run of a workload that says no duration.
+pub const LIMIT: Duration = Duration::from_secs(600);
+
+/// Something that the host refuses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Whose wish it is: `task a-0`, `group /pod`.
+    pub who: String,
+    /// What is refused, and which permission is missing or what would be right.
+    pub why: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who, self.why)
+    }
+}
+
+/// A program that this host takes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What the tasks do.
+    pub program: Arc<Program>,
+    /// What the caller wants.
+    pub options: Options,
+    /// The host.
+    pub host: Host,
+    /// The CPUs that tasks use which do not say.
+    pub cpus: CpuMask,
+    pub(crate) hierarchy: Option<Hierarchy>,
+    /// The priority of the watchdog, if real-time or deadline tasks need one.
+    pub(crate) watchdog: Option<RtPriority>,
+}
+
+impl Plan {
+    /// Checks a program against the host. Changes nothing; tries each policy for a moment on a thread that does nothing.
+    ///
+    /// Does not check whether all deadline tasks together are admitted: the kernel decides that when they ask, which is before
+    /// the workload starts ([`crate::RunError`]).
+    ///
+    /// # Errors
+    /// Everything that the host refuses.
+    pub fn new(program: Arc<Program>, options: Options) -> Result<Self, Vec<Refusal>> {
+        let host = Host::look();
+        let mut refusals = Vec::new();
+        let wanted = options.cpus.as_ref().map_or(host.cpus.clone(), |cpus| cpus.and(&host.cpus));
+        if wanted.is_empty() {
+            let why = format!("the process may use CPUs {} only", host.cpus);
+            refusals.push(Refusal { who: "the machine".to_owned(), why });
+        }
+        let threads: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
+        if threads > THREADS_MAX {
+            let why = format!("{threads} threads; at most {THREADS_MAX} are started on a host");
+            refusals.push(Refusal { who: "the workload".to_owned(), why });
+        }
+        refuse_affinities(&program, &wanted, &mut refusals);
+        let watchdog = refuse_attrs(&program, &mut refusals);
+        for cpuset in program.cpusets.iter().filter(|cpuset| cpuset.partition) {
+            let why =
+                "a partition is a root domain of the whole machine: a global setting, which a run does not change";
+            refusals.push(Refusal { who: format!("cpuset {}", cpuset.name), why: why.to_owned() });
+        }
+        let hierarchy = if program.groups.is_empty() {
+            None
+        } else {
+            match Hierarchy::find() {
+                Ok(hierarchy) => Some(hierarchy),
+                Err(why) => {
+                    refusals.push(Refusal { who: format!("group {}", program.groups[0].path), why });
+                    None
+                }
+            }
+        };
+        if hierarchy.as_ref().is_some_and(|hierarchy| !hierarchy.takes_realtime()) {
+            refuse_realtime_in_groups(&program, &mut refusals);
+        }
+        if refusals.is_empty() {
+            Ok(Self { program, options, host, cpus: wanted, hierarchy, watchdog })
+        } else {
+            Err(refusals)
+        }
+    }
+}
+
+fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refusal>) {
+    for (at, def) in program.tasks.iter().enumerate() {
+        let cpuset = def.cpuset.map_or(cpus.clone(), |set| cpus.and(&program.cpusets[set].cpus));
+        let of_phases = def.phases.iter().filter_map(|phase| match &phase.affinity {
+            AffinityChange::Set(mask) => Some(&**mask),
+            AffinityChange::Keep | AffinityChange::Reset => None,
+        });
+        let nowhere = of_phases.chain(def.affinity.as_deref()).find(|mask| mask.and(&cpuset).is_empty());
+        if let Some(mask) = nowhere {
+            let why = format!("CPUs {mask} are not among those it may use ({cpuset})");
+            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
+        }
+    }
+}
+
+/// Tries each of the program's policies; returns the watchdog's priority.
+fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPriority> {
+    let mut tried: Vec<SchedAttr> = vec![SchedAttr::NORMAL];
+    let mut needs_watchdog = false;
+    let mut highest = 0;
+    for (at, def) in program.tasks.iter().enumerate() {
+        for attr in [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr)) {
+            if let SchedAttr::Rt { priority, .. } = attr {
+                highest = highest.max(priority.value());
+            }
+            needs_watchdog |= !matches!(attr, SchedAttr::Fair { .. });
+            if tried.contains(&attr) {
+                continue;
+            }
+            tried.push(attr);
+            if let Err(why) = try_attr(attr) {
+                refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
+            }
+        }
+    }
+    if !needs_watchdog {
+        return None;
+    }
+    let watchdog = RtPriority::new(i64::from(highest) + 1);
+    let refused = match watchdog {
+        None => Some("priority 99 leaves none for the watchdog above it; use at most 98".to_owned()),
+        Some(priority) => try_attr(SchedAttr::fifo(priority)).err(),
+    };
+    if let Some(why) = refused.filter(|_| refusals.is_empty()) {
+        refusals.push(Refusal { who: "the watchdog".to_owned(), why });
+    }
+    watchdog
+}
+
+/// Tries attributes on a thread that ends at once.
+fn try_attr(attr: SchedAttr) -> Result<(), String> {
+    if let SchedAttr::Deadline(_) = attr {
+        // Not tried: what a deadline task was granted comes back only a period after its end.
+        return if has_sys_nice() {
+            Ok(())
+        } else {
+            Err(refused_attr(attr, &std::io::Error::from_raw_os_error(rustix::io::Errno::PERM.raw_os_error())))
+        };
+    }
+    let tried = std::thread::Builder::new().name("zerolag-try".to_owned()).spawn(move || sys::set_attr(attr));
+    match tried.map(std::thread::JoinHandle::join) {
+        Ok(Ok(Ok(()))) => Ok(()),
+        Ok(Ok(Err(error))) => Err(refused_attr(attr, &error)),
+        Ok(Err(_)) | Err(_) => Err("no thread can be started".to_owned()),
+    }
+}
+
+/// Returns whether the process has the capability `CAP_SYS_NICE`.
+fn has_sys_nice() -> bool {
+    const CAP_SYS_NICE: u32 = 23;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> CAP_SYS_NICE & 1 == 1)
+}
+
+/// A kernel with `CONFIG_RT_GROUP_SCHED` gives a new group no real-time budget; granting one takes it from others.
+fn refuse_realtime_in_groups(program: &Program, refusals: &mut Vec<Refusal>) {
+    for (at, def) in program.tasks.iter().enumerate() {
+        let in_group = def.group.is_some() || def.phases.iter().any(|phase| phase.group.is_some());
+        let attrs = [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr));
+        if in_group && attrs.into_iter().any(|attr| matches!(attr, SchedAttr::Rt { .. })) {
+            let why =
+                "this kernel (CONFIG_RT_GROUP_SCHED) gives a new group no real-time time; leave the task in the root";
+            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The run: threads, start, end, watchdog.
+//!
+//! ```text
+//!   threads set themselves up ──► all ready? ──no──► [1] nothing starts, every refusal is said
+//!                                     │ yes
+//!                                     ▼
+//!                       perf's events on, gate opens, all sleep until the start
+//!                                     │
+//!                                     ▼
+//!                     the workload ──► every task ended, the duration is over,
+//!                                      Ctrl-C, or a failure ──► [2] the rest end themselves
+//!                                                                   │ not within a second
+//!                                                                   ▼
+//!                                                            [3] the process ends
+//! ```
+//!
+//! Every wait has the run's end as its limit and every computation looks at the clock each 20 us, so [2] needs nobody's
+//! help. The watchdog sits above the workload's highest priority: it hears Ctrl-C while real-time loops hold all CPUs, and
+//! does [3] if ever a task did not end itself.
+
+use crate::cgroup::Groups;
+use crate::figures::Figures;
+use crate::host::busy_times;
+use crate::plan::{LIMIT, Plan, Recording};
+use crate::recorder::Recorder;
+use crate::shared::{End as RunEnd, Shared};
+use crate::thread::{Done, Failure, Gate, Seat, World, measure_zero_rate, spawn};
+use crate::work::Speeds;
+use crate::{clock, sys};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_trace::{Machine, Meta, Source, Trace};
+
+/// Why a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The duration was over.
+    Duration,
+    /// Every task ended.
+    Finished,
+    /// The caller ended it.
+    Interrupted,
+    /// Tasks wait for each other in a circle.
+    Deadlock(String),
+    /// A task did what its program may not, or the kernel refused something in the middle of the run.
+    Failed(String),
+}
+
+impl End {
+    /// Returns whether the run is to be called a success.
+    #[must_use]
+    pub const fn is_ok(&self) -> bool {
+        matches!(self, Self::Duration | Self::Finished)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duration => f.write_str("the duration is over"),
+            Self::Finished => f.write_str("every task has ended"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Deadlock(says) => write!(f, "tasks wait for each other in a circle: {says}"),
+            Self::Failed(says) => f.write_str(says),
+        }
+    }
+}
+
+/// Why nothing was run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The kernel refused what the tasks asked for when they set themselves up.
+    Refused(Vec<String>),
+    /// The host did not give what a run needs: threads, groups.
+    Host(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reasons) => f.write_str(&reasons.join("\n")),
+            Self::Host(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs a plan. `interrupted` is asked ten times a second; once it says `true` the run ends and what there is comes back.
+///
+/// # Errors
+/// The kernel or the host refused something before the workload started. Nothing has run then, and nothing is left behind.
+pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures, RunError> {
+    let host_error = |what: &str, error: &dyn fmt::Display| RunError::Host(format!("{what}: {error}"));
+    let speeds = Speeds::measure(&plan.cpus).map_err(|error| host_error("the CPUs cannot be measured", &error))?;
+    let groups = plan.hierarchy.as_ref().map(|hierarchy| hierarchy.create(&plan.program.groups)).transpose();
+    let groups = groups.map_err(|error| host_error("groups cannot be made", &error))?;
+    let mut notes = Vec::new();
+    let mut recorder = match plan.options.record {
+        Recording::Off => None,
+        Recording::Kernel => Recorder::start().map_err(|why| notes.push(why)).ok(),
+    };
+    let world = world(plan, speeds.clone(), groups);
+    let interrupt_seen = AtomicBool::new(false);
+    let ask = || {
+        let yes = interrupted();
+        interrupt_seen.fetch_or(yes, Ordering::Relaxed);
+        yes
+    };
+    let ran = std::thread::scope(|scope| {
+        let ready = start_threads(&world, scope).map_err(|error| host_error("a thread cannot be started", &error));
+        let ready = ready.and_then(|threads| match world.gate.wait_ready(threads) {
+            refused if refused.is_empty() => Ok(()),
+            refused => Err(RunError::Refused(refused)),
+        });
+        if let Err(error) = ready {
+            world.gate.open(None); // [1]
+            return Err(error);
+        }
+        if let Some(Err(why)) = recorder.as_mut().map(Recorder::switch_on) {
+            notes.push(why);
+            recorder = None;
+        }
+        let watch = || watch(&world, plan.watchdog, &ask);
+        let watchdog = std::thread::Builder::new().name("zerolag-watch".to_owned()).spawn_scoped(scope, watch);
+        if let Err(error) = watchdog {
+            world.gate.open(None);
+            return Err(host_error("the watchdog cannot be started", &error));
+        }
+        let start = clock::now() + RUN_UP;
+        world.end.set(start.saturating_add(plan.options.duration.unwrap_or(LIMIT)));
+        let before = busy_times();
+        world.gate.open(Some(start));
+        Ok((start, before))
+    });
+    let (start, busy_before) = ran?;
+    let busy = busy_since(&busy_before, &plan.cpus);
+    let recorded = recorder.map(Recorder::finish).transpose().unwrap_or_else(|why| {
+        notes.push(why);
+        None
+    });
+    let drift = Speeds::measure(&plan.cpus).map(|after| after.drift(&speeds)).unwrap_or_default();
+    Ok(collect(plan, world, Ran { start, busy, drift, notes, recorded, interrupted: interrupt_seen.into_inner() }))
+}
+
+/// What a run knows besides what its threads left behind.
+struct Ran {
+    start: Instant,
+    busy: Vec<(CpuId, Duration)>,
+    drift: Vec<(CpuId, i64)>,
+    notes: Vec<String>,
+    recorded: Option<(Trace, Vec<u32>)>,
+    interrupted: bool,
+}
+
+fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
+    let program = &*plan.program;
+    World {
+        program,
+        shared: program.resources.iter().map(Shared::new).collect(),
+        groups,
+        speeds,
+        zero_rate: measure_zero_rate(),
+        cpus: plan.cpus.clone(),
+        confined: plan.cpus != plan.host.cpus,
+        seed: plan.options.seed,
+        end: RunEnd::default(),
+        gate: Gate::default(),
+        next_task: AtomicU32::new(0),
+        alive: AtomicU32::new(0),
+        failure: Mutex::new(None),
+        done: Mutex::new(Vec::new()),
+    }
+}
+
+/// Starts the threads of all instances, in order of definition.
+fn start_threads<'s, 'w: 's>(world: &'w World<'w>, scope: &'s std::thread::Scope<'s, 'w>) -> std::io::Result<u32> {
+    let mut threads = 0;
+    for (def, task) in world.program.tasks.iter().enumerate() {
+        for instance in 0..task.instances {
+            let id = TaskId(world.next_task.fetch_add(1, Ordering::Relaxed));
+            spawn(world, scope, Seat { task: id, def, instance, parent: None }, None)?;
+            threads += 1;
+        }
+    }
+    Ok(threads)
+}
+
+/// Looks on until all threads have ended.
+fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn() -> bool) {
+    if let Some(priority) = priority {
+        // The plan has tried it; without it a run would only hear Ctrl-C late.
+        drop(sys::set_attr(SchedAttr::fifo(priority)));
+    }
+    loop {
+        let alive = world.alive.load(Ordering::Acquire);
+        if alive == 0 {
+            return;
+        }
+        let until = clock::timespec(clock::now() + WATCH_PERIOD);
+        let flags = rustix::thread::futex::Flags::PRIVATE;
+        let all = std::num::NonZeroU32::MAX;
+        let _ = rustix::thread::futex::wait_bitset(&world.alive, flags, alive, Some(&until), all);
+        if interrupted() {
+            world.end.stop(); // [2]
+        }
+        if clock::now() > world.end.at().saturating_add(GRACE) {
+            eprintln!("error: tasks do not end; the run is given up");
+            std::process::exit(1); // [3]
+        }
+    }
+}
+
+/// How long before the start the gate opens, so that every thread sleeps when it comes.
+const RUN_UP: Duration = Duration::from_millis(20);
+/// How often the watchdog looks.
+const WATCH_PERIOD: Duration = Duration::from_millis(100);
+/// How long tasks may take to notice the end.
+const GRACE: Duration = Duration::from_secs(2);
+
+fn busy_since(before: &[(CpuId, Duration)], cpus: &CpuMask) -> Vec<(CpuId, Duration)> {
+    let after = busy_times();
+    let of = |cpu: CpuId, times: &[(CpuId, Duration)]| {
+        times.iter().find(|(known, _)| *known == cpu).map_or(Duration::ZERO, |(_, time)| *time)
+    };
+    cpus.iter().map(|cpu| (cpu, of(cpu, &after).saturating_sub(of(cpu, before)))).collect()
+}
+
+fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
+    let groups = world.groups.as_ref().map(|groups| groups.figures(&plan.program.groups)).unwrap_or_default();
+    let failure = world.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut done = world.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|done| done.figures.task);
+    let end = match failure {
+        Some(Failure::Deadlock(says)) => End::Deadlock(says),
+        Some(Failure::Refused(says) | Failure::NotHeld(says)) => End::Failed(says),
+        None if ran.interrupted => End::Interrupted,
+        None if done.iter().all(|done| done.is_finished) => End::Finished,
+        None => End::Duration,
+    };
+    let last = done.iter().flat_map(|done| done.records.last()).map(|record| record.at).max().unwrap_or_default();
+    let asked = plan.options.duration.filter(|_| end == End::Duration);
+    let elapsed = asked.unwrap_or_else(|| last.since(Instant::ZERO));
+    let mut notes = ran.notes;
+    if plan.options.duration.is_none() && end == End::Duration {
+        notes.push(format!("the workload had not ended after {LIMIT} and was stopped"));
+    }
+    let is_recorded = ran.recorded.is_some();
+    let mut meta = Meta::new(Source::Linux, Machine::Cpus(plan.host.nr_cpus));
+    meta.seed = Some(plan.options.seed);
+    meta.kernel.clone_from(&plan.host.release);
+    meta.end = Instant::ZERO + elapsed;
+    let trace = merge(meta, &mut done, ran.recorded, ran.start);
+    Figures {
+        host: plan.host.clone(),
+        end,
+        elapsed,
+        tasks: done.into_iter().map(|done| done.figures).collect(),
+        trace,
+        is_recorded,
+        groups,
+        busy: ran.busy,
+        speeds: world.speeds.table().to_vec(),
+        drift: ran.drift,
+        notes,
+    }
+}
+
+/// Brings together what the tasks say and what the kernel recorded: one numbering of tasks, one zero of time.
+///
+/// The kernel's view wins where both speak (switches, wakeups); attributes, names and affinities are known better here.
+fn merge(mut meta: Meta, done: &mut [Done], recorded: Option<(Trace, Vec<u32>)>, start: Instant) -> Trace {
+    let mut records: Vec<Record> = done.iter_mut().flat_map(|done| std::mem::take(&mut done.records)).collect();
+    meta.lost_events += done.iter().map(|done| done.left_out).sum::<u64>();
+    if let Some((kernel, pids)) = recorded {
+        meta.lost_events += kernel.meta.lost_events;
+        let ours = |task: TaskId| done.iter().find(|done| Some(&done.pid) == pids.get(task.index()));
+        let highest = done.iter().map(|done| done.figures.task.0 + 1).max().unwrap_or(0);
+        let ids: Vec<(TaskId, bool)> = (0..pids.len())
+            .map(TaskId::from_index)
+            .map(|task| ours(task).map_or((TaskId(highest + task.0), false), |done| (done.figures.task, true)))
+            .collect();
+        records.extend(kernel.records.into_iter().filter_map(|record| renumber(record, &ids, start)));
+    }
+    records.retain(|record| record.at <= meta.end);
+    records.sort_by_key(|record| record.at);
+    Trace { meta, records }
+}
+
+/// Returns a record of the kernel in the numbering and time of the run, if it is of use there.
+fn renumber(record: Record, ids: &[(TaskId, bool)], start: Instant) -> Option<Record> {
+    let id = |task: TaskId| ids.get(task.index()).map_or(task, |(task, _)| *task);
+    let is_ours = |task: TaskId| ids.get(task.index()).is_some_and(|(_, ours)| *ours);
+    let is_early = record.at < start;
+    let event = match record.event {
+        TraceEvent::TaskNew { task, .. } | TraceEvent::TaskExit { task } | TraceEvent::AttrChange { task, .. }
+            if is_ours(task) =>
+        {
+            return None;
+        }
+        TraceEvent::TaskNew { task, name, parent, attr, group } => {
+            TraceEvent::TaskNew { task: id(task), name, parent: parent.map(id), attr, group }
+        }
+        _ if is_early => return None,
+        TraceEvent::TaskExit { task } => TraceEvent::TaskExit { task: id(task) },
+        TraceEvent::AttrChange { task, attr } => TraceEvent::AttrChange { task: id(task), attr },
+        TraceEvent::Waking { task, prio, target, new } => TraceEvent::Waking { task: id(task), prio, target, new },
+        TraceEvent::Wakeup { task, prio } => TraceEvent::Wakeup { task: id(task), prio },
+        TraceEvent::Switch { prev, prev_state, next, next_prio } => {
+            TraceEvent::Switch { prev: prev.map(id), prev_state, next: next.map(id), next_prio }
+        }
+        TraceEvent::Migrate { task, prio, from, to, reason } => {
+            TraceEvent::Migrate { task: id(task), prio, from, to, reason }
+        }
+        TraceEvent::PrioInherit { task, from, to } => TraceEvent::PrioInherit { task: id(task), from, to },
+        other => other,
+    };
+    Some(Record { at: Instant::ZERO + record.at.since(start), cpu: record.cpu, event })
+}

@@ -1,0 +1,351 @@
+//! What tasks share, on futexes: mutexes, conditions, barriers, semaphores, suspend points, timers.
+//!
+//! * A plain mutex is a futex of three states (free, held, held with waiters), as a C library's: the kernel queues waiters,
+//!   and whoever comes first when it is given up gets it.
+//! * A mutex that inherits is a PI futex: the kernel hands it over and lends priorities.
+//! * The others wake *exactly* those whom the program means: each thread waits on a word of its own ([`Parker`]), and who
+//!   waits where is a list in user space, most urgent first, then first come. A C library's condition variable may wake
+//!   without a reason; programs of a workload have no loop around their waits that would catch that.
+//!
+//! Every wait ends at the run's end at the latest.
+//!
+//! Sources: `futex(2)`; Drepper 2011, *Futexes are tricky*, sec. 6 (mutex 2).
+
+use crate::clock;
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags};
+use rustix::thread::gettid;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zerolag_model::{Duration, Instant};
+use zerolag_workload::program::{Resource, ResourceKind};
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waited {
+    /// As it should; woken at this time, if another woke it.
+    Woken(Option<Instant>),
+    /// The run is over.
+    Over,
+}
+
+/// Where one thread sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct Parker {
+    /// 0 while it is to sleep.
+    word: AtomicU32,
+    /// When it was woken.
+    woken_at: AtomicU64,
+}
+
+/// The run's end, known to all.
+#[derive(Debug, Default)]
+pub(crate) struct End {
+    /// Nothing new is begun.
+    pub(crate) stopped: AtomicBool,
+    /// The end in nanoseconds; 0 while it is not set.
+    at: AtomicU64,
+    parkers: Mutex<Vec<Arc<Parker>>>,
+}
+
+const EVERYBODY: u32 = i32::MAX.unsigned_abs();
+
+/// A lock of ours is held for a few instructions; a panic in them leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits while the word has this value, until `until` at the latest; may return early.
+fn wait_while(word: &AtomicU32, value: u32, until: Instant) -> Result<(), Errno> {
+    let all = NonZeroU32::MAX;
+    futex::wait_bitset(word, Flags::PRIVATE, value, Some(&clock::timespec(until)), all)
+}
+
+impl End {
+    /// Sets when the run ends.
+    pub(crate) fn set(&self, at: Instant) {
+        self.at.store(at.as_nanos(), Ordering::Release);
+    }
+
+    /// Returns when the run ends.
+    pub(crate) fn at(&self) -> Instant {
+        match self.at.load(Ordering::Acquire) {
+            0 => Instant::from_nanos(i64::MAX.unsigned_abs()),
+            ns => Instant::from_nanos(ns),
+        }
+    }
+
+    /// Returns whether the run is over at `now`.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.stopped.load(Ordering::Relaxed) || now >= self.at()
+    }
+
+    /// Returns a new place to sleep.
+    pub(crate) fn parker(&self) -> Arc<Parker> {
+        let parker = Arc::<Parker>::default();
+        lock(&self.parkers).push(Arc::clone(&parker));
+        parker
+    }
+
+    /// Ends the run now.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        for parker in lock(&self.parkers).iter() {
+            // Not a wakeup: who sleeps sees that the run is over.
+            let _ = futex::wake(&parker.word, Flags::PRIVATE, EVERYBODY);
+        }
+    }
+}
+
+impl Parker {
+    /// Sleeps until a time.
+    pub(crate) fn sleep_until(&self, due: Instant, end: &End) -> Waited {
+        let until = due.min(end.at());
+        loop {
+            let now = clock::now();
+            if end.is_over(now) {
+                return Waited::Over;
+            }
+            if now >= due {
+                return Waited::Woken(None);
+            }
+            // The word is 0 whenever its thread is not in a list.
+            let _ = wait_while(&self.word, 0, until);
+        }
+    }
+
+    fn park(&self, end: &End) -> Waited {
+        while self.word.load(Ordering::Acquire) == 0 {
+            if end.is_over(clock::now()) {
+                return Waited::Over;
+            }
+            let _ = wait_while(&self.word, 0, end.at());
+        }
+        self.word.store(0, Ordering::Relaxed);
+        Waited::Woken(Some(Instant::from_nanos(self.woken_at.load(Ordering::Relaxed))))
+    }
+
+    fn unpark(&self) {
+        self.woken_at.store(clock::now().as_nanos(), Ordering::Relaxed);
+        self.word.store(1, Ordering::Release);
+        let _ = futex::wake(&self.word, Flags::PRIVATE, 1);
+    }
+}
+
+/// A thread that waits: how urgent it is (lower is more urgent; all fair threads are alike), and where it sleeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) urgency: i16,
+    pub(crate) parker: Arc<Parker>,
+}
+
+/// Who waits, most urgent first, then first come.
+#[derive(Debug, Default)]
+pub(crate) struct WaitList(Vec<Waiter>);
+
+impl WaitList {
+    fn push(&mut self, waiter: &Waiter) {
+        let at = self.0.partition_point(|other| other.urgency <= waiter.urgency);
+        self.0.insert(at, waiter.clone());
+    }
+
+    fn pop(&mut self) -> Option<Waiter> {
+        (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+}
+
+/// Something that tasks share.
+#[derive(Debug)]
+pub(crate) enum Shared {
+    Mutex(AtomicU32),
+    PiMutex(AtomicU32),
+    Condition(Mutex<WaitList>),
+    Barrier { parties: u32, waiters: Mutex<WaitList> },
+    Semaphore(Mutex<(u32, WaitList)>),
+    Timer(Mutex<Option<Instant>>),
+}
+
+/// Why a mutex was not had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LockError {
+    /// The run is over.
+    Over,
+    /// The kernel found a circle of owners.
+    Deadlock,
+}
+
+impl Shared {
+    pub(crate) fn new(resource: &Resource) -> Self {
+        match resource.kind {
+            ResourceKind::Mutex { inherit: false } => Self::Mutex(AtomicU32::new(0)),
+            ResourceKind::Mutex { inherit: true } => Self::PiMutex(AtomicU32::new(0)),
+            ResourceKind::Condition | ResourceKind::SuspendPoint => Self::Condition(Mutex::default()),
+            ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
+            ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
+            ResourceKind::Timer => Self::Timer(Mutex::new(None)),
+        }
+    }
+
+    /// Takes a mutex if it is free.
+    pub(crate) fn try_lock(&self) -> bool {
+        let (word, mine) = match self {
+            Self::Mutex(word) => (word, 1),
+            Self::PiMutex(word) => (word, my_id()),
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+                unreachable!("{CHECKED}")
+            }
+        };
+        word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a mutex that was not free.
+    pub(crate) fn lock(&self, end: &End) -> Result<(), LockError> {
+        match self {
+            Self::Mutex(word) => lock_plain(word, end),
+            Self::PiMutex(word) => lock_pi(word, end),
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+                unreachable!("{CHECKED}")
+            }
+        }
+    }
+
+    /// Gives a mutex back that the caller holds.
+    pub(crate) fn unlock(&self) {
+        match self {
+            Self::Mutex(word) => {
+                if word.swap(0, Ordering::Release) == 2 {
+                    let _ = futex::wake(word, Flags::PRIVATE, 1);
+                }
+            }
+            Self::PiMutex(word) => {
+                if word.compare_exchange(my_id(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
+                    let _ = futex::unlock_pi(word, Flags::PRIVATE);
+                }
+            }
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+                unreachable!("{CHECKED}")
+            }
+        }
+    }
+
+    /// Queues the caller at a condition; [`wait`](Self::wait) then sleeps. In between it gives its mutex back.
+    pub(crate) fn enlist(&self, me: &Waiter) {
+        let Self::Condition(waiters) = self else { unreachable!("{CHECKED}") };
+        lock(waiters).push(me);
+    }
+
+    /// Sleeps until woken.
+    pub(crate) fn wait(me: &Waiter, end: &End) -> Waited {
+        me.parker.park(end)
+    }
+
+    /// Wakes up to so many that wait at a condition.
+    pub(crate) fn wake(&self, most: usize) {
+        let Self::Condition(waiters) = self else { unreachable!("{CHECKED}") };
+        let woken: Vec<Waiter> = {
+            let mut waiters = lock(waiters);
+            std::iter::from_fn(|| waiters.pop()).take(most).collect()
+        };
+        woken.iter().for_each(|waiter| waiter.parker.unpark());
+    }
+
+    /// Arrives at a barrier.
+    pub(crate) fn arrive(&self, me: &Waiter, end: &End) -> Waited {
+        let Self::Barrier { parties, waiters } = self else { unreachable!("{CHECKED}") };
+        let mut waiters = lock(waiters);
+        if waiters.0.len() + 1 < *parties as usize {
+            waiters.push(me);
+            drop(waiters);
+            return me.parker.park(end);
+        }
+        let woken = std::mem::take(&mut waiters.0);
+        drop(waiters);
+        woken.iter().for_each(|waiter| waiter.parker.unpark());
+        Waited::Woken(None)
+    }
+
+    /// Raises a semaphore, or lets one who waits have it.
+    pub(crate) fn post(&self) {
+        let Self::Semaphore(state) = self else { unreachable!("{CHECKED}") };
+        let mut state = lock(state);
+        match state.1.pop() {
+            None => state.0 += 1,
+            Some(waiter) => {
+                drop(state);
+                waiter.parker.unpark();
+            }
+        }
+    }
+
+    /// Lowers a semaphore.
+    pub(crate) fn take(&self, me: &Waiter, end: &End) -> Waited {
+        let Self::Semaphore(state) = self else { unreachable!("{CHECKED}") };
+        let mut state = lock(state);
+        if let Some(left) = state.0.checked_sub(1) {
+            state.0 = left;
+            return Waited::Woken(None);
+        }
+        state.1.push(me);
+        drop(state);
+        me.parker.park(end)
+    }
+
+    /// Returns the next expiry of a shared timer and moves it on; see [`next_expiry`].
+    pub(crate) fn expire(&self, advance: impl FnOnce(&mut Option<Instant>) -> Instant) -> Instant {
+        let Self::Timer(next) = self else { unreachable!("{CHECKED}") };
+        advance(&mut lock(next))
+    }
+}
+
+/// Moves a periodic timer on and returns when it was due.
+pub(crate) fn next_expiry(
+    next: &mut Option<Instant>,
+    start: Instant,
+    period: Duration,
+    relative_now: Option<Instant>,
+) -> Instant {
+    let due = next.unwrap_or(start).saturating_add(period);
+    *next = Some(relative_now.filter(|now| due < *now).unwrap_or(due));
+    due
+}
+
+fn my_id() -> u32 {
+    gettid().as_raw_nonzero().get().unsigned_abs()
+}
+
+fn lock_plain(word: &AtomicU32, end: &End) -> Result<(), LockError> {
+    while word.swap(2, Ordering::Acquire) != 0 {
+        if end.is_over(clock::now()) {
+            return Err(LockError::Over);
+        }
+        let _ = wait_while(word, 2, end.at());
+    }
+    Ok(())
+}
+
+fn lock_pi(word: &AtomicU32, end: &End) -> Result<(), LockError> {
+    let mine = my_id();
+    loop {
+        if word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return Ok(());
+        }
+        match futex::lock_pi2(word, Flags::PRIVATE, Some(&clock::timespec(end.at()))) {
+            Ok(()) => return Ok(()),
+            Err(Errno::DEADLK) => return Err(LockError::Deadlock),
+            // Kernels before 5.14: without a time limit, since theirs is on the wall clock.
+            Err(Errno::NOSYS) => match futex::lock_pi(word, Flags::PRIVATE, None) {
+                Ok(()) => return Ok(()),
+                Err(Errno::DEADLK) => return Err(LockError::Deadlock),
+                Err(_) => {}
+            },
+            Err(_) => {}
+        }
+        if end.is_over(clock::now()) {
+            return Err(LockError::Over);
+        }
+    }
+}
+
+/// Why an action never meets a resource of another kind.
+const CHECKED: &str = "the program was checked";

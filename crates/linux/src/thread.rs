@@ -1,0 +1,653 @@
+//! A task's program on a real thread.
+//!
+//! The same actions as in the simulator, in the same order, with the same random draws. What a task says of itself (phases,
+//! timers, locks) is recorded in memory and merged after the run.
+
+use crate::cgroup::Groups;
+use crate::figures::TaskFigures;
+use crate::host::{ThreadCounts, cpu_set};
+use crate::shared::{End, LockError, Shared, Waited, Waiter, next_expiry};
+use crate::work::Speeds;
+use crate::{clock, sys};
+use rustix::thread::{sched_getcpu, sched_setaffinity};
+use std::io::Read;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Scope;
+use zerolag_model::{
+    CpuId, CpuMask, Duration, GroupId, Instant, Mark, Record, SchedAttr, SignedDuration, TaskId, TraceEvent,
+};
+use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
+use zerolag_workload::{Dist, Stream};
+
+/// What all threads of a run see.
+#[derive(Debug)]
+pub(crate) struct World<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) shared: Vec<Shared>,
+    pub(crate) groups: Option<Groups>,
+    pub(crate) speeds: Speeds,
+    /// Bytes of `/dev/zero` that a microsecond in the kernel reads.
+    pub(crate) zero_rate: u64,
+    /// Where tasks may run that do not say.
+    pub(crate) cpus: CpuMask,
+    /// Whether that is less than what the process may use, so that threads must be told.
+    pub(crate) confined: bool,
+    pub(crate) seed: u64,
+    pub(crate) end: End,
+    pub(crate) gate: Gate,
+    pub(crate) next_task: AtomicU32,
+    /// Threads that have not ended; the watchdog waits on it.
+    pub(crate) alive: AtomicU32,
+    /// What ended the run before its time.
+    pub(crate) failure: Mutex<Option<Failure>>,
+    pub(crate) done: Mutex<Vec<Done>>,
+}
+
+/// Why a run failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    /// The kernel refused something in the middle of the run.
+    Refused(String),
+    /// Tasks wait for each other in a circle; this one closed it.
+    Deadlock(String),
+    /// A task gave back what it does not hold.
+    NotHeld(String),
+}
+
+/// What a thread leaves behind.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) figures: TaskFigures,
+    pub(crate) pid: u32,
+    pub(crate) records: Vec<Record>,
+    pub(crate) left_out: u64,
+    /// Whether its program was over before the run was.
+    pub(crate) is_finished: bool,
+}
+
+/// Where threads wait until all are ready.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    /// 0: closed. 1: open. 2: nothing will be run.
+    word: AtomicU32,
+    ready: AtomicU32,
+    refused: Mutex<Vec<String>>,
+    start: Mutex<Instant>,
+}
+
+impl Gate {
+    /// A thread is ready, or cannot be; returns when the workload starts.
+    fn wait(&self, setup: Result<(), String>) -> Option<Instant> {
+        if let Err(reason) = setup {
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
+        }
+        self.ready.fetch_add(1, Ordering::AcqRel);
+        let flags = rustix::thread::futex::Flags::PRIVATE;
+        while self.word.load(Ordering::Acquire) == 0 {
+            let _ = rustix::thread::futex::wait(&self.word, flags, 0, None);
+        }
+        (self.word.load(Ordering::Acquire) == 1).then(|| self.start())
+    }
+
+    /// Returns when the workload started.
+    fn start(&self) -> Instant {
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until so many threads are ready; returns what was refused.
+    pub(crate) fn wait_ready(&self, threads: u32) -> Vec<String> {
+        while self.ready.load(Ordering::Acquire) < threads {
+            clock::sleep_until(clock::now() + Duration::from_millis(1));
+        }
+        std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets all go: to start at this time, or to end.
+    pub(crate) fn open(&self, start: Option<Instant>) {
+        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = start.unwrap_or_default();
+        self.word.store(if start.is_some() { 1 } else { 2 }, Ordering::Release);
+        let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
+    }
+}
+
+/// Which instance of which definition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) task: TaskId,
+    pub(crate) def: usize,
+    pub(crate) instance: u32,
+    pub(crate) parent: Option<TaskId>,
+}
+
+/// The run is over for this thread.
+struct Over;
+
+type Go = Result<(), Over>;
+
+struct Thread<'w, 's> {
+    world: &'w World<'w>,
+    scope: &'s Scope<'s, 'w>,
+    seat: Seat,
+    /// When the workload started: the zero of all times.
+    origin: Instant,
+    me: Waiter,
+    stream: Option<Stream>,
+    timers: Vec<Option<Instant>>,
+    held: Vec<ResourceId>,
+    forks: u32,
+    attr: SchedAttr,
+    figures: TaskFigures,
+    records: Vec<Record>,
+    left_out: u64,
+}
+
+/// The name of an instance, as in the simulator.
+pub(crate) fn name_of(program: &Program, def: usize, instance: u32) -> String {
+    format!("{}-{instance}", program.tasks[def].name)
+}
+
+/// Starts a thread. It waits at the gate, unless it is forked in the middle of the run.
+pub(crate) fn spawn<'s, 'w: 's>(
+    world: &'w World<'w>,
+    scope: &'s Scope<'s, 'w>,
+    seat: Seat,
+    forked_at: Option<Instant>,
+) -> std::io::Result<()> {
+    let name = name_of(world.program, seat.def, seat.instance);
+    // The kernel keeps 15 bytes of a name; a name may not hold a zero byte.
+    let short: String = name.chars().filter(|c| *c != '\0').collect();
+    let builder = std::thread::Builder::new().name(short).stack_size(STACK);
+    world.alive.fetch_add(1, Ordering::AcqRel);
+    let spawned = builder.spawn_scoped(scope, move || {
+        life(world, scope, seat, name, forked_at);
+        world.one_less();
+    });
+    spawned.map(drop).inspect_err(|_| world.one_less())
+}
+
+fn life<'s, 'w: 's>(
+    world: &'w World<'w>,
+    scope: &'s Scope<'s, 'w>,
+    seat: Seat,
+    name: String,
+    forked_at: Option<Instant>,
+) {
+    let def = &world.program.tasks[seat.def];
+    let figures = TaskFigures {
+        task: seat.task,
+        name,
+        attr: def.attr,
+        run: Duration::ZERO,
+        wait: Duration::ZERO,
+        switches_in: 0,
+        preemptions: 0,
+        migrations: 0,
+        work: Duration::ZERO,
+        wakeups: 0,
+        latencies: Vec::new(),
+    };
+    let me = Waiter { urgency: urgency(def.attr), parker: world.end.parker() };
+    let mut thread = Thread {
+        world,
+        scope,
+        seat,
+        origin: Instant::ZERO,
+        me,
+        stream: None,
+        timers: Vec::new(),
+        held: Vec::new(),
+        forks: 0,
+        attr: def.attr,
+        figures,
+        records: Vec::new(),
+        left_out: 0,
+    };
+    let setup = thread.set_up().map_err(|reason| format!("task {}: {reason}", thread.figures.name));
+    let before = ThreadCounts::read();
+    let origin = match (forked_at, setup) {
+        (None, setup) => world.gate.wait(setup),
+        (Some(_), Ok(())) => Some(world.gate.start()),
+        (Some(_), Err(reason)) => {
+            world.fail(Failure::Refused(reason));
+            None
+        }
+    };
+    let Some(origin) = origin else { return };
+    thread.origin = origin;
+    thread.introduce(forked_at);
+    let begin = forked_at.unwrap_or(origin + def.delay);
+    let mut is_finished = false;
+    if let Waited::Woken(_) = thread.me.parker.sleep_until(begin, &world.end) {
+        thread.noted_wakeup(Some(begin).filter(|_| forked_at.is_none()));
+        is_finished = thread.program().is_ok();
+    }
+    for mutex in std::mem::take(&mut thread.held) {
+        thread.world.shared[mutex.index()].unlock();
+    }
+    thread.finish(before, is_finished);
+}
+
+impl World<'_> {
+    /// A thread has ended, or was never made.
+    fn one_less(&self) {
+        if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let _ = rustix::thread::futex::wake(&self.alive, rustix::thread::futex::Flags::PRIVATE, 1);
+        }
+    }
+
+    /// Ends the run with a failure; the first counts.
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        self.end.stop();
+    }
+}
+
+impl<'w: 's, 's> Thread<'w, 's> {
+    /// Takes the affinity, group and attributes of the definition.
+    fn set_up(&mut self) -> Result<(), String> {
+        let world = self.world;
+        let def = &world.program.tasks[self.seat.def];
+        let mask = self.mask_of(def.affinity.as_deref());
+        if let Some(mask) = mask {
+            set_affinity(&mask)?;
+        }
+        if let Some(group) = def.group {
+            self.join(group)?;
+        }
+        self.set_attr(def.attr)
+    }
+
+    /// Returns where a task may run, `None` for wherever the process may.
+    fn mask_of(&self, affinity: Option<&CpuMask>) -> Option<CpuMask> {
+        let def = &self.world.program.tasks[self.seat.def];
+        let cpuset = def.cpuset.map(|at| &*self.world.program.cpusets[at].cpus);
+        if affinity.is_none() && cpuset.is_none() && !self.world.confined {
+            return None;
+        }
+        let all = self.world.cpus.clone();
+        let mask = cpuset.map_or(all.clone(), |cpus| all.and(cpus));
+        Some(affinity.map_or(mask.clone(), |cpus| mask.and(cpus)))
+    }
+
+    fn set_attr(&mut self, attr: SchedAttr) -> Result<(), String> {
+        sys::set_attr(attr).map_err(|error| refused_attr(attr, &error))?;
+        self.attr = attr;
+        self.me.urgency = urgency(attr);
+        Ok(())
+    }
+
+    fn join(&self, group: usize) -> Result<(), String> {
+        let Some(groups) = &self.world.groups else { return Ok(()) };
+        groups
+            .join(group)
+            .map_err(|error| format!("cannot join group {}: {error}", self.world.program.groups[group].path))
+    }
+
+    /// Leaves the records that a task is known by.
+    fn introduce(&mut self, forked_at: Option<Instant>) {
+        let at = forked_at.unwrap_or(self.origin);
+        let def = &self.world.program.tasks[self.seat.def];
+        let group = def.group.map_or(GroupId::ROOT, |at| GroupId::from_index(at + 1));
+        let Seat { task, parent, .. } = self.seat;
+        let event =
+            TraceEvent::TaskNew { task, name: self.figures.name.as_str().into(), parent, attr: def.attr, group };
+        self.push(at, event);
+        let mask = self.mask_of(def.affinity.as_deref()).unwrap_or_else(|| self.world.cpus.clone());
+        self.push(at, TraceEvent::Affinity { task, cpus: Arc::new(mask) });
+    }
+
+    fn finish(mut self, before: ThreadCounts, is_finished: bool) {
+        let task = self.seat.task;
+        let now = clock::now();
+        self.push(now, TraceEvent::TaskExit { task });
+        self.figures.set_counts(ThreadCounts::read().since(before));
+        self.figures.latencies.sort_unstable();
+        let pid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let Self { figures, records, left_out, .. } = self;
+        let done = Done { figures, pid, records, left_out, is_finished };
+        self.world.done.lock().unwrap_or_else(PoisonError::into_inner).push(done);
+    }
+
+    fn program(&mut self) -> Go {
+        let def = &self.world.program.tasks[self.seat.def];
+        let mut turn = 0;
+        while def.turns.is_none_or(|turns| turn < turns) {
+            for (index, phase) in def.phases.iter().enumerate() {
+                if phase.loops > 0 {
+                    self.phase(index, phase, turn)?;
+                }
+            }
+            // A program without any action that takes time would never look.
+            if self.world.end.is_over(clock::now()) {
+                return Err(Over);
+            }
+            self.mark(Mark::TurnEnd { turn });
+            turn += 1;
+        }
+        Ok(())
+    }
+
+    fn phase(&mut self, index: usize, phase: &Phase, turn: u64) -> Go {
+        self.mark(Mark::Phase { phase: u32::try_from(index).unwrap_or(u32::MAX), turn });
+        let changed = self.enter(phase);
+        if let Err(reason) = changed {
+            self.world.fail(Failure::Refused(format!("task {}: {reason}", self.figures.name)));
+            return Err(Over);
+        }
+        for _ in 0..phase.loops {
+            for action in &phase.actions {
+                if self.world.end.stopped.load(Ordering::Relaxed) {
+                    return Err(Over);
+                }
+                self.act(action)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, phase: &Phase) -> Result<(), String> {
+        if let Some(attr) = phase.attr.filter(|attr| *attr != self.attr) {
+            self.set_attr(attr)?;
+            self.record(TraceEvent::AttrChange { task: self.seat.task, attr });
+        }
+        let mask = match &phase.affinity {
+            AffinityChange::Keep => None,
+            AffinityChange::Reset => Some(self.mask_of(None).unwrap_or_else(|| self.world.cpus.clone())),
+            AffinityChange::Set(cpus) => self.mask_of(Some(cpus)),
+        };
+        if let Some(mask) = mask {
+            set_affinity(&mask)?;
+            self.record(TraceEvent::Affinity { task: self.seat.task, cpus: Arc::new(mask) });
+        }
+        phase.group.map_or(Ok(()), |group| self.join(group))
+    }
+
+    fn act(&mut self, action: &Action) -> Go {
+        let world = self.world;
+        match action {
+            Action::Run(dist) => {
+                let time = self.draw(dist);
+                let left = world.speeds.compute(time, || world.end.is_over(clock::now()));
+                self.figures.work = self.figures.work.saturating_add(time.saturating_sub(left));
+                if left.is_zero() { Ok(()) } else { Err(Over) }
+            }
+            Action::Kernel(dist) => self.compute_in_kernel(dist),
+            Action::Spin { wall, chunk } => {
+                let until = clock::now().saturating_add(self.draw(wall));
+                while clock::now() < until {
+                    self.go_on()?;
+                    let _ = world.speeds.compute(*chunk, || false);
+                    self.figures.work = self.figures.work.saturating_add(*chunk);
+                }
+                Ok(())
+            }
+            Action::Sleep(dist) => {
+                let time = self.draw(dist);
+                if time.is_zero() { Ok(()) } else { self.sleep_until(clock::now().saturating_add(time)) }
+            }
+            Action::Timer { timer, period, mode } => self.wait_timer(*timer, period, *mode),
+            Action::Lock(mutex) => self.lock(*mutex),
+            Action::Unlock(mutex) => self.unlock(*mutex),
+            Action::Wait { condition, mutex } => self.wait_condition(*condition, *mutex),
+            Action::Sync { condition, mutex } => {
+                world.shared[condition.index()].wake(1);
+                self.wait_condition(*condition, *mutex)
+            }
+            Action::Signal(condition) => {
+                world.shared[condition.index()].wake(1);
+                Ok(())
+            }
+            Action::Broadcast(resource) | Action::Resume(resource) => {
+                world.shared[resource.index()].wake(usize::MAX);
+                Ok(())
+            }
+            Action::Barrier(barrier) => {
+                let waited = world.shared[barrier.index()].arrive(&self.me, &world.end);
+                self.waited(waited)
+            }
+            Action::SemPost(semaphore) => {
+                world.shared[semaphore.index()].post();
+                Ok(())
+            }
+            Action::SemWait(semaphore) => {
+                let waited = world.shared[semaphore.index()].take(&self.me, &world.end);
+                self.waited(waited)
+            }
+            Action::Suspend(point) => {
+                world.shared[point.index()].enlist(&self.me);
+                let waited = Shared::wait(&self.me, &world.end);
+                self.waited(waited)
+            }
+            Action::Yield => {
+                std::thread::yield_now();
+                Ok(())
+            }
+            Action::Fork(def) => self.fork(*def),
+            Action::Stamp(label) => {
+                let exec = clock::thread_time();
+                self.mark(Mark::Stamp { label: *label, exec });
+                Ok(())
+            }
+        }
+    }
+
+    fn go_on(&self) -> Go {
+        if self.world.end.is_over(clock::now()) { Err(Over) } else { Ok(()) }
+    }
+
+    /// Spends time in the kernel: reads zeros, a few microseconds per call.
+    fn compute_in_kernel(&mut self, dist: &Dist) -> Go {
+        let time = self.draw(dist);
+        let mut left = time.as_nanos() * self.world.zero_rate / 1000;
+        let mut zeros = std::fs::File::open("/dev/zero").map_err(|_| Over)?;
+        let mut buffer = vec![0; ZEROS];
+        while left > 0 {
+            self.go_on()?;
+            let piece = usize::try_from(left).unwrap_or(ZEROS).min(ZEROS);
+            zeros.read_exact(&mut buffer[..piece]).map_err(|_| Over)?;
+            left -= piece as u64;
+        }
+        self.figures.work = self.figures.work.saturating_add(time);
+        Ok(())
+    }
+
+    fn draw(&mut self, dist: &Dist) -> Duration {
+        if let Dist::Constant(time) = dist {
+            return *time;
+        }
+        let Seat { def, instance, .. } = self.seat;
+        let (seed, name) = (self.world.seed, &self.world.program.tasks[def].name);
+        dist.sample(self.stream.get_or_insert_with(|| Stream::new(seed, name, instance, "program")))
+    }
+
+    fn sleep_until(&mut self, due: Instant) -> Go {
+        match self.me.parker.sleep_until(due, &self.world.end) {
+            Waited::Woken(_) => {
+                self.noted_wakeup(Some(due));
+                Ok(())
+            }
+            Waited::Over => Err(Over),
+        }
+    }
+
+    fn waited(&mut self, waited: Waited) -> Go {
+        match waited {
+            Waited::Woken(None) => Ok(()),
+            Waited::Woken(at) => {
+                self.noted_wakeup(at);
+                Ok(())
+            }
+            Waited::Over => Err(Over),
+        }
+    }
+
+    /// Counts a wakeup that was due, or made, at a time.
+    fn noted_wakeup(&mut self, due: Option<Instant>) {
+        self.figures.wakeups += 1;
+        if let Some(due) = due.filter(|_| self.figures.latencies.len() < RECORDS_MAX) {
+            self.figures.latencies.push(clock::now().since(due).as_nanos());
+        }
+    }
+
+    fn wait_timer(&mut self, timer: TimerRef, period: &Dist, mode: TimerMode) -> Go {
+        let period = self.draw(period);
+        let now = clock::now();
+        // rt-app: the first expiry counts from the start of the task.
+        let start = self.origin + self.world.program.tasks[self.seat.def].delay;
+        let relative_now = (mode == TimerMode::Relative).then_some(now);
+        let due = match timer {
+            TimerRef::Own(index) => {
+                let index = index as usize;
+                if self.timers.len() <= index {
+                    self.timers.resize(index + 1, None);
+                }
+                next_expiry(&mut self.timers[index], start, period, relative_now)
+            }
+            TimerRef::Shared(id) => {
+                self.world.shared[id.index()].expire(|next| next_expiry(next, start, period, relative_now))
+            }
+        };
+        if due > now {
+            self.sleep_until(due)?;
+        } else {
+            self.go_on()?;
+        }
+        let due_in_run = Instant::ZERO + due.since(self.origin);
+        let slack: SignedDuration = due.signed_since(now);
+        self.mark(Mark::TimerDue { due: due_in_run, slack });
+        Ok(())
+    }
+
+    fn lock(&mut self, id: ResourceId) -> Go {
+        let mutex = &self.world.shared[id.index()];
+        let task = self.seat.task;
+        if !mutex.try_lock() {
+            self.record(TraceEvent::WaitLock { task, lock: id.0, holder: None });
+            match mutex.lock(&self.world.end) {
+                Ok(()) => self.figures.wakeups += 1,
+                Err(LockError::Over) => return Err(Over),
+                Err(LockError::Deadlock) => {
+                    let name = &self.world.program.resources[id.index()].name;
+                    self.world.fail(Failure::Deadlock(format!("task {} waits for {name}", self.figures.name)));
+                    return Err(Over);
+                }
+            }
+        }
+        self.held.push(id);
+        self.record(TraceEvent::TakeLock { task, lock: id.0 });
+        Ok(())
+    }
+
+    fn unlock(&mut self, id: ResourceId) -> Go {
+        let Some(at) = self.held.iter().rposition(|held| *held == id) else {
+            let name = &self.world.program.resources[id.index()].name;
+            let says = format!("task {} gives {name} back, which it does not hold", self.figures.name);
+            self.world.fail(Failure::NotHeld(says));
+            return Err(Over);
+        };
+        self.held.remove(at);
+        self.record(TraceEvent::DropLock { task: self.seat.task, lock: id.0 });
+        self.world.shared[id.index()].unlock();
+        Ok(())
+    }
+
+    fn wait_condition(&mut self, condition: ResourceId, mutex: ResourceId) -> Go {
+        self.world.shared[condition.index()].enlist(&self.me);
+        self.unlock(mutex)?;
+        let waited = Shared::wait(&self.me, &self.world.end);
+        self.waited(waited)?;
+        self.lock(mutex)
+    }
+
+    fn fork(&mut self, def: usize) -> Go {
+        let instance = self.world.program.tasks[def].instances + self.forks;
+        self.forks += 1;
+        let task = TaskId(self.world.next_task.fetch_add(1, Ordering::Relaxed));
+        if task.index() >= THREADS_MAX {
+            self.world.fail(Failure::Refused(format!("more than {THREADS_MAX} tasks in one run")));
+            return Err(Over);
+        }
+        let seat = Seat { task, def, instance, parent: Some(self.seat.task) };
+        let forked = spawn(self.world, self.scope, seat, Some(clock::now()));
+        forked.map_err(|error| {
+            self.world.fail(Failure::Refused(format!("task {}: fork: {error}", self.figures.name)));
+            Over
+        })
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        self.record(TraceEvent::Mark { task: self.seat.task, mark });
+    }
+
+    fn record(&mut self, event: TraceEvent) {
+        self.push(clock::now(), event);
+    }
+
+    fn push(&mut self, at: Instant, event: TraceEvent) {
+        if self.records.len() >= RECORDS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let cpu = CpuId::from_index(sched_getcpu());
+        self.records.push(Record { at: Instant::ZERO + at.since(self.origin), cpu, event });
+    }
+}
+
+/// Returns where a thread stands in a queue of waiters: real-time threads by priority, all others alike (as the kernel
+/// queues futex waiters).
+fn urgency(attr: SchedAttr) -> i16 {
+    let prio = attr.prio();
+    if prio.beats(zerolag_model::Prio::FIRST_FAIR) { prio.raw() } else { zerolag_model::Prio::FIRST_FAIR.raw() }
+}
+
+fn set_affinity(mask: &CpuMask) -> Result<(), String> {
+    sched_setaffinity(None, &cpu_set(mask)).map_err(|error| format!("cannot be confined to CPUs {mask}: {error}"))
+}
+
+/// Says which permission is missing for attributes, or what else the kernel has against them.
+pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
+    let policy = attr.policy();
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let denied = matches!(code, Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS));
+    match attr {
+        SchedAttr::Rt { priority, .. } if denied => {
+            format!("{policy} {priority} needs CAP_SYS_NICE or `ulimit -r {priority}` (RLIMIT_RTPRIO)")
+        }
+        SchedAttr::Fair { nice, .. } if denied => {
+            let limit = 20 - i32::from(nice.value());
+            format!("nice {nice} needs CAP_SYS_NICE or `ulimit -e {limit}` (RLIMIT_NICE)")
+        }
+        SchedAttr::Deadline(_) if denied => {
+            format!("{policy} needs CAP_SYS_NICE, and a task that may run on every CPU of its root domain")
+        }
+        SchedAttr::Deadline(_) if code == Some(rustix::io::Errno::BUSY) => {
+            format!("{policy} is not admitted: the deadline tasks of this host would have more than it grants them")
+        }
+        SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => format!("{policy}: {error}"),
+    }
+}
+
+/// The most tasks of one run.
+pub(crate) const THREADS_MAX: usize = 4096;
+/// The most records, and latencies, that one task keeps; what comes later is counted as lost.
+const RECORDS_MAX: usize = 1 << 20;
+/// The stack of a task: programs do not recurse.
+const STACK: usize = 256 * 1024;
+/// Bytes read at once in the kernel.
+const ZEROS: usize = 64 * 1024;
+
+/// Returns how many bytes of `/dev/zero` a microsecond reads.
+pub(crate) fn measure_zero_rate() -> u64 {
+    let mut buffer = vec![0; ZEROS];
+    let Ok(mut zeros) = std::fs::File::open("/dev/zero") else { return 1 };
+    let mut fastest = u64::MAX;
+    for _ in 0..50 {
+        let start = clock::now();
+        if zeros.read_exact(&mut buffer).is_err() {
+            return 1;
+        }
+        fastest = fastest.min(clock::now().since(start).as_nanos());
+    }
+    (ZEROS as u64 * 1000 / fastest.max(1)).max(1)
+}

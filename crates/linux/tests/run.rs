@@ -1,0 +1,252 @@
+//! Workloads on the kernel that runs these tests.
+//!
+//! They pass wherever Linux runs: what the host does not permit is skipped, and the reason is printed. Nothing is asserted
+//! about times beyond what a machine busy with other things still keeps.
+
+use std::sync::Arc;
+use zerolag_linux::plan::Recording;
+use zerolag_linux::{End, Figures, Options, Plan, Refusal, RunError, run};
+use zerolag_model::{CpuMask, Duration, Mark, TraceEvent};
+use zerolag_workload::{LoadOptions, Program, load};
+
+fn program(toml: &str) -> Arc<Program> {
+    Arc::new(load("test.toml", toml.as_bytes(), &LoadOptions::default()).expect("a valid workload").program)
+}
+
+fn first_cpu() -> CpuMask {
+    CpuMask::single(zerolag_linux::Host::look().cpus.first().expect("a CPU"))
+}
+
+fn for_millis(ms: u64) -> Options {
+    Options { duration: Some(Duration::from_millis(ms)), cpus: Some(first_cpu()), ..Options::default() }
+}
+
+/// Runs a workload, or says why this host does not take it.
+fn run_or_skip(toml: &str, options: Options) -> Option<Figures> {
+    let plan = match Plan::new(program(toml), options) {
+        Ok(plan) => plan,
+        Err(refusals) => {
+            let reasons: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+            println!("skipped: {}", reasons.join("; "));
+            return None;
+        }
+    };
+    match run(&plan, || false) {
+        Ok(figures) => Some(figures),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+fn must_run(toml: &str, options: Options) -> Figures {
+    run_or_skip(toml, options).expect("a plain fair workload needs no permission")
+}
+
+#[test]
+fn hogs_share_a_cpu_and_stop_at_the_end() {
+    let figures = must_run(
+        "[task.hog]\nsteps = [{ run = \"1s\" }]\n[task.nicer]\nnice = 10\nsteps = [{ run = \"1s\" }]\n",
+        for_millis(300),
+    );
+    assert_eq!(figures.end, End::Duration);
+    assert_eq!(figures.elapsed, Duration::from_millis(300));
+    let [hog, nicer] = &figures.tasks[..] else { panic!("two tasks") };
+    assert_eq!((&*hog.name, &*nicer.name), ("hog-0", "nicer-0"));
+    // They had one CPU between them, and most of the machine's other programs are no hogs on it.
+    assert!(hog.run + nicer.run < Duration::from_millis(330), "{} {}", hog.run, nicer.run);
+    assert!(hog.run > nicer.run, "{} {}", hog.run, nicer.run);
+    assert!(hog.work <= hog.run + hog.run && hog.switches_in > 0, "{hog:?}");
+    assert!(figures.speeds.len() == 1 && figures.drift.len() == 1);
+}
+
+#[test]
+fn a_program_runs_to_its_end_action_by_action() {
+    let figures = must_run(
+        r#"
+        [barrier.all]
+        [mutex.pi]
+        protocol = "inherit"
+        [task.ping]
+        loop = 50
+        steps = [{ sem_post = "go" }, { sem_wait = "back" }, { lock = "m" }, { run = "20us" }, { unlock = "m" }]
+        [task.pong]
+        loop = 50
+        steps = [{ sem_wait = "go" }, { sem_post = "back" }, { lock = "pi" }, { run = "10us" }, { unlock = "pi" }, "yield"]
+        [task.meet]
+        instances = 3
+        loop = 4
+        steps = [{ barrier = "all" }, { kernel = "50us" }, { sleep = "1ms" }, { lock = "pi" }, { unlock = "pi" }]
+        [task.clock]
+        loop = 10
+        steps = [{ spin = "200us" }, { timer = { period = "3ms", mode = "absolute" } }, { stamp = 4 }]
+        [task.child]
+        instances = 0
+        loop = 1
+        steps = [{ run = "100us" }]
+        [task.parent]
+        loop = 2
+        steps = [{ fork = "child" }, { sleep = "2ms" }]
+        "#,
+        Options { duration: None, ..Options::default() },
+    );
+    assert_eq!(figures.end, End::Finished, "{:?}", figures.notes);
+    assert_eq!(figures.tasks.len(), 9);
+    let names: Vec<&str> = figures.tasks.iter().map(|task| &*task.name).collect();
+    assert_eq!(&names[7..], ["child-0", "child-1"]);
+    let clock = figures.tasks.iter().find(|task| task.name == "clock-0").expect("it ran");
+    let of_clock = |is: fn(&Mark) -> bool| {
+        let marks = figures.trace.records.iter().filter_map(|record| match &record.event {
+            TraceEvent::Mark { task, mark } if *task == clock.task => Some(mark),
+            _ => None,
+        });
+        marks.filter(|mark| is(mark)).count()
+    };
+    assert_eq!(of_clock(|mark| matches!(mark, Mark::TimerDue { .. })), 10);
+    assert_eq!(of_clock(|mark| matches!(mark, Mark::Stamp { label: 4, .. })), 10);
+    assert_eq!(of_clock(|mark| matches!(mark, Mark::TurnEnd { .. })), 10);
+    assert!(figures.elapsed >= Duration::from_millis(30), "ten periods of 3 ms: {}", figures.elapsed);
+    let ping = &figures.tasks[0];
+    assert!(ping.wakeups > 0 && ping.latency(500).is_some(), "{ping:?}");
+    let locks = |event: fn(&TraceEvent) -> bool| figures.trace.records.iter().filter(|r| event(&r.event)).count();
+    assert_eq!(locks(|event| matches!(event, TraceEvent::TakeLock { .. })), 50 + 50 + 12);
+    assert_eq!(locks(|event| matches!(event, TraceEvent::DropLock { .. })), 50 + 50 + 12);
+    assert!(figures.trace.records.is_sorted_by_key(|record| record.at));
+}
+
+#[test]
+fn conditions_wake_exactly_whom_they_mean() {
+    let figures = must_run(
+        r#"
+        [task.waiter]
+        instances = 2
+        loop = 5
+        steps = [{ lock = "m" }, { wait = { condition = "c", mutex = "m" } }, { unlock = "m" }]
+        [task.signal]
+        delay = "5ms"
+        loop = 10
+        steps = [{ lock = "m" }, { signal = "c" }, { unlock = "m" }, { sleep = "3ms" }]
+        [task.sleeper]
+        loop = 1
+        steps = ["suspend"]
+        [task.resumer]
+        delay = "5ms"
+        loop = 1
+        steps = [{ resume = "sleeper" }]
+        "#,
+        Options { duration: Some(Duration::from_secs(2)), ..Options::default() },
+    );
+    // A waiter that is not back in time misses a signal, as condition variables are; then the run ends by its duration.
+    assert!(figures.end.is_ok(), "{}", figures.end);
+    for waiter in &figures.tasks[..2] {
+        assert!(waiter.wakeups <= 1 + 5 * 2 + 5, "woken without a reason: {waiter:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_sleepers_and_hogs_at_once() {
+    let toml = "[task.a]\nsteps = [{ sleep = \"1h\" }]\n[task.b]\nsteps = [{ sem_wait = \"s\" }]\n[task.d]\nsteps = [{ sem_post = \"s2\" }, { sleep = \"1h\" }, { sem_post = \"s\" }]\n[task.c]\nsteps = [{ run = \"1h\" }]\n";
+    let options = Options { duration: Some(Duration::from_secs(3600)), ..Options::default() };
+    let plan = Plan::new(program(toml), options).expect("plain");
+    let asked = std::sync::atomic::AtomicU32::new(0);
+    let interrupted = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 1;
+    let figures = run(&plan, interrupted).expect("plain");
+    assert_eq!(figures.end, End::Interrupted);
+    assert!(figures.elapsed < Duration::from_secs(60), "{}", figures.elapsed);
+}
+
+#[test]
+fn mistakes_end_the_run_and_say_so() {
+    let figures = run_or_skip(
+        r#"
+        [mutex.a]
+        protocol = "inherit"
+        [mutex.b]
+        protocol = "inherit"
+        [task.x]
+        loop = 1
+        steps = [{ lock = "a" }, { sleep = "10ms" }, { lock = "b" }, { unlock = "b" }, { unlock = "a" }]
+        [task.y]
+        loop = 1
+        steps = [{ lock = "b" }, { sleep = "10ms" }, { lock = "a" }, { unlock = "a" }, { unlock = "b" }]
+        "#,
+        Options { duration: Some(Duration::from_secs(1)), ..Options::default() },
+    );
+    let end = figures.expect("plain").end;
+    // On a very busy machine one task may have both before the other begins.
+    assert!(matches!(end, End::Deadlock(_) | End::Finished), "{end:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_starts() {
+    let refused =
+        |toml: &str| -> Vec<Refusal> { Plan::new(program(toml), Options::default()).expect_err("no host takes this") };
+    let watchdog =
+        refused("[task.a]\npolicy = \"fifo\"\npriority = 99\nsteps = [{ run = \"1ms\" }, { sleep = \"1ms\" }]\n");
+    let says = watchdog.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert!(says.contains("at most 98") || says.contains("RLIMIT_RTPRIO"), "{says}");
+    let partition = refused(
+        "[cpuset.p]\ncpus = \"0\"\npartition = \"root\"\n[task.a]\ncpuset = \"p\"\nsteps = [{ run = \"1ms\" }]\n",
+    );
+    assert!(partition.iter().any(|refusal| refusal.why.contains("global setting")), "{partition:?}");
+}
+
+#[test]
+fn a_fifo_hog_is_ended_by_the_clock() {
+    let toml = "[task.rt]\npolicy = \"fifo\"\npriority = 10\nsteps = [{ run = \"10s\" }]\n[task.fair]\nsteps = [{ run = \"10s\" }]\n";
+    let Some(figures) = run_or_skip(toml, for_millis(200)) else { return };
+    let [rt, fair] = &figures.tasks[..] else { panic!("two tasks") };
+    assert!(rt.run > Duration::from_millis(100) && rt.run > fair.run, "{} {}", rt.run, fair.run);
+    assert_eq!(figures.end, End::Duration);
+}
+
+#[test]
+fn deadline_tasks_are_admitted_or_refused_whole() {
+    let one = "[task.dl]\npolicy = \"deadline\"\nruntime = \"2ms\"\nperiod = \"20ms\"\nsteps = [{ run = \"1ms\" }, { timer = { period = \"20ms\" } }]\n";
+    let options = Options { duration: Some(Duration::from_millis(150)), ..Options::default() };
+    if run_or_skip(one, options.clone()).is_none() {
+        return;
+    }
+    let many = one.replace("2ms", "19ms").replace("[task.dl]", "[task.dl]\ninstances = 300");
+    let plan = Plan::new(program(&many), options).expect("each alone would do");
+    let refused = run(&plan, || false).expect_err("no machine of ours has 285 CPUs to give");
+    assert!(matches!(&refused, RunError::Refused(reasons) if reasons[0].contains("not admitted")), "{refused}");
+}
+
+#[test]
+fn groups_share_by_weight_and_leave_nothing_behind() {
+    let toml = "[group.\"/a\"]\n\"cpu.weight\" = 300\n[group.\"/b\"]\n\"cpu.weight\" = 100\n[task.a]\ngroup = \"/a\"\nsteps = [{ run = \"1s\" }]\n[task.b]\ngroup = \"/b\"\nsteps = [{ run = \"1s\" }]\n";
+    let Some(figures) = run_or_skip(toml, for_millis(400)) else { return };
+    assert_eq!(figures.groups.len(), 2);
+    let [a, b] = &figures.tasks[..] else { panic!("two tasks") };
+    assert!(a.run > b.run, "{} {}", a.run, b.run);
+    let own = format!("zerolag-{}", std::process::id());
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"];
+    assert!(roots.iter().all(|root| !std::path::Path::new(root).join(&own).exists()));
+}
+
+#[test]
+fn the_kernels_own_events_are_recorded_where_permitted() {
+    let toml = "[task.hog]\nsteps = [{ run = \"1s\" }]\n[task.tick]\nsteps = [{ run = \"100us\" }, { timer = { period = \"10ms\" } }]\n";
+    let figures = must_run(toml, Options { record: Recording::Kernel, ..for_millis(300) });
+    if !figures.is_recorded {
+        println!("skipped: {}", figures.notes.join("; "));
+        return;
+    }
+    let hog = figures.tasks[0].task;
+    let switches = figures
+        .trace
+        .records
+        .iter()
+        .filter(|record| matches!(&record.event, TraceEvent::Switch { next, .. } if *next == Some(hog)));
+    let counted = figures.tasks[0].switches_in;
+    let seen = switches.count() as u64;
+    assert!(seen > 0 && seen <= counted + 5, "{seen} switches to the hog were recorded, the kernel counted {counted}");
+    let created = figures
+        .trace
+        .records
+        .iter()
+        .filter(|record| matches!(&record.event, TraceEvent::TaskNew { task, .. } if *task == hog));
+    assert_eq!(created.count(), 1, "known by one name only");
+}

@@ -1,0 +1,196 @@
+//! `zerolag run --on linux`: a workload on the host's own kernel.
+
+use super::failure::{Failure, carets, eprintln_lossy};
+use super::progress::{catch_interrupts, interrupted};
+use super::run::{Args, load_scenario};
+use super::tracing::Target;
+use super::{Done, code, output, view};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use zerolag::host::{HostReport, measure};
+use zerolag::linux::plan::Recording;
+use zerolag::linux::{End, Host, Options, Plan, run as run_on_host};
+use zerolag::model::{CpuMask, Topology};
+use zerolag::report::human::{Human, Percent};
+use zerolag::report::table::{Align, Table};
+use zerolag::report::text;
+use zerolag::simulation::DEFAULT_DURATION;
+use zerolag::workload::Scenario;
+
+/// A CPU that is slower by so many thousandths after the run than before is worth a warning.
+const DRIFT_WARNING: i64 = 20;
+
+/// Runs the workload.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
+    if let Some(path) = json_file {
+        output::check_target(path)?;
+    }
+    let plan = plan(args, if trace.is_some() { Recording::Kernel } else { Recording::Off })?;
+    catch_interrupts();
+    let figures = run_on_host(&plan, interrupted)
+        .map_err(|error| Failure::Failed(format!("nothing was run: {}", error.to_string().replace('\n', "\n  "))))?;
+    let report = measure(figures);
+    if let Some(target) = trace {
+        target.write(&report.figures.trace)?;
+    }
+    if args.json.is_some() {
+        let json = view::host_json(&report);
+        match json_file {
+            Some(path) => output::write_file(path, |out| out.write_all(json.as_bytes()))?,
+            None => output::print(&json)?,
+        }
+    }
+    if args.json.is_none() || json_file.is_some() {
+        output::print(&as_text(&report, args.quiet))?;
+    }
+    Ok(verdict(&report, args.quiet))
+}
+
+/// Says on stderr what a reader must know, and returns the exit code.
+fn verdict(report: &HostReport, quiet: bool) -> u8 {
+    if !quiet {
+        if !report.figures.is_recorded {
+            eprintln_lossy("note: without the kernel's events (--trace) the longest waits are known of wakeups only");
+        }
+        for note in &report.figures.notes {
+            eprintln_lossy(&format!("note: {note}"));
+        }
+        for (cpu, drift) in report.figures.drift.iter().filter(|(_, drift)| drift.abs() >= DRIFT_WARNING) {
+            let (by, how) = (drift.abs(), if *drift > 0 { "slower" } else { "faster" });
+            eprintln_lossy(&format!(
+                "warning: cpu {cpu} was {}.{}% {how} after the run than before (clock speed, a sibling, a hypervisor): \
+                 computations did not last as long as they say",
+                by / 10,
+                by % 10
+            ));
+        }
+    }
+    match &report.figures.end {
+        End::Duration | End::Finished => {}
+        End::Interrupted => {
+            eprintln_lossy(&format!("interrupted after {}", Human(report.figures.elapsed)));
+            return code::INTERRUPTED;
+        }
+        why @ (End::Deadlock(_) | End::Failed(_)) => {
+            eprintln_lossy(&format!("error: {why}"));
+            return code::FAILURE;
+        }
+    }
+    if report.checks.as_ref().is_some_and(|checks| !checks.is_clean()) {
+        eprintln_lossy("warning: the recorded events break rules of scheduling (see `checks`)");
+    }
+    code::OK
+}
+
+fn as_text(report: &HostReport, quiet: bool) -> String {
+    let figures = &report.figures;
+    let limits = text::Limits::default();
+    let tables = text::render(&report.summary, limits);
+    let head = tables.find("\n\n").map_or(&*tables, |end| &tables[..=end]);
+    let mut out = if quiet { head.to_owned() } else { format!("{tables}\n") };
+    let available: zerolag::model::Duration = figures.busy.iter().map(|_| figures.elapsed).sum();
+    let speeds: Vec<String> =
+        figures.speeds.iter().map(|(cpu, ps)| format!("cpu {cpu} {}.{:03} ns", ps / 1000, ps % 1000)).collect();
+    writeln!(
+        out,
+        "ended at {}: {}; other programs used {} of these CPUs; a turn of the calibrated loop: {}",
+        figures.elapsed,
+        figures.end,
+        Percent { part: report.others(), whole: available },
+        speeds.join(", ")
+    )
+    .expect("invariant: a string takes everything");
+    if !figures.groups.is_empty() && !quiet {
+        write!(out, "\ngroups\n{}", groups_table(report)).expect("invariant: a string takes everything");
+    }
+    if let Some(checks) = &report.checks {
+        out.push_str(&view::checks_line(checks));
+    }
+    out
+}
+
+fn groups_table(report: &HostReport) -> Table {
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in report.figures.groups.iter().flat_map(|group| &group.stat) {
+        if !keys.contains(&&**key) {
+            keys.push(key);
+        }
+    }
+    let columns: Vec<(&str, Align)> =
+        [("group", Align::Left)].into_iter().chain(keys.iter().map(|key| (*key, Align::Right))).collect();
+    let mut table = Table::new(&columns);
+    for group in &report.figures.groups {
+        let value = |key: &&str| {
+            let found = group.stat.iter().find(|(name, _)| name == key);
+            found.map_or_else(|| "-".to_owned(), |(_, value)| value.to_string())
+        };
+        table.push([group.path.clone()].into_iter().chain(keys.iter().map(value)));
+    }
+    table
+}
+
+/// Reads the workload for this host and asks the host whether it takes it.
+fn plan(args: &Args, record: Recording) -> Result<Plan, Failure> {
+    let host = Host::look();
+    let simulated = [
+        ("--machine", args.machine.machine.is_some()),
+        ("--kernel", args.machine.kernel.is_some()),
+        ("--set", !args.machine.set.is_empty()),
+        ("--costs", args.machine.costs.is_some()),
+    ];
+    if let Some((option, _)) = simulated.iter().find(|(_, given)| *given) {
+        return Err(Failure::input_help(
+            format!("{option} is of a simulation; with `--on linux` the machine is this host, Linux {}", host.release),
+            "leave it out, or leave `--on linux` out",
+        ));
+    }
+    let nr_cpus = args.machine.cpus.as_ref().map_or(host.nr_cpus, |cpus| to_u32(cpus.nr_cpus()));
+    if nr_cpus > host.nr_cpus {
+        return Err(Failure::input(format!("--cpus {nr_cpus}: this host has {} CPUs", host.nr_cpus)));
+    }
+    let machine = Topology::flat(nr_cpus).map_err(|error| Failure::input(error.to_string()))?;
+    let scenario = load_scenario(&args.workload, Some(machine))?;
+    if !args.quiet {
+        say_what_does_not_apply(&scenario, &host);
+    }
+    let mut duration = args.duration.or(scenario.duration);
+    if duration.is_none() && scenario.program.tasks.iter().any(|task| task.turns.is_none()) {
+        if !args.quiet {
+            eprintln_lossy(&format!(
+                "note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"
+            ));
+        }
+        duration = Some(DEFAULT_DURATION);
+    }
+    let cpus = args.machine.cpus.as_ref().map(|_| CpuMask::first_n(nr_cpus as usize));
+    let seed = args.machine.seed.or(scenario.seed).unwrap_or_default();
+    let options = Options { duration, cpus, seed, record };
+    Plan::new(Arc::new(scenario.program), options).map_err(|refusals| {
+        let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
+        Failure::Failed(format!("this host does not take the workload; nothing was run:{}", lines.concat()))
+    })
+}
+
+fn say_what_does_not_apply(scenario: &Scenario, host: &Host) {
+    if !scenario.warnings.is_empty() {
+        eprintln_lossy(&carets(scenario.warnings.clone()));
+    }
+    let said = [
+        ("kernel", scenario.kernel.is_some()),
+        ("settings", !scenario.settings.is_empty()),
+        ("costs", scenario.costs.is_some()),
+    ];
+    let names: Vec<&str> = said.iter().filter(|(_, said)| *said).map(|(name, _)| *name).collect();
+    if !names.is_empty() {
+        let names = names.join(", ");
+        eprintln_lossy(&format!("note: this is Linux {} as it is; not used of the file: {names}", host.release));
+    }
+}
+
+fn to_u32(count: usize) -> u32 {
+    u32::try_from(count).expect("invariant: a machine has at most 4096 CPUs")
+}

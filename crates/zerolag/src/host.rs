@@ -1,0 +1,77 @@
+//! A workload on the host's own kernel, measured as a simulation is.
+//!
+//! [`measure`] turns what [`zerolag_linux::run()`] gives into the same [`Summary`] that a simulation ends in. Where the
+//! kernel's own events were recorded it is made of them; else of what the kernel counted per thread (`schedstat`) and of what
+//! the tasks saw: then the longest wait is that of wakeups only, and the worst waits are not known.
+
+use zerolag_check::Report as Checks;
+use zerolag_linux::{Figures, TaskFigures};
+use zerolag_model::{Duration, MigrateReason};
+use zerolag_report::{Latency, Metrics, Summary, TaskSummary};
+
+/// What came of a run on the host.
+#[derive(Clone, Debug)]
+pub struct HostReport {
+    /// What the host counted.
+    pub figures: Figures,
+    /// The figures in the form of a simulation's.
+    pub summary: Summary,
+    /// What the monitors say of the recorded events, if any were recorded.
+    pub checks: Option<Checks>,
+}
+
+impl HostReport {
+    /// Returns the time that other programs used on the CPUs of the run; 10 ms grain.
+    #[must_use]
+    pub fn others(&self) -> Duration {
+        let busy: Duration = self.figures.busy.iter().map(|(_, time)| *time).sum();
+        let own: Duration = self.figures.tasks.iter().map(|task| task.run).sum();
+        busy.saturating_sub(own)
+    }
+}
+
+/// Measures a run.
+#[must_use]
+pub fn measure(figures: Figures) -> HostReport {
+    let mut summary = Metrics::of(&figures.trace);
+    let checks = figures.is_recorded.then(|| zerolag_check::check(&figures.trace, &zerolag_check::Options::default()));
+    for task in &figures.tasks {
+        let Ok(at) = summary.tasks.binary_search_by_key(&task.task, |summary| summary.task) else { continue };
+        let row = &mut summary.tasks[at];
+        row.exec = Some(task.run);
+        if !figures.is_recorded {
+            fill(row, task, figures.elapsed);
+        }
+    }
+    if !figures.is_recorded {
+        summary.switches = figures.tasks.iter().map(|task| task.switches_in).sum();
+        for task in &figures.tasks {
+            (0..task.migrations).for_each(|_| summary.migrations.count(MigrateReason::Unknown));
+        }
+        summary.cpus.retain(|row| figures.busy.iter().any(|(cpu, _)| *cpu == row.cpu));
+        for row in &mut summary.cpus {
+            let busy = figures.busy.iter().find(|(cpu, _)| *cpu == row.cpu).map_or(Duration::ZERO, |(_, time)| *time);
+            row.busy = busy.min(figures.elapsed);
+            row.idle = figures.elapsed.saturating_sub(busy);
+        }
+        summary.worst_waits.clear();
+    }
+    HostReport { figures, summary, checks }
+}
+
+fn fill(row: &mut TaskSummary, task: &TaskFigures, elapsed: Duration) {
+    row.run = task.run;
+    row.wait = task.wait;
+    row.sleep = elapsed.saturating_sub(task.run).saturating_sub(task.wait);
+    row.activations = task.wakeups;
+    row.switches_in = task.switches_in;
+    row.preemptions = task.preemptions;
+    (0..task.migrations).for_each(|_| row.migrations.count(MigrateReason::Unknown));
+    row.latency = latency(task);
+    row.wait_max = row.latency.map_or(Duration::ZERO, |latency| latency.max);
+}
+
+fn latency(task: &TaskFigures) -> Option<Latency> {
+    let quantile = |thousandths| task.latency(thousandths);
+    Some(Latency { count: task.latencies.len() as u64, p50: quantile(500)?, p99: quantile(990)?, max: quantile(1000)? })
+}

@@ -1,0 +1,81 @@
+//! `zerolag run --on linux` as a user meets it. What a host does not permit is skipped, and the reason printed.
+#![cfg(target_os = "linux")]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn zerolag(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zerolag"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // A program that refuses its arguments closes the pipe early: no error of the test.
+    drop(child.stdin.take().expect("piped").write_all(stdin.as_bytes()));
+    child.wait_with_output().expect("the program ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const FAIR: &str = "[task.hog]\nsteps = [{ run = \"1s\" }]\n[task.tick]\nsteps = [{ run = \"50us\" }, { timer = { period = \"5ms\" } }]\n";
+
+#[test]
+fn a_plain_workload_runs_here_with_the_tables_of_a_simulation() {
+    let ended = zerolag(&["run", "-", "--on", "linux", "--cpus", "1", "-d", "200ms", "--json"], FAIR);
+    if ended.status.code() != Some(0) {
+        // A process that may not use CPU 0.
+        assert!(text(&ended.stderr).contains("may use"), "{}", text(&ended.stderr));
+        println!("skipped: {}", text(&ended.stderr));
+        return;
+    }
+    let value: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(value["meta"]["source"], "linux");
+    assert_eq!(value["ended"]["why"], "duration");
+    assert_eq!(value["elapsed_ns"], 200_000_000);
+    assert_eq!(value["tasks"][0]["name"], "hog-0");
+    assert!(value["tasks"][0]["run_ns"].as_u64().is_some_and(|ns| ns > 1_000_000 && ns < 250_000_000), "{value:#}");
+    assert!(value["tasks"][1]["wakeup_latency"]["count"].as_u64().is_some_and(|count| count > 0), "{value:#}");
+    assert!(value["host"]["release"].is_string() && value["checks"].is_null());
+    let ended = zerolag(&["run", "-", "--on", "linux", "-d", "100ms"], FAIR);
+    for part in ["who ran", "hog-0", "ended at 100ms: the duration is over; other programs used"] {
+        assert!(text(&ended.stdout).contains(part), "`{part}` is not said\n{}", text(&ended.stdout));
+    }
+}
+
+#[test]
+fn what_this_host_cannot_do_is_said_and_nothing_is_run() {
+    let refused = |args: &[&str], workload: &str, code: i32, part: &str| {
+        let ended = zerolag(&[&["run", "-", "--on", "linux"], args].concat(), workload);
+        assert_eq!(ended.status.code(), Some(code), "{}", text(&ended.stderr));
+        assert_eq!(text(&ended.stdout), "");
+        assert!(text(&ended.stderr).contains(part), "`{part}` is not said\n{}", text(&ended.stderr));
+    };
+    refused(&["--kernel", "6.1"], FAIR, 2, "--kernel is of a simulation");
+    refused(&["--set", "hz=100"], FAIR, 2, "--set is of a simulation");
+    refused(&["--cpus", "4096"], FAIR, 2, "this host has");
+    let fifo = "[task.a]\npolicy = \"fifo\"\npriority = 99\nsteps = [{ run = \"1ms\" }, { sleep = \"1ms\" }]\n";
+    refused(&[], fifo, 1, "nothing was run");
+}
+
+#[test]
+fn a_trace_is_recorded_or_the_reason_said() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("on-linux.zlt");
+    let path = file.to_str().expect("UTF-8");
+    let ended = zerolag(&["run", "-", "--on", "linux", "-d", "100ms", "--trace", path], FAIR);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let said = text(&ended.stderr);
+    if said.contains("cannot be recorded") {
+        println!("skipped: {said}");
+    }
+    let report = zerolag(&["report", path], "");
+    assert_eq!(report.status.code(), Some(0), "{}", text(&report.stderr));
+    assert!(
+        text(&report.stdout).contains("(linux, ") && text(&report.stdout).contains("hog-0"),
+        "{}",
+        text(&report.stdout)
+    );
+}
