@@ -9,14 +9,17 @@
 //!                                     ▼
 //!                     the workload ──► every task ended, the duration is over,
 //!                                      Ctrl-C, or a failure ──► [2] the rest end themselves
-//!                                                                   │ not within a second
+//!                                                                   │ not within half a second
 //!                                                                   ▼
-//!                                                            [3] the process ends
+//!                                                            [3] who is left is made real-time, to see the end
+//!                                                                   │ not within two seconds (a minute without real-time)
+//!                                                                   ▼
+//!                                                            [4] the process ends
 //! ```
 //!
 //! Every wait has the run's end as its limit and every computation looks at the clock each 20 us, so [2] needs nobody's
-//! help. The watchdog sits above the workload's highest priority: it hears Ctrl-C while real-time loops hold all CPUs, and
-//! does [3] if ever a task did not end itself.
+//! help, unless a task starves: then [3]. The watchdog sits above the workload's highest priority: it hears Ctrl-C while real-time loops hold all CPUs, and
+//! does [4] if ever a task did not end itself.
 
 use crate::cgroup::Groups;
 use crate::figures::Figures;
@@ -171,6 +174,7 @@ fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
         gate: Gate::default(),
         next_task: AtomicU32::new(0),
         alive: AtomicU32::new(0),
+        ids: Mutex::new(Vec::new()),
         failure: Mutex::new(None),
         done: Mutex::new(Vec::new()),
     }
@@ -195,6 +199,7 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
         // The plan has tried it; without it a run would only hear Ctrl-C late.
         drop(sys::set_attr(SchedAttr::fifo(priority)));
     }
+    let mut over_since = None;
     loop {
         let alive = world.alive.load(Ordering::Acquire);
         if alive == 0 {
@@ -207,9 +212,18 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
         if interrupted() {
             world.end.stop(); // [2]
         }
-        if clock::now() > world.end.at().saturating_add(GRACE) {
-            eprintln!("error: tasks do not end; the run is given up");
-            std::process::exit(1); // [3]
+        let now = clock::now();
+        if world.end.is_over(now) {
+            let since = *over_since.get_or_insert(now);
+            let over_for = now.since(since);
+            let patience = if priority.is_some() { GRACE } else { GRACE_FAIR };
+            if over_for > patience {
+                eprintln!("error: tasks do not end; the run is given up");
+                std::process::exit(1); // [4]
+            }
+            if over_for > RAISE_AFTER && priority.is_some() {
+                world.raise_all(); // [3]
+            }
         }
     }
 }
@@ -218,8 +232,12 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
 const RUN_UP: Duration = Duration::from_millis(20);
 /// How often the watchdog looks.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
-/// How long tasks may take to notice the end.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long tasks may starve after the end until they are raised.
+const RAISE_AFTER: Duration = Duration::from_millis(500);
+/// How long they may then take.
+const GRACE: Duration = Duration::from_millis(2_500);
+/// The same where nobody may be raised, and no task is real-time: a busy machine may let them starve for long.
+const GRACE_FAIR: Duration = Duration::from_secs(60);
 
 fn busy_since(before: &[(CpuId, Duration)], cpus: &CpuMask) -> Vec<(CpuId, Duration)> {
     let after = busy_times();

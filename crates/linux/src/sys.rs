@@ -28,13 +28,20 @@ const _: () = assert!(size_of::<RawAttr>() == 48);
 /// What the kernel says: `EPERM` without `CAP_SYS_NICE` or a limit (`RLIMIT_RTPRIO`, `RLIMIT_NICE`), `EBUSY` if a deadline
 /// task is not admitted, `EINVAL` if it does not know or like the parameters.
 pub(crate) fn set_attr(attr: SchedAttr) -> io::Result<()> {
-    let raw = raw(attr);
+    set_attr_of(0, attr)
+}
+
+/// As [`set_attr`], of another thread by its id. That the id is still that thread's is the caller's to know.
+///
+/// # Errors
+/// As [`set_attr`]; `ESRCH` if there is no such thread.
+pub(crate) fn set_attr_of(thread: i32, attr: SchedAttr) -> io::Result<()> {
+    let mut raw = raw(attr);
     // SAFETY:
     // 1. The pointer is to a live `RawAttr`, laid out as the kernel's struct, and `size` is its size: the kernel reads no more.
     // 2. The kernel keeps no pointer, and writes (to `size`, on E2BIG) only within the struct, which is ours alone.
-    // 3. Thread id 0 is the caller; changing its scheduling touches no memory.
-    let mut raw = raw;
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw mut raw, 0) };
+    // 3. Changing how a thread is scheduled touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw mut raw, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

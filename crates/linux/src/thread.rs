@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 use zerolag_model::{
-    CpuId, CpuMask, Duration, GroupId, Instant, Mark, Record, SchedAttr, SignedDuration, TaskId, TraceEvent,
+    CpuId, CpuMask, Duration, GroupId, Instant, Mark, Record, RtPriority, SchedAttr, SignedDuration, TaskId, TraceEvent,
 };
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
 use zerolag_workload::{Dist, Stream};
@@ -39,6 +39,8 @@ pub(crate) struct World<'p> {
     pub(crate) next_task: AtomicU32,
     /// Threads that have not ended; the watchdog waits on it.
     pub(crate) alive: AtomicU32,
+    /// Their ids. A thread takes its own out before it ends, so an id in here is of a thread of this run.
+    pub(crate) ids: Mutex<Vec<i32>>,
     /// What ended the run before its time.
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) done: Mutex<Vec<Done>>,
@@ -160,7 +162,10 @@ pub(crate) fn spawn<'s, 'w: 's>(
     let builder = std::thread::Builder::new().name(short).stack_size(STACK);
     world.alive.fetch_add(1, Ordering::AcqRel);
     let spawned = builder.spawn_scoped(scope, move || {
+        let id = rustix::thread::gettid().as_raw_nonzero().get();
+        world.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         life(world, scope, seat, name, forked_at);
+        world.ids.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != id);
         world.one_less();
     });
     spawned.map(drop).inspect_err(|_| world.one_less())
@@ -233,6 +238,14 @@ impl World<'_> {
     fn one_less(&self) {
         if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = rustix::thread::futex::wake(&self.alive, rustix::thread::futex::Flags::PRIVATE, 1);
+        }
+    }
+
+    /// Lets threads that starve run once more, so that they see the end: who is left is made real-time.
+    pub(crate) fn raise_all(&self) {
+        for id in self.ids.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // Not permitted, or a deadline task that is running already: then it takes longer.
+            drop(sys::set_attr_of(*id, SchedAttr::fifo(RtPriority::MIN)));
         }
     }
 
