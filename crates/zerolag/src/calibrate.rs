@@ -360,7 +360,7 @@ fn median(sorted: &[u64]) -> Duration {
 }
 
 /// Returns the preset of the latest kernel that is not newer than the host's.
-fn nearest_kernel(host: (u32, u32)) -> KernelVersion {
+pub(crate) fn nearest_kernel(host: (u32, u32)) -> KernelVersion {
     let version = |kernel: &KernelVersion| {
         let mut numbers = kernel.name().split('.').map(|number| number.parse::<u32>().unwrap_or(0));
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))

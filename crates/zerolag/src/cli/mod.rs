@@ -26,6 +26,8 @@ mod settings;
 mod spec;
 mod tracing;
 mod validate;
+#[cfg(target_os = "linux")]
+mod validate_live;
 mod view;
 
 use clap::{Parser, Subcommand};

@@ -1,10 +1,14 @@
 //! `zerolag validate`: our figures beside those of real kernels.
 
 use super::failure::Failure;
+#[cfg(target_os = "linux")]
+use super::options;
 use super::progress::{Progress, catch_interrupts};
 use super::{Done, code, output};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+#[cfg(target_os = "linux")]
+use zerolag::model::Duration;
 use zerolag::validate::{self, Case, ValidateError};
 
 /// Arguments of `zerolag validate`.
@@ -16,9 +20,29 @@ pub(crate) struct Args {
     /// Print Markdown
     #[arg(long)]
     markdown: bool,
+    /// Run the cases' workloads on this host's kernel instead of comparing with what was recorded
+    #[cfg(target_os = "linux")]
+    #[arg(long, conflicts_with = "markdown")]
+    live: bool,
+    /// Runs on the host per case
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "live", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) runs: u8,
+    /// How long each run is
+    #[cfg(target_os = "linux")]
+    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = options::duration, requires = "live")]
+    pub(crate) duration: Duration,
+    /// This host's cost profile (`zerolag calibrate`): latencies are compared too
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "FILE", requires = "live")]
+    pub(crate) costs: Option<String>,
+    /// Print the live comparison as JSON
+    #[cfg(target_os = "linux")]
+    #[arg(long, requires = "live")]
+    pub(crate) json: bool,
     /// Print no progress
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 /// Runs the subcommand.
@@ -36,6 +60,10 @@ pub(crate) fn run(args: &Args) -> Done {
     if !wrong.is_empty() {
         return Err(Failure::input(wrong.join("\n")));
     }
+    #[cfg(target_os = "linux")]
+    if args.live {
+        return super::validate_live::run(args, &cases.into_iter().flatten().collect::<Vec<_>>());
+    }
     catch_interrupts();
     let mut progress = Progress::new(paths.len() as u64, "cases", args.quiet);
     let mut comparisons = Vec::new();
@@ -51,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if comparisons.iter().all(validate::Comparison::is_inside) { code::OK } else { code::GOAL_MISSED })
 }
 
-fn failure(error: ValidateError) -> Failure {
+pub(crate) fn failure(error: ValidateError) -> Failure {
     match error {
         ValidateError::Workload(diagnostics) => Failure::Workload(diagnostics),
         error => Failure::input(error.to_string()),

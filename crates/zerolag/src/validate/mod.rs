@@ -9,8 +9,12 @@
 //!  case.toml ─► Case ─┬─► workload ─► Plan (preset of the kernel) ─► Measure ─┐
 //!                     └─► recorded figures, bands ────────────────────────────┴─► Comparison
 //! ```
+//!
+//! That is the recorded half. `live` (Linux only) runs the workloads on the host's kernel instead.
 
 mod case;
+#[cfg(target_os = "linux")]
+pub mod live;
 mod measure;
 mod table;
 

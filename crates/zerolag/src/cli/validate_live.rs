@@ -1,0 +1,121 @@
+//! `zerolag validate --live`: the cases on this host's kernel and in the simulator.
+
+use super::failure::eprintln_lossy;
+use super::options;
+use super::progress::{Progress, catch_interrupts, interrupted};
+use super::validate::{Args, failure};
+use super::{Done, code, output};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use zerolag::report::table::{Align, Table};
+use zerolag::validate::Case;
+use zerolag::validate::live::{LiveComparison, LiveFigure, LiveOptions, run_live};
+
+/// Runs the cases.
+pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
+    let costs = args.costs.as_deref().map(options::costs).transpose()?;
+    let live = LiveOptions { runs: u32::from(args.runs), duration: args.duration, costs };
+    catch_interrupts();
+    let mut progress = Progress::new(cases.len() as u64, "cases", args.quiet);
+    let mut comparisons = Vec::new();
+    for (done, case) in cases.iter().enumerate() {
+        if progress.at(done as u64) == ControlFlow::Break(()) {
+            break;
+        }
+        comparisons.push(run_live(case, &live, &interrupted).map_err(failure)?);
+    }
+    progress.finish();
+    output::print(&if args.json { as_json(&comparisons, &live) } else { as_text(&comparisons) })?;
+    if interrupted() {
+        return Ok(code::INTERRUPTED);
+    }
+    for skipped in comparisons.iter().filter(|comparison| comparison.skipped.is_some()) {
+        let why = skipped.skipped.as_deref().unwrap_or_default();
+        eprintln_lossy(&format!("note: {} was skipped: {why}", skipped.case));
+    }
+    Ok(if comparisons.iter().all(LiveComparison::is_inside) { code::OK } else { code::GOAL_MISSED })
+}
+
+fn as_text(comparisons: &[LiveComparison]) -> String {
+    let mut table = Table::new(&[
+        ("case", Align::Left),
+        ("figure", Align::Left),
+        ("host", Align::Right),
+        ("from", Align::Right),
+        ("to", Align::Right),
+        ("ours", Align::Right),
+        ("error", Align::Right),
+        ("band", Align::Right),
+        ("others", Align::Right),
+        ("", Align::Left),
+    ]);
+    for (comparison, figure) in figures(comparisons) {
+        let (low, high) = figure.spread();
+        table.push([
+            comparison.case.clone(),
+            figure.name.clone(),
+            number(figure.mean()),
+            number(low),
+            number(high),
+            number(figure.ours),
+            format!("{}{}", if figure.error() < 0.0 { '-' } else { '+' }, number(figure.error().abs())),
+            number(figure.band.of(figure.mean())),
+            format!("{}.{}%", comparison.others / 10, comparison.others % 10),
+            if figure.is_inside() { String::new() } else { "outside".to_owned() },
+        ]);
+    }
+    let inside = figures(comparisons).filter(|(_, figure)| figure.is_inside()).count();
+    let all = figures(comparisons).count();
+    let ran = comparisons.iter().filter(|comparison| comparison.skipped.is_none()).count();
+    let mut text = table.to_string();
+    writeln!(text, "\n{inside} of {all} figures of {ran} cases are inside their bands, or the host's own spread.")
+        .expect("invariant: a string takes everything");
+    text
+}
+
+fn as_json(comparisons: &[LiveComparison], live: &LiveOptions) -> String {
+    let figure = |figure: &LiveFigure| {
+        let (low, high) = figure.spread();
+        json!({
+            "name": figure.name,
+            "host": figure.host,
+            "mean": figure.mean(),
+            "from": low,
+            "to": high,
+            "ours": figure.ours,
+            "error": figure.error(),
+            "band": figure.band.of(figure.mean()),
+            "is_inside": figure.is_inside(),
+        })
+    };
+    let cases: Vec<Value> = comparisons
+        .iter()
+        .map(|comparison| {
+            json!({
+                "case": comparison.case,
+                "kernel": comparison.kernel.name(),
+                "cpus": comparison.cpus,
+                "other_programs_permille": comparison.others,
+                "skipped": comparison.skipped,
+                "figures": comparison.figures.iter().map(figure).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let value = json!({
+        "schema_version": 1,
+        "runs": live.runs,
+        "duration_ns": live.duration.as_nanos(),
+        "costs": live.costs.as_ref().map(|costs| costs.name.clone()),
+        "cases": cases,
+    });
+    format!("{value:#}\n")
+}
+
+fn figures(comparisons: &[LiveComparison]) -> impl Iterator<Item = (&LiveComparison, &LiveFigure)> {
+    comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
+}
+
+fn number(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}

@@ -1,0 +1,273 @@
+//! The live half: a case's workload on this host and in the simulator, figure by figure.
+//!
+//! Each case runs several times on the host's kernel and once in the simulator, under the preset nearest to the host's
+//! kernel, for the same time on as many CPUs. Compared are
+//!
+//! | figure | unit | |
+//! |---|---|---|
+//! | `part.TASK` | percent of the CPU time that all tasks of the workload had | other programs take from all alike |
+//! | `turns.TASK` | times it was switched to | only if other programs hardly ran |
+//! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | real-time and deadline tasks; needs `--costs` |
+//!
+//! The band is the case's (`part` has that of `share`; a latency may be off by 25 %). The host's own spread over the runs is
+//! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
+//! refuses is skipped with the reason.
+
+use super::{Band, Case, ValidateError, rank};
+use crate::calibrate::nearest_kernel;
+use crate::simulation::{Checks, Observe, Plan, PlanError};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use zerolag_linux::{Host, Options};
+use zerolag_model::{CpuMask, Duration, KernelVersion, Mark, Record, SchedAttr, TaskId, Topology, TraceEvent};
+use zerolag_sim::Costs;
+use zerolag_workload::{LoadOptions, Program, Scenario, load};
+
+/// How the live half is run.
+#[derive(Clone, Debug)]
+pub struct LiveOptions {
+    /// Runs on the host per case; at least one.
+    pub runs: u32,
+    /// How long each is.
+    pub duration: Duration,
+    /// The host's cost profile (`zerolag calibrate`); without one no latency is compared.
+    pub costs: Option<Costs>,
+}
+
+/// A figure of the host, run by run, and ours.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LiveFigure {
+    /// `kind.task`.
+    pub name: String,
+    /// The host's values, a run each.
+    pub host: Vec<f64>,
+    /// The simulator's.
+    pub ours: f64,
+    /// How far it may be off.
+    pub band: Band,
+}
+
+impl LiveFigure {
+    /// Returns the mean over the runs.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.host.iter().sum::<f64>() / self.host.len().max(1) as f64
+    }
+
+    /// Returns the least and the largest value of the runs.
+    #[must_use]
+    pub fn spread(&self) -> (f64, f64) {
+        self.host
+            .iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)))
+    }
+
+    /// Returns ours minus the mean.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        self.ours - self.mean()
+    }
+
+    /// Returns whether ours is within the band of the nearest run.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        let (low, high) = self.spread();
+        (low - self.ours).max(self.ours - high).max(0.0) <= self.band.of(self.mean())
+    }
+}
+
+/// A case, compared on this host.
+#[derive(Clone, Debug)]
+pub struct LiveComparison {
+    /// The case's name.
+    pub case: String,
+    /// The simulated kernel.
+    pub kernel: KernelVersion,
+    /// CPUs of the workload.
+    pub cpus: u32,
+    /// What other programs used of them at most, in thousandths.
+    pub others: u64,
+    /// The figures; empty if the case was skipped.
+    pub figures: Vec<LiveFigure>,
+    /// Why it was skipped.
+    pub skipped: Option<String>,
+}
+
+impl LiveComparison {
+    /// Returns whether every figure is inside its band.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.figures.iter().all(LiveFigure::is_inside)
+    }
+}
+
+/// Other programs that use more of the CPUs (in thousandths) make counts of switches incomparable.
+const OTHERS_MAX: u64 = 20;
+/// How far a latency may be off if the case does not say.
+const LATENCY_BAND: Band = Band { absolute: 0.5, percent: 25.0 };
+
+/// Runs a case here and in the simulator. `interrupted` ends it early, with what there is.
+///
+/// # Errors
+/// The case or its workload is wrong, or the simulator cannot run it.
+pub fn run_live(
+    case: &Case,
+    options: &LiveOptions,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<LiveComparison, ValidateError> {
+    let host = Host::look();
+    let kernel = nearest_kernel(host.version());
+    let recording = case.recorded.iter().find(|recording| recording.kernel == kernel).or(case.recorded.last());
+    let wanted = recording.map_or(1, |recording| recording.machine.nr_cpus());
+    let cpus = u32::try_from(wanted).unwrap_or(u32::MAX);
+    let mut comparison =
+        LiveComparison { case: case.name.clone(), kernel, cpus, others: 0, figures: Vec::new(), skipped: None };
+    let mask = CpuMask::first_n(wanted);
+    if !mask.is_subset_of(&host.cpus) {
+        comparison.skipped = Some(format!("needs CPUs {mask}; the process may use {}", host.cpus));
+        return Ok(comparison);
+    }
+    let scenario = scenario(case, cpus)?;
+    let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
+    let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
+    let plan = match zerolag_linux::Plan::new(Arc::new(scenario.program.clone()), on_host) {
+        Ok(plan) => plan,
+        Err(refusals) => {
+            comparison.skipped = refusals.first().map(ToString::to_string);
+            return Ok(comparison);
+        }
+    };
+    for _ in 0..options.runs {
+        let figures = match zerolag_linux::run(&plan, interrupted) {
+            Ok(figures) if figures.end.is_ok() => figures,
+            Ok(figures) => {
+                comparison.skipped = Some(figures.end.to_string());
+                return Ok(comparison);
+            }
+            Err(error) => {
+                comparison.skipped = Some(error.to_string());
+                return Ok(comparison);
+            }
+        };
+        let tasks = figures.tasks.iter().map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
+        runs.push(figures_of(&scenario.program, tasks, &figures.trace.records));
+        let available: Duration = figures.busy.iter().map(|_| figures.elapsed).sum();
+        let others = crate::host::measure(figures).others();
+        comparison.others = comparison.others.max(others.as_nanos() * 1000 / available.as_nanos().max(1));
+    }
+    let mut ours = simulate(case, scenario, kernel, options)?;
+    for alike in &case.alike {
+        rank(&mut ours, alike);
+        runs.iter_mut().for_each(|run| rank(run, alike));
+    }
+    for (name, ours) in ours {
+        let kind = name.split('.').next().unwrap_or_default();
+        let band = match kind {
+            "part" => case.band(&name.replacen("part.", "share.", 1))?,
+            "latency" if options.costs.is_some() => case.band(&name).unwrap_or(LATENCY_BAND),
+            "turns" if comparison.others <= OTHERS_MAX => match case.band(&name) {
+                Ok(band) => band,
+                Err(_) => continue,
+            },
+            _ => continue,
+        };
+        let host: Vec<f64> = runs.iter().filter_map(|run| run.get(&name).copied()).collect();
+        if host.len() == runs.len() && !host.is_empty() {
+            comparison.figures.push(LiveFigure { name, host, ours, band });
+        }
+    }
+    Ok(comparison)
+}
+
+fn scenario(case: &Case, cpus: u32) -> Result<Scenario, ValidateError> {
+    let path = &case.workload;
+    let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
+    let machine = Topology::flat(cpus).map_err(|error| {
+        ValidateError::Io(path.clone(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error.to_string()))
+    })?;
+    let options = LoadOptions { machine_override: Some(machine), ..LoadOptions::default() };
+    load(&path.display().to_string(), &bytes, &options).map_err(|error| ValidateError::Workload(Box::new(error)))
+}
+
+fn simulate(
+    case: &Case,
+    scenario: Scenario,
+    kernel: KernelVersion,
+    options: &LiveOptions,
+) -> Result<BTreeMap<String, f64>, ValidateError> {
+    let path = &case.workload;
+    let program = scenario.program.clone();
+    let plan = Plan::on_kernel(scenario, Some(kernel)).map_err(|error| ValidateError::Plan(path.clone(), error))?;
+    let mut plan = plan.for_duration(options.duration);
+    for recording in case.recorded.iter().filter(|recording| recording.kernel == kernel) {
+        for (key, value) in &recording.settings {
+            let set = plan.config.settings.set(key, value);
+            set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
+        }
+    }
+    if let Some(costs) = &options.costs {
+        plan = plan.with_costs(costs.clone());
+    }
+    let mut records: Vec<Record> = Vec::new();
+    let observe = Observe { checks: Checks::Off, worst_waits: 0 };
+    let report = plan
+        .run_into(observe, &mut records, |_, _| ControlFlow::Continue(()))
+        .map_err(|error| ValidateError::Sim(path.clone(), error))?;
+    let tasks = report.summary.tasks.iter();
+    let tasks = tasks.map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
+    Ok(figures_of(&program, tasks, &records))
+}
+
+/// Returns the figures of a run: of each task its id, name, CPU time and switches.
+fn figures_of(
+    program: &Program,
+    tasks: Vec<(TaskId, &str, Duration, u64)>,
+    records: &[Record],
+) -> BTreeMap<String, f64> {
+    let total: Duration = tasks.iter().map(|(_, _, run, _)| *run).sum();
+    let mut figures = BTreeMap::new();
+    for (id, full, run, switches) in tasks {
+        let name = full.strip_suffix("-0").unwrap_or(full);
+        figures.insert(format!("part.{name}"), run.as_nanos() as f64 * 100.0 / total.as_nanos().max(1) as f64);
+        figures.insert(format!("turns.{name}"), switches as f64);
+        let def =
+            program.tasks.iter().find(|def| full.strip_prefix(&*def.name).is_some_and(|rest| rest.starts_with('-')));
+        let is_urgent = def.is_some_and(|def| !matches!(def.attr, SchedAttr::Fair { .. }));
+        let median = if is_urgent { median_latency(id, records) } else { None };
+        if let Some(median) = median {
+            figures.insert(format!("latency.{name}"), median as f64 / 1000.0);
+        }
+    }
+    figures
+}
+
+/// Returns the median time from a timer's expiry until its task went on, of the expiries that it waited for.
+fn median_latency(id: TaskId, records: &[Record]) -> Option<u64> {
+    let waited = records.iter().filter_map(|record| match record.event {
+        TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } } if task == id && !slack.is_negative() => {
+            Some(record.at.since(due).as_nanos())
+        }
+        _ => None,
+    });
+    let mut waited: Vec<u64> = waited.collect();
+    waited.sort_unstable();
+    zerolag_linux::figures::quantile(&waited, 500).map(Duration::as_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hosts_own_spread_is_no_error_of_ours() {
+        let band = Band { absolute: 1.0, percent: 0.0 };
+        let figure = |host: &[f64], ours| LiveFigure { name: "part.a".to_owned(), host: host.to_vec(), ours, band };
+        assert!(figure(&[50.0, 54.0], 52.0).is_inside());
+        assert!(figure(&[50.0, 54.0], 54.9).is_inside());
+        assert!(!figure(&[50.0, 54.0], 55.1).is_inside());
+        assert!(!figure(&[50.0], 48.9).is_inside());
+        assert_eq!(figure(&[50.0, 54.0], 55.0).error(), 3.0);
+        assert_eq!(figure(&[50.0, 54.0], 55.0).spread(), (50.0, 54.0));
+    }
+}
