@@ -23,7 +23,7 @@
 
 use super::Join;
 use super::entity::{EntityRef, FairEntity};
-use super::queue::QueueIx;
+use super::queue::{Queue, QueueIx};
 use super::vtime::{Vlag, Vtime};
 use crate::rq::Rq;
 use crate::slab::Slot;
@@ -33,16 +33,21 @@ use zerolag_model::{Duration, FairPolicy, SchedAttr};
 /// Returns the weighted average vruntime of a queue.
 pub(crate) fn average(rq: &Rq, q: QueueIx) -> Vtime {
     let queue = &rq.fair.queues[q.index()];
-    let current = queue.current.map(|entity| {
-        let entity = rq.entity(entity);
-        (entity.vruntime, entity.load.value())
-    });
-    queue.average(current)
+    queue.average(current_of(rq, queue))
 }
 
 /// Returns whether an entity's lag is not negative.
 pub(crate) fn is_eligible(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
-    !average(rq, q).is_before(rq.entity(entity).vruntime)
+    let queue = &rq.fair.queues[q.index()];
+    !queue.is_beyond_average(current_of(rq, queue), rq.entity(entity).vruntime)
+}
+
+/// Returns vruntime and weight of a queue's current entity.
+fn current_of(rq: &Rq, queue: &Queue) -> Option<(Vtime, u64)> {
+    queue.current.map(|entity| {
+        let entity = rq.entity(entity);
+        (entity.vruntime, entity.load.value())
+    })
 }
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.

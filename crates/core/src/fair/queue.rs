@@ -115,16 +115,29 @@ impl Queue {
         self.sum_weighted_vruntime -= weighted(vruntime.since(self.zero_vruntime), weight);
     }
 
+    /// Returns the sums over all entities: of weighted vruntimes, and of weights; `current` is the current one's.
+    #[inline]
+    fn sums(&self, current: Option<(Vtime, u64)>) -> (i128, u64) {
+        let (sum, weight) = (self.sum_weighted_vruntime, self.sum_weight);
+        match current {
+            Some((vruntime, own)) => (sum + weighted(vruntime.since(self.zero_vruntime), own), weight + own),
+            None => (sum, weight),
+        }
+    }
+
+    /// Returns whether a vruntime is after the weighted average of all, without the division.
+    #[inline]
+    pub(crate) fn is_beyond_average(&self, current: Option<(Vtime, u64)>, vruntime: Vtime) -> bool {
+        let (sum, weight) = self.sums(current);
+        weighted(vruntime.since(self.zero_vruntime), weight.max(1)) > sum
+    }
+
     /// Returns the weighted average of all vruntimes, rounded down; `current` is that of the current entity.
     ///
     /// Rounded down, "not after the average" is the same as the exact comparison, because vruntimes are whole.
     #[inline]
     pub(crate) fn average(&self, current: Option<(Vtime, u64)>) -> Vtime {
-        let (mut sum, mut weight) = (self.sum_weighted_vruntime, self.sum_weight);
-        if let Some((vruntime, current_weight)) = current {
-            sum += weighted(vruntime.since(self.zero_vruntime), current_weight);
-            weight += current_weight;
-        }
+        let (sum, weight) = self.sums(current);
         if weight == 0 {
             return self.zero_vruntime;
         }

@@ -24,7 +24,7 @@ use crate::task::Task;
 use lock_api::RawMutex;
 use queue::{End, Link, PUSHABLE, PrioQueue, RUN};
 use throttle::Throttle;
-use zerolag_model::settings::{Grain, RtOverload};
+use zerolag_model::settings::{Grain, OverloadScope, RtOverload};
 use zerolag_model::{Duration, Prio, RtPolicy, SchedAttr, TraceEvent};
 
 /// What a task carries for this class.
@@ -163,14 +163,18 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 #[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
-    if overloaded || rq.rt.is_in_mask {
-        change_overload(rq, cx, slot);
+    let is_settled = match cx.shared.overload_scope() {
+        // All tasks here have one mask: its bit is what this CPU made it last.
+        OverloadScope::Global | OverloadScope::RootDomain => overloaded == rq.rt.is_in_mask,
+        OverloadScope::Cpuset => !overloaded && !rq.rt.is_in_mask,
+    };
+    if !is_settled {
+        change_overload(rq, cx, slot, overloaded);
     }
 }
 
 /// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
-fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
+fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
     if overloaded {
         mask.insert(rq.cpu);
