@@ -160,6 +160,9 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     if dl::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
         return; // It wants to run, but may not yet.
     }
+    if class == ClassId::Fair && fair::bandwidth::is_throttled(rq, slot) {
+        return; // Its group may not yet.
+    }
     // Between tasks that a server runs their own class decides.
     let is_served = rq.dl.serving.is_some() && class == ClassId::Fair;
     let current_class = if is_served { rq.current_class() } else { rq.current_prio().class() };
@@ -209,7 +212,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
             rt::throttle::charge(rq, cx, delta);
         }
         ClassId::Fair => {
-            fair::charge(rq, cx.config, slot, delta);
+            fair::charge(rq, cx, slot, delta);
             dl::server::charge(rq, cx, ServerKind::Fair, delta);
         }
         ClassId::Deadline => {

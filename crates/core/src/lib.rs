@@ -205,8 +205,8 @@ pub use rq::Rq;
 pub use scheduler::{CpuMode, Placement, Scheduler, TaskError};
 pub use shared::Home;
 pub use step::{
-    Clock, Cont, Costs, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, PairCont, Resched, RqTimer, Stay, Step, Tracing,
-    Work,
+    Clock, Cont, Costs, Distribution, GroupTimer, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, PairCont, Resched,
+    RqTimer, Stay, Step, Tracing, Work,
 };
 pub use task::{CpusetId, Parcel, Task, TaskSpec};
 pub use wait::{WaitQueue, most_urgent};

@@ -505,6 +505,9 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Looks elsewhere for better work, each kind once per switch.
     fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
+        if stage == Stage::Fresh {
+            fair::bandwidth::throttle_exhausted(rq, cx);
+        }
         if stage == Stage::Fresh && prev.prio.class() == ClassId::Deadline {
             rq.pass(Stage::DlPulled);
             let step = dl::pull::begin(rq, cx);
@@ -626,6 +629,7 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(rq.cpu, now, io);
         let step = match cont {
             Cont::RtPush(after) => rt::push::begin(rq, cx, after),
+            Cont::Bandwidth(work) => fair::bandwidth::resume(rq, cx, work),
         };
         rq.publish(cx);
         step

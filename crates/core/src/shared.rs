@@ -509,6 +509,16 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| self.shared.groups.weight(group))
     }
 
+    /// Returns the number of a group's limit; 0 without one.
+    pub(crate) fn group_limit(&mut self, group: GroupId) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.groups.limit(group))) as u32
+    }
+
+    /// Returns how often a group's pool has been filled at the end of a period.
+    pub(crate) fn group_refreshes(&mut self, group: GroupId) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.groups.refreshes(group))) as u32
+    }
+
     /// Returns the sum of a group's load on all CPUs.
     pub(crate) fn group_load(&mut self, group: GroupId) -> u64 {
         self.observer.u64(|| self.shared.groups.load(group))

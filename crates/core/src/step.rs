@@ -22,7 +22,7 @@ use crate::observe::Observer;
 use crate::task::{CpusetId, Parcel};
 use alloc::vec::Vec;
 use zerolag_model::event::IpiReason;
-use zerolag_model::{CpuId, Instant, Record, ServerKind, TaskId, TraceEvent};
+use zerolag_model::{CpuId, GroupId, Instant, Record, ServerKind, TaskId, TraceEvent};
 
 /// The clocks of one run queue at one moment. Monotone per run queue only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +97,8 @@ pub enum PairCont {
 pub enum Cont {
     /// Go on pushing RT tasks.
     RtPush(AfterPush),
+    /// Serve a throttled queue of a limited group, then the next.
+    Bandwidth(Distribution),
 }
 
 /// A task during one stay on a run queue: the task may have left and come back since.
@@ -145,6 +147,26 @@ pub struct Balance {
     pub(crate) failed: u8,
     /// How much to move.
     pub(crate) imbalance: Imbalance,
+}
+
+/// A round over the CPUs on which a group is throttled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Distribution {
+    /// Whose queues.
+    pub(crate) group: GroupId,
+    /// What they get.
+    pub(crate) what: Distribute,
+    /// CPUs that are still to be served.
+    pub(crate) left: u32,
+}
+
+/// What throttled queues get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Distribute {
+    /// Quota, in order, while there is some.
+    Quota,
+    /// Freedom: the limit under which they were throttled is gone.
+    NewLimit,
 }
 
 /// How much one round of balancing is to move.
@@ -220,6 +242,15 @@ impl RqTimer {
     }
 }
 
+/// A timer of a limited group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum GroupTimer {
+    /// Its period ends.
+    Period,
+    /// Quota that CPUs have given back is handed out.
+    Slack,
+}
+
 /// An operation for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -241,6 +272,16 @@ pub enum Op {
         cpu: CpuId,
         /// Which.
         timer: RqTimer,
+        /// When.
+        at: Instant,
+    },
+    /// Call `group_timer` at this wall time, on the CPU that made this call or any other; it replaces an earlier one of
+    /// the same group and name.
+    ArmGroupTimer {
+        /// Whose.
+        group: GroupId,
+        /// Which.
+        timer: GroupTimer,
         /// When.
         at: Instant,
     },
@@ -271,6 +312,8 @@ pub struct Costs {
     pub rt_balance: u32,
     /// Rounds of fair balancing begun.
     pub fair_balance: u32,
+    /// Group queues throttled or freed.
+    pub throttles: u32,
 }
 
 impl Costs {
@@ -278,8 +321,8 @@ impl Costs {
     #[must_use]
     #[inline]
     pub const fn is_zero(&self) -> bool {
-        let Self { cpus_scanned, tasks_scanned, tasks_moved, inner_locks, rt_balance, fair_balance } = *self;
-        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rt_balance | fair_balance == 0
+        let Self { cpus_scanned, tasks_scanned, tasks_moved, inner_locks, rt_balance, fair_balance, throttles } = *self;
+        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rt_balance | fair_balance | throttles == 0
     }
 }
 

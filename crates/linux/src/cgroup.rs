@@ -19,7 +19,8 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use zerolag_workload::program::GroupDef;
+use zerolag_model::CpuMax;
+use zerolag_workload::program::{GroupDef, GroupWeight};
 
 /// Which interface the host has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,12 +109,14 @@ impl Hierarchy {
         for (dir, def) in groups.dirs[1..].iter().zip(defs) {
             make_dir(dir)?;
             match self.version {
-                Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(def.weight).to_string())?,
+                Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(def.weight).to_string())
+                    .and_then(|()| limit_v1(dir, def.max))?,
                 Version::V2 => {
                     write(&dir.join("cgroup.type"), "threaded")?;
                     let parent = dir.parent().expect("invariant: a group is below the run's directory");
                     write(&parent.join("cgroup.subtree_control"), "+cpu")?;
-                    write(&dir.join("cpu.weight"), &def.weight.to_string())?;
+                    write(&dir.join("cpu.weight"), &v2_weight(def.weight).to_string())?;
+                    limit_v2(dir, def.max)?;
                 }
             }
         }
@@ -199,9 +202,42 @@ fn relative(path: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the weight of v1 for one of v2; the kernel's default is 1024 for 100.
-fn v1_shares(weight: u32) -> u64 {
-    (u64::from(weight) * 1024 / 100).max(2)
+/// Limits a group by the files of v1; nothing is written for one without a limit.
+fn limit_v1(dir: &Path, max: CpuMax) -> io::Result<()> {
+    let Some(quota) = max.quota else { return Ok(()) };
+    write(&dir.join("cpu.cfs_period_us"), &max.period.as_micros_floor().to_string())?;
+    write(&dir.join("cpu.cfs_quota_us"), &quota.as_micros_floor().to_string())?;
+    if max.burst.is_zero() {
+        return Ok(());
+    }
+    write(&dir.join("cpu.cfs_burst_us"), &max.burst.as_micros_floor().to_string())
+}
+
+/// Limits a group by the files of v2; nothing is written for one without a limit.
+fn limit_v2(dir: &Path, max: CpuMax) -> io::Result<()> {
+    let Some(quota) = max.quota else { return Ok(()) };
+    let text = format!("{} {}", quota.as_micros_floor(), max.period.as_micros_floor());
+    write(&dir.join("cpu.max"), &text)?;
+    if max.burst.is_zero() {
+        return Ok(());
+    }
+    write(&dir.join("cpu.max.burst"), &max.burst.as_micros_floor().to_string())
+}
+
+/// Returns a weight as v1 has it; the kernel's default is 1024 for 100.
+fn v1_shares(weight: GroupWeight) -> u64 {
+    match weight {
+        GroupWeight::Weight(weight) => (u64::from(weight) * 1024 / 100).max(2),
+        GroupWeight::Shares(shares) => u64::from(shares),
+    }
+}
+
+/// Returns a weight as v2 has it.
+fn v2_weight(weight: GroupWeight) -> u64 {
+    match weight {
+        GroupWeight::Weight(weight) => u64::from(weight),
+        GroupWeight::Shares(shares) => (u64::from(shares) * 100).div_ceil(1024).clamp(1, 10_000),
+    }
 }
 
 /// Returns mount point, root and options of the mounts of a file system type.
@@ -265,6 +301,6 @@ mod tests {
         for path in ["/", "", "/../a", "/a/../../b"] {
             assert!(relative(path).is_err(), "{path}");
         }
-        assert_eq!([1, 100, 10_000].map(v1_shares), [10, 1024, 102_400]);
+        assert_eq!([1, 100, 10_000].map(|weight| v1_shares(GroupWeight::Weight(weight))), [10, 1024, 102_400]);
     }
 }

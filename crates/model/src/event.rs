@@ -5,6 +5,7 @@
 //! follow the kernel's trace points (`sched_waking`, `sched_switch`, ...), which they convert from and to.
 
 use crate::attr::{Prio, SchedAttr};
+use crate::bandwidth::{CpuMax, CpuStat};
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
 use crate::server::{ServerKind, ServerState};
@@ -200,6 +201,48 @@ pub enum TraceEvent {
         /// Which.
         lock: u32,
     },
+    /// A task group came to be.
+    GroupNew {
+        /// Which.
+        group: GroupId,
+        /// Its parent.
+        parent: GroupId,
+        /// Its path below the root, as `/pod/a`.
+        path: Arc<str>,
+    },
+    /// A task moved to another group.
+    GroupChange {
+        /// Who.
+        task: TaskId,
+        /// Where it is now.
+        group: GroupId,
+    },
+    /// A group's limit was set (`cpu.max`).
+    GroupMax {
+        /// Which.
+        group: GroupId,
+        /// What it may use.
+        max: CpuMax,
+    },
+    /// A period of a limited group ended, and its pool was filled.
+    BandwidthRefresh {
+        /// Which.
+        group: GroupId,
+        /// What is in the pool now.
+        runtime: Duration,
+        /// Whether a CPU was throttled then.
+        throttled: bool,
+    },
+    /// A limited group has no quota left on the record's CPU: what it has there does not run.
+    Throttle {
+        /// Which.
+        group: GroupId,
+    },
+    /// It may run there again.
+    Unthrottle {
+        /// Which.
+        group: GroupId,
+    },
     /// A task says where it is in its program.
     Mark {
         /// Who.
@@ -211,6 +254,13 @@ pub enum TraceEvent {
     CpuTotals {
         /// Time per layer.
         times: LayerTimes,
+    },
+    /// The end of a run, per limited group: what its limit counted.
+    GroupTotals {
+        /// Which.
+        group: GroupId,
+        /// The counters.
+        stat: CpuStat,
     },
     /// The end of a run, per task: the counters that the scheduler kept.
     TaskTotals {

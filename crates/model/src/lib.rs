@@ -9,6 +9,7 @@
 //! | [`ids`] | [`CpuId`], [`TaskId`], [`GroupId`] |
 //! | [`cpumask`] | [`CpuMask`], printed and read as the kernel's CPU lists (`0-3,8`) |
 //! | [`attr`] | [`SchedAttr`], [`Policy`], [`Nice`], [`RtPriority`], [`Prio`], [`ClassId`] |
+//! | [`bandwidth`] | [`CpuMax`], [`CpuStat`] |
 //! | [`topology`] | [`Topology`], [`Distance`] |
 //! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
 //! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
@@ -19,6 +20,7 @@
 extern crate alloc;
 
 pub mod attr;
+pub mod bandwidth;
 pub mod cpumask;
 pub mod event;
 pub mod ids;
@@ -28,6 +30,7 @@ pub mod time;
 pub mod topology;
 
 pub use attr::{ClassId, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
+pub use bandwidth::{CpuMax, CpuMaxError, CpuStat};
 pub use cpumask::{CpuMask, MAX_CPUS};
 pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TraceEvent};
 pub use ids::{CpuId, GroupId, TaskId};

@@ -289,6 +289,12 @@ pub struct Settings {
     pub delay_dequeue: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
+    /// Key `sched_cfs_bandwidth_slice_us`: what a CPU takes out of a group's pool at a time.
+    pub bandwidth_slice: Duration,
+    /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
+    pub bandwidth_expiry: bool,
+    /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
+    pub bandwidth_slack: bool,
     /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
     pub migration_cost: Duration,
     /// Key `nr_migrate`: the most tasks that one round of balancing looks at.
@@ -540,6 +546,27 @@ impl Settings {
             "a woken fair task may preempt the current one"
         ),
         duration!(
+            "sched_cfs_bandwidth_slice_us",
+            bandwidth_slice,
+            Duration::from_micros(1),
+            Duration::from_micros(1),
+            Duration::from_secs(1_000),
+            "microseconds",
+            "what a CPU takes out of a limited group's pool at a time"
+        ),
+        value!(
+            "cfs_bandwidth_expiry",
+            bandwidth_expiry,
+            "on | off",
+            "what a CPU has left of a limited group's quota is lost at the end of the period"
+        ),
+        value!(
+            "cfs_bandwidth_slack",
+            bandwidth_slack,
+            "on | off",
+            "a CPU that has nothing of a limited group left to run gives its quota back, all but 1 ms"
+        ),
+        duration!(
             "migration_cost_ns",
             migration_cost,
             NS,
@@ -732,6 +759,9 @@ impl KernelVersion {
             preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
             wakeup_preemption: true,
+            bandwidth_slice: Duration::from_millis(5),
+            bandwidth_expiry: !since(Self::V5_4),
+            bandwidth_slack: since(Self::V3_2),
             migration_cost: Duration::from_micros(500),
             nr_migrate: 32,
             rt_throttling: since(Self::V2_6_25) && !since(Self::V6_12),

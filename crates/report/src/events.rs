@@ -38,6 +38,11 @@ pub const KINDS: &[&str] = &[
     "dl",
     "server",
     "rt-throttle",
+    "group",
+    "limit",
+    "refresh",
+    "throttle",
+    "unthrottle",
 ];
 
 /// Lists the events of a trace that `wanted` accepts by their time and kind. O(records).
@@ -134,7 +139,16 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::TakeLock { task, lock } => ("take", format!("{} lock {lock}", name(task))),
         TraceEvent::DropLock { task, lock } => ("drop", format!("{} lock {lock}", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
-        TraceEvent::CpuTotals { .. } | TraceEvent::TaskTotals { .. } => return None,
+        TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
+        TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
+        TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),
+        TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
+            let throttled = if *throttled { ", was throttled" } else { "" };
+            ("refresh", format!("group {group} has {runtime}{throttled}"))
+        }
+        TraceEvent::Throttle { group } => ("throttle", format!("group {group}")),
+        TraceEvent::Unthrottle { group } => ("unthrottle", format!("group {group}")),
+        TraceEvent::CpuTotals { .. } | TraceEvent::TaskTotals { .. } | TraceEvent::GroupTotals { .. } => return None,
     })
 }
 

@@ -37,6 +37,8 @@ pub struct Costs {
     pub scan_per_task: Duration,
     /// Moving one task between run queues.
     pub migrate_task: Duration,
+    /// Taking one group's queue on one CPU out of the hierarchy, or putting it back.
+    pub throttle: Duration,
     /// What a task loses to a cold cache when it runs on another CPU than before, by distance.
     pub cache_refill: ByDistance,
     /// From a wakeup to the first instruction of a CPU that idled.
@@ -115,6 +117,7 @@ impl Costs {
             scan_per_cpu: Duration::ZERO,
             scan_per_task: Duration::ZERO,
             migrate_task: Duration::ZERO,
+            throttle: Duration::ZERO,
             cache_refill: ByDistance::ZERO,
             idle_exit: Duration::ZERO,
             smt_speed_percent: 100,
@@ -145,6 +148,7 @@ impl Costs {
             scan_per_cpu: ns(10),
             scan_per_task: ns(15),
             migrate_task: ns(250),
+            throttle: ns(300),
             cache_refill: ByDistance::nanos(200, 2_000, 8_000, 15_000),
             idle_exit: ns(1_500),
             smt_speed_percent: 65,
@@ -206,6 +210,7 @@ file! {
     scan_per_cpu: Duration = "some_duration",
     scan_per_task: Duration = "some_duration",
     migrate_task: Duration = "some_duration",
+    throttle: Duration = "some_duration",
     cache_refill: ByDistance = "some",
     idle_exit: Duration = "some_duration",
     smt_speed_percent: u64 = "some_percent",

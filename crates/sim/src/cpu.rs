@@ -8,8 +8,8 @@
 
 use crate::lock::RqLock;
 use std::collections::VecDeque;
-use zerolag_core::{Clock, Leave, Rq, RqTimer, Step, Work};
-use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, SchedAttr, TaskId};
+use zerolag_core::{Clock, GroupTimer, Leave, Rq, RqTimer, Step, Work};
+use zerolag_model::{CpuId, CpuLayer, Duration, GroupId, Instant, LayerTimes, SchedAttr, TaskId};
 
 /// An interrupt that a CPU takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +17,9 @@ pub(crate) enum Interrupt {
     Tick,
     TaskTimer(TaskId),
     RqTimer(RqTimer),
+    GroupTimer(GroupId, GroupTimer),
+    /// A limit changes: the user's doing, by a system call on CPU 0.
+    GroupMax(u32),
     /// Somebody set `need_resched` here.
     Resched,
     Remote(Work),
@@ -45,7 +48,7 @@ pub(crate) enum Job {
     /// Confine the current task to its `new_affinity`.
     SetAffinity,
     /// Move the current task to another group.
-    SetGroup(zerolag_model::GroupId),
+    SetGroup(GroupId),
     /// Recompute what a lock holder inherits.
     Inherit {
         holder: TaskId,
@@ -53,6 +56,8 @@ pub(crate) enum Job {
     },
     Tick,
     Timer(RqTimer),
+    GroupTimer(GroupId, GroupTimer),
+    GroupMax(u32),
     Remote(Work),
 }
 

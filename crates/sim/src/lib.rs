@@ -14,6 +14,7 @@
 
 pub mod costs;
 mod cpu;
+mod groups;
 mod interpret;
 mod lock;
 mod machine;

@@ -8,6 +8,7 @@
 
 use crate::costs::Costs;
 use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
+use crate::groups::{GroupTimers, create_groups};
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
 use crate::queue::{EventQueue, Phase, Source};
 use crate::sync::Shared;
@@ -16,7 +17,7 @@ use crate::trace::{Sink, Tracer};
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Config, CpusetId, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing, Weight};
+use zerolag_core::{Config, CpusetId, GroupTimer, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing};
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
@@ -48,6 +49,8 @@ pub(crate) enum Event {
     Interrupt { cpu: CpuId, what: Interrupt },
     RqTimer { cpu: CpuId, timer: RqTimer, generation: u32 },
     TaskTimer { task: TaskId },
+    GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
+    GroupMax { change: u32 },
 }
 
 /// A simulated machine with its workload.
@@ -71,6 +74,7 @@ pub struct Machine {
     pub(crate) alive: usize,
     pub(crate) stop: Option<End>,
     pub(crate) groups: Vec<GroupId>,
+    pub(crate) group_timers: GroupTimers,
     ticking: CpuMask,
     next_tick: Instant,
     tick_period: Duration,
@@ -120,6 +124,7 @@ impl Machine {
             alive: 0,
             stop: None,
             groups,
+            group_timers: GroupTimers::default(),
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
@@ -133,6 +138,7 @@ impl Machine {
     /// Creates every instance and sets its start.
     fn boot(&mut self) -> Result<(), SimError> {
         let program = Rc::clone(&self.program);
+        self.announce_groups()?;
         for (def, task) in program.tasks.iter().enumerate() {
             for instance in 0..task.instances {
                 let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
@@ -256,6 +262,12 @@ impl Machine {
                     self.interrupt(cpu, Interrupt::RqTimer(timer));
                 }
             }
+            Event::GroupTimer { cpu, group, timer, generation } => {
+                if self.group_timers.is_current(group, timer, generation) {
+                    self.interrupt(cpu, Interrupt::GroupTimer(group, timer));
+                }
+            }
+            Event::GroupMax { change } => self.interrupt(CpuId(0), Interrupt::GroupMax(change)),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;
                 self.interrupt(cpu, Interrupt::TaskTimer(task));
@@ -393,6 +405,7 @@ impl Machine {
             let task = TaskId::from_index(index);
             self.emit(CpuId(0), TraceEvent::TaskTotals { task, counters });
         }
+        self.emit_group_totals();
         self.tracer.flush(end, sink);
         self.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
         let why = self.stop.take().unwrap_or(End::Duration);
@@ -424,21 +437,6 @@ impl Machine {
         let rqs: Vec<_> = self.cpus.iter().map(|cpu| &cpu.rq).collect();
         self.scheduler.check_quiescent(&rqs)
     }
-}
-
-/// Creates the program's groups in the core, parents first.
-fn create_groups(scheduler: &Scheduler<InnerLock>, program: &Program) -> Result<Vec<GroupId>, SimError> {
-    let mut ids: Vec<GroupId> = Vec::with_capacity(program.groups.len());
-    for group in &program.groups {
-        let parent = group.parent.map_or(GroupId::ROOT, |index| ids[index]);
-        let weight = Weight::from_cpu_weight(u64::from(group.weight))
-            .ok_or_else(|| SimError::GroupWeight { path: Arc::clone(&group.path), weight: group.weight })?;
-        let id = scheduler
-            .create_group(parent, weight)
-            .map_err(|error| SimError::Group { path: Arc::clone(&group.path), error })?;
-        ids.push(id);
-    }
-    Ok(ids)
 }
 
 /// Events between two calls of a progress reporter.

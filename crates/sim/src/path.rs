@@ -21,7 +21,7 @@ use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEv
 
 /// Whether a job could be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Done {
+pub(crate) enum Done {
     Yes,
     /// Another CPU holds a lock: this one spins and will be called again.
     Spinning,
@@ -81,7 +81,10 @@ impl Machine {
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick),
-            Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) => (Irq::Timer, self.costs.timer_irq),
+            Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
+                (Irq::Timer, self.costs.timer_irq)
+            }
+            Interrupt::GroupMax(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Resched | Interrupt::Remote(_) => (Irq::Ipi, self.costs.ipi_handler),
         };
         self.cpus[cpu.index()].spend(CpuLayer::Irq, cost);
@@ -94,6 +97,8 @@ impl Machine {
             Interrupt::Tick => Some(Job::Tick),
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
+            Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
+            Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
             Interrupt::Resched => None,
             Interrupt::Remote(work) => Some(Job::Remote(work)),
         }
@@ -219,12 +224,14 @@ impl Machine {
             Job::SetAttr(attr) => self.set_attr(cpu, attr),
             Job::SetAffinity => self.set_affinity(cpu),
             Job::SetGroup(group) => self.set_group(cpu, group),
+            Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
+            Job::GroupMax(change) => self.group_max(cpu, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
         }
     }
 
     /// Puts a job back that could not be done.
-    fn spin(&mut self, cpu: CpuId, job: Job) -> Done {
+    pub(crate) fn spin(&mut self, cpu: CpuId, job: Job) -> Done {
         self.cpus[cpu.index()].jobs.push_front(job);
         Done::Spinning
     }
@@ -247,6 +254,8 @@ impl Machine {
             | Job::SetAttr(_)
             | Job::SetAffinity
             | Job::SetGroup(_)
+            | Job::GroupTimer(..)
+            | Job::GroupMax(_)
             | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
         };
         // The tick's own cost covers its lock and bookkeeping.
@@ -257,7 +266,7 @@ impl Machine {
     }
 
     /// Notes what remains of a step as the next job.
-    fn push_step(&mut self, cpu: CpuId, step: Step, after: Job, then_pick: bool) {
+    pub(crate) fn push_step(&mut self, cpu: CpuId, step: Step, after: Job, then_pick: bool) {
         let jobs = &mut self.cpus[cpu.index()].jobs;
         if then_pick && step == Step::Done {
             jobs.push_front(after);
@@ -528,22 +537,6 @@ impl Machine {
         Done::Yes
     }
 
-    fn set_group(&mut self, cpu: CpuId, group: zerolag_model::GroupId) -> Done {
-        if self.lock(cpu, cpu) == Lock::Busy {
-            return self.spin(cpu, Job::SetGroup(group));
-        }
-        let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
-        let task = place.current.expect("invariant: a task changes itself");
-        let step = self
-            .scheduler
-            .set_group(&mut place.rq, clock, task, group, &mut self.io)
-            .expect("invariant: the group exists and the task runs here");
-        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-        self.push_step(cpu, step, Job::Pick, false);
-        Done::Yes
-    }
-
     /// Lets a lock holder inherit from its waiters, and whoever it waits for from it.
     fn inherit(&mut self, cpu: CpuId, holder: TaskId, depth: u32) -> Done {
         let lent = self.lent_to(holder);
@@ -597,7 +590,7 @@ impl Machine {
         self.io.ops.clear();
     }
 
-    fn operate(&mut self, cpu: CpuId, op: Op) {
+    pub(crate) fn operate(&mut self, cpu: CpuId, op: Op) {
         match op {
             Op::Kick { cpu: to } if to == cpu => {}
             Op::Kick { cpu: to } => {
@@ -624,6 +617,7 @@ impl Machine {
                 };
                 self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
             }
+            Op::ArmGroupTimer { group, timer, at } => self.arm_group_timer(cpu, group, timer, at),
             Op::CancelTimer { cpu: of, timer } => {
                 let generation = self.cpus[of.index()].timer_generation(timer);
                 *generation = generation.wrapping_add(1);
@@ -651,7 +645,8 @@ impl Machine {
         self.stats.rt_balance += u64::from(counts.rt_balance);
         let time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
             + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
-            + self.costs.migrate_task * u64::from(counts.tasks_moved);
+            + self.costs.migrate_task * u64::from(counts.tasks_moved)
+            + self.costs.throttle * u64::from(counts.throttles);
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
     }
 }

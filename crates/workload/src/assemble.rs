@@ -5,15 +5,16 @@
 //! ([`Origins`]), which is what [`crate::check`] needs to point at things.
 
 use crate::diagnostic::Span;
-use crate::program::{GroupDef, Program, Resource, ResourceId, ResourceKind};
+use crate::program::{GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use zerolag_model::CpuMax;
 
 /// The deepest group.
 pub(crate) const GROUP_DEPTH_MAX: usize = 32;
 
 /// The weight of a group that says nothing (`cpu.weight`).
-pub(crate) const GROUP_WEIGHT_DEFAULT: u32 = 100;
+pub(crate) const GROUP_WEIGHT_DEFAULT: GroupWeight = GroupWeight::Weight(100);
 
 /// A kind of resource, without its parameters: resources of different kinds may share a name in rt-app.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -126,7 +127,9 @@ impl Assembly {
             let known = self.groups.get(path).copied();
             parent = Some(known.unwrap_or_else(|| {
                 let path: Arc<str> = path.into();
-                self.program.groups.push(GroupDef { path: path.clone(), parent, weight: GROUP_WEIGHT_DEFAULT });
+                let weight = GROUP_WEIGHT_DEFAULT;
+                let group = GroupDef { path: path.clone(), parent, weight, max: CpuMax::UNLIMITED };
+                self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);
                 self.program.groups.len() - 1
             }));

@@ -19,6 +19,7 @@ pub mod builtin;
 mod check;
 pub mod diagnostic;
 pub mod input;
+mod limits;
 pub mod program;
 pub mod random;
 pub mod render;
@@ -78,7 +79,13 @@ impl Scenario {
     /// Returns a scenario that says nothing but these warnings.
     pub(crate) const fn empty(warnings: Diagnostics) -> Self {
         Self {
-            program: Program { tasks: Vec::new(), resources: Vec::new(), groups: Vec::new(), cpusets: Vec::new() },
+            program: Program {
+                tasks: Vec::new(),
+                resources: Vec::new(),
+                groups: Vec::new(),
+                max_changes: Vec::new(),
+                cpusets: Vec::new(),
+            },
             machine: None,
             kernel: None,
             settings: Vec::new(),

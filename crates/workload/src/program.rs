@@ -9,7 +9,7 @@
 
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::{CpuMask, Duration, SchedAttr};
+use zerolag_model::{CpuMask, CpuMax, Duration, SchedAttr};
 
 /// A workload: tasks and what they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Program {
     pub resources: Vec<Resource>,
     /// Task groups, parents before children. The root is not listed.
     pub groups: Vec<GroupDef>,
+    /// Limits that change later.
+    pub max_changes: Vec<MaxChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
 }
@@ -222,8 +224,30 @@ pub struct GroupDef {
     pub path: Arc<str>,
     /// Its parent: index into [`Program::groups`]; `None` is the root.
     pub parent: Option<usize>,
+    /// What it gets in competition.
+    pub weight: GroupWeight,
+    /// What it may use at the start.
+    pub max: CpuMax,
+}
+
+/// The weight of a group, as it was written: a kernel converts the one to the other, not without loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupWeight {
     /// `cpu.weight`, 1..=10000.
-    pub weight: u32,
+    Weight(u32),
+    /// `cpu.shares`, 2..=262144.
+    Shares(u32),
+}
+
+/// A group's limit that is set in the middle of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxChange {
+    /// When, from the start.
+    pub at: Duration,
+    /// Whose: index into [`Program::groups`].
+    pub group: usize,
+    /// What it may use from then on.
+    pub max: CpuMax,
 }
 
 /// A cpuset.

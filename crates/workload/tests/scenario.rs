@@ -1,7 +1,7 @@
 //! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
 
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, RtPriority, SchedAttr};
-use zerolag_workload::program::{Action, AffinityChange, ResourceKind, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
 use zerolag_workload::{Dist, LoadOptions, Scenario, load};
 
@@ -207,7 +207,7 @@ fn cpusets_and_groups_take_the_kernels_names_in_any_spelling() {
     let sets: Vec<_> = program.cpusets.iter().map(|set| (set.cpus.to_string(), set.partition)).collect();
     assert_eq!(sets, [("0-3".to_string(), true), ("4-5".to_string(), false), ("5-6".to_string(), false)]);
     let weights: Vec<_> = program.groups.iter().map(|group| (&*group.path, group.weight)).collect();
-    assert_eq!(weights, [("/x", 300), ("/x/y", 20)]);
+    assert_eq!(weights, [("/x", GroupWeight::Weight(300)), ("/x/y", GroupWeight::Weight(20))]);
     assert_eq!((program.tasks[0].cpuset, program.tasks[0].group), (Some(1), Some(1)));
 }
 
@@ -319,4 +319,71 @@ fn errors_of_the_toml_itself_have_places() {
     assert!(errors.lines().count() >= 1 && errors.starts_with("s.toml:"), "{errors}");
     let errors = read("a = 1\na = 2\n").expect_err("twice");
     assert_eq!(errors, "s.toml:2:1: error: duplicate key");
+}
+
+fn limit_of(keys: &str) -> zerolag_model::CpuMax {
+    let text = format!("[group.\"/a\"]\n{keys}\n[task.t]\ngroup = \"/a\"\nsteps = [{{ run = \"1ms\" }}]\n");
+    good(&text).program.groups[0].max
+}
+
+#[test]
+fn limits_are_read_in_every_spelling() {
+    let half = limit_of("\"cpu.max\" = \"50000 100000\"");
+    assert_eq!(half.to_string(), "50000 100000");
+    for same in [
+        "\"cpu.max\" = \"50000\"",
+        "cpu.cfs_quota_us = 50000",
+        "cpu.cfs_quota_us = \"50ms\"\ncpu.cfs_period_us = 100000",
+        "CPUQuota = \"50%\"",
+        "--cpus = 0.5",
+        "--cpu-quota = 50000",
+        "limits.cpu = \"500m\"",
+    ] {
+        assert_eq!(limit_of(same), half, "{same}");
+    }
+    assert_eq!(limit_of("cpu.cfs_quota_us = -1"), zerolag_model::CpuMax::UNLIMITED);
+    assert_eq!(limit_of("CPUQuota = \"150%\"\nCPUQuotaPeriodSec = \"10ms\"").to_string(), "15000 10000");
+    let burst = "\"cpu.max\" = \"5000000 1000000\"\n\"cpu.max.burst\" = \"2s\"";
+    assert_eq!(limit_of(burst).to_string(), "5000000 1000000 (burst 2000000)");
+}
+
+#[test]
+fn spellings_that_are_not_the_kernels_are_expanded() {
+    let text = "[group.\"/pod\"]\nlimits.cpu = \"2\"\nrequests.cpu = \"500m\"\n\
+                [task.t]\ngroup = \"/pod\"\nsteps = [{ run = \"1ms\" }]\n";
+    let scenario = good(text);
+    let notes: Vec<String> = scenario.warnings.iter().map(|note| note.message.clone()).collect();
+    assert_eq!(notes, ["this is cpu.max = \"200000 100000\", cpu.weight = 59"]);
+    let linear = text.replace("requests.cpu", "oci.weight_conversion = \"linear\"\nrequests.cpu");
+    assert_eq!(good(&linear).program.groups[0].weight, GroupWeight::Weight(20));
+}
+
+#[test]
+fn limits_change_in_the_middle_of_a_run() {
+    let text = "[group.\"/a\"]\n\"cpu.max\" = \"50000 100000\"\n\
+                changes = [{ at = \"1s\", \"cpu.max.burst\" = 20000 }, { at = \"2s\", \"cpu.max\" = \"max\" }]\n\
+                [task.t]\ngroup = \"/a\"\nsteps = [{ run = \"1ms\" }]\n";
+    let changes = good(text).program.max_changes;
+    let says: Vec<_> = changes.iter().map(|change| (change.at.to_string(), change.max.to_string())).collect();
+    let expected = [("1s", "50000 100000 (burst 20000)"), ("2s", "max 100000 (burst 20000)")];
+    assert_eq!(says, expected.map(|(at, max)| (at.to_string(), max.to_string())));
+}
+
+#[test]
+fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
+    for (keys, message) in [
+        ("cpu.cfs_quota_us = 999", "quota 999us is below 1ms (EINVAL)"),
+        ("cpu.cfs_quota_us = 0", "quota 0ns is below 1ms (EINVAL)"),
+        ("cpu.cfs_period_us = 999", "period 999us is outside 1ms..=1s (EINVAL)"),
+        ("\"cpu.max\" = \"1000 1000001\"", "period 1000001us is outside 1ms..=1s (EINVAL)"),
+        ("\"cpu.max\" = \"2000 10000\"\n\"cpu.max.burst\" = 2001", "burst 2001us is above the quota 2ms (EINVAL)"),
+        ("\"cpu.max\" = \"50%\"", "`cpu.max` = \"50%\": the quota is no whole number"),
+        ("CPUQuota = \"150\"", "`CPUQuota` = \"150\" is no percentage of a CPU above zero"),
+        ("--cpus = 1\n\"cpu.max\" = \"1000\"", "`cpu.max` says again what `--cpus` says"),
+        ("cpu.quota = 1", "unknown key `cpu.quota` in a group"),
+    ] {
+        let text = format!("[group.\"/a\"]\n{keys}\n[task.t]\nsteps = [{{ run = \"1ms\" }}]\n");
+        let errors = read(&text).expect_err(keys);
+        assert!(errors.contains(message), "{keys}: {errors}");
+    }
 }

@@ -94,6 +94,7 @@ fn is_scheduling(event: &TraceEvent) -> bool {
         TraceEvent::Mark { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. }
+            | TraceEvent::GroupTotals { .. }
             | TraceEvent::IrqEnter { .. }
             | TraceEvent::IrqExit { .. }
             | TraceEvent::WaitLock { .. }

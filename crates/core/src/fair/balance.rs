@@ -30,6 +30,7 @@
 //! CPU about to go idle takes from the CPU with the most load that has a waiting task, nearest domain first, whatever
 //! its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
 
+use super::bandwidth;
 use super::select::IMBALANCE_PCT;
 use super::weight::RT_LOAD;
 use super::{FairRq, task_load};
@@ -488,6 +489,9 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
     let task = &other.tasks[slot];
     if other.current == Some(slot) || task.fair.is_delayed() || !task.may_run_on(own.cpu) {
         return false;
+    }
+    if bandwidth::is_throttled(other, slot) {
+        return false; // `throttled_lb_pair`.
     }
     debug_assert!(task.prio.class() == ClassId::Fair, "only fair tasks are listed");
     let (_, groups) = LEVELS[usize::from(work.level)];

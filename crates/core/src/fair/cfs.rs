@@ -127,7 +127,7 @@ pub(crate) fn keep_place(rq: &mut Rq, q: QueueIx, entity: EntityRef, sleeps: boo
 pub(crate) fn slice(rq: &Rq, q: QueueIx, entity: EntityRef) -> Duration {
     let tune = &rq.fair.tune;
     let joins = !rq.entity(entity).is_queued();
-    let nr = u64::from(rq.fair.queues[QueueIx::ROOT.index()].nr_in_hierarchy) + u64::from(joins);
+    let nr = u64::from(rq.fair.queues[QueueIx::ROOT.index()].tally.runnable) + u64::from(joins);
     let mut slice = if nr > tune.nr_latency { tune.min_granularity * nr } else { tune.latency };
     let (mut at, mut q) = (entity, q);
     // Bounded by the depth.

@@ -1,5 +1,6 @@
 //! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and debugging hosts.
 
+use super::enqueue::Tally;
 use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use crate::rq::Rq;
@@ -9,14 +10,14 @@ use zerolag_model::settings::FairAlgorithm;
 
 impl Rq {
     /// Checks the fair queues: every sum and count equals what the entities say, every queued task is reachable from the
-    /// root, someone is eligible. O(n log n).
+    /// root or a throttled queue, someone is eligible. O(n log n).
     ///
     /// # Panics
     /// If something does not hold; the message says what.
     pub fn check_fair(&self) {
         let mut tasks = 0;
-        let mut delayed = 0;
         let mut pending: Vec<QueueIx> = alloc::vec![QueueIx::ROOT];
+        pending.extend(self.throttled_queues());
         while let Some(q) = pending.pop() {
             let entities = self.check_queue(q);
             for entity in entities {
@@ -28,18 +29,13 @@ impl Rq {
                     EntityRef::Task(slot) => {
                         assert_eq!(self.tasks[slot].group, self.queue(q).group, "a task is queued in its group");
                         tasks += 1;
-                        delayed += u32::from(self.tasks[slot].fair.is_delayed());
                     }
                 }
             }
         }
-        assert_eq!(self.fair.nr_delayed, delayed, "delayed tasks");
         let bodies = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Fair).count();
         assert_eq!(bodies, tasks, "every fair task on the run queue is in exactly one queue");
-        let idle = self.tasks.iter().filter(|(_, task)| {
-            task.fair.state == FairState::Runnable && task.fair.is_idle && task.prio.class() == ClassId::Fair
-        });
-        assert_eq!(self.fair.nr_idle_policy as usize, idle.count(), "tasks of policy SCHED_IDLE");
+        self.check_throttled(tasks as u32);
         let mut listed = 0;
         let mut at = self.fair.recency.oldest();
         while let Some(slot) = at {
@@ -50,6 +46,37 @@ impl Rq {
         for queue in &self.fair.resting {
             assert_eq!(self.queue(*queue).nr_queued, 0, "a resting queue is empty");
             assert_eq!(self.queue(*queue).entity.state, FairState::Off, "a resting queue's group is not queued");
+        }
+    }
+
+    fn throttled_queues(&self) -> impl Iterator<Item = QueueIx> + '_ {
+        let listed = self.fair.by_group.iter().map(|(_, q)| *q);
+        listed.filter(|q| self.queue(*q).bandwidth.is_throttled())
+    }
+
+    /// Checks that what is throttled is out of everything, and that its ancestors know.
+    fn check_throttled(&self, tasks: u32) {
+        let (mut apart, mut below) = (0, alloc::vec![0; self.fair.queues.len()]);
+        for q in self.throttled_queues() {
+            let queue = self.queue(q);
+            assert_eq!(queue.entity.state, FairState::Off, "a throttled group is not queued");
+            assert!(queue.tally.tasks() > 0, "what has no task is not throttled");
+            apart += queue.tally.tasks();
+            let mut at = queue.parent;
+            while let Some(above) = at {
+                below[above.index()] += 1;
+                at = self.queue(above).parent;
+            }
+        }
+        assert_eq!(self.fair.nr_throttled as usize, self.throttled_queues().count(), "throttled queues");
+        for (q, below) in below.iter().enumerate() {
+            assert_eq!(self.fair.queues[q].bandwidth.throttled_below(), *below, "throttled queues below");
+        }
+        let root = self.queue(QueueIx::ROOT).tally;
+        assert_eq!(root.tasks() + apart, tasks, "a task is throttled or counts at the root");
+        let others = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Rt).count();
+        if !self.tasks.iter().any(|(_, task)| task.prio.class() == ClassId::Deadline) {
+            assert_eq!(self.nr_running, root.tasks() + others as u32, "throttled tasks do not count as running");
         }
     }
 
@@ -74,22 +101,27 @@ impl Rq {
             assert!(self.entity(current).node.is_none(), "the current entity does not wait");
             all.push(current);
         }
-        let mut running = 0;
+        let mut tally = Tally::default();
         for entity in &all {
             let entity_here = self.entity(*entity);
             assert!(entity_here.is_queued(), "an entity on a queue knows it");
             assert_eq!(entity_here.queue, q, "an entity knows its queue");
-            running += match entity {
-                EntityRef::Task(slot) => u32::from(!self.tasks[*slot].fair.is_delayed()),
+            let here = match entity {
+                EntityRef::Task(slot) if self.tasks[*slot].fair.is_delayed() => Tally::DELAYED,
+                EntityRef::Task(slot) => Tally::runnable(self, *slot),
                 EntityRef::Group(owned) => {
                     let owned = self.queue(*owned);
                     assert!(owned.nr_queued > 0 || owned.entity.is_delayed(), "a queued group has entities");
-                    owned.nr_in_hierarchy
+                    assert!(!owned.bandwidth.is_throttled(), "a throttled group is not queued");
+                    owned.tally
                 }
             };
+            tally.runnable += here.runnable;
+            tally.delayed += here.delayed;
+            tally.idle_policy += here.idle_policy;
         }
         assert_eq!(queue.nr_queued as usize, all.len(), "queued entities");
-        assert_eq!(queue.nr_in_hierarchy, running, "tasks in the hierarchy");
+        assert_eq!(queue.tally, tally, "tasks in the hierarchy");
         assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.value()).sum::<u64>(), "load");
         if self.fair.tune.algorithm == FairAlgorithm::Eevdf && !all.is_empty() {
             let eligible = all.iter().filter(|entity| super::eevdf::is_eligible(self, q, **entity)).count();

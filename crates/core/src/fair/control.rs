@@ -7,7 +7,7 @@ use crate::scheduler::Scheduler;
 use crate::step::{Clock, Io, Step};
 use crate::task::Parcel;
 use lock_api::RawMutex;
-use zerolag_model::{GroupId, TaskId};
+use zerolag_model::{GroupId, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Makes a group. Its id is free again once it is removed.
@@ -64,6 +64,7 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task).map_err(|_| GroupError::NotHere(task))?;
         self.shared.groups.join(group)?;
         self.shared.groups.quit(rq.tasks[slot].group);
+        cx.io.event(now, rq.cpu, || TraceEvent::GroupChange { task, group });
         Ok(self.change_prio(rq, cx, slot, |body| body.group = group))
     }
 

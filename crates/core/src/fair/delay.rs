@@ -3,12 +3,12 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
 //! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use super::enqueue::{count_up, join_above, part, part_above, unwait, wait};
+use super::enqueue::{Tally, count, join_above, part, part_above, unwait, wait};
 use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::{pick, rearm};
 use super::vtime::Vlag;
-use super::{Join, eevdf};
+use super::{Join, bandwidth, eevdf};
 use crate::class;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
@@ -54,10 +54,10 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     }
     let leaf = rq.tasks[slot].fair.queue;
     undelay(rq, EntityRef::Task(slot));
-    rq.fair.nr_delayed -= 1;
     rq.is_unpublished = true;
     join_above(rq, cx, leaf);
-    count_up(rq, slot, leaf);
+    let runnable = Tally::runnable(rq, slot);
+    count(rq, leaf, runnable, Tally::DELAYED);
     rearm(rq, cx);
     true
 }
@@ -65,13 +65,16 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
 /// Ends a delayed dequeue: a task's body goes into the host's hands.
 pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
     let q = rq.entity(entity).queue;
-    part(rq, q, entity, true);
+    part(rq, cx, q, entity, true);
     // `DELAY_ZERO`: whoever sleeps on collects no credit while it waits to leave.
     let leaving = rq.entity_mut(entity);
     leaving.vlag = leaving.vlag.min(Vlag::ZERO);
     match entity {
         EntityRef::Task(slot) => {
-            rq.fair.nr_delayed -= 1;
+            let was_throttled = !count(rq, q, Tally::default(), Tally::DELAYED);
+            if was_throttled {
+                rq.nr_running += 1; // It did not count; `detach` counts one less.
+            }
             rq.fair.recency.remove(slot);
             if rq.current == Some(slot) {
                 rq.current = None;
@@ -79,9 +82,10 @@ pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             let body = class::detach(rq, cx, slot);
             cx.io.parked.push(Parcel(body));
         }
-        EntityRef::Group(owned) => rq.fair.rest_queue(owned),
+        EntityRef::Group(owned) => rq.fair.rest_queue(&cx.shared.groups, owned),
     }
     part_above(rq, cx, q);
+    bandwidth::release_if_empty(rq, cx, q);
 }
 
 /// Ends the delayed dequeue of a task; `false` if it is not delayed.
@@ -95,9 +99,9 @@ pub(crate) fn finish_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
 
 /// Ends all delayed dequeues if no fair task wants to run: the CPU is as good as idle.
 pub(crate) fn finish_if_only_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.nr_delayed > 0 && rq.fair.root().nr_in_hierarchy == 0 {
+    if rq.fair.nr_delayed() > 0 && rq.fair.nr_running() == 0 {
         let none = pick(rq, cx);
-        assert!(none.is_none() && rq.fair.nr_delayed == 0, "what does not want to run is delayed");
+        assert!(none.is_none() && rq.fair.nr_delayed() == 0, "what does not want to run is delayed");
     }
 }
 

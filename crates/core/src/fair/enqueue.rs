@@ -9,13 +9,65 @@ use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::rearm;
 use super::weight::LoadWeight;
-use super::{Join, cfs, eevdf, group};
+use super::{Join, bandwidth, cfs, eevdf, group};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use lock_api::RawMutex;
 use zerolag_model::Duration;
 use zerolag_model::settings::FairAlgorithm;
+
+/// Tasks of a hierarchy, counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Tally {
+    /// Want to run.
+    pub(crate) runnable: u32,
+    /// Are blocked and stay only until their lag is paid.
+    pub(crate) delayed: u32,
+    /// Of those that want to run: of policy SCHED_IDLE.
+    pub(crate) idle_policy: u32,
+}
+
+impl Tally {
+    /// One task that stays only for its lag.
+    pub(super) const DELAYED: Self = Self { runnable: 0, delayed: 1, idle_policy: 0 };
+
+    /// Returns the tally of one task that wants to run.
+    pub(super) fn runnable(rq: &Rq, slot: Slot) -> Self {
+        Self { runnable: 1, delayed: 0, idle_policy: u32::from(rq.tasks[slot].fair.is_idle) }
+    }
+
+    /// Returns how many tasks there are.
+    pub(crate) const fn tasks(self) -> u32 {
+        self.runnable + self.delayed
+    }
+}
+
+/// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
+/// throttled queue does not count above it.
+pub(super) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
+    let mut at = Some(from);
+    while let Some(q) = at {
+        let queue = rq.queue_mut(q);
+        queue.tally = Tally {
+            runnable: queue.tally.runnable + more.runnable - less.runnable,
+            delayed: queue.tally.delayed + more.delayed - less.delayed,
+            idle_policy: queue.tally.idle_policy + more.idle_policy - less.idle_policy,
+        };
+        if queue.bandwidth.is_throttled() {
+            return false;
+        }
+        at = queue.parent;
+    }
+    true
+}
+
+/// A queue that has got its first entity may have no quota.
+fn check_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if rq.queue(q).nr_queued == 1 {
+        bandwidth::check_enqueue(rq, cx, q);
+    }
+}
 
 /// Queues a task, and on the way up every group that had nothing here.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
@@ -31,8 +83,11 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Enqueue::Migrated | Enqueue::Changed => Join::Back,
     };
     join(rq, leaf, EntityRef::Task(slot), how, slept);
+    check_first(rq, cx, leaf);
     join_above(rq, cx, leaf);
-    count_up(rq, slot, leaf);
+    if !count(rq, leaf, Tally::runnable(rq, slot), Tally::default()) {
+        rq.nr_running -= 1; // Its group is throttled.
+    }
     rq.fair.recency.push(slot);
     rearm(rq, cx);
 }
@@ -44,45 +99,31 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let sleeps = why == Dequeue::Sleep;
     if sleeps && owes(rq, q, entity) {
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
-        rq.fair.nr_delayed += 1;
-        count_down(rq, slot, q);
+        let runnable = Tally::runnable(rq, slot);
+        count(rq, q, Tally::DELAYED, runnable);
         return Dequeued::Delayed;
     }
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
-    count_down(rq, slot, q);
+    let runnable = Tally::runnable(rq, slot);
+    let was_throttled = !count(rq, q, Tally::default(), runnable);
     rq.fair.recency.remove(slot);
-    part(rq, q, entity, sleeps);
+    part(rq, cx, q, entity, sleeps);
     part_above(rq, cx, q);
+    if was_throttled {
+        rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
+        bandwidth::release_if_empty(rq, cx, q);
+    }
     rearm(rq, cx);
     Dequeued::Gone
-}
-
-/// Counts one more task that wants to run, from a queue to the root.
-pub(super) fn count_up(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
-    rq.fair.nr_idle_policy += u32::from(rq.tasks[slot].fair.is_idle);
-    let mut at = Some(leaf);
-    while let Some(q) = at {
-        let queue = rq.queue_mut(q);
-        queue.nr_in_hierarchy += 1;
-        at = queue.parent;
-    }
-}
-
-/// Counts one task less.
-pub(super) fn count_down(rq: &mut Rq, slot: Slot, leaf: QueueIx) {
-    rq.fair.nr_idle_policy -= u32::from(rq.tasks[slot].fair.is_idle);
-    let mut at = Some(leaf);
-    while let Some(q) = at {
-        let queue = rq.queue_mut(q);
-        queue.nr_in_hierarchy -= 1;
-        at = queue.parent;
-    }
 }
 
 /// Queues the groups above a queue that has got an entity, and lets their weights follow.
 pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
+        if rq.queue(q).bandwidth.is_throttled() {
+            return;
+        }
         let group = EntityRef::Group(q);
         let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
         match rq.entity(group).state {
@@ -90,6 +131,7 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
                 rq.fair.wake_queue(q);
                 rq.entity_mut(group).reweigh(weight);
                 join(rq, parent, group, Join::Wakeup, Duration::ZERO);
+                check_first(rq, cx, parent);
             }
             FairState::DelayedDequeue => {
                 undelay(rq, group);
@@ -103,19 +145,38 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
 
 /// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the others follow.
 pub(super) fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    part_above_as(rq, cx, from, Leaving::Sleeps);
+}
+
+/// As [`part_above`], for a queue that has been throttled: nobody stays to pay for its lag.
+pub(super) fn part_above_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    part_above_as(rq, cx, from, Leaving::Throttled);
+}
+
+/// Why groups leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    Sleeps,
+    Throttled,
+}
+
+fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, why: Leaving) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
+        if rq.queue(q).bandwidth.is_throttled() {
+            return;
+        }
         let group = EntityRef::Group(q);
         let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
         if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
             if rq.entity(group).is_queued() {
                 reweigh(rq, parent, group, weight);
             }
-        } else if owes(rq, parent, group) {
+        } else if why == Leaving::Sleeps && owes(rq, parent, group) {
             rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
         } else if !rq.entity(group).is_delayed() {
-            part(rq, parent, group, true);
-            rq.fair.rest_queue(q);
+            part(rq, cx, parent, group, true);
+            rq.fair.rest_queue(&cx.shared.groups, q);
         }
         q = parent;
     }
@@ -140,7 +201,7 @@ pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept:
 }
 
 /// Takes an entity off its queue and keeps what it is owed.
-pub(super) fn part(rq: &mut Rq, q: QueueIx, entity: EntityRef, sleeps: bool) {
+pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
     // Its weight leaves the load; a group may leave by itself, when its lag is paid.
     rq.is_unpublished = true;
     advance_zero(rq, q);
@@ -166,7 +227,11 @@ pub(super) fn part(rq: &mut Rq, q: QueueIx, entity: EntityRef, sleeps: bool) {
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;
+    let is_empty = queue.nr_queued == 0;
     advance_zero(rq, q);
+    if is_empty {
+        bandwidth::give_back(rq, cx, q);
+    }
 }
 
 /// Puts a queued entity on the timeline.

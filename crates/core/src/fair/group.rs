@@ -12,6 +12,8 @@
 //! differs: load is the sum of queued weights until load is tracked; group queues of all CPUs exist from the start there.
 
 use super::FairRq;
+use super::bandwidth;
+use super::bandwidth::pool::{Pool, Refreshed};
 use super::entity::EntityRef;
 use super::queue::{Frame, Queue, QueueIx};
 use super::weight::{LoadWeight, Weight};
@@ -19,8 +21,8 @@ use crate::rq::{Cx, Rq};
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use lock_api::{Mutex, RawMutex};
-use zerolag_model::{GroupId, TaskId};
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use zerolag_model::{CpuMax, CpuMaxError, CpuStat, GroupId, Instant, TaskId};
 
 /// The deepest level of a group; the root is 0.
 pub(crate) const MAX_DEPTH: usize = 32;
@@ -45,6 +47,8 @@ pub enum GroupError {
     HasChildren(GroupId),
     /// The task is not on the run queue that was given: look up its home again.
     NotHere(TaskId),
+    /// The limit is out of range (EINVAL).
+    Max(CpuMaxError),
 }
 
 impl fmt::Display for GroupError {
@@ -53,10 +57,11 @@ impl fmt::Display for GroupError {
             Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
             Self::NoneFree => f.write_str("every reserved group is in use"),
             Self::TooDeep(parent) => write!(f, "a group below group {parent} would be deeper than {MAX_DEPTH} levels"),
-            Self::IsRoot => f.write_str("the root group has no weight and cannot be removed"),
+            Self::IsRoot => f.write_str("the root group has no weight and no limit and cannot be removed"),
             Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
             Self::HasChildren(group) => write!(f, "group {group} still has groups"),
             Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+            Self::Max(wrong) => write!(f, "{wrong} (EINVAL)"),
         }
     }
 }
@@ -76,8 +81,8 @@ pub enum Idleness {
 const IDLE_GROUP: u64 = 1 << 32;
 
 /// One group, as all CPUs see it.
-#[derive(Debug, Default)]
-struct Row {
+#[derive(Debug)]
+struct Row<L: RawMutex> {
     /// The parent's id; meaningless for the root and while free.
     parent: AtomicU32,
     depth: AtomicU32,
@@ -90,6 +95,29 @@ struct Row {
     load: AtomicU64,
     nr_tasks: AtomicU32,
     nr_children: AtomicU32,
+    /// The number of its limit; 0 is none.
+    limit: AtomicU32,
+    /// How often its pool has been filled at the end of a period.
+    refreshes: AtomicU32,
+    pool: Mutex<L, Pool>,
+}
+
+impl<L: RawMutex> Default for Row<L> {
+    fn default() -> Self {
+        Self {
+            parent: AtomicU32::default(),
+            depth: AtomicU32::default(),
+            weight: AtomicU32::default(),
+            idle: AtomicU32::default(),
+            generation: AtomicU32::default(),
+            load: AtomicU64::default(),
+            nr_tasks: AtomicU32::default(),
+            nr_children: AtomicU32::default(),
+            limit: AtomicU32::default(),
+            refreshes: AtomicU32::default(),
+            pool: Mutex::new(Pool::default()),
+        }
+    }
 }
 
 /// The tree of groups. Rows change under the lock; readers use atomics.
@@ -97,21 +125,21 @@ struct Row {
 /// Staleness: a CPU may compute a share from a load that others have just changed; it does so again at its next tick.
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
-    rows: Vec<Row>,
+    rows: Vec<Row<L>>,
     free: Mutex<L, Vec<u32>>,
 }
 
 impl<L: RawMutex> GroupTable<L> {
     /// Returns a table with the root group and room for `groups` more.
     pub(crate) fn new(groups: usize) -> Self {
-        let rows: Vec<Row> = (0..=groups).map(|_| Row::default()).collect();
+        let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::default()).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
         Self { rows, free: Mutex::new(ids.rev().collect()) }
     }
 
-    fn row(&self, group: GroupId) -> Result<&Row, GroupError> {
+    fn row(&self, group: GroupId) -> Result<&Row<L>, GroupError> {
         self.rows
             .get(group.index())
             .filter(|row| row.generation.load(Ordering::Acquire) % 2 == 1)
@@ -153,6 +181,8 @@ impl<L: RawMutex> GroupTable<L> {
             return Err(GroupError::HasTasks(group));
         }
         row.generation.fetch_add(1, Ordering::Release);
+        row.limit.store(0, Ordering::Release);
+        row.pool.lock().clear();
         self.rows[row.parent.load(Ordering::Relaxed) as usize].nr_children.fetch_sub(1, Ordering::Relaxed);
         free.push(group.0);
         Ok(())
@@ -174,6 +204,47 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
+    /// Returns a group's pool, locked: an inner lock, taken with at most one run queue held and nothing under it.
+    pub(crate) fn pool(&self, group: GroupId) -> MutexGuard<'_, L, Pool> {
+        self.rows[group.index()].pool.lock()
+    }
+
+    pub(crate) fn limit(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].limit.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn refreshes(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].refreshes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_max(&self, group: GroupId, now: Instant, max: CpuMax) -> Result<Refreshed, GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let row = self.row(group)?;
+        let mut pool = row.pool.lock();
+        let set = pool.set(now, max);
+        row.limit.store(pool.limit(), Ordering::Release);
+        row.refreshes.fetch_add(1, Ordering::Release);
+        Ok(set)
+    }
+
+    pub(crate) fn max(&self, group: GroupId) -> Result<CpuMax, GroupError> {
+        Ok(self.row(group)?.pool.lock().max())
+    }
+
+    pub(crate) fn stat(&self, group: GroupId) -> Result<CpuStat, GroupError> {
+        Ok(self.row(group)?.pool.lock().stat())
+    }
+
+    /// The period of a group has ended.
+    pub(crate) fn refresh(&self, group: GroupId, now: Instant) -> Option<Refreshed> {
+        let row = &self.rows[group.index()];
+        let refreshed = row.pool.lock().refresh(now)?;
+        row.refreshes.fetch_add(1, Ordering::Release);
+        Some(refreshed)
+    }
+
     /// Counts a task in a group.
     pub(crate) fn join(&self, group: GroupId) -> Result<(), GroupError> {
         self.row(group)?.nr_tasks.fetch_add(1, Ordering::Relaxed);
@@ -184,6 +255,12 @@ impl<L: RawMutex> GroupTable<L> {
     pub(crate) fn quit(&self, group: GroupId) {
         let before = self.rows[group.index()].nr_tasks.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "group {group} loses a task that it does not have");
+    }
+
+    /// Returns the ids of all groups, for checks.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = GroupId> + '_ {
+        let ids = 0..u32::try_from(self.rows.len()).expect("invariant: fewer than 2^32 groups");
+        ids.map(GroupId).filter(|group| self.exists(*group))
     }
 
     fn generation(&self, group: GroupId) -> u32 {
@@ -305,6 +382,11 @@ fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
 }
 
 impl FairRq {
+    /// Returns the queue of a group.
+    pub(crate) fn live_queue<L: RawMutex>(&self, table: &GroupTable<L>, group: GroupId) -> Option<QueueIx> {
+        self.listed(group).filter(|ix| self.queues[ix.index()].generation == table.generation(group))
+    }
+
     /// Returns the queue of a group of this id, present or past.
     fn listed(&self, group: GroupId) -> Option<QueueIx> {
         self.by_group.binary_search_by_key(&group, |(id, _)| *id).ok().map(|index| self.by_group[index].1)
@@ -318,11 +400,19 @@ impl FairRq {
     }
 
     /// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many.
-    pub(crate) fn rest_queue(&mut self, ix: QueueIx) {
+    /// One with throttled queues below stays.
+    pub(crate) fn rest_queue<L: RawMutex>(&mut self, table: &GroupTable<L>, ix: QueueIx) {
         assert!(self.queues[ix.index()].nr_queued == 0, "a resting queue is empty");
+        if self.queues[ix.index()].bandwidth.is_needed() {
+            return;
+        }
         if self.resting.len() == RESTING_MAX {
             let oldest = self.resting.remove(0);
-            let group = self.queues[oldest.index()].group;
+            let Queue { group, generation, bandwidth, .. } = &self.queues[oldest.index()];
+            let group = *group;
+            if *generation == table.generation(group) {
+                bandwidth::settle(table, group, bandwidth);
+            }
             let place = self.by_group.binary_search_by_key(&group, |(id, _)| *id);
             self.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
             self.queues[oldest.index()].generation = 0;

@@ -20,6 +20,7 @@
 //! Sources: Linux v6.12 and v6.1 `kernel/sched/fair.c` (see the modules).
 
 pub(crate) mod balance;
+pub(crate) mod bandwidth;
 mod cfs;
 mod check;
 mod control;
@@ -74,10 +75,8 @@ pub(crate) struct FairRq {
     lives: u32,
     /// Whether a charge found that the current task's turn is over.
     due: Resched,
-    /// Tasks that stay queued only until their lag is paid.
-    nr_delayed: u32,
-    /// Tasks of policy SCHED_IDLE that want to run.
-    nr_idle_policy: u32,
+    /// Queues of groups that are out of quota.
+    nr_throttled: u32,
     recency: Recency,
     balance: balance::BalanceState,
 }
@@ -140,8 +139,7 @@ impl FairRq {
             resting: Vec::with_capacity(group::RESTING_MAX),
             lives: 0,
             due: Resched::No,
-            nr_delayed: 0,
-            nr_idle_policy: 0,
+            nr_throttled: 0,
             recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::default(),
         }
@@ -156,19 +154,19 @@ impl FairRq {
         self.root().load
     }
 
-    /// Returns the tasks that want to run, the current one included.
+    /// Returns the tasks that want to run and may, the current one included.
     pub(crate) fn nr_running(&self) -> u32 {
-        self.root().nr_in_hierarchy
+        self.root().tally.runnable
     }
 
     /// Returns the blocked tasks that stay queued until their lag is paid.
-    pub(crate) const fn nr_delayed(&self) -> u32 {
-        self.nr_delayed
+    pub(crate) fn nr_delayed(&self) -> u32 {
+        self.root().tally.delayed
     }
 
     /// Returns the tasks of policy SCHED_IDLE that want to run, the current one included.
-    pub(crate) const fn nr_idle_policy(&self) -> u32 {
-        self.nr_idle_policy
+    pub(crate) fn nr_idle_policy(&self) -> u32 {
+        self.root().tally.idle_policy
     }
 }
 

@@ -9,6 +9,8 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `avg_vruntime_add`, `avg_vruntime`, `update_min_vruntime`.
 
+use super::bandwidth::Local;
+use super::enqueue::Tally;
 use super::entity::{EntityRef, FairEntity};
 use super::timeline::Root;
 use super::vtime::{Vlag, Vtime};
@@ -47,8 +49,8 @@ pub(crate) struct Queue {
     pub(crate) current: Option<EntityRef>,
     /// Queued entities, the current one included.
     pub(crate) nr_queued: u32,
-    /// Tasks queued here and below that want to run.
-    pub(crate) nr_in_hierarchy: u32,
+    /// Tasks queued here and below, without those below a throttled queue.
+    pub(crate) tally: Tally,
     /// Weights of all queued entities, the current one included.
     pub(crate) load: u64,
     pub(crate) sum_weight: u64,
@@ -57,6 +59,7 @@ pub(crate) struct Queue {
     pub(crate) buddies: Buddies,
     /// What this queue has added to the published load of its group.
     pub(crate) published_load: u64,
+    pub(crate) bandwidth: Local,
 }
 
 /// Entities that CFS prefers or passes over at the next pick.
@@ -91,13 +94,14 @@ impl Queue {
             waiting: Root::default(),
             current: None,
             nr_queued: 0,
-            nr_in_hierarchy: 0,
+            tally: Tally::default(),
             load: 0,
             sum_weight: 0,
             sum_weighted_vruntime: 0,
             zero_vruntime: Vtime::ZERO,
             buddies: Buddies::default(),
             published_load: 0,
+            bandwidth: Local::default(),
         }
     }
 

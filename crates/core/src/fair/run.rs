@@ -9,8 +9,7 @@ use super::entity::EntityRef;
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
 use super::weight::LoadWeight;
-use super::{cfs, eevdf, group};
-use crate::config::Config;
+use super::{bandwidth, cfs, eevdf, group};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Op, Resched, RqTimer};
@@ -55,6 +54,12 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 /// Entities that were current before and still are have not been picked anew: their slice and their protection go on.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
+    if bandwidth::is_throttled(rq, slot) {
+        // It runs, and was moved into a group that may not: it waits there, and the CPU goes on to another.
+        put_down(rq, QueueIx::ROOT);
+        rq.resched(cx, Resched::Now);
+        return;
+    }
     if leaf != QueueIx::ROOT {
         let mut path = [leaf; MAX_DEPTH];
         let mut depth = 0;
@@ -109,9 +114,12 @@ pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
 }
 
 /// Charges the current task, and every group that it is in, with the time it ran. O(depth).
-pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration) {
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let mut entity = EntityRef::Task(slot);
+    if rq.entity(entity).node.is_some() {
+        return; // It was moved into a throttled group and is about to be left.
+    }
     loop {
         let running = rq.entity_mut(entity);
         running.vruntime = running.vruntime.plus(running.load.to_virtual(delta));
@@ -133,6 +141,7 @@ pub(crate) fn charge(rq: &mut Rq, _config: &Config, slot: Slot, delta: Duration)
         if q == QueueIx::ROOT {
             return;
         }
+        bandwidth::account(rq, cx, q, delta);
         entity = EntityRef::Group(q);
     }
 }
@@ -194,7 +203,11 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
 /// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's `HRTICK`).
 #[inline]
 pub(super) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.tune.enforce == Grain::Exact && rq.fair.nr_running() > 1 {
+    if rq.fair.tune.enforce == Grain::Tick {
+        return;
+    }
+    let may_be_limited = matches!(rq.queue(QueueIx::ROOT).current, Some(EntityRef::Group(_)));
+    if rq.fair.nr_running() > 1 || may_be_limited {
         arm_slice(rq, cx);
     }
 }
@@ -215,7 +228,7 @@ fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns when the first of the current entities will have had its slice.
+/// Returns when the first of the current entities will have had its slice, or what it took of its group's quota.
 pub(super) fn slice_end(rq: &Rq, now: Instant) -> Option<Instant> {
     let mut left: Option<Duration> = None;
     let mut at = Some(QueueIx::ROOT);
@@ -233,6 +246,9 @@ pub(super) fn slice_end(rq: &Rq, now: Instant) -> Option<Instant> {
                 }
             };
             left = Some(left.map_or(here, |left| left.min(here)));
+        }
+        if let Some(quota) = queue.bandwidth.left() {
+            left = Some(left.map_or(quota, |left| left.min(quota)));
         }
         at = match current {
             EntityRef::Task(_) => None,

@@ -2,10 +2,10 @@
 
 use parking_lot::RawMutex;
 use zerolag_core::{
-    Clock, Config, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler, Step,
-    TaskSpec, Tracing, Work,
+    Clock, Config, GroupTimer, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
+    Scheduler, Step, TaskSpec, Tracing, Work,
 };
-use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
 /// What a task does.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,7 @@ pub(crate) struct Host {
     /// When which CPU went to which task.
     pub(crate) switches: Vec<(Instant, CpuId, Option<TaskId>)>,
     timers: Vec<Option<Instant>>,
+    group_timers: std::collections::BTreeMap<(GroupId, GroupTimer), Instant>,
     pub(crate) remote: Vec<(CpuId, Work)>,
     next_tick: Instant,
     pub(crate) migrations: u32,
@@ -65,6 +66,7 @@ impl Host {
             parked: Vec::with_capacity(4096),
             switches: Vec::with_capacity(1 << 16),
             timers,
+            group_timers: std::collections::BTreeMap::new(),
             remote: Vec::new(),
             next_tick,
             migrations: 0,
@@ -155,6 +157,9 @@ impl Host {
                 Op::Ipi { cpu, work } => self.remote.push((cpu, work)),
                 Op::ArmTimer { cpu, timer: RqTimer::Slice, at } => self.timers[cpu.index()] = Some(at),
                 Op::CancelTimer { cpu, timer: RqTimer::Slice } => self.timers[cpu.index()] = None,
+                Op::ArmGroupTimer { group, timer, at } => {
+                    self.group_timers.insert((group, timer), at);
+                }
                 // Nobody starves here: servers and RT throttling have nothing to do.
                 Op::ArmTimer { .. } | Op::CancelTimer { .. } => {}
             }
@@ -233,7 +238,7 @@ impl Host {
     /// Lets time pass until `until`.
     pub(crate) fn run(&mut self, until: Instant) {
         loop {
-            let at = self.next_event().min(until);
+            let at = self.next_event().min(until).max(self.now);
             self.pass(at);
             if at == until {
                 return;
@@ -241,6 +246,7 @@ impl Host {
             self.work_ends();
             self.wakeups();
             self.slice_ends();
+            self.group_timers_fire();
             if self.now == self.next_tick {
                 self.next_tick = self.now + self.sched.config().settings().tick_period();
                 for cpu in 0..self.rqs.len() {
@@ -262,7 +268,8 @@ impl Host {
         });
         let wakes = self.tasks.iter().filter_map(|task| task.wakes_at);
         let timers = self.timers.iter().copied().flatten();
-        work.chain(wakes).chain(timers).fold(self.next_tick, Instant::min)
+        let groups = self.group_timers.values().copied();
+        work.chain(wakes).chain(timers).chain(groups).fold(self.next_tick, Instant::min)
     }
 
     fn pass(&mut self, to: Instant) {
@@ -317,7 +324,7 @@ impl Host {
 
     fn slice_ends(&mut self) {
         for cpu in 0..self.rqs.len() {
-            if self.timers[cpu] == Some(self.now) {
+            if self.timers[cpu].is_some_and(|at| at <= self.now) {
                 self.timers[cpu] = None;
                 let clock = self.clock();
                 let step = self.sched.timer(&mut self.rqs[cpu], clock, RqTimer::Slice, &mut self.io);
@@ -325,6 +332,26 @@ impl Host {
                 self.settle();
             }
         }
+    }
+
+    /// Fires the timers of limited groups that are due.
+    pub(crate) fn group_timers_fire(&mut self) {
+        let due = |host: &Self| host.group_timers.iter().find(|(_, at)| **at <= host.now).map(|(key, _)| *key);
+        while let Some((group, timer)) = due(self) {
+            self.group_timers.remove(&(group, timer));
+            let clock = self.clock();
+            let step = self.sched.group_timer(group, timer, clock, CpuId(0), &mut self.io);
+            self.carry_out(step);
+            self.settle();
+        }
+    }
+
+    /// Limits a group.
+    pub(crate) fn set_max(&mut self, group: GroupId, max: CpuMax) {
+        let clock = self.clock();
+        let step = self.sched.set_group_max(group, max, clock, CpuId(0), &mut self.io).expect("a limit");
+        self.carry_out(step);
+        self.settle();
     }
 
     /// Lets only this much time pass; nothing happens by itself.
@@ -376,6 +403,7 @@ impl Host {
 
     /// Checks every run queue, and that every task is in one place.
     pub(crate) fn check(&self) {
+        self.sched.check_bandwidth(&self.rqs.iter().collect::<Vec<_>>());
         let mut seen = vec![0; self.tasks.len()];
         for rq in &self.rqs {
             rq.check_fair();

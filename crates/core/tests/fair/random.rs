@@ -4,8 +4,10 @@ use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
+use zerolag_model::settings::Grain;
 use zerolag_model::{
-    CpuMask, Duration, FairPolicy, GroupId, KernelVersion, Nice, RtPriority, SchedAttr, TaskId, Topology,
+    CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, RtPriority, SchedAttr, Settings, TaskId,
+    Topology,
 };
 
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ enum Event {
     Weigh { group: usize, weight: u64 },
     RemoveGroup { group: usize },
     Bounce { cpu: usize },
+    Max { group: usize, quota: Option<u64>, period: u64, burst: u64 },
+    Timers,
 }
 
 fn attr() -> impl Strategy<Value = SchedAttr> {
@@ -58,6 +62,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (any.clone(), 1_u64..10_000).prop_map(|(parent, weight)| Event::NewGroup { parent, weight }),
         1 => (any.clone(), 1_u64..10_000).prop_map(|(group, weight)| Event::Weigh { group, weight }),
         1 => any.clone().prop_map(|group| Event::RemoveGroup { group }),
+        2 => (any.clone(), proptest::option::weighted(0.8, 1..40_u64), 1..20_u64, 0..3_u64)
+            .prop_map(|(group, quota, period, burst)| Event::Max { group, quota, period, burst }),
+        6 => Just(Event::Timers),
         1 => any.prop_map(|cpu| Event::Bounce { cpu }),
     ]
 }
@@ -69,7 +76,11 @@ struct World {
 
 impl World {
     fn new(version: KernelVersion, cpus: u32) -> Self {
-        let config = Config::new(Topology::flat(cpus).expect("a machine"), version.settings());
+        Self::with_settings(version.settings(), cpus)
+    }
+
+    fn with_settings(settings: Settings, cpus: u32) -> Self {
+        let config = Config::new(Topology::flat(cpus).expect("a machine"), settings);
         Self { host: Host::with_config(config.with_group_reserve(6)), groups: vec![GroupId::ROOT] }
     }
 
@@ -188,6 +199,15 @@ impl World {
                     self.groups.retain(|other| *other != group);
                 }
             }
+            Event::Max { group, quota, period, burst } => {
+                let group = self.group(group);
+                if group != GroupId::ROOT {
+                    let quota = quota.map(Duration::from_millis);
+                    let burst = quota.map_or(Duration::ZERO, |quota| quota * burst / 2);
+                    self.host.set_max(group, CpuMax { quota, period: Duration::from_millis(period), burst });
+                }
+            }
+            Event::Timers => self.host.group_timers_fire(),
             Event::Bounce { cpu } => self.bounce(cpu % self.host.rqs.len()),
         }
     }
@@ -223,12 +243,15 @@ impl World {
 }
 
 fn check(version: KernelVersion, cpus: u32, events: Vec<Event>) {
-    let mut world = World::new(version, cpus);
+    run_all(World::new(version, cpus), events);
+}
+
+fn run_all(mut world: World, events: Vec<Event>) {
     for event in events {
         world.apply(&event);
         world.host.check();
     }
-    // Everybody who is left gets the CPU sooner or later.
+    // Everybody who is left and may run gets the CPU sooner or later.
     for _ in 0..3 {
         let until = world.host.now + Duration::from_millis(20);
         world.host.run(until);
@@ -275,6 +298,20 @@ fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
     }
 }
 
+/// As [`check`], with a tree of groups that have little quota from the start: most of the time something is throttled.
+fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
+    let mut world = World::with_settings(settings, cpus);
+    for (parent, quota) in [(0, 2), (1, 1), (0, 3)] {
+        world.apply(&Event::NewGroup { parent, weight: 100 });
+        let group = world.groups.len() - 1;
+        world.apply(&Event::Max { group, quota: Some(quota), period: 8, burst: quota % 2 });
+        for _ in 0..2 {
+            world.apply(&Event::Spawn { attr: SchedAttr::NORMAL, group });
+        }
+    }
+    run_all(world, events);
+}
+
 proptest! {
     #![proptest_config(crate::cases(300))]
 
@@ -296,6 +333,27 @@ proptest! {
     #[test]
     fn cfs_on_four_cpus(events in proptest::collection::vec(event(), 1..200)) {
         check(KernelVersion::V6_1, 4, events);
+    }
+
+    #[test]
+    fn limited_groups_under_eevdf(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(KernelVersion::V6_12.settings(), 2, events);
+    }
+
+    #[test]
+    fn limited_groups_under_cfs(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(KernelVersion::V6_1.settings(), 4, events);
+    }
+
+    #[test]
+    fn limited_groups_with_expiry(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(KernelVersion::V3_2.settings(), 3, events);
+    }
+
+    #[test]
+    fn limited_groups_enforced_exactly(events in proptest::collection::vec(event(), 1..200)) {
+        let exact = Settings { enforce_fair: Grain::Exact, ..KernelVersion::V6_6.settings() };
+        check_limited(exact, 2, events);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Machine {
             match op {
                 Op::Kick { cpu } => self.pending.push_back(Pending::Kick(cpu)),
                 Op::Ipi { cpu, work } => self.pending.push_back(Pending::Ipi(cpu, work)),
-                Op::ArmTimer { .. } | Op::CancelTimer { .. } => {}
+                Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
             }
         }
         while let Some(parcel) = self.io.parked.pop() {

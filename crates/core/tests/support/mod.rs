@@ -252,6 +252,7 @@ impl World {
                 Op::Ipi { cpu, work } => self.cpus[cpu.index()].ipis.push(work),
                 Op::ArmTimer { cpu, timer, at } => *self.cpus[cpu.index()].timer(timer) = Some(at),
                 Op::CancelTimer { cpu, timer } => *self.cpus[cpu.index()].timer(timer) = None,
+                Op::ArmGroupTimer { .. } => unreachable!("no group is limited here"),
             }
         }
         while let Some(parcel) = self.io.parked.pop() {

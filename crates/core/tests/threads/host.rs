@@ -110,6 +110,7 @@ impl<'a> Caller<'a> {
                 Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } => {
                     self.host.inboxes[cpu.index()].timer.store(true, Ordering::Release);
                 }
+                Op::ArmGroupTimer { .. } => unreachable!("no group is limited here"),
                 Op::CancelTimer { cpu, timer: RqTimer::Slice } => {
                     self.host.inboxes[cpu.index()].timer.store(false, Ordering::Release);
                 }

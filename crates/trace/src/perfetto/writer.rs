@@ -198,6 +198,13 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
+            | TraceEvent::GroupNew { .. }
+            | TraceEvent::GroupChange { .. }
+            | TraceEvent::GroupMax { .. }
+            | TraceEvent::BandwidthRefresh { .. }
+            | TraceEvent::Throttle { .. }
+            | TraceEvent::Unthrottle { .. }
+            | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. } => {}
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason, PrevState, Record,
-    ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
+    CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason,
+    PrevState, Record, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
 };
 
 /// What the next record is written as a difference to.
@@ -54,6 +54,14 @@ mod kind {
     pub(super) const SERVER: u8 = 30;
     pub(super) const RT_THROTTLE: u8 = 31;
     pub(super) const RT_UNTHROTTLE: u8 = 32;
+    pub(super) const GROUP_NEW: u8 = 33;
+    pub(super) const GROUP_CHANGE: u8 = 34;
+    pub(super) const GROUP_MAX: u8 = 35;
+    pub(super) const BANDWIDTH_REFRESH: u8 = 36;
+    pub(super) const BANDWIDTH_REFRESH_THROTTLED: u8 = 37;
+    pub(super) const THROTTLE: u8 = 38;
+    pub(super) const UNTHROTTLE: u8 = 39;
+    pub(super) const GROUP_TOTALS: u8 = 40;
 }
 
 /// The numbers of [`PrevState`].
@@ -221,6 +229,47 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, task.0);
             put_mark(out, *mark)
         }
+        TraceEvent::GroupNew { group, parent, path } => {
+            put_id(out, group.0);
+            put_id(out, parent.0);
+            put_bytes(out, path.as_bytes());
+            kind::GROUP_NEW
+        }
+        TraceEvent::GroupChange { task, group } => {
+            put_id(out, task.0);
+            put_id(out, group.0);
+            kind::GROUP_CHANGE
+        }
+        TraceEvent::GroupMax { group, max } => {
+            put_id(out, group.0);
+            // One more than the quota: zero says that there is no limit.
+            put_varint(out, max.quota.map_or(0, |quota| quota.as_nanos().saturating_add(1)));
+            put_varint(out, max.period.as_nanos());
+            put_varint(out, max.burst.as_nanos());
+            kind::GROUP_MAX
+        }
+        TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
+            put_id(out, group.0);
+            put_varint(out, runtime.as_nanos());
+            if *throttled { kind::BANDWIDTH_REFRESH_THROTTLED } else { kind::BANDWIDTH_REFRESH }
+        }
+        TraceEvent::Throttle { group } => {
+            put_id(out, group.0);
+            kind::THROTTLE
+        }
+        TraceEvent::Unthrottle { group } => {
+            put_id(out, group.0);
+            kind::UNTHROTTLE
+        }
+        TraceEvent::GroupTotals { group, stat } => {
+            put_id(out, group.0);
+            put_varint(out, stat.nr_periods);
+            put_varint(out, stat.nr_throttled);
+            put_varint(out, stat.throttled.as_nanos());
+            put_varint(out, stat.nr_bursts);
+            put_varint(out, stat.burst.as_nanos());
+            kind::GROUP_TOTALS
+        }
         TraceEvent::CpuTotals { times } => {
             out.push(CpuLayer::ALL.len() as u8);
             for layer in CpuLayer::ALL {
@@ -246,7 +295,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             name: Arc::from(cursor.text()?),
             parent: take_option(cursor)?,
             attr: take_attr(cursor)?,
-            group: GroupId(cursor.varint_u32()?),
+            group: take_group(cursor)?,
         },
         kind::TASK_EXIT => TraceEvent::TaskExit { task: take_task(cursor)? },
         kind::WAKING | kind::WAKING_NEW => TraceEvent::Waking {
@@ -310,6 +359,37 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
         kind::MARK_PHASE | kind::MARK_TIMER_DUE | kind::MARK_STAMP | kind::MARK_TURN_END => {
             TraceEvent::Mark { task: take_task(cursor)?, mark: take_mark(kind, cursor)? }
         }
+        kind::GROUP_NEW => TraceEvent::GroupNew {
+            group: take_group(cursor)?,
+            parent: take_group(cursor)?,
+            path: Arc::from(cursor.text()?),
+        },
+        kind::GROUP_CHANGE => TraceEvent::GroupChange { task: take_task(cursor)?, group: take_group(cursor)? },
+        kind::GROUP_MAX => TraceEvent::GroupMax {
+            group: take_group(cursor)?,
+            max: CpuMax {
+                quota: cursor.varint()?.checked_sub(1).map(Duration::from_nanos),
+                period: take_duration(cursor)?,
+                burst: take_duration(cursor)?,
+            },
+        },
+        kind::BANDWIDTH_REFRESH | kind::BANDWIDTH_REFRESH_THROTTLED => TraceEvent::BandwidthRefresh {
+            group: take_group(cursor)?,
+            runtime: take_duration(cursor)?,
+            throttled: kind == kind::BANDWIDTH_REFRESH_THROTTLED,
+        },
+        kind::THROTTLE => TraceEvent::Throttle { group: take_group(cursor)? },
+        kind::UNTHROTTLE => TraceEvent::Unthrottle { group: take_group(cursor)? },
+        kind::GROUP_TOTALS => TraceEvent::GroupTotals {
+            group: take_group(cursor)?,
+            stat: CpuStat {
+                nr_periods: cursor.varint()?,
+                nr_throttled: cursor.varint()?,
+                throttled: take_duration(cursor)?,
+                nr_bursts: cursor.varint()?,
+                burst: take_duration(cursor)?,
+            },
+        },
         kind::CPU_TOTALS => {
             if usize::from(cursor.byte()?) != CpuLayer::ALL.len() {
                 return Err("an unknown number of CPU layers");
@@ -513,6 +593,10 @@ fn put_cpu(out: &mut Vec<u8>, cpu: CpuId) -> Result<(), Reason> {
 
 fn take_task(cursor: &mut Cursor<'_>) -> Result<TaskId, Reason> {
     cursor.varint_u32().map(TaskId)
+}
+
+fn take_group(cursor: &mut Cursor<'_>) -> Result<GroupId, Reason> {
+    cursor.varint_u32().map(GroupId)
 }
 
 fn take_option(cursor: &mut Cursor<'_>) -> Result<Option<TaskId>, Reason> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record,
-    ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
+    CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState,
+    Record, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -130,7 +130,35 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             TraceEvent::CpuTotals { times }
         }),
     ];
-    prop_oneof![3 => tasks, 2 => cpus]
+    let group = || any::<u32>().prop_map(GroupId);
+    let groups = prop_oneof![
+        (group(), group(), any::<String>()).prop_map(|(group, parent, path)| TraceEvent::GroupNew {
+            group,
+            parent,
+            path: path.into()
+        }),
+        (task(), group()).prop_map(|(task, group)| TraceEvent::GroupChange { task, group }),
+        (group(), proptest::option::of(0..u64::MAX), duration(), duration()).prop_map(
+            |(group, quota, period, burst)| {
+                let quota = quota.map(Duration::from_nanos);
+                TraceEvent::GroupMax { group, max: CpuMax { quota, period, burst } }
+            }
+        ),
+        (group(), duration(), any::<bool>()).prop_map(|(group, runtime, throttled)| TraceEvent::BandwidthRefresh {
+            group,
+            runtime,
+            throttled
+        }),
+        group().prop_map(|group| TraceEvent::Throttle { group }),
+        group().prop_map(|group| TraceEvent::Unthrottle { group }),
+        (group(), any::<[u64; 3]>(), duration(), duration()).prop_map(
+            |(group, [nr_periods, nr_throttled, nr_bursts], throttled, burst)| TraceEvent::GroupTotals {
+                group,
+                stat: CpuStat { nr_periods, nr_throttled, throttled, nr_bursts, burst }
+            }
+        ),
+    ];
+    prop_oneof![3 => tasks, 2 => cpus, 1 => groups]
 }
 
 fn server_state() -> impl Strategy<Value = ServerState> {

@@ -65,6 +65,9 @@ impl Writer<'_> {
             if group.weight != GROUP_WEIGHT_DEFAULT {
                 self.cannot(&format!("the weight of group {}", group.path));
             }
+            if group.max.quota.is_some() {
+                self.cannot(&format!("the limit of group {}", group.path));
+            }
         }
         let mut tasks = String::new();
         for (place, task) in self.program.tasks.iter().enumerate() {

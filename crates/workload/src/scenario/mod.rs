@@ -6,12 +6,14 @@
 //! | `table` | types of values; which keys are unknown |
 //! | `times` | times and distributions |
 //! | `machine` | `[machine]`, `kernel`, `[settings]` |
+//! | `bandwidth` | weights and limits of groups |
 //! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
 //! | `task` | `[task]`, its phases, its attributes |
 //! | `step` | what a task does |
 //!
 //! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
 
+mod bandwidth;
 mod machine;
 mod shared;
 mod step;

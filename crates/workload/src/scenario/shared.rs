@@ -8,7 +8,7 @@
 //! barrier for all instances of the tasks that name it. A name stands for one thing.
 
 use super::Reader;
-use super::table::{Entry, Item, Table, int, kind, leaves, signed_int, span, string, unknown_key};
+use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
 use crate::assemble::Kind;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Span};
@@ -18,7 +18,6 @@ use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, MAX_CPUS};
 
 const CPUSET_KEYS: [&str; 2] = ["cpuset.cpus", "cpuset.cpus.partition"];
-const GROUP_KEYS: [&str; 1] = ["cpu.weight"];
 
 impl Reader<'_> {
     /// Reads `[cpuset.NAME]`.
@@ -86,17 +85,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            for leaf in leaves(&table) {
-                if leaf.path != "cpu.weight" {
-                    self.report.push(unknown_key(&leaf.path, leaf.span, &GROUP_KEYS, "a group"));
-                    continue;
-                }
-                let Some(weight) = int("cpu.weight", leaf.item, 1..=10_000, self.report) else { continue };
-                match id {
-                    Some(id) => self.assembly.program.groups[id].weight = u32::try_from(weight).unwrap_or(1),
-                    None => self.report.error(leaf.span, "the root group has no weight"),
-                }
-            }
+            self.group_keys(id, &table);
         }
     }
 

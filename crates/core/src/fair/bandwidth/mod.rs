@@ -1,0 +1,212 @@
+//! CPU bandwidth control: a group uses no more than its quota per period (`cpu.max`).
+//!
+//! What a group may use in a period is in its [`pool`]. A CPU takes it in slices as tasks of the group run there
+//! ([`account`]); when the pool is empty and the slice used up, the group's queue on that CPU is *throttled*
+//! ([`throttle`]): its entity leaves its parent's queue, and what it has counts nowhere above it, until the period ends
+//! or others give back what they do not need ([`refresh`]).
+//!
+//! ```text
+//!                 slice when it runs out                       out of quota: throttled
+//!   pool of A  ----------------------------> A's queue on CPU 0 ---------------------> list of throttled CPUs
+//!      ^  ^                                        |                                            |
+//!      |  +------- all but 1 ms, when it empties --+                                            |
+//!      +-- quota, when the period ends -----------------> debt and 1 ns to each, in order <-----+
+//! ```
+//!
+//! What is used is noticed when the current task is charged: at ticks, or at once with `enforce.fair = exact`. So a CPU
+//! uses more than it took, by a tick at most; that is a debt which its next share pays first.
+//!
+//! Work: O(1) per level and charge while there is quota; throttling and its end O(depth x log n). A refresh touches only
+//! CPUs where the group is throttled. Memory: a pool per group, nothing per CPU on which it has nothing queued.
+//!
+//! Sources: Turner & Rao 2010, "CFS Bandwidth Control" (RFC v1); Linux v6.12 `kernel/sched/fair.c`,
+//! `__account_cfs_rq_runtime`, `check_enqueue_throttle`, `check_cfs_rq_runtime`, `return_cfs_rq_runtime`; v5.3 the same,
+//! `expire_cfs_rq_runtime`. differs: a queue without tasks is never throttled, so a group whose last task blocks with a
+//! debt does not count as throttled in that period; a limit that is changed takes effect on a CPU when it runs the
+//! group next, the kernel locks all run queues.
+
+mod check;
+pub(crate) mod pool;
+mod refresh;
+mod throttle;
+
+pub(crate) use refresh::resume;
+pub(crate) use throttle::{is_throttled, release_if_empty, throttle_exhausted};
+
+use super::group::GroupTable;
+use super::queue::QueueIx;
+use crate::rq::{Cx, Phase, Rq};
+use crate::step::{GroupTimer, Op, Resched};
+use lock_api::RawMutex;
+use pool::Taken;
+use zerolag_model::{Duration, GroupId, Instant, SignedDuration};
+
+/// What an empty queue keeps (`min_cfs_rq_runtime`).
+const KEPT: SignedDuration = SignedDuration::from_nanos(1_000_000);
+
+/// The bandwidth state of a group's queue on one CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    /// The limit that it knows of; 0 is none.
+    limit: u32,
+    /// What is left of what it took; a debt if negative (`runtime_remaining`).
+    remaining: SignedDuration,
+    /// The refresh after which it took some last.
+    issued: u32,
+    /// Since when it is throttled.
+    throttled: Option<Instant>,
+    /// Throttled queues below it: it stays, even if it is empty.
+    throttled_below: u32,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { limit: 0, remaining: SignedDuration::from_nanos(0), issued: 0, throttled: None, throttled_below: 0 }
+    }
+}
+
+impl Local {
+    /// Returns whether the group's entity may not be queued.
+    pub(crate) const fn is_throttled(&self) -> bool {
+        self.throttled.is_some()
+    }
+
+    /// Returns whether the queue is needed although nothing is in it.
+    pub(crate) const fn is_needed(&self) -> bool {
+        self.throttled.is_some() || self.throttled_below > 0
+    }
+
+    pub(crate) const fn throttled_below(&self) -> u32 {
+        self.throttled_below
+    }
+
+    const fn is_out_of_quota(&self) -> bool {
+        self.limit != 0 && self.remaining.as_nanos() <= 0
+    }
+
+    /// Returns what may be used before more must be taken; `None` without a limit.
+    pub(crate) const fn left(&self) -> Option<Duration> {
+        if self.limit == 0 { None } else { Some(self.remaining.max_zero()) }
+    }
+}
+
+/// Learns of a limit that was set since; returns whether there is one.
+fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
+    let limit = cx.view().group_limit(rq.queue(q).group);
+    let local = &mut rq.queue_mut(q).bandwidth;
+    if local.limit != limit {
+        local.limit = limit;
+        local.remaining = SignedDuration::from_nanos(0);
+    }
+    limit != 0
+}
+
+/// Charges a group's queue with the time that the current task ran, and takes more if that was all.
+pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, delta: Duration) {
+    if !follow_limit(rq, cx, q) {
+        return;
+    }
+    let local = &mut rq.queue_mut(q).bandwidth;
+    local.remaining = local.remaining - delta.to_signed();
+    let has_some = local.remaining.as_nanos() > 0;
+    if has_some && !(cx.config.settings.bandwidth_expiry && expire(rq, cx, q)) {
+        return;
+    }
+    if !rq.queue(q).bandwidth.is_throttled() && !take_slice(rq, cx, q) && rq.phase == Phase::Running {
+        rq.resched(cx, Resched::Now);
+    }
+}
+
+/// Takes away what was issued before the last refresh; returns whether it did.
+fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
+    let now = cx.view().group_refreshes(rq.queue(q).group);
+    let local = &mut rq.queue_mut(q).bandwidth;
+    let is_old = local.issued != now;
+    if is_old {
+        local.remaining = local.remaining.min(SignedDuration::from_nanos(0));
+    }
+    is_old
+}
+
+/// Takes quota up to a slice; returns whether it has some now.
+fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
+    let (group, remaining) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining);
+    let want = (cx.config.settings.bandwidth_slice.to_signed() - remaining).max_zero();
+    let taken = with_pool(cx, group, |pool, now| pool.take(now, want));
+    receive(rq, cx, q, taken)
+}
+
+/// Books what was taken; returns whether there is some now.
+fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, taken: Taken) -> bool {
+    let group = rq.queue(q).group;
+    let issued = if cx.config.settings.bandwidth_expiry { cx.view().group_refreshes(group) } else { 0 };
+    let local = &mut rq.queue_mut(q).bandwidth;
+    local.remaining = local.remaining + taken.amount.to_signed();
+    local.issued = issued;
+    let has_some = local.remaining.as_nanos() > 0;
+    arm(cx, group, GroupTimer::Period, taken.arm);
+    has_some
+}
+
+/// Takes from the pool under its lock. What was got is an observation: it depends on what other CPUs did.
+fn with_pool<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    group: GroupId,
+    take: impl FnOnce(&mut pool::Pool, Instant) -> Taken,
+) -> Taken {
+    cx.io.costs.inner_locks += 1;
+    let (now, table) = (cx.now.wall, &cx.shared.groups);
+    let mut arm = None;
+    let amount = cx.io.observer.u64(|| {
+        let taken = take(&mut table.pool(group), now);
+        arm = taken.arm;
+        taken.amount.as_nanos()
+    });
+    let arm = cx.io.observer.u64(|| arm.map_or(0, Instant::as_nanos));
+    Taken { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)) }
+}
+
+fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupTimer, at: Option<Instant>) {
+    if let Some(at) = at {
+        cx.io.op(Op::ArmGroupTimer { group, timer, at });
+    }
+}
+
+/// A queue has got its first entity: without quota it is throttled before anything above it is told.
+pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if q == QueueIx::ROOT || rq.queue(q).bandwidth.is_throttled() || !follow_limit(rq, cx, q) {
+        return;
+    }
+    let has_some = rq.queue(q).bandwidth.remaining.as_nanos() > 0;
+    if has_some && !(cx.config.settings.bandwidth_expiry && expire(rq, cx, q)) {
+        return;
+    }
+    if !take_slice(rq, cx, q) {
+        throttle::throttle(rq, cx, q);
+    }
+}
+
+/// A queue is empty: all but 1 ms of what it has goes back to the pool.
+pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    let local = rq.queue(q).bandwidth;
+    let slack = (local.remaining - KEPT).max_zero();
+    if local.limit == 0 || slack.is_zero() || !cx.config.settings.bandwidth_slack || !follow_limit(rq, cx, q) {
+        return;
+    }
+    let slack = (rq.queue(q).bandwidth.remaining - KEPT).max_zero();
+    if slack.is_zero() || cx.config.settings.bandwidth_expiry && expire(rq, cx, q) {
+        return;
+    }
+    rq.queue_mut(q).bandwidth.remaining = KEPT;
+    let (group, slice) = (rq.queue(q).group, cx.config.settings.bandwidth_slice);
+    let taken =
+        with_pool(cx, group, |pool, now| Taken { amount: Duration::ZERO, arm: pool.give_back(now, slack, slice) });
+    arm(cx, group, GroupTimer::Slack, taken.arm);
+}
+
+/// A queue is freed: the pool takes what it has, or pays what it owes.
+pub(crate) fn settle<L: RawMutex>(table: &GroupTable<L>, group: GroupId, local: &Local) {
+    if local.limit != 0 && local.limit == table.limit(group) {
+        table.pool(group).settle(local.remaining);
+    }
+}

@@ -1,0 +1,371 @@
+//! [`Pool`]: the quota of one group that no CPU has taken yet, and the CPUs that wait for it.
+//!
+//! ```text
+//!                 take [1]                       refresh, idle and nobody throttled [3]
+//!   Stopped ------------------> Active(fresh) ----------------------------------------> Stopped
+//!                                 |      ^
+//!                refresh, nobody  |      |  take
+//!                throttled [2]    v      |
+//!                               Active(idle)
+//! ```
+//!
+//! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped.
+//!
+//! Everything here is under the group's own lock, which is taken while at most one run queue is held; no run queue is
+//! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`, `__assign_cfs_rq_runtime`,
+//! `start_cfs_bandwidth`, `do_sched_cfs_period_timer`, `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
+
+use alloc::collections::VecDeque;
+use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
+
+/// Quota is not handed out by the slack timer when the period ends within this time (`min_bandwidth_expiration`).
+const ENDS_SOON: Duration = Duration::from_millis(2);
+/// How long slack is collected before it is handed out (`cfs_bandwidth_slack_period`).
+const SLACK_PERIOD: Duration = Duration::from_millis(5);
+
+/// The quota of one group.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    max: CpuMax,
+    /// Counts the limits that the group has had.
+    epoch: u32,
+    /// What no CPU has taken (`runtime`).
+    runtime: Duration,
+    /// What was there after the last refresh (`runtime_snap`).
+    filled: Duration,
+    /// When the present period ends, or ended when the pool was stopped.
+    ends: Instant,
+    state: PoolState,
+    slack: Slack,
+    /// CPUs whose queue of the group is throttled, in the order in which they were.
+    throttled: VecDeque<CpuId>,
+    stat: CpuStat,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PoolState {
+    /// The period timer does not run.
+    Stopped,
+    /// It runs; something was taken in this period.
+    Fresh,
+    /// It runs; nothing was taken since the last refresh.
+    Idle,
+}
+
+/// The timer that hands returned quota out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slack {
+    Stopped,
+    Armed,
+}
+
+/// What a CPU got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) amount: Duration,
+    /// The period timer is to be set to this.
+    pub(crate) arm: Option<Instant>,
+}
+
+/// What a refresh leaves to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refreshed {
+    /// What is in the pool now.
+    pub(crate) runtime: Duration,
+    /// The period timer is to be set to this.
+    pub(crate) arm: Option<Instant>,
+    /// The first throttled CPU, and how many there are.
+    pub(crate) first: Option<(CpuId, u32)>,
+}
+
+/// What a throttled CPU gets of what is in the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    pub(crate) amount: Duration,
+    /// The next throttled CPU, if there is something left for it.
+    pub(crate) next: Option<CpuId>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self {
+            max: CpuMax::UNLIMITED,
+            epoch: 0,
+            runtime: Duration::ZERO,
+            filled: Duration::ZERO,
+            ends: Instant::ZERO,
+            state: PoolState::Stopped,
+            slack: Slack::Stopped,
+            throttled: VecDeque::new(),
+            stat: CpuStat::default(),
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) const fn max(&self) -> CpuMax {
+        self.max
+    }
+
+    pub(crate) const fn stat(&self) -> CpuStat {
+        self.stat
+    }
+
+    /// Returns whether its period timer runs, for checks.
+    pub(crate) fn is_active(&self) -> bool {
+        self.state != PoolState::Stopped
+    }
+
+    /// Returns the CPUs whose queue is throttled, for checks.
+    pub(crate) fn throttled(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.throttled.iter().copied()
+    }
+
+    /// Returns the number of the present limit: 0 without one.
+    pub(crate) const fn limit(&self) -> u32 {
+        if self.max.quota.is_some() { self.epoch } else { 0 }
+    }
+
+    /// Sets a limit and fills the pool.
+    pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
+        self.max = max;
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        if max.quota.is_none() {
+            self.runtime = Duration::ZERO;
+        }
+        self.fill();
+        let arm = if max.quota.is_some() { self.start(now) } else { None };
+        Refreshed { runtime: self.runtime, arm, first: self.first_throttled() }
+    }
+
+    /// Forgets everything: the group is removed. Limits go on being counted.
+    pub(crate) fn clear(&mut self) {
+        assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
+        *self = Self { epoch: self.epoch, ..Self::default() };
+    }
+
+    fn first_throttled(&self) -> Option<(CpuId, u32)> {
+        self.throttled.front().map(|cpu| (*cpu, self.throttled.len() as u32))
+    }
+
+    /// Adds the quota of one period; at most quota and burst are kept.
+    fn fill(&mut self) {
+        let Some(quota) = self.max.quota else { return };
+        self.runtime += quota;
+        let above = self.filled.saturating_sub(self.runtime);
+        if !above.is_zero() {
+            self.stat.nr_bursts += 1;
+            self.stat.burst += above;
+        }
+        self.runtime = self.runtime.min(quota + self.max.burst);
+        self.filled = self.runtime;
+    }
+
+    /// Starts the period timer; returns what it is to be set to if it did not run.
+    fn start(&mut self, now: Instant) -> Option<Instant> {
+        if self.state != PoolState::Stopped {
+            return None;
+        }
+        self.state = PoolState::Fresh; // [1]
+        self.forward(now);
+        Some(self.ends)
+    }
+
+    /// Moves the end of the period behind now, by whole periods; returns by how many.
+    fn forward(&mut self, now: Instant) -> u64 {
+        if now < self.ends {
+            return 0;
+        }
+        let periods = now.since(self.ends) / self.max.period + 1;
+        self.ends += self.max.period * periods;
+        periods
+    }
+
+    /// A CPU asks for `want`.
+    pub(crate) fn take(&mut self, now: Instant, want: Duration) -> Taken {
+        if self.max.quota.is_none() {
+            return Taken { amount: want, arm: None };
+        }
+        let arm = self.start(now);
+        let amount = want.min(self.runtime);
+        if !self.runtime.is_zero() {
+            self.state = PoolState::Fresh;
+        }
+        self.runtime -= amount;
+        Taken { amount, arm }
+    }
+
+    /// A CPU is out of quota: it is throttled unless the pool can pay its debt and 1 ns more.
+    pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
+        let taken = self.take(now, above(remaining, 1));
+        if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
+            debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
+            self.throttled.push_back(cpu);
+        }
+        taken
+    }
+
+    /// A CPU is not throttled any more, after `lasted`.
+    pub(crate) fn release(&mut self, cpu: CpuId, lasted: Duration) {
+        let place = self.throttled.iter().position(|throttled| *throttled == cpu);
+        self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
+        self.stat.throttled += lasted;
+    }
+
+    /// Gives quota to a throttled CPU: what it owes and 1 ns, so that it runs and asks again.
+    pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
+        let amount = above(remaining, 1).min(self.runtime);
+        self.runtime -= amount;
+        if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
+            self.release(cpu, lasted);
+        }
+        Share { amount, next: self.next_to_serve() }
+    }
+
+    /// Returns the first throttled CPU if there is something to give.
+    pub(crate) fn next_to_serve(&self) -> Option<CpuId> {
+        self.throttled.front().copied().filter(|_| !self.runtime.is_zero())
+    }
+
+    /// The period timer fired. `None` if it is a timer of the past.
+    pub(crate) fn refresh(&mut self, now: Instant) -> Option<Refreshed> {
+        if self.state == PoolState::Stopped || self.max.quota.is_none() {
+            self.state = PoolState::Stopped;
+            return None;
+        }
+        let periods = self.forward(now);
+        if periods == 0 {
+            return None;
+        }
+        self.stat.nr_periods += periods;
+        self.fill();
+        let first = self.first_throttled();
+        self.state = match (first, self.state) {
+            (Some(_), _) => {
+                self.stat.nr_throttled += periods;
+                PoolState::Fresh
+            }
+            (None, PoolState::Fresh) => PoolState::Idle, // [2]
+            (None, PoolState::Idle | PoolState::Stopped) => PoolState::Stopped, // [3]
+        };
+        let arm = (self.state != PoolState::Stopped).then_some(self.ends);
+        Some(Refreshed { runtime: self.runtime, arm, first })
+    }
+
+    /// A CPU gives quota back; returns what the slack timer is to be set to.
+    pub(crate) fn give_back(&mut self, now: Instant, amount: Duration, slice: Duration) -> Option<Instant> {
+        self.max.quota?;
+        self.runtime += amount;
+        let is_worth_it = self.runtime > slice && !self.throttled.is_empty();
+        if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
+            return None;
+        }
+        self.slack = Slack::Armed;
+        Some(now + SLACK_PERIOD)
+    }
+
+    /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as there is quota.
+    pub(crate) fn settle(&mut self, remaining: SignedDuration) {
+        if remaining.is_negative() {
+            self.runtime = self.runtime.saturating_sub((-remaining).max_zero());
+        } else {
+            self.runtime += remaining.max_zero();
+        }
+    }
+
+    /// The slack timer fired: returns the first throttled CPU, and how many there are, if they are to be served.
+    pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
+        if self.slack == Slack::Stopped {
+            return None;
+        }
+        self.slack = Slack::Stopped;
+        if self.max.quota.is_none() || self.ends_within(now, ENDS_SOON) || self.runtime <= slice {
+            return None;
+        }
+        self.first_throttled()
+    }
+
+    /// Returns whether the pool is filled anyway within this time (`runtime_refresh_within`).
+    fn ends_within(&self, now: Instant, time: Duration) -> bool {
+        self.state != PoolState::Stopped && self.ends.since(now) < time
+    }
+}
+
+/// Returns what is missing to `target` nanoseconds.
+fn above(remaining: SignedDuration, target: i64) -> Duration {
+    SignedDuration::from_nanos(target - remaining.as_nanos()).max_zero()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + MS * ms
+    }
+
+    fn pool(quota: u64, burst: u64) -> Pool {
+        let mut pool = Pool::default();
+        let max = CpuMax { quota: Some(MS * quota), period: MS * 100, burst: MS * burst };
+        let set = pool.set(at(30), max);
+        assert_eq!(set, Refreshed { runtime: MS * quota, arm: Some(at(100)), first: None });
+        pool
+    }
+
+    #[test]
+    fn the_timer_stops_after_an_idle_period_and_keeps_its_grid() {
+        let mut pool = pool(20, 0);
+        assert_eq!(pool.take(at(40), MS * 5), Taken { amount: MS * 5, arm: None });
+        assert_eq!(pool.refresh(at(100)).and_then(|refreshed| refreshed.arm), Some(at(200)));
+        assert_eq!(pool.refresh(at(200)).and_then(|refreshed| refreshed.arm), None);
+        assert_eq!(pool.refresh(at(300)), None, "it does not run");
+        assert_eq!(pool.take(at(725), MS * 5), Taken { amount: MS * 5, arm: Some(at(800)) });
+        assert_eq!(pool.stat.nr_periods, 2);
+    }
+
+    #[test]
+    fn a_burst_is_saved_up_and_counted() {
+        let mut pool = pool(20, 30);
+        for end in [100, 200, 300] {
+            pool.take(at(end - 10), MS);
+            pool.refresh(at(end));
+        }
+        assert_eq!(pool.runtime, MS * 50);
+        assert_eq!(pool.take(at(310), MS * 60).amount, MS * 50);
+        let refreshed = pool.refresh(at(400)).expect("it runs");
+        assert_eq!(refreshed.runtime, MS * 20);
+        assert_eq!((pool.stat.nr_bursts, pool.stat.burst), (1, MS * 30));
+    }
+
+    #[test]
+    fn a_throttled_cpu_gets_its_debt_and_one_nanosecond() {
+        let mut pool = pool(20, 0);
+        pool.take(at(40), MS * 20);
+        let debt = SignedDuration::from_nanos(-3_000_000);
+        assert_eq!(pool.throttle(at(44), CpuId(1), debt).amount, Duration::ZERO);
+        assert_eq!(pool.throttle(at(44), CpuId(0), debt).amount, Duration::ZERO);
+        let refreshed = pool.refresh(at(100)).expect("it runs");
+        assert_eq!(refreshed.first, Some((CpuId(1), 2)));
+        let share = pool.share(CpuId(1), debt, MS * 56);
+        let one = Duration::from_nanos(1);
+        assert_eq!(share, Share { amount: MS * 3 + one, next: Some(CpuId(0)) });
+        assert_eq!(pool.share(CpuId(0), debt, MS * 56).next, None);
+        assert_eq!((pool.stat.nr_throttled, pool.stat.throttled), (1, MS * 112));
+    }
+
+    #[test]
+    fn slack_is_handed_out_unless_the_period_ends_soon() {
+        let mut pool = pool(20, 0);
+        pool.take(at(40), MS * 20);
+        pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
+        assert_eq!(pool.give_back(at(50), MS * 4, MS * 5), None, "not more than a slice");
+        assert_eq!(pool.give_back(at(50), MS * 4, MS * 5), Some(at(55)));
+        assert_eq!(pool.give_back(at(51), MS * 4, MS * 5), None, "the timer runs");
+        assert_eq!(pool.serve_slack(at(55), MS * 5), Some((CpuId(1), 1)));
+        assert_eq!(pool.give_back(at(94), MS, MS * 5), None, "the period ends in 6 ms");
+    }
+}

@@ -1,0 +1,156 @@
+//! [`CpuMax`]: how much CPU time a group may use (`cpu.max`, `cpu.max.burst`), and [`CpuStat`]: what became of it.
+//!
+//! Quota is absolute: 5 s per second are five CPUs.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `tg_set_cfs_bandwidth`; `Documentation/scheduler/sched-bwc.rst`.
+
+use crate::time::Duration;
+use core::fmt;
+
+/// The limit of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CpuMax {
+    /// CPU time per period (`cpu.max`, first word; `cpu.cfs_quota_us`). `None` is no limit (`max`, -1).
+    pub quota: Option<Duration>,
+    /// The period (`cpu.max`, second word; `cpu.cfs_period_us`).
+    pub period: Duration,
+    /// Unused quota that later periods may use on top (`cpu.max.burst`, `cpu.cfs_burst_us`).
+    pub burst: Duration,
+}
+
+impl CpuMax {
+    /// The shortest period and the smallest quota.
+    pub const SHORTEST: Duration = Duration::from_millis(1);
+    /// The longest period.
+    pub const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+    /// The period unless one is given.
+    pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
+    /// The most that quota and burst may be together: 2^44 - 1 us (`max_cfs_runtime`).
+    pub const LARGEST: Duration = Duration::from_micros((1 << 44) - 1);
+    /// No limit; what a new group has.
+    pub const UNLIMITED: Self = Self { quota: None, period: Self::DEFAULT_PERIOD, burst: Duration::ZERO };
+
+    /// Checks the ranges that the kernel enforces.
+    ///
+    /// # Errors
+    /// The first range that is not kept; the kernel answers each with EINVAL.
+    pub fn check(self) -> Result<(), CpuMaxError> {
+        if self.period < Self::SHORTEST || self.period > Self::LONGEST_PERIOD {
+            return Err(CpuMaxError::Period(self.period));
+        }
+        let Some(quota) = self.quota else {
+            // Without a limit there is nothing to save up: the kernel looks at neither.
+            return Ok(());
+        };
+        if quota < Self::SHORTEST {
+            return Err(CpuMaxError::QuotaTooSmall(quota));
+        }
+        if quota > Self::LARGEST {
+            return Err(CpuMaxError::QuotaTooLarge(quota));
+        }
+        if self.burst > quota {
+            return Err(CpuMaxError::BurstAboveQuota { burst: self.burst, quota });
+        }
+        if quota.saturating_add(self.burst) > Self::LARGEST {
+            return Err(CpuMaxError::QuotaTooLarge(quota.saturating_add(self.burst)));
+        }
+        Ok(())
+    }
+}
+
+impl Default for CpuMax {
+    fn default() -> Self {
+        Self::UNLIMITED
+    }
+}
+
+impl fmt::Display for CpuMax {
+    /// Writes it as `cpu.max` reads: microseconds, `max` for no limit; a burst follows in brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.quota {
+            Some(quota) => write!(f, "{} {}", quota.as_micros_floor(), self.period.as_micros_floor())?,
+            None => write!(f, "max {}", self.period.as_micros_floor())?,
+        }
+        if self.burst.is_zero() { Ok(()) } else { write!(f, " (burst {})", self.burst.as_micros_floor()) }
+    }
+}
+
+/// Why a limit is refused (EINVAL).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CpuMaxError {
+    /// The period is outside 1 ms to 1 s.
+    Period(Duration),
+    /// The quota is below 1 ms.
+    QuotaTooSmall(Duration),
+    /// Quota and burst are more than 2^44 - 1 us.
+    QuotaTooLarge(Duration),
+    /// More may be saved up than one period gives.
+    BurstAboveQuota {
+        /// What was asked for.
+        burst: Duration,
+        /// The quota.
+        quota: Duration,
+    },
+}
+
+impl fmt::Display for CpuMaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Period(period) => {
+                write!(f, "period {period} is outside {}..={}", CpuMax::SHORTEST, CpuMax::LONGEST_PERIOD)
+            }
+            Self::QuotaTooSmall(quota) => write!(f, "quota {quota} is below {}", CpuMax::SHORTEST),
+            Self::QuotaTooLarge(total) => {
+                write!(f, "quota and burst of {total} in all are above {}", CpuMax::LARGEST)
+            }
+            Self::BurstAboveQuota { burst, quota } => write!(f, "burst {burst} is above the quota {quota}"),
+        }
+    }
+}
+
+impl core::error::Error for CpuMaxError {}
+
+/// What `cpu.stat` says of a group's limit.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CpuStat {
+    /// Periods in which something of the group was running or waiting.
+    pub nr_periods: u64,
+    /// Of these, periods at whose end a CPU was throttled.
+    pub nr_throttled: u64,
+    /// Time during which a CPU's part of the group was throttled, added up over CPUs.
+    pub throttled: Duration,
+    /// Periods that used more than the quota.
+    pub nr_bursts: u64,
+    /// What they used above it.
+    pub burst: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn the_ranges_are_the_kernels() {
+        let us = Duration::from_micros;
+        let max = |quota, period, burst| CpuMax { quota: Some(us(quota)), period: us(period), burst: us(burst) };
+        assert_eq!(CpuMax::UNLIMITED.check(), Ok(()));
+        assert_eq!(max(1_000, 1_000, 0).check(), Ok(()));
+        assert_eq!(max(999, 100_000, 0).check(), Err(CpuMaxError::QuotaTooSmall(us(999))));
+        assert_eq!(max(1_000, 999, 0).check(), Err(CpuMaxError::Period(us(999))));
+        assert_eq!(max(1_000, 1_000_001, 0).check(), Err(CpuMaxError::Period(us(1_000_001))));
+        assert_eq!(max(5_000_000, 1_000_000, 5_000_000).check(), Ok(()));
+        let above = CpuMaxError::BurstAboveQuota { burst: us(2_001), quota: us(2_000) };
+        assert_eq!(max(2_000, 10_000, 2_001).check(), Err(above));
+        assert_eq!(above.to_string(), "burst 2001us is above the quota 2ms");
+    }
+
+    #[test]
+    fn it_reads_as_the_file_does() {
+        let half = CpuMax { quota: Some(Duration::from_millis(50)), ..CpuMax::UNLIMITED };
+        assert_eq!(half.to_string(), "50000 100000");
+        assert_eq!(CpuMax::UNLIMITED.to_string(), "max 100000");
+        assert_eq!(CpuMax { burst: Duration::from_millis(20), ..half }.to_string(), "50000 100000 (burst 20000)");
+    }
+}

@@ -1,0 +1,143 @@
+//! Groups on the machine: made at the start, limited and limited anew, their timers.
+//!
+//! A group's timer fires on the CPU that armed it. The machine decides nothing: what a timer does is asked of the core.
+
+use crate::cpu::Job;
+use crate::lock::Lock;
+use crate::machine::{Event, InnerLock, Machine};
+use crate::outcome::SimError;
+use crate::path::Done;
+use crate::queue::{Phase, Source};
+use std::sync::Arc;
+use zerolag_core::{GroupTimer, Scheduler, Weight};
+use zerolag_model::{CpuId, GroupId, Instant, TraceEvent};
+use zerolag_workload::program::{GroupWeight, Program};
+
+/// Which armings of the groups' timers are in force.
+#[derive(Debug, Default)]
+pub(crate) struct GroupTimers {
+    /// Per group and timer: counts the armings.
+    generations: Vec<[u32; 2]>,
+}
+
+impl GroupTimers {
+    fn place(&mut self, group: GroupId, timer: GroupTimer) -> &mut u32 {
+        if self.generations.len() <= group.index() {
+            self.generations.resize(group.index() + 1, [0; 2]);
+        }
+        &mut self.generations[group.index()][timer as usize]
+    }
+
+    /// Returns whether this arming was the last.
+    pub(crate) fn is_current(&mut self, group: GroupId, timer: GroupTimer, generation: u32) -> bool {
+        *self.place(group, timer) == generation
+    }
+}
+
+/// Creates the program's groups in the core, parents first.
+pub(crate) fn create_groups(scheduler: &Scheduler<InnerLock>, program: &Program) -> Result<Vec<GroupId>, SimError> {
+    let mut ids: Vec<GroupId> = Vec::with_capacity(program.groups.len());
+    for group in &program.groups {
+        let parent = group.parent.map_or(GroupId::ROOT, |index| ids[index]);
+        let weight = match group.weight {
+            GroupWeight::Weight(weight) => Weight::from_cpu_weight(u64::from(weight))
+                .ok_or_else(|| SimError::GroupWeight { path: Arc::clone(&group.path), weight })?,
+            GroupWeight::Shares(shares) => {
+                Weight::from_shares(u64::from(shares)).expect("invariant: shares are clamped when they are read")
+            }
+        };
+        let id = scheduler
+            .create_group(parent, weight)
+            .map_err(|error| SimError::Group { path: Arc::clone(&group.path), error })?;
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+impl Machine {
+    /// Says which groups there are, limits them, and sets the times of later changes.
+    pub(crate) fn announce_groups(&mut self) -> Result<(), SimError> {
+        let program = Arc::clone(&self.program);
+        for (index, group) in program.groups.iter().enumerate() {
+            let id = self.groups[index];
+            if self.tracer.is_on() {
+                let parent = group.parent.map_or(GroupId::ROOT, |parent| self.groups[parent]);
+                self.emit(CpuId(0), TraceEvent::GroupNew { group: id, parent, path: Arc::clone(&group.path) });
+            }
+            if group.max.quota.is_some() {
+                let clock = self.cpus[0].clock(self.now);
+                self.scheduler
+                    .set_group_max(id, group.max, clock, CpuId(0), &mut self.io)
+                    .map(|step| debug_assert!(step == zerolag_core::Step::Done, "nothing is throttled yet"))
+                    .map_err(|error| SimError::Group { path: Arc::clone(&group.path), error })?;
+                self.after_call(CpuId(0));
+            }
+        }
+        for (index, change) in program.max_changes.iter().enumerate() {
+            let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
+            let (at, count) = (Instant::ZERO.saturating_add(change.at), self.cpus[0].next_count());
+            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, Event::GroupMax { change: index });
+        }
+        Ok(())
+    }
+
+    /// Sets a timer of a group, on this CPU.
+    pub(crate) fn arm_group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer, at: Instant) {
+        let place = self.group_timers.place(group, timer);
+        *place = place.wrapping_add(1);
+        let generation = *place;
+        let count = self.cpus[cpu.index()].next_count();
+        let event = Event::GroupTimer { cpu, group, timer, generation };
+        self.queue.push(at.max(self.now), Phase::RqTimer, Source::cpu(cpu), count, event);
+    }
+
+    pub(crate) fn group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer) -> Done {
+        let clock = self.cpus[cpu.index()].clock(self.now);
+        let step = self.scheduler.group_timer(group, timer, clock, cpu, &mut self.io);
+        self.after_call(cpu);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// A limit changes in the middle of the run.
+    pub(crate) fn group_max(&mut self, cpu: CpuId, change: u32) -> Done {
+        let change = self.program.max_changes[change as usize];
+        let clock = self.cpus[cpu.index()].clock(self.now);
+        let step = self
+            .scheduler
+            .set_group_max(self.groups[change.group], change.max, clock, cpu, &mut self.io)
+            .expect("invariant: limits are checked when they are read");
+        self.after_call(cpu);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// The current task moves to another group.
+    pub(crate) fn set_group(&mut self, cpu: CpuId, group: GroupId) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::SetGroup(group));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let task = place.current.expect("invariant: a task changes itself");
+        let step = self
+            .scheduler
+            .set_group(&mut place.rq, clock, task, group, &mut self.io)
+            .expect("invariant: the group exists and the task runs here");
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        self.push_step(cpu, step, Job::Pick, false);
+        Done::Yes
+    }
+
+    /// Leaves what the limits have counted.
+    pub(crate) fn emit_group_totals(&mut self) {
+        let program = Arc::clone(&self.program);
+        for (index, group) in self.groups.clone().into_iter().enumerate() {
+            let changes = program.max_changes.iter().any(|change| change.group == index);
+            if program.groups[index].max.quota.is_some() || changes {
+                let stat = self.scheduler.group_stat(group).expect("invariant: groups live as long as the machine");
+                self.emit(CpuId(0), TraceEvent::GroupTotals { group, stat });
+            }
+        }
+    }
+}

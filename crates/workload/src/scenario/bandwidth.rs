@@ -1,0 +1,314 @@
+//! `[group."/path"]`: weight and limit of a group, in the spellings of those who set them.
+//!
+//! | who | keys |
+//! |---|---|
+//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight` |
+//! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
+//! | systemd | `CPUQuota`, `CPUQuotaPeriodSec`, `CPUWeight` |
+//! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
+//! | Kubernetes | `limits.cpu`, `requests.cpu`, with `oci.weight_conversion` |
+//!
+//! Files of the kernel take its numbers (microseconds) or a time with a unit. What the others mean is noted, so that a
+//! reader sees which limit was run. `changes` sets keys again in the middle of the run.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `sched_group_set_shares`;
+//! systemd.resource-control(5); `docker run`; Kubernetes `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and
+//! opencontainers/cgroups 0.0.3 (the two conversions of shares to weight).
+
+use super::Reader;
+use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
+use super::times;
+use crate::diagnostic::{Diagnostic, Report, Severity, Span};
+use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
+use crate::program::{GroupWeight, MaxChange};
+use toml::de::DeValue;
+use zerolag_model::{CpuMax, Duration};
+
+const KEYS: [&str; 17] = [
+    "cpu.max",
+    "cpu.max.burst",
+    "cpu.weight",
+    "cpu.cfs_quota_us",
+    "cpu.cfs_period_us",
+    "cpu.cfs_burst_us",
+    "cpu.shares",
+    "CPUQuota",
+    "CPUQuotaPeriodSec",
+    "CPUWeight",
+    "--cpus",
+    "--cpu-quota",
+    "--cpu-period",
+    "--cpu-shares",
+    "limits.cpu",
+    "requests.cpu",
+    "oci.weight_conversion",
+];
+
+/// A quota as it was written.
+#[derive(Clone, Copy)]
+enum Quota {
+    Unlimited,
+    PerPeriod(Duration),
+    /// Thousandths of a CPU.
+    Milli(u64),
+}
+
+/// What a table says of a group, each with the key that said it.
+#[derive(Default)]
+struct Said<'k> {
+    quota: Option<(Quota, &'k str, Span)>,
+    period: Option<(Duration, &'k str, Span)>,
+    burst: Option<(Duration, &'k str, Span)>,
+    weight: Option<(GroupWeight, &'k str, Span)>,
+    /// `requests.cpu`, else `limits.cpu`, in thousandths.
+    request: Option<u64>,
+    conversion: Option<Conversion>,
+    needs_note: bool,
+}
+
+impl Reader<'_> {
+    /// Reads what a group's table says; `None` is the root group.
+    pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
+        let all = leaves(table);
+        let mut said = Said::default();
+        let mut changes = None;
+        for leaf in &all {
+            match (id, &*leaf.path) {
+                (_, "changes") => changes = Some(leaf),
+                (None, "cpu.weight" | "cpu.shares" | "CPUWeight") => {
+                    self.report.error(leaf.span, "the root group has no weight");
+                }
+                (None, key) if KEYS.contains(&key) => self.report.error(leaf.span, "the root group has no limit"),
+                _ => said.read(leaf, self.report),
+            }
+        }
+        let Some(id) = id else { return };
+        let group = &mut self.assembly.program.groups[id];
+        group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
+        group.weight = said.weight().unwrap_or(group.weight);
+        said.note(group.max, group.weight, self.report);
+        if let Some(changes) = changes {
+            self.group_changes(id, changes);
+        }
+    }
+
+    /// Reads `changes = [{ at = "2s", "cpu.max" = "100000 100000" }]`.
+    fn group_changes(&mut self, id: usize, changes: &Leaf<'_, '_>) {
+        let DeValue::Array(items) = changes.item.get_ref() else {
+            let help = "write changes = [{ at = \"2s\", \"cpu.max\" = \"50000 100000\" }]";
+            self.report.error_help(span(changes.item), "`changes` is an array of tables", help);
+            return;
+        };
+        let mut max = self.assembly.program.groups[id].max;
+        let mut last = Duration::ZERO;
+        for item in items.iter() {
+            let Some(table) = Table::of("changes", item, self.report) else { continue };
+            let Some(at) = table.time("at", self.report) else {
+                if table.get("at").is_none() {
+                    self.report.error_help(span(item), "a change has no time", "write at = \"2s\"");
+                }
+                continue;
+            };
+            if at < last {
+                let message = format!("a change at {at} stands after one at {last}");
+                self.report.error_help(span(item), message, "write changes in the order of time");
+            }
+            last = at;
+            let all = leaves(&table);
+            let mut said = Said::default();
+            for leaf in all.iter().filter(|leaf| leaf.path != "at") {
+                said.read(leaf, self.report);
+            }
+            if let Some((_, key, at)) = said.weight {
+                self.report.error_help(at, format!("`{key}` cannot change during a run"), "limits can");
+            }
+            if let Some(new) = said.max(max, self.report) {
+                max = new;
+                self.assembly.program.max_changes.push(MaxChange { at, group: id, max });
+            }
+        }
+    }
+}
+
+impl<'k> Said<'k> {
+    fn read(&mut self, leaf: &'k Leaf<'_, '_>, report: &mut Report) {
+        let (key, item, at) = (&*leaf.path, leaf.item, leaf.span);
+        match key {
+            "cpu.max" => {
+                let Some(text) = string(key, item, report) else { return };
+                match cpu_max(text) {
+                    Ok((quota, period)) => {
+                        self.quota(quota.map_or(Quota::Unlimited, Quota::PerPeriod), key, at, report);
+                        if let Some(period) = period {
+                            set(&mut self.period, period, key, at, report);
+                        }
+                    }
+                    Err(wrong) => {
+                        let message = format!("`cpu.max` = \"{text}\": {wrong}");
+                        report.error_help(span(item), message, "write \"50000 100000\" or \"max 100000\"");
+                    }
+                }
+            }
+            "cpu.cfs_quota_us" | "--cpu-quota" => match micros(key, item, -1, report) {
+                Some(None) => self.quota(Quota::Unlimited, key, at, report),
+                Some(Some(quota)) => self.quota(Quota::PerPeriod(quota), key, at, report),
+                None => {}
+            },
+            "cpu.cfs_period_us" | "--cpu-period" => {
+                if let Some(Some(period)) = micros(key, item, 0, report) {
+                    set(&mut self.period, period, key, at, report);
+                }
+            }
+            "CPUQuotaPeriodSec" => {
+                if let Some(period) = times::time(key, item, report) {
+                    set(&mut self.period, period, key, at, report);
+                }
+            }
+            "cpu.max.burst" | "cpu.cfs_burst_us" => {
+                if let Some(Some(burst)) = micros(key, item, 0, report) {
+                    set(&mut self.burst, burst, key, at, report);
+                }
+            }
+            "CPUQuota" => {
+                self.needs_note = true;
+                let Some(text) = string(key, item, report) else { return };
+                match percent(text) {
+                    Some(milli) => self.quota(Quota::Milli(milli), key, at, report),
+                    None => report.error_help(
+                        span(item),
+                        format!("`CPUQuota` = \"{text}\" is no percentage of a CPU above zero"),
+                        "write \"150%\"",
+                    ),
+                }
+            }
+            "--cpus" | "limits.cpu" | "requests.cpu" => {
+                self.needs_note = true;
+                let Some(milli) = cpus(key, item, report) else { return };
+                match key {
+                    "requests.cpu" => self.request = Some(milli),
+                    "limits.cpu" => {
+                        self.request = self.request.or(Some(milli));
+                        self.quota(Quota::Milli(milli), key, at, report);
+                    }
+                    _ => self.quota(Quota::Milli(milli), key, at, report),
+                }
+            }
+            "cpu.weight" | "CPUWeight" => {
+                if let Some(weight) = int(key, item, 1..=10_000, report) {
+                    let weight = GroupWeight::Weight(u32::try_from(weight).unwrap_or(1));
+                    set(&mut self.weight, weight, key, at, report);
+                }
+            }
+            "cpu.shares" | "--cpu-shares" => {
+                // The kernel clamps without a word.
+                if let Some(shares) = int(key, item, 0..=u64::from(u32::MAX), report) {
+                    let shares = u32::try_from(shares.clamp(2, 262_144)).unwrap_or(2);
+                    set(&mut self.weight, GroupWeight::Shares(shares), key, at, report);
+                }
+            }
+            "oci.weight_conversion" => match string(key, item, report) {
+                Some("linear") => self.conversion = Some(Conversion::Linear),
+                Some("quadratic") => self.conversion = Some(Conversion::Quadratic),
+                Some(other) => {
+                    let message = format!("`{key}` = \"{other}\" is unknown");
+                    report.error_help(span(item), message, "known are linear (runc before 1.3.2) and quadratic");
+                }
+                None => {}
+            },
+            other => report.push(unknown_key(other, at, &KEYS, "a group")),
+        }
+    }
+
+    fn quota(&mut self, quota: Quota, key: &'k str, at: Span, report: &mut Report) {
+        set(&mut self.quota, quota, key, at, report);
+    }
+
+    /// Returns the limit; what is not said stays as it was.
+    fn max(&self, before: CpuMax, report: &mut Report) -> Option<CpuMax> {
+        let period = self.period.map_or(before.period, |(period, ..)| period);
+        let quota = match self.quota {
+            None => before.quota,
+            Some((Quota::Unlimited, ..)) => None,
+            Some((Quota::PerPeriod(quota), ..)) => Some(quota),
+            Some((Quota::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
+        };
+        let burst = self.burst.map_or(before.burst, |(burst, ..)| burst);
+        let max = CpuMax { quota, period, burst };
+        match max.check() {
+            Ok(()) => Some(max),
+            Err(wrong) => {
+                let places =
+                    [self.quota.map(|said| said.2), self.period.map(|said| said.2), self.burst.map(|said| said.2)];
+                let place = match wrong {
+                    zerolag_model::CpuMaxError::Period(_) => places[1],
+                    zerolag_model::CpuMaxError::BurstAboveQuota { .. } => places[2],
+                    _ => places[0],
+                };
+                let place = place.or_else(|| places.into_iter().flatten().next()).unwrap_or_default();
+                report.error(place, format!("{wrong} (EINVAL)"));
+                None
+            }
+        }
+    }
+
+    fn weight(&self) -> Option<GroupWeight> {
+        let requested = self.request.map(|milli| {
+            let shares = shares_of_milli(milli);
+            GroupWeight::Weight(shares_to_weight(shares, self.conversion.unwrap_or(Conversion::Quadratic)))
+        });
+        self.weight.map(|(weight, ..)| weight).or(requested)
+    }
+
+    /// Says what a spelling that is not the kernel's came to.
+    fn note(&self, max: CpuMax, weight: GroupWeight, report: &mut Report) {
+        if !self.needs_note {
+            return;
+        }
+        let mut says = format!("cpu.max = \"{max}\"");
+        if self.request.is_some()
+            && let GroupWeight::Weight(weight) = weight
+        {
+            says += &format!(", cpu.weight = {weight}");
+        }
+        let at = self.quota.map_or_else(Span::default, |(_, _, span)| span);
+        report.push(Diagnostic::new(Severity::Note, format!("this is {says}")).at(at));
+    }
+}
+
+/// Notes a value; two keys that say the same thing are an error.
+fn set<'k, T>(place: &mut Option<(T, &'k str, Span)>, value: T, key: &'k str, at: Span, report: &mut Report) {
+    if let Some((_, other, there)) = place {
+        let diagnostic = Diagnostic::error(at, format!("`{key}` says again what `{other}` says"));
+        report.push(diagnostic.label(*there, "here").help("keep one of them"));
+        return;
+    }
+    *place = Some((value, key, at));
+}
+
+/// Reads microseconds, or a time with a unit. `Some(None)` is -1: no limit; allowed if `low` is.
+fn micros(key: &str, item: Item<'_, '_>, low: i128, report: &mut Report) -> Option<Option<Duration>> {
+    if let DeValue::String(_) = item.get_ref() {
+        return times::time(key, item, report).map(Some);
+    }
+    let value = signed_int(key, item, low..=i128::from(u32::MAX) << 20, report)?;
+    Some(u64::try_from(value).ok().map(Duration::from_micros))
+}
+
+/// Reads a number of CPUs in thousandths: `1.5`, `2`, `"500m"`, `"0.5"`.
+fn cpus(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
+    let text = match item.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) => number.as_str().to_string(),
+        DeValue::Float(number) => number.as_str().to_string(),
+        other => {
+            report.error(span(item), format!("`{key}` is a number of CPUs, not {}", kind(other)));
+            return None;
+        }
+    };
+    let milli = milli_cpus(&text);
+    if milli.is_none() {
+        let message = format!("`{key}` = \"{text}\" is no number of CPUs above zero");
+        report.error_help(span(item), message, "write \"500m\" or 0.5");
+    }
+    milli
+}
