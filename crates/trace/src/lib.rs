@@ -19,6 +19,7 @@ mod container;
 mod error;
 mod file;
 pub mod ftrace;
+pub mod groups;
 mod meta;
 mod packed;
 pub mod perfetto;

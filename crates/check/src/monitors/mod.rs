@@ -3,6 +3,7 @@
 use crate::checker::{Context, Monitor};
 
 mod affinity;
+mod bandwidth;
 mod counters;
 mod dl_bandwidth;
 mod no_task_lost;
@@ -71,6 +72,11 @@ pub const TABLE: &[Rule] = &[
         name: "server-share",
         says: "a fair class that wants to run gets its server's runtime in every two periods",
         begin: server_share::begin,
+    },
+    Rule {
+        name: "bandwidth",
+        says: "a limited group uses no more than its quota, burst and slack, and what is throttled does not run",
+        begin: bandwidth::begin,
     },
     Rule { name: "counters", says: "the counters of a task equal what the trace shows", begin: counters::begin },
 ];

@@ -8,7 +8,8 @@
 //! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`; deadline tasks are not held to
 //! this one, for a trace does not say which of them wait for their next budget.
 //!
-//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound, O(CPUs) when a task
+//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound or a group is
+//! unthrottled, O(CPUs) when a task
 //! ends a wait longer than it.
 
 use crate::checker::{Context, Monitor};
@@ -16,6 +17,7 @@ use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Duration, Instant, Prio, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
+use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
 
 struct NoTaskLost {
@@ -23,6 +25,8 @@ struct NoTaskLost {
     bound: Duration,
     /// Who waits, and since when where it may run is what it is now.
     waiting: BTreeMap<TaskId, Instant>,
+    /// What is throttled does not wait for a CPU.
+    groups: Groups,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -30,6 +34,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         is_complete: context.meta.source.is_complete(),
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
+        groups: Groups::default(),
     }))
 }
 
@@ -75,8 +80,21 @@ impl Monitor for NoTaskLost {
     }
 
     fn after(&mut self, after: &Replay, record: &Record) {
+        self.groups.apply(record);
         match &record.event {
-            TraceEvent::Affinity { task, .. } => {
+            // What was throttled until now waits from now on.
+            TraceEvent::Unthrottle { group } => {
+                let groups = &self.groups;
+                let freed =
+                    self.waiting.iter_mut().filter(|(task, _)| groups.path(**task).any(|above| above == *group));
+                freed.for_each(|(_, since)| *since = record.at);
+            }
+            TraceEvent::Migrate { task, from, .. } if self.groups.throttled_on(*task, *from).is_some() => {
+                if let Some(since) = self.waiting.get_mut(task) {
+                    *since = record.at;
+                }
+            }
+            TraceEvent::Affinity { task, .. } | TraceEvent::GroupChange { task, .. } => {
                 if let Some(since) = self.waiting.get_mut(task) {
                     *since = record.at;
                 }
@@ -161,7 +179,8 @@ impl NoTaskLost {
         let Some(view) = before.task(task) else { return };
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
-        let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled;
+        let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
+        let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
         if both < self.bound || !is_known || may_be_throttled || !view.may_run_on(cpu) {
             return;
         }

@@ -354,6 +354,11 @@ impl Host {
         self.settle();
     }
 
+    /// Moves all ticks by some time.
+    pub(crate) fn shift_ticks(&mut self, by: Duration) {
+        self.next_tick += by;
+    }
+
     /// Lets only this much time pass; nothing happens by itself.
     pub(crate) fn advance(&mut self, by: Duration) {
         let to = self.now + by;

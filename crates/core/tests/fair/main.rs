@@ -2,6 +2,7 @@
 
 mod alloc;
 mod balance;
+mod bandwidth;
 mod host;
 mod lag;
 mod random;
