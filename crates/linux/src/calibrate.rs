@@ -7,6 +7,7 @@ use crate::host::cpu_set;
 use crate::{clock, sys};
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_setaffinity;
+use rustix::time::ClockId;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
@@ -117,7 +118,7 @@ fn measure_wakes() -> Result<Vec<u64>, String> {
     })
 }
 
-/// Computes and looks at the clock; what is missing between two looks, on a grid of some usual tick rate, are ticks.
+/// Computes and looks at the clock; what is missing between two looks, on the grid of the tick, are ticks.
 fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
     let start = clock::now();
     let end = start + WATCHED;
@@ -131,27 +132,29 @@ fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
         }
         last = now;
     }
-    find_ticks(&gaps, WATCHED)
+    // The coarse clock advances with the tick.
+    let period = rustix::time::clock_getres(ClockId::MonotonicCoarse);
+    let period = Duration::from_nanos(period.tv_sec.unsigned_abs() * 1_000_000_000 + period.tv_nsec.unsigned_abs());
+    let ticks = find_ticks(&gaps, WATCHED, period);
+    let is_there = !ticks.is_empty();
+    (ticks, is_there.then_some(period))
 }
 
-/// Returns the gaps that lie on the grid of a usual tick rate, and its period: of the rates and shortest gaps for which most
-/// of the expected ticks are there, the one that leaves the least aside.
-fn find_ticks(gaps: &[(Instant, u64)], watched: Duration) -> (Vec<u64>, Option<Duration>) {
-    let mut best: Option<(u64, Vec<u64>, u64)> = None;
+/// Returns the gaps that lie on the grid of ticks: of the shortest gaps for which most of the expected ticks are there,
+/// those that leave the least aside. None, if there is no such grid (a full-dynticks CPU, or too much noise).
+fn find_ticks(gaps: &[(Instant, u64)], watched: Duration, period: Duration) -> Vec<u64> {
+    let expected = watched.as_nanos() / period.as_nanos().max(1);
+    let mut best: (u64, Vec<u64>) = (CONCENTRATION_MIN, Vec::new());
     for shortest in [GAP_MIN, 1_000, 2_000, 4_000, 8_000] {
         let long: Vec<(Instant, u64)> = gaps.iter().copied().filter(|(_, gap)| *gap >= shortest).collect();
-        for hz in [1000, 300, 250, 100] {
-            let period = 1_000_000_000 / hz;
-            let on_grid = densest(&long, period);
-            let (count, expected) = (on_grid.len() as u64, watched.as_nanos() / period);
-            let percent = count * 100 / (long.len() as u64).max(1);
-            let is_grid = count * 10 >= expected * 8 && count * 10 <= expected * 15 && percent >= CONCENTRATION_MIN;
-            if is_grid && best.as_ref().is_none_or(|(best, ..)| percent > *best) {
-                best = Some((percent, on_grid, period));
-            }
+        let on_grid = densest(&long, period.as_nanos());
+        let count = on_grid.len() as u64;
+        let percent = count * 100 / (long.len() as u64).max(1);
+        if count * 10 >= expected * 8 && count * 10 <= expected * 15 && percent > best.0 {
+            best = (percent, on_grid);
         }
     }
-    best.map_or((Vec::new(), None), |(_, on_grid, period)| (on_grid, Some(Duration::from_nanos(period))))
+    best.1
 }
 
 /// Returns the gaps of the densest twentieth of a period.
@@ -172,7 +175,7 @@ const WAKES: u32 = 400;
 /// How long ticks are watched.
 const WATCHED: Duration = Duration::from_millis(200);
 /// Gaps without a grid lie in two parts of twenty by chance in ten percent.
-const CONCENTRATION_MIN: u64 = 30;
+const CONCENTRATION_MIN: u64 = 15;
 /// Shorter gaps are the loop itself.
 const GAP_MIN: u64 = 400;
 
@@ -186,11 +189,11 @@ mod tests {
         let mut gaps: Vec<(Instant, u64)> = (0..50).map(|n| (at(n * 4000 + 37), 2000 + n)).collect();
         gaps.extend((0..20).map(|n| (at(n * 7919), 900)));
         gaps.sort_unstable();
-        let (ticks, period) = find_ticks(&gaps, Duration::from_millis(200));
-        assert_eq!(period, Some(Duration::from_millis(4)));
+        let (watched, period) = (Duration::from_millis(200), Duration::from_millis(4));
+        let ticks = find_ticks(&gaps, watched, period);
         assert_eq!(ticks.iter().filter(|gap| **gap >= 2000).count(), 50);
         let noise: Vec<(Instant, u64)> = (0..1600).map(|n| (at(n * 125 + n % 7), 1500)).collect();
-        assert_eq!(find_ticks(&noise, Duration::from_millis(200)), (Vec::new(), None));
+        assert_eq!(find_ticks(&noise, watched, period), []);
     }
 
     #[test]

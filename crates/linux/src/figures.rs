@@ -24,6 +24,8 @@ pub struct Figures {
     pub groups: Vec<GroupFigures>,
     /// Time that each CPU was busy, whoever used it; 10 ms grain.
     pub busy: Vec<(CpuId, Duration)>,
+    /// Over how long that was counted: until the last thread had ended, which may be later than the end of the run.
+    pub busy_over: Duration,
     /// Picoseconds per turn of the calibrated loop, per CPU.
     pub speeds: Vec<(CpuId, u64)>,
     /// By how many thousandths each CPU was slower after the run than before.

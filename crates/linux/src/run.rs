@@ -141,18 +141,24 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
     });
     let (start, busy_before) = ran?;
     let busy = busy_since(&busy_before, &plan.cpus);
+    let busy_over = clock::now().since(start);
     let recorded = recorder.map(Recorder::finish).transpose().unwrap_or_else(|why| {
         notes.push(why);
         None
     });
     let drift = Speeds::measure(&plan.cpus).map(|after| after.drift(&speeds)).unwrap_or_default();
-    Ok(collect(plan, world, Ran { start, busy, drift, notes, recorded, interrupted: interrupt_seen.into_inner() }))
+    Ok(collect(
+        plan,
+        world,
+        Ran { start, busy, busy_over, drift, notes, recorded, interrupted: interrupt_seen.into_inner() },
+    ))
 }
 
 /// What a run knows besides what its threads left behind.
 struct Ran {
     start: Instant,
     busy: Vec<(CpuId, Duration)>,
+    busy_over: Duration,
     drift: Vec<(CpuId, i64)>,
     notes: Vec<String>,
     recorded: Option<(Trace, Vec<u32>)>,
@@ -221,7 +227,7 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
                 eprintln!("error: tasks do not end; the run is given up");
                 std::process::exit(1); // [4]
             }
-            if over_for > RAISE_AFTER && priority.is_some() {
+            if over_for > RAISE_AFTER {
                 world.raise_all(); // [3]
             }
         }
@@ -281,6 +287,7 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
         is_recorded,
         groups,
         busy: ran.busy,
+        busy_over: ran.busy_over,
         speeds: world.speeds.table().to_vec(),
         drift: ran.drift,
         notes,

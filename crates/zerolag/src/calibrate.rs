@@ -380,7 +380,7 @@ fn pipe_probe(extra: Duration) -> String {
     HANDOVER_SAME.toml.replace("{ sem_post", &format!("{{ kernel = \"{}ns\" }}, {{ sem_post", extra.as_nanos().max(1)))
 }
 
-/// Returns the samples, and how much of the CPUs' time others used meanwhile, in thousandths.
+/// Returns the samples, and how much of the CPUs' time others used meanwhile at most, in thousandths.
 fn measure(
     probe: &Probe,
     is_realtime: bool,
@@ -395,18 +395,17 @@ fn measure(
     let plan = zerolag_linux::Plan::new(Arc::new(scenario.program), options)
         .map_err(|refusals| refusals.first().map_or_else(|| "refused".to_owned(), |refusal| refusal.why.clone()))?;
     let mut samples = Vec::new();
-    let (mut others, mut available) = (Duration::ZERO, Duration::ZERO);
+    let mut others = 0;
     for _ in 0..probe.repeats {
         let figures: Figures = zerolag_linux::run(&plan, interrupted).map_err(|error| error.to_string())?;
         if !figures.end.is_ok() {
             return Err(figures.end.to_string());
         }
         samples.extend(samples_of(probe.metric, &figures.trace.records, figures.elapsed));
-        available += figures.busy.iter().map(|_| figures.elapsed).sum();
-        others += crate::host::measure(figures).others();
+        others = crate::host::measure(figures).others_permille().max(others);
     }
     samples.sort_unstable();
-    Ok((samples, others.as_nanos() * 1000 / available.as_nanos().max(1)))
+    Ok((samples, others))
 }
 
 fn is_of_fifo(line: &str) -> bool {

@@ -21,12 +21,19 @@ pub struct HostReport {
 }
 
 impl HostReport {
-    /// Returns the time that other programs used on the CPUs of the run; 10 ms grain.
+    /// Returns the time that other programs used on the CPUs of the run, and the time that there was; 10 ms grain.
     #[must_use]
-    pub fn others(&self) -> Duration {
+    pub fn others(&self) -> (Duration, Duration) {
         let busy: Duration = self.figures.busy.iter().map(|(_, time)| *time).sum();
         let own: Duration = self.figures.tasks.iter().map(|task| task.run).sum();
-        busy.saturating_sub(own)
+        (busy.saturating_sub(own), self.figures.busy.iter().map(|_| self.figures.busy_over).sum())
+    }
+
+    /// Returns the part of the CPUs that other programs used, in thousandths.
+    #[must_use]
+    pub fn others_permille(&self) -> u64 {
+        let (others, available) = self.others();
+        others.as_nanos() * 1000 / available.as_nanos().max(1)
     }
 }
 
@@ -52,7 +59,7 @@ pub fn measure(figures: Figures) -> HostReport {
         for row in &mut summary.cpus {
             let busy = figures.busy.iter().find(|(cpu, _)| *cpu == row.cpu).map_or(Duration::ZERO, |(_, time)| *time);
             row.busy = busy.min(figures.elapsed);
-            row.idle = figures.elapsed.saturating_sub(busy);
+            row.idle = figures.busy_over.saturating_sub(busy).min(figures.elapsed.saturating_sub(row.busy));
         }
         summary.worst_waits.clear();
     }

@@ -92,7 +92,7 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
     let tables = text::render(&report.summary, limits);
     let head = tables.find("\n\n").map_or(&*tables, |end| &tables[..=end]);
     let mut out = if quiet { head.to_owned() } else { format!("{tables}\n") };
-    let available: zerolag::model::Duration = figures.busy.iter().map(|_| figures.elapsed).sum();
+    let (others, available) = report.others();
     let speeds: Vec<String> =
         figures.speeds.iter().map(|(cpu, ps)| format!("cpu {cpu} {}.{:03} ns", ps / 1000, ps % 1000)).collect();
     writeln!(
@@ -100,7 +100,7 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
         "ended at {}: {}; other programs used {} of these CPUs; a turn of the calibrated loop: {}",
         figures.elapsed,
         figures.end,
-        Percent { part: report.others(), whole: available },
+        Percent { part: others, whole: available },
         speeds.join(", ")
     )
     .expect("invariant: a string takes everything");

@@ -68,7 +68,7 @@ pub(crate) fn host_json(report: &zerolag::host::HostReport) -> String {
         "loop_ps": per_cpu(&mut figures.speeds.iter().map(|(cpu, ps)| (cpu.0, json!(ps)))),
         "drift_permille": per_cpu(&mut figures.drift.iter().map(|(cpu, drift)| (cpu.0, json!(drift)))),
         "busy_ns": per_cpu(&mut figures.busy.iter().map(|(cpu, busy)| (cpu.0, json!(busy.as_nanos())))),
-        "other_programs_ns": report.others().as_nanos(),
+        "other_programs_ns": report.others().0.as_nanos(),
         "work_ns": figures.tasks.iter().map(|task| task.work.as_nanos()).collect::<Vec<_>>(),
         "groups": groups,
         "notes": figures.notes,

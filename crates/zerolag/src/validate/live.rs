@@ -5,11 +5,12 @@
 //!
 //! | figure | unit | |
 //! |---|---|---|
-//! | `part.TASK` | percent of the CPU time that all tasks of the workload had | other programs take from all alike |
+//! | `share.TASK` | CPU time in percent of one CPU | of fair tasks only if other programs hardly ran |
+//! | `part.TASK` | percent of the CPU time that all fair tasks of the workload had | other programs take from all alike |
 //! | `turns.TASK` | times it was switched to | only if other programs hardly ran |
-//! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | real-time and deadline tasks; needs `--costs` |
+//! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | if the case declares a band; needs `--costs` |
 //!
-//! The band is the case's (`part` has that of `share`; a latency may be off by 25 %). The host's own spread over the runs is
+//! The band is the case's (`part` has that of `share`). The host's own spread over the runs is
 //! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
 //! refuses is skipped with the reason.
 
@@ -104,9 +105,6 @@ impl LiveComparison {
 
 /// Other programs that use more of the CPUs (in thousandths) make counts of switches incomparable.
 const OTHERS_MAX: u64 = 20;
-/// How far a latency may be off if the case does not say.
-const LATENCY_BAND: Band = Band { absolute: 0.5, percent: 25.0 };
-
 /// Runs a case here and in the simulator. `interrupted` ends it early, with what there is.
 ///
 /// # Errors
@@ -131,7 +129,8 @@ pub fn run_live(
     let scenario = scenario(case, cpus)?;
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
-    let plan = match zerolag_linux::Plan::new(Arc::new(scenario.program.clone()), on_host) {
+    let program = Arc::new(scenario.program.clone());
+    let plan = match zerolag_linux::Plan::new(Arc::clone(&program), on_host) {
         Ok(plan) => plan,
         Err(refusals) => {
             comparison.skipped = refusals.first().map(ToString::to_string);
@@ -151,10 +150,8 @@ pub fn run_live(
             }
         };
         let tasks = figures.tasks.iter().map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
-        runs.push(figures_of(&scenario.program, tasks, &figures.trace.records));
-        let available: Duration = figures.busy.iter().map(|_| figures.elapsed).sum();
-        let others = crate::host::measure(figures).others();
-        comparison.others = comparison.others.max(others.as_nanos() * 1000 / available.as_nanos().max(1));
+        runs.push(figures_of(&program, tasks, &figures.trace.records, options.duration));
+        comparison.others = comparison.others.max(crate::host::measure(figures).others_permille());
     }
     let mut ours = simulate(case, scenario, kernel, options)?;
     for alike in &case.alike {
@@ -162,16 +159,17 @@ pub fn run_live(
         runs.iter_mut().for_each(|run| rank(run, alike));
     }
     for (name, ours) in ours {
-        let kind = name.split('.').next().unwrap_or_default();
+        let (kind, task) = name.split_once('.').unwrap_or((&name, ""));
+        let is_quiet = comparison.others <= OTHERS_MAX;
         let band = match kind {
-            "part" => case.band(&name.replacen("part.", "share.", 1))?,
-            "latency" if options.costs.is_some() => case.band(&name).unwrap_or(LATENCY_BAND),
-            "turns" if comparison.others <= OTHERS_MAX => match case.band(&name) {
-                Ok(band) => band,
-                Err(_) => continue,
-            },
+            "share" if is_quiet || !is_fair(&program, task) => case.band(&name),
+            "part" => case.band(&format!("share.{task}")),
+            "turns" if is_quiet => case.band(&name),
+            "latency" if options.costs.is_some() => case.band(&name),
             _ => continue,
         };
+        // What a case declares no band of is not compared.
+        let Ok(band) = band else { continue };
         let host: Vec<f64> = runs.iter().filter_map(|run| run.get(&name).copied()).collect();
         if host.len() == runs.len() && !host.is_empty() {
             comparison.figures.push(LiveFigure { name, host, ours, band });
@@ -216,7 +214,14 @@ fn simulate(
         .map_err(|error| ValidateError::Sim(path.clone(), error))?;
     let tasks = report.summary.tasks.iter();
     let tasks = tasks.map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
-    Ok(figures_of(&program, tasks, &records))
+    Ok(figures_of(&program, tasks, &records, options.duration))
+}
+
+/// Returns whether a task (the first instance goes by the definition's name) is of a fair policy.
+fn is_fair(program: &Program, task: &str) -> bool {
+    let names = |def: &str| task.strip_prefix(def).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    let def = program.tasks.iter().filter(|def| names(&def.name)).max_by_key(|def| def.name.len());
+    def.is_none_or(|def| matches!(def.attr, SchedAttr::Fair { .. }))
 }
 
 /// Returns the figures of a run: of each task its id, name, CPU time and switches.
@@ -224,18 +229,21 @@ fn figures_of(
     program: &Program,
     tasks: Vec<(TaskId, &str, Duration, u64)>,
     records: &[Record],
+    duration: Duration,
 ) -> BTreeMap<String, f64> {
-    let total: Duration = tasks.iter().map(|(_, _, run, _)| *run).sum();
+    let percent = |part: Duration, whole: Duration| part.as_nanos() as f64 * 100.0 / whole.as_nanos().max(1) as f64;
+    let fair: Vec<Duration> =
+        tasks.iter().filter(|(_, name, ..)| is_fair(program, name)).map(|(_, _, run, _)| *run).collect();
+    let total: Duration = fair.iter().copied().sum();
     let mut figures = BTreeMap::new();
     for (id, full, run, switches) in tasks {
         let name = full.strip_suffix("-0").unwrap_or(full);
-        figures.insert(format!("part.{name}"), run.as_nanos() as f64 * 100.0 / total.as_nanos().max(1) as f64);
+        figures.insert(format!("share.{name}"), percent(run, duration));
+        if fair.len() > 1 && is_fair(program, name) {
+            figures.insert(format!("part.{name}"), percent(run, total));
+        }
         figures.insert(format!("turns.{name}"), switches as f64);
-        let def =
-            program.tasks.iter().find(|def| full.strip_prefix(&*def.name).is_some_and(|rest| rest.starts_with('-')));
-        let is_urgent = def.is_some_and(|def| !matches!(def.attr, SchedAttr::Fair { .. }));
-        let median = if is_urgent { median_latency(id, records) } else { None };
-        if let Some(median) = median {
+        if let Some(median) = median_latency(id, records) {
             figures.insert(format!("latency.{name}"), median as f64 / 1000.0);
         }
     }
