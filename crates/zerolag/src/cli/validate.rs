@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) runs: u8,
     /// How long each run is
     #[cfg(target_os = "linux")]
-    #[arg(short, long, value_name = "TIME", default_value = "2s", value_parser = options::duration, requires = "live")]
+    #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = options::duration, requires = "live")]
     pub(crate) duration: Duration,
     /// This host's cost profile (`zerolag calibrate`): latencies are compared too
     #[cfg(target_os = "linux")]

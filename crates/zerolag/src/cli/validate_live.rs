@@ -30,6 +30,15 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
     if interrupted() {
         return Ok(code::INTERRUPTED);
     }
+    for disturbed in
+        comparisons.iter().filter(|comparison| comparison.skipped.is_none() && comparison.figures.is_empty())
+    {
+        let (percent, tenth) = (disturbed.others / 10, disturbed.others % 10);
+        let case = &disturbed.case;
+        eprintln_lossy(&format!(
+            "note: {case}: other programs used {percent}.{tenth}% of the CPUs; nothing was compared"
+        ));
+    }
     for skipped in comparisons.iter().filter(|comparison| comparison.skipped.is_some()) {
         let why = skipped.skipped.as_deref().unwrap_or_default();
         eprintln_lossy(&format!("note: {} was skipped: {why}", skipped.case));

@@ -6,9 +6,13 @@
 //! | figure | unit | |
 //! |---|---|---|
 //! | `share.TASK` | CPU time in percent of one CPU | of fair tasks only if other programs hardly ran |
-//! | `part.TASK` | percent of the CPU time that all fair tasks of the workload had | other programs take from all alike |
+//! | `part.TASK` | percent of the CPU time that all fair tasks of the workload had | if they are busy on one CPU: other programs then take from all alike; or if other programs hardly ran |
 //! | `turns.TASK` | times it was switched to | only if other programs hardly ran |
 //! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | if the case declares a band; needs `--costs` |
+//!
+//! Computations on a host last longer than they say: interrupts, cold caches, a hypervisor. By how much is measured (CPU time
+//! over calibrated work), and the simulator's computations are stretched alike: what is compared is scheduling, not the
+//! calibration.
 //!
 //! The band is the case's (`part` has that of `share`). The host's own spread over the runs is
 //! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
@@ -20,10 +24,11 @@ use crate::simulation::{Checks, Observe, Plan, PlanError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use zerolag_linux::{Host, Options};
+use zerolag_linux::{Host, Options, TaskFigures};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Mark, Record, SchedAttr, TaskId, Topology, TraceEvent};
 use zerolag_sim::Costs;
-use zerolag_workload::{LoadOptions, Program, Scenario, load};
+use zerolag_workload::program::Action;
+use zerolag_workload::{Dist, LoadOptions, Program, Scenario, load};
 
 /// How the live half is run.
 #[derive(Clone, Debug)]
@@ -128,6 +133,7 @@ pub fn run_live(
     }
     let scenario = scenario(case, cpus)?;
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
+    let mut stretch = Stretch::default();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
     let program = Arc::new(scenario.program.clone());
     let plan = match zerolag_linux::Plan::new(Arc::clone(&program), on_host) {
@@ -149,10 +155,13 @@ pub fn run_live(
                 return Ok(comparison);
             }
         };
+        figures.tasks.iter().for_each(|task| stretch.add(&program, task));
         let tasks = figures.tasks.iter().map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
         runs.push(figures_of(&program, tasks, &figures.trace.records, options.duration));
         comparison.others = comparison.others.max(crate::host::measure(figures).others_permille());
     }
+    let mut scenario = scenario;
+    stretch.apply(&mut scenario.program);
     let mut ours = simulate(case, scenario, kernel, options)?;
     for alike in &case.alike {
         rank(&mut ours, alike);
@@ -163,7 +172,7 @@ pub fn run_live(
         let is_quiet = comparison.others <= OTHERS_MAX;
         let band = match kind {
             "share" if is_quiet || !is_fair(&program, task) => case.band(&name),
-            "part" => case.band(&format!("share.{task}")),
+            "part" if is_quiet || are_busy_on_one_cpu(&program) => case.band(&format!("share.{task}")),
             "turns" if is_quiet => case.band(&name),
             "latency" if options.costs.is_some() => case.band(&name),
             _ => continue,
@@ -217,11 +226,60 @@ fn simulate(
     Ok(figures_of(&program, tasks, &records, options.duration))
 }
 
+/// By how much computations lasted longer than they say, per definition.
+#[derive(Debug, Default)]
+struct Stretch(BTreeMap<usize, (Duration, Duration)>);
+
+impl Stretch {
+    /// Takes a task's CPU time and work.
+    fn add(&mut self, program: &Program, task: &TaskFigures) {
+        let Some(def) = definition(program, &task.name) else { return };
+        let (run, work) = self.0.entry(def).or_default();
+        *run += task.run;
+        *work += task.work;
+    }
+
+    /// Stretches the computations of constant length.
+    fn apply(&self, program: &mut Program) {
+        for (def, (run, work)) in &self.0 {
+            // Tasks that compute next to nothing tell nothing.
+            if *work < STRETCH_WORK_MIN || run < work {
+                continue;
+            }
+            let actions = program.tasks[*def].phases.iter_mut().flat_map(|phase| &mut phase.actions);
+            for action in actions {
+                if let Action::Run(Dist::Constant(time)) = action {
+                    *time = time.mul_div_floor(run.as_nanos(), work.as_nanos());
+                }
+            }
+        }
+    }
+}
+
+/// Less work than this does not tell how long computations last.
+const STRETCH_WORK_MIN: Duration = Duration::from_millis(10);
+
+/// Returns the definition of a task, which goes by its name, or by that and the instance.
+fn definition(program: &Program, task: &str) -> Option<usize> {
+    let names = |def: &str| task.strip_prefix(def).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+    let defs = program.tasks.iter().enumerate().filter(|(_, def)| names(&def.name));
+    defs.max_by_key(|(_, def)| def.name.len()).map(|(at, _)| at)
+}
+
+/// Returns whether the fair tasks never wait and are all confined to the same single CPU.
+fn are_busy_on_one_cpu(program: &Program) -> bool {
+    let mut fair = program.tasks.iter().filter(|def| matches!(def.attr, SchedAttr::Fair { .. }));
+    let first = fair.clone().next().and_then(|def| def.affinity.clone());
+    first.as_ref().is_some_and(|cpus| cpus.count() == 1)
+        && fair.all(|def| {
+            let actions = || def.phases.iter().flat_map(|phase| &phase.actions);
+            def.affinity == first && actions().all(|action| matches!(action, Action::Run(_) | Action::Spin { .. }))
+        })
+}
+
 /// Returns whether a task (the first instance goes by the definition's name) is of a fair policy.
 fn is_fair(program: &Program, task: &str) -> bool {
-    let names = |def: &str| task.strip_prefix(def).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
-    let def = program.tasks.iter().filter(|def| names(&def.name)).max_by_key(|def| def.name.len());
-    def.is_none_or(|def| matches!(def.attr, SchedAttr::Fair { .. }))
+    definition(program, task).is_none_or(|def| matches!(program.tasks[def].attr, SchedAttr::Fair { .. }))
 }
 
 /// Returns the figures of a run: of each task its id, name, CPU time and switches.
@@ -266,6 +324,19 @@ fn median_latency(id: TaskId, records: &[Record]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn computations_are_stretched_as_the_host_stretched_them() {
+        let toml = "[task.a]\ncpus = \"0\"\nsteps = [{ run = \"2ms\" }, { sleep = \"1ms\" }]\n[task.a-b]\ncpus = \"0\"\nsteps = [{ run = \"1ms\" }]\n";
+        let mut program = load("x.toml", toml.as_bytes(), &LoadOptions::default()).expect("valid").program;
+        assert_eq!(definition(&program, "a-b"), Some(1));
+        assert_eq!(definition(&program, "a-1"), Some(0));
+        assert!(!are_busy_on_one_cpu(&program));
+        let ms = Duration::from_millis;
+        Stretch([(0, (ms(33), ms(30))), (1, (ms(9), ms(8)))].into()).apply(&mut program);
+        assert_eq!(program.tasks[0].phases[0].actions[0], Action::Run(Dist::Constant(Duration::from_micros(2200))));
+        assert_eq!(program.tasks[1].phases[0].actions[0], Action::Run(Dist::Constant(ms(1))), "too little work");
+    }
 
     #[test]
     fn the_hosts_own_spread_is_no_error_of_ours() {
