@@ -6,7 +6,7 @@
 
 use crate::cpu::{Job, Segment, WakeKind};
 use crate::machine::Machine;
-use crate::outcome::{End, Wait};
+use crate::outcome::{End, FORKED_MAX, Wait};
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
@@ -502,6 +502,11 @@ impl Machine {
     }
 
     fn fork(&mut self, cpu: CpuId, parent: TaskId, def: usize) {
+        let at_start: usize = self.program.tasks.iter().map(|def| def.instances as usize).sum();
+        if self.alive >= at_start + FORKED_MAX {
+            self.stop = Some(End::TooManyForks(Arc::clone(&self.tasks[parent.index()].name)));
+            return;
+        }
         let instance = self.program.tasks[def].instances + self.tasks[parent.index()].forks;
         self.tasks[parent.index()].forks += 1;
         match self.create_task(def, instance, Some(parent), cpu) {

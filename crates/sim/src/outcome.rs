@@ -34,6 +34,9 @@ pub enum End {
     Stuck(Vec<Wait>),
     /// This task goes round its program without ever spending time.
     NoProgress(Arc<str>),
+    /// This task forked one more when there were already [`FORKED_MAX`] that had not ended: a fork bomb, or a build far beyond
+    /// the machine.
+    TooManyForks(Arc<str>),
     /// A task gave back what it does not hold.
     NotHeld {
         /// Who.
@@ -44,6 +47,10 @@ pub enum End {
     /// A task could not be created or changed in the middle of the run.
     Failed(SimError),
 }
+
+/// The most tasks that may live beside those that the program starts with: as many as Linux has process ids
+/// (`PID_MAX_DEFAULT`).
+pub const FORKED_MAX: usize = 32_768;
 
 impl End {
     /// Returns whether the run is to be called a success.
@@ -99,6 +106,11 @@ impl fmt::Display for End {
                 f.write_str("nothing can happen any more:")?;
                 list(f, waits)
             }
+            Self::TooManyForks(task) => write!(
+                f,
+                "task {task} forks without end: {FORKED_MAX} tasks beyond those at the start have not ended (on Linux its \
+                 fork would fail with EAGAIN)"
+            ),
             Self::NoProgress(task) => {
                 write!(f, "task {task} goes round its program without ever spending time")
             }

@@ -204,6 +204,14 @@ fn a_program_that_never_spends_time_is_stopped() {
 }
 
 #[test]
+fn a_fork_bomb_is_stopped_and_named() {
+    let actions = vec![Action::Fork(0), Action::Fork(0), Action::Sleep(Dist::Constant(ms(1)))];
+    let program = Program { tasks: vec![task("bomb", SchedAttr::NORMAL, None, actions)], ..Program::default() };
+    let (outcome, _) = run(&program, &config(4, Costs::zero()));
+    assert!(matches!(&outcome.why, End::TooManyForks(name) if name.starts_with("bomb-")), "{}", outcome.why);
+}
+
+#[test]
 fn waiting_for_what_never_comes_is_named() {
     let program = Program {
         tasks: vec![task("patient", SchedAttr::NORMAL, Some(1), vec![Action::SemWait(ResourceId(0))])],

@@ -109,6 +109,7 @@ fn end_name(end: &End) -> &'static str {
         End::Deadlock(_) => "deadlock",
         End::Stuck(_) => "stuck",
         End::NoProgress(_) => "no_progress",
+        End::TooManyForks(_) => "too_many_forks",
         End::NotHeld { .. } => "not_held",
         End::Failed(_) => "failed",
     }
