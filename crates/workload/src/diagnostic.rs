@@ -191,21 +191,36 @@ impl Report {
     }
 }
 
-/// An input: its name, its text and where its lines start.
+/// An input: its name, its text and where its lines start. An input of several files has their texts one behind the other.
 #[derive(Clone)]
 pub(crate) struct Source {
-    name: Arc<str>,
+    /// Name and first byte of each file. At least one.
+    parts: Arc<[(Arc<str>, u32)]>,
     text: Arc<str>,
     line_starts: OnceLock<Arc<[u32]>>,
 }
 
 impl Source {
     pub(crate) fn new(name: &str, text: &str) -> Self {
-        Self { name: name.into(), text: text.into(), line_starts: OnceLock::new() }
+        Self::of_parts([(name, 0)], text)
+    }
+
+    /// Returns an input of several files; each ends with a line break before the next one.
+    pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = (&'a str, usize)>, text: &str) -> Self {
+        let parts = parts.into_iter().map(|(name, start)| (name.into(), Span::new(start..start).start)).collect();
+        Self { parts, text: text.into(), line_starts: OnceLock::new() }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.parts[0].0
+    }
+
+    /// Returns the name of the file that a byte belongs to, its first byte, and the byte behind it.
+    pub(crate) fn part_of(&self, at: u32) -> (&str, Range<usize>) {
+        let part = self.parts.partition_point(|(_, start)| *start <= at).saturating_sub(1);
+        let (name, start) = &self.parts[part];
+        let end = self.parts.get(part + 1).map_or(self.text.len(), |(_, start)| *start as usize - 1);
+        (name, *start as usize..end)
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -222,7 +237,7 @@ impl Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({}, {} bytes)", self.name, self.text.len())
+        write!(f, "Source({}, {} bytes)", self.name(), self.text.len())
     }
 }
 
@@ -285,14 +300,22 @@ impl Diagnostics {
         self.counts[severity as usize]
     }
 
-    /// Returns the line and column of a span's start. O(log lines + length of the line).
+    /// Returns the name of the file that a span is in: of an input of several files not always the first.
+    #[must_use]
+    pub fn file_of(&self, span: Span) -> &str {
+        self.source.part_of(span.start).0
+    }
+
+    /// Returns the line and column of a span's start in its file. O(log lines + length of the line).
     #[must_use]
     pub fn location(&self, span: Span) -> Location {
         let starts = self.source.line_starts();
+        let first = Span::new(self.source.part_of(span.start).1).start;
+        let before_file = starts.partition_point(|start| *start < first);
         let line = starts.partition_point(|start| *start <= span.start).max(1);
         let before = self.text().get(starts[line - 1] as usize..span.start as usize).unwrap_or_default();
         let columns = before.trim_start_matches('\u{feff}').chars().count();
-        Location { line, column: columns + 1 }
+        Location { line: line - before_file, column: columns + 1 }
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`scenario`] | scenario TOML |
 //! | [`builtin`] | programs made in code: periodic task sets |
 //! | [`diagnostic`], [`render`] | errors, warnings and notes, and how they are printed |
+//! | [`goal`] | what a run must reach |
 //! | [`input`] | limits of inputs |
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ mod assemble;
 pub mod builtin;
 mod check;
 pub mod diagnostic;
+pub mod goal;
 pub mod input;
 mod limits;
 pub mod program;
@@ -32,7 +34,10 @@ pub use random::{Dist, Stream};
 pub use rtapp::DuplicatePolicy;
 
 use builtin::PeriodicPolicy;
+use core::fmt;
+use goal::Goal;
 use input::Format;
+use std::sync::Arc;
 use zerolag_model::{Duration, KernelVersion, Topology};
 
 /// CPUs of the machine that CPU numbers are checked against if neither the file nor the caller names one.
@@ -50,6 +55,33 @@ pub struct LoadOptions {
     pub duplicates: DuplicatePolicy,
     /// How the tasks of a CSV task set are scheduled.
     pub task_set: PeriodicPolicy,
+    /// Values for parameters that a scenario declares; what it does not declare is passed over.
+    pub parameters: Vec<(String, String)>,
+    /// How included files are read; without it including is an error.
+    pub includes: Option<Includes>,
+}
+
+/// Reads included files.
+#[derive(Clone)]
+pub struct Includes(Arc<ReadFile>);
+
+type ReadFile = dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync;
+
+impl Includes {
+    /// Returns a reader: it gets a path, relative to where the caller stands, and says why a file cannot be read.
+    pub fn new(read: impl Fn(&str) -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        (self.0)(path)
+    }
+}
+
+impl fmt::Debug for Includes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Includes")
+    }
 }
 
 /// What a workload file says.
@@ -71,6 +103,10 @@ pub struct Scenario {
     pub seed: Option<u64>,
     /// The cost profile, by name.
     pub costs: Option<String>,
+    /// What a run must reach.
+    pub goals: Vec<Goal>,
+    /// The parameters that the file declares.
+    pub parameters: Vec<String>,
     /// Warnings and notes; never an error.
     pub warnings: Diagnostics,
 }
@@ -92,6 +128,8 @@ impl Scenario {
             duration: None,
             seed: None,
             costs: None,
+            goals: Vec::new(),
+            parameters: Vec::new(),
             warnings,
         }
     }

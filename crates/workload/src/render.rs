@@ -22,13 +22,13 @@ impl fmt::Display for Diagnostics {
             f.write_str(separator)?;
             separator = "\n";
             match diagnostic.span() {
-                Some(span) => write!(f, "{name}:{}: ", self.location(span))?,
+                Some(span) => write!(f, "{}:{}: ", self.file_of(span), self.location(span))?,
                 None => write!(f, "{name}: ")?,
             }
             write!(f, "{}: {}", diagnostic.severity, diagnostic.message)?;
             for label in &diagnostic.labels {
                 if let Some(text) = &label.text {
-                    write!(f, "\n  {name}:{}: {text}", self.location(label.span))?;
+                    write!(f, "\n  {}:{}: {text}", self.file_of(label.span), self.location(label.span))?;
                 }
             }
             if let Some(help) = &diagnostic.help {
@@ -177,22 +177,29 @@ impl SourceCode for Source {
         let line_of = |at: usize| starts.partition_point(|start| *start as usize <= at).saturating_sub(1);
         let line_start = |line: usize| starts.get(line).map_or(text.len(), |start| *start as usize);
         let (first, last) = (line_of(start).saturating_sub(lines_before), line_of(end) + lines_after);
-        let mut from = line_start(first).max(text.floor_char_boundary(start.saturating_sub(REACH)));
+        let (name, file) = self.part_of(u32::try_from(start).unwrap_or(u32::MAX));
+        let mut from = line_start(first).max(text.floor_char_boundary(start.saturating_sub(REACH))).max(file.start);
         // Where the reach cuts into a line before, it starts at the next full one.
         let line = line_of(from).max(first);
         if from > line_start(line) && line < line_of(start) {
             from = line_start(line + 1);
         }
-        let upto = line_start(last + 1).min(text.ceil_char_boundary((end + REACH).min(text.len())));
+        if lines_before == 0 {
+            // This is how the head of a snippet asks for the line and column of the place itself.
+            from = start;
+        }
+        let upto =
+            line_start(last + 1).min(text.ceil_char_boundary((end + REACH).min(text.len()))).min(file.end.max(end));
         let line = line_of(from);
+        let line_in_file = line - line_of(file.start);
         let column = text[line_start(line)..from].chars().count();
         let data = &text.as_bytes()[from..upto];
         let window = SourceSpan::new(from.into(), upto - from);
         Ok(Box::new(MietteSpanContents::new_named(
-            self.name().into(),
+            name.into(),
             data,
             window,
-            line,
+            line_in_file,
             column,
             line_of(upto) - line + 1,
         )))
@@ -238,6 +245,11 @@ mod tests {
             miette::NarratableReportHandler::new().render_report(&mut out, &carets).expect("renders");
             out
         };
+        let place = miette::Diagnostic::source_code(&carets)
+            .expect("a source")
+            .read_span(&SourceSpan::new(4.into(), 1), 0, 0)
+            .expect("inside");
+        assert_eq!((place.line(), place.column()), (1, 2));
         assert!(rendered.contains("b is wrong") && rendered.contains("snippet line 2:   b"), "{rendered}");
     }
 

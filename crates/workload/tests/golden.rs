@@ -32,3 +32,20 @@ fn messages_are_as_reviewed() {
     }
     assert!(wrong.is_empty(), "{}now in {}", wrong.concat(), actual_directory.display());
 }
+
+#[test]
+fn what_the_documentation_shows_is_what_is_said() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let said: Vec<String> = std::fs::read_dir(root.join("tests/fixtures/errors"))
+        .expect("readable")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "expected"))
+        .map(|path| std::fs::read_to_string(path).expect("readable"))
+        .collect();
+    let page = std::fs::read_to_string(root.join("../../docs/errors.md")).expect("readable");
+    let blocks: Vec<&str> = page.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 10);
+    for block in blocks {
+        assert!(said.iter().any(|text| text.contains(block)), "{block}");
+    }
+}

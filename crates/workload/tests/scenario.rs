@@ -3,7 +3,7 @@
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, RtPriority, SchedAttr};
 use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
-use zerolag_workload::{Dist, LoadOptions, Scenario, load};
+use zerolag_workload::{Dist, LoadOptions, Scenario, load, scenario};
 
 fn read(text: &str) -> Result<Scenario, String> {
     load("s.toml", text.as_bytes(), &LoadOptions::default()).map_err(|errors| errors.to_string())
@@ -385,5 +385,117 @@ fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
         let text = format!("[group.\"/a\"]\n{keys}\n[task.t]\nsteps = [{{ run = \"1ms\" }}]\n");
         let errors = read(&text).expect_err(keys);
         assert!(errors.contains(message), "{keys}: {errors}");
+    }
+}
+
+/// Loads a scenario whose included files are these.
+fn load_with(text: &str, files: &[(&str, &str)], set: &[(&str, &str)]) -> Result<Scenario, String> {
+    let files: Vec<(String, String)> = files.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
+    let read = move |path: &str| {
+        let found = files.iter().find(|(name, _)| name == path);
+        found.map(|(_, text)| text.clone().into_bytes()).ok_or_else(|| "no such file".to_owned())
+    };
+    let options = LoadOptions {
+        includes: Some(zerolag_workload::Includes::new(read)),
+        parameters: set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        ..LoadOptions::default()
+    };
+    load("dir/main.toml", text.as_bytes(), &options).map_err(|errors| errors.to_string())
+}
+
+#[test]
+fn included_files_are_read_below_the_file_that_includes_them() {
+    let main = "include = [\"machine.toml\", \"tasks/base.toml\"]\nduration = \"2s\"\n[task.a]\nnice = 5\n";
+    let files = [
+        ("dir/machine.toml", "duration = \"9s\"\nseed = 3\n[machine]\ncpus = 2\n"),
+        ("dir/tasks/base.toml", "include = [\"more.toml\"]\n[task.a]\nnice = 1\nsteps = [{ run = \"1ms\" }]\n"),
+        ("dir/tasks/more.toml", "[task.b]\nsteps = [{ run = \"2ms\" }]\n"),
+    ];
+    let scenario = load_with(main, &files, &[]).expect("valid");
+    assert_eq!(scenario.duration, Some(Duration::from_secs(2)));
+    assert_eq!((scenario.seed, scenario.machine.map(|machine| machine.nr_cpus())), (Some(3), Some(2)));
+    let names: Vec<_> = scenario.program.tasks.iter().map(|task| (&*task.name, task.attr.prio().raw())).collect();
+    assert_eq!(names, [("a", 125), ("b", 120)]);
+}
+
+#[test]
+fn a_mistake_in_an_included_file_is_shown_there() {
+    let main = "include = [\"base.toml\"]\n[task.a]\nnicee = 5\n";
+    let files = [("dir/base.toml", "# one\n[task.a]\nsteps = [{ rum = \"1ms\" }]\n")];
+    let errors = load_with(main, &files, &[]).expect_err("wrong");
+    let expected = "dir/main.toml:3:1: error: unknown key `nicee` in a task\n  help: did you mean `nice`?\n\
+                    dir/base.toml:3:12: error: unknown step `rum`\n  help: did you mean `run`?";
+    assert_eq!(errors, expected);
+    let errors = load_with("include = [\"no.toml\", 3]\n", &[], &[]).expect_err("wrong");
+    assert!(errors.contains("main.toml:1:12: error: `include`: cannot read \"dir/no.toml\": no such file"), "{errors}");
+    assert!(errors.contains("main.toml:1:23: error: `include` takes file names, not a whole number"), "{errors}");
+    let files = [("dir/x.toml", "include = [\"main.toml\"]"), ("dir/main.toml", "include = [\"x.toml\"]")];
+    let errors = load_with("include = [\"x.toml\"]\n", &files, &[]).expect_err("wrong");
+    assert!(errors.contains("dir/x.toml:1:12: error: `include`: \"main.toml\" includes itself"), "{errors}");
+    let errors = load("s.toml", b"include = [\"x.toml\"]", &LoadOptions::default()).expect_err("wrong").to_string();
+    assert!(errors.contains("\"x.toml\" cannot be read from here"), "{errors}");
+}
+
+#[test]
+fn parameters_fill_in_and_can_be_set() {
+    let text = r#"
+[parameters]
+workers = 3
+work = "2ms"
+group = "web"
+[task.worker]
+instances = "${workers}"
+group = "/${group}/a"
+steps = [{ run = "${work}" }, { sleep = { exponential = { mean = "${work}" } } }]
+"#;
+    let of = |set: &[(&str, &str)]| {
+        let scenario = load_with(text, &[], set).expect("valid");
+        assert_eq!(scenario.parameters, ["group", "work", "workers"]);
+        let task = &scenario.program.tasks[0];
+        let groups: Vec<_> = scenario.program.groups.iter().map(|group| group.path.to_string()).collect();
+        (task.instances, task.phases[0].actions[0].clone(), groups.join(" "))
+    };
+    let run = |ms| Action::Run(Dist::Constant(Duration::from_millis(ms)));
+    assert_eq!(of(&[]), (3, run(2), "/web /web/a".to_owned()));
+    assert_eq!(of(&[("workers", "8"), ("work", "5ms"), ("other", "1")]), (8, run(5), "/web /web/a".to_owned()));
+    let wrong = load_with(&text.replace("${work}", "${wrk}"), &[], &[]).expect_err("wrong");
+    assert!(wrong.contains("there is no parameter `wrk`\n  help: did you mean `work`?"), "{wrong}");
+    let wrong = load_with(text, &[], &[("workers", "many")]).expect_err("wrong");
+    assert!(wrong.contains("main.toml:7:13: error: `instances` is a whole number, not a string"), "{wrong}");
+}
+
+#[test]
+fn goals_are_read_and_their_tasks_exist() {
+    let text = "goals = [\"a.wait.max <= 5ms\", \"b.run >= 1s\", \"a.wit.max < 1ms\"]\n[task.a]\nsteps = [{ run = \"1ms\" }]\n";
+    let errors = load("s.toml", text.as_bytes(), &LoadOptions::default()).expect_err("wrong").to_string();
+    assert!(errors.contains("s.toml:1:31: error: `goals`: there is no task `b`"), "{errors}");
+    assert!(errors.contains("there is no figure `a.wit.max`\n  help: did you mean `wait.max`?"), "{errors}");
+    let good = text.replace("\"b.run >= 1s\", \"a.wit.max < 1ms\"", "\"*.timers.missed <= 0\"");
+    assert_eq!(load("s.toml", good.as_bytes(), &LoadOptions::default()).expect("valid").goals.len(), 2);
+}
+
+#[test]
+fn pauses_become_urgent_tasks_one_per_cpu() {
+    let text = "[machine]\ncpus = 4\n[pause.gc]\nevery = \"100ms\"\nlength = \"2ms\"\n\
+                [pause.steal]\ncpus = \"1-2\"\ntogether = false\nevery = \"20ms\"\nlength = \"1ms\"\n\
+                [task.a]\ninstances = \"cpus\"\nsteps = [{ run = \"1s\" }]\n";
+    let program = load("s.toml", text.as_bytes(), &LoadOptions::default()).expect("valid").program;
+    let names: Vec<_> = program.tasks.iter().map(|task| format!("{}x{}", task.name, task.instances)).collect();
+    assert_eq!(names, ["ax4", "gc/0x1", "gc/1x1", "gc/2x1", "gc/3x1", "steal/1x1", "steal/2x1"]);
+    assert_eq!(program.resources.len(), 1, "the collector's CPUs meet");
+    assert!(program.tasks[1..].iter().all(|task| task.attr.prio().raw() == 0));
+    assert_eq!((program.tasks[1].phases[0].actions.len(), program.tasks[2].phases[0].actions.len()), (3, 2));
+    assert_eq!(program.tasks[5].affinity.as_ref().map(ToString::to_string).as_deref(), Some("1"));
+}
+
+#[test]
+fn the_published_schema_is_the_readers() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    let schema = scenario::schema::json_schema();
+    if published != schema {
+        let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.schema.json");
+        std::fs::write(&fresh, schema).expect("writable");
+        panic!("docs/scenario.schema.json is out of date: copy {}", fresh.display());
     }
 }

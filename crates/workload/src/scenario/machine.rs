@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use zerolag_model::settings::SettingError;
 use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
 
-const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", "smt", "capacities"];
+pub(super) const KEYS: [&str; 6] = ["cpus", "sockets", "llcs_per_socket", "cores_per_llc", "smt", "capacities"];
 
 /// Reads `[machine]`.
 pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topology> {

@@ -3,6 +3,7 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | `compose` | included files, parameters |
 //! | `table` | types of values; which keys are unknown |
 //! | `times` | times and distributions |
 //! | `machine` | `[machine]`, `kernel`, `[settings]` |
@@ -10,11 +11,16 @@
 //! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
 //! | `task` | `[task]`, its phases, its attributes |
 //! | `step` | what a task does |
+//! | `pause` | `[pause]`: times in which nobody else runs |
+//! | `schema` | the tables as JSON Schema |
 //!
 //! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
 
 mod bandwidth;
+mod compose;
 mod machine;
+mod pause;
+pub mod schema;
 mod shared;
 mod step;
 mod table;
@@ -24,22 +30,27 @@ mod times;
 use crate::assemble::{Assembly, Kind};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
+use crate::goal::Goal;
 use crate::program::{ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::{LoadOptions, Scenario};
+use compose::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
-use toml::de::DeTable;
+use toml::de::DeValue;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 18] = [
+    "include",
+    "parameters",
     "kernel",
     "duration",
     "seed",
     "costs",
+    "goals",
     "machine",
     "settings",
     "cpuset",
@@ -49,6 +60,7 @@ const KEYS: [&str; 14] = [
     "barrier",
     "semaphore",
     "timer",
+    "pause",
     "task",
 ];
 
@@ -74,26 +86,22 @@ struct Reader<'r> {
 /// Everything that is wrong with it.
 pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
     let mut report = Report::default();
-    let source = || Source::new(name, text);
     if text.len() > SCENARIO_MAX {
         let message = format!("the file has {} bytes; scenarios have at most {SCENARIO_MAX}", text.len());
         report.push(Diagnostic::new(crate::Severity::Error, message).help("larger workloads are read as rt-app JSON"));
         return Err(report.finish(Source::new(name, "")));
     }
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
-        let span = error.span().unwrap_or(0..0);
-        report.error(Span::new(span), lowercase(error.message()));
-    }
+    let texts = Texts::gather(name, text, options, &mut report);
+    let mut root = texts.merged(&mut report);
     if report.has_errors() {
-        return Err(report.finish(source()));
+        return Err(report.finish(texts.source()));
     }
-    let root = Table::new(root.get_ref(), Span::default());
-    let scenario = read(&root, options, &mut report);
+    let parameters = compose::fill_in(&mut root, &mut report);
+    let scenario = read(&Table::new(&root, Span::default()), options, &mut report);
     if report.has_errors() {
-        return Err(report.finish(source()));
+        return Err(report.finish(texts.source()));
     }
-    Ok(Scenario { warnings: report.finish(source()), ..scenario })
+    Ok(Scenario { parameters, warnings: report.finish(texts.source()), ..scenario })
 }
 
 /// The TOML parser's messages, in our style.
@@ -132,6 +140,8 @@ fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Sce
     reader.groups(root);
     reader.resources(root);
     reader.tasks(root);
+    reader.pauses(root);
+    let goals = reader.goals(root);
     let Reader { mut assembly, report, timer_modes, .. } = reader;
     let phases = assembly.program.tasks.iter_mut().flat_map(|task| &mut task.phases);
     step::settle_modes(phases.flat_map(|phase| &mut phase.actions), |timer| match timer {
@@ -149,11 +159,42 @@ fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Sce
         duration,
         seed,
         costs,
-        warnings: Report::default().finish(Source::new("", "")),
+        goals,
+        ..Scenario::empty(Report::default().finish(Source::new("", "")))
     }
 }
 
 impl Reader<'_> {
+    /// Reads `goals`.
+    fn goals(&mut self, root: &Table<'_, '_>) -> Vec<Goal> {
+        let Some(entry) = root.get("goals") else { return Vec::new() };
+        let DeValue::Array(items) = entry.item.get_ref() else {
+            let help = "write goals = [\"audio.lateness.max <= 200us\"]";
+            self.report.error_help(table::span(entry.item), "`goals` is an array of strings", help);
+            return Vec::new();
+        };
+        let mut goals = Vec::with_capacity(items.len());
+        for item in items.iter() {
+            let Some(text) = table::string("goals", item, self.report) else { continue };
+            match Goal::parse(text) {
+                Ok(goal) => {
+                    if let Some(task) = &goal.task {
+                        self.task_named("goals", task, table::span(item));
+                    }
+                    goals.push(goal);
+                }
+                Err((message, help)) => {
+                    let diagnostic = Diagnostic::error(table::span(item), message);
+                    self.report.push(match help {
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
+                    });
+                }
+            }
+        }
+        goals
+    }
+
     /// Returns the resource of a name; reports if the name stands for something else.
     fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> Option<ResourceId> {
         let wanted = Kind::of(kind);

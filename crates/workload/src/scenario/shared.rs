@@ -17,7 +17,7 @@ use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, MAX_CPUS};
 
-const CPUSET_KEYS: [&str; 2] = ["cpuset.cpus", "cpuset.cpus.partition"];
+pub(super) const CPUSET_KEYS: [&str; 2] = ["cpuset.cpus", "cpuset.cpus.partition"];
 
 impl Reader<'_> {
     /// Reads `[cpuset.NAME]`.

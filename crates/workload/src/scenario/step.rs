@@ -13,7 +13,7 @@ use crate::rtapp::RUNTIME_CHUNK;
 use toml::de::DeValue;
 use zerolag_model::settings::nearest;
 
-const STEPS: [&str; 19] = [
+pub(super) const STEPS: [&str; 19] = [
     "run",
     "kernel",
     "spin",

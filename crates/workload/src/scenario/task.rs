@@ -16,8 +16,8 @@ use toml::de::DeValue;
 use zerolag_model::settings::nearest;
 use zerolag_model::{DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
 
-const SCHED_KEYS: [&str; 7] = ["policy", "priority", "nice", "slice", "runtime", "deadline", "period"];
-const TASK_KEYS: [&str; 15] = [
+pub(super) const SCHED_KEYS: [&str; 7] = ["policy", "priority", "nice", "slice", "runtime", "deadline", "period"];
+pub(super) const TASK_KEYS: [&str; 15] = [
     "policy",
     "priority",
     "nice",
@@ -34,7 +34,7 @@ const TASK_KEYS: [&str; 15] = [
     "steps",
     "phase",
 ];
-const PHASE_KEYS: [&str; 12] =
+pub(super) const PHASE_KEYS: [&str; 12] =
     ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "group", "name", "loop", "steps"];
 
 /// The task being read.
@@ -66,7 +66,7 @@ impl Reader<'_> {
         for entry in &tasks.entries {
             self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: Vec::new() });
             let Some(table) = Table::of(entry.key, entry.item, self.report) else { continue };
-            let counted = table.int("instances", 0..=u64::from(u32::MAX), self.report);
+            let counted = self.instances(&table);
             let instances = counted.map_or(1, |(instances, _)| instances);
             let before = total;
             total += instances;
@@ -81,6 +81,21 @@ impl Reader<'_> {
                 self.assembly.program.tasks.push(task);
             }
         }
+    }
+
+    /// Reads how many threads a task has: a number, or `"cpus"` for as many as the machine or its cpuset has CPUs.
+    fn instances(&mut self, table: &Table<'_, '_>) -> Option<(u64, Span)> {
+        let entry = table.get("instances")?;
+        if !matches!(entry.item.get_ref(), DeValue::String(text) if text == "cpus") {
+            return table.int("instances", 0..=u64::from(u32::MAX), self.report);
+        }
+        let named = |name: &str| self.cpusets.get(name).copied().flatten();
+        let cpuset = table.get("cpuset").and_then(|entry| match entry.item.get_ref() {
+            DeValue::String(name) => named(name),
+            _ => None,
+        });
+        let cpus = cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count());
+        Some((cpus as u64, span(entry.item)))
     }
 
     fn task(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {

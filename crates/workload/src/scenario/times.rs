@@ -18,7 +18,7 @@ use toml::de::DeValue;
 use zerolag_model::Duration;
 
 /// The distributions.
-const KINDS: [&str; 5] = ["uniform", "normal", "exponential", "lognormal", "choice"];
+pub(super) const KINDS: [&str; 5] = ["uniform", "normal", "exponential", "lognormal", "choice"];
 
 /// Reads a time.
 pub(super) fn time(what: &str, item: Item<'_, '_>, report: &mut Report) -> Option<Duration> {

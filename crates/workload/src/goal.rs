@@ -1,0 +1,223 @@
+//! Goals: what a run must reach, stated in the scenario.
+//!
+//! A goal is one comparison of a figure with a value: `"audio.lateness.max <= 200us"`. Before the figure stands the name of
+//! a task, as the scenario writes it, or `*` for all; of several threads it is the worst that counts, for shares and run
+//! times the sum. Who runs the scenario works the figures out and says which goals were missed.
+
+use core::fmt;
+use zerolag_model::Duration;
+use zerolag_model::settings::nearest;
+
+/// A figure that can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Metric {
+    /// The longest time that it wanted to run and did not.
+    WaitMax,
+    /// All such time.
+    WaitTotal,
+    /// The median time from a waking until it ran.
+    LatencyP50,
+    /// One in a hundred of these is longer.
+    LatencyP99,
+    /// The longest of these.
+    LatencyMax,
+    /// How late it came to a timer of its program, at worst.
+    LatenessMax,
+    /// Timers that were due before it came.
+    TimersMissed,
+    /// CPU time.
+    Run,
+    /// CPU time as a share of one CPU.
+    Share,
+    /// Times the CPU was taken from it.
+    Preemptions,
+    /// Moves between CPUs.
+    Migrations,
+}
+
+/// What a figure is measured in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    /// Time.
+    Time,
+    /// A number.
+    Count,
+    /// A share of one CPU.
+    Share,
+}
+
+impl Metric {
+    /// Every metric and its name in goals.
+    pub const TABLE: [(&'static str, Self); 11] = [
+        ("wait.max", Self::WaitMax),
+        ("wait.total", Self::WaitTotal),
+        ("latency.p50", Self::LatencyP50),
+        ("latency.p99", Self::LatencyP99),
+        ("latency.max", Self::LatencyMax),
+        ("lateness.max", Self::LatenessMax),
+        ("timers.missed", Self::TimersMissed),
+        ("run", Self::Run),
+        ("share", Self::Share),
+        ("preemptions", Self::Preemptions),
+        ("migrations", Self::Migrations),
+    ];
+
+    /// Returns what it is measured in.
+    #[must_use]
+    pub const fn measure(self) -> Measure {
+        match self {
+            Self::WaitMax
+            | Self::WaitTotal
+            | Self::LatencyP50
+            | Self::LatencyP99
+            | Self::LatencyMax
+            | Self::LatenessMax
+            | Self::Run => Measure::Time,
+            Self::TimersMissed | Self::Preemptions | Self::Migrations => Measure::Count,
+            Self::Share => Measure::Share,
+        }
+    }
+}
+
+/// How a figure is to compare with the value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Relation {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+impl Relation {
+    /// Longer signs first: `<` begins `<=`.
+    const TABLE: [(&'static str, Self); 4] =
+        [("<=", Self::AtMost), (">=", Self::AtLeast), ("<", Self::Below), (">", Self::Above)];
+
+    /// Returns whether a figure reaches the goal.
+    #[must_use]
+    pub const fn holds(self, figure: u64, value: u64) -> bool {
+        match self {
+            Self::Below => figure < value,
+            Self::AtMost => figure <= value,
+            Self::Above => figure > value,
+            Self::AtLeast => figure >= value,
+        }
+    }
+}
+
+/// A stated goal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Goal {
+    /// As it was written.
+    pub text: String,
+    /// The task; `None` is all.
+    pub task: Option<String>,
+    /// The figure.
+    pub metric: Metric,
+    /// How it is to compare.
+    pub relation: Relation,
+    /// With what: nanoseconds, a number, or millionths of a CPU.
+    pub value: u64,
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Goal {
+    /// Reads a goal.
+    ///
+    /// # Errors
+    /// What is wrong, and what would be right.
+    pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
+        let example = || Some("write \"audio.lateness.max <= 200us\"".to_owned());
+        let found = Relation::TABLE.iter().find_map(|(sign, relation)| {
+            text.split_once(sign).map(|(figure, value)| (figure.trim(), *relation, value.trim()))
+        });
+        let Some((figure, relation, value)) = found else {
+            return Err((format!("goal \"{text}\" compares nothing"), example()));
+        };
+        let metric = Metric::TABLE
+            .iter()
+            .filter_map(|(name, metric)| figure.strip_suffix(name)?.strip_suffix('.').map(|task| (task, *metric)));
+        let Some((task, metric)) = metric.min_by_key(|(task, _)| task.len()).filter(|(task, _)| !task.is_empty())
+        else {
+            let asked = figure.split_once('.').map_or(figure, |(_, rest)| rest);
+            let names = || Metric::TABLE.iter().map(|(name, _)| *name);
+            let help = match nearest(asked, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are TASK.{}", names().collect::<Vec<_>>().join(", TASK.")),
+            };
+            return Err((format!("goal \"{text}\": there is no figure `{figure}`"), Some(help)));
+        };
+        let value = value.trim_matches('"');
+        let value =
+            read_value(value, metric.measure()).map_err(|reason| (format!("goal \"{text}\": {reason}"), None))?;
+        let task = (task != "*").then(|| task.to_owned());
+        Ok(Self { text: text.to_owned(), task, metric, relation, value })
+    }
+}
+
+fn read_value(text: &str, measure: Measure) -> Result<u64, String> {
+    match measure {
+        Measure::Time => {
+            text.parse::<Duration>().map(Duration::as_nanos).map_err(|reason| format!("`{text}`: {reason}"))
+        }
+        Measure::Count => text.parse().map_err(|_| format!("`{text}` is not a whole number")),
+        Measure::Share => {
+            let (number, unit) = match text.strip_suffix('%') {
+                Some(number) => (number.trim(), 10_000.0),
+                None => (text, 1_000_000.0),
+            };
+            let share: f64 = number.parse().map_err(|_| format!("`{text}` is not a share, as in 25% or 0.25"))?;
+            if !(0.0..=1e6).contains(&share) {
+                return Err(format!("`{text}` is outside 0..=1000000"));
+            }
+            // Truncation is meant: millionths are fine enough.
+            Ok((share * unit + 0.5) as u64)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_figure_relation_and_value() {
+        let goal = Goal::parse("audio.lateness.max <= \"200us\"").expect("a goal");
+        assert_eq!(
+            (goal.task.as_deref(), goal.metric, goal.relation),
+            (Some("audio"), Metric::LatenessMax, Relation::AtMost)
+        );
+        assert_eq!(goal.value, 200_000);
+        let goal = Goal::parse("a.b.share>=12.5%").expect("names may hold dots");
+        assert_eq!((goal.task.as_deref(), goal.relation, goal.value), (Some("a.b"), Relation::AtLeast, 125_000));
+        assert_eq!(Goal::parse("*.timers.missed < 1").expect("a goal").task, None);
+        for (text, message, help) in [
+            ("audio.lateness.max", "compares nothing", "write \"audio.lateness.max <= 200us\""),
+            ("audio.latnesss.max <= 1ms", "no figure `audio.latnesss.max`", "did you mean `lateness.max`?"),
+            ("run <= 1ms", "no figure `run`", ""),
+            ("a.run <= 5", "`5`", ""),
+            ("a.preemptions <= 1ms", "`1ms` is not a whole number", ""),
+            ("a.share >= much", "`much` is not a share", ""),
+        ] {
+            let (said, helped) = Goal::parse(text).expect_err(text);
+            assert!(said.contains(message), "{said}");
+            assert!(helped.unwrap_or_default().contains(help), "{text}");
+        }
+    }
+
+    #[test]
+    fn relations_hold_at_their_ends() {
+        let holds = |text: &str, figure| Goal::parse(text).is_ok_and(|goal| goal.relation.holds(figure, goal.value));
+        assert!(holds("a.migrations <= 3", 3) && !holds("a.migrations < 3", 3));
+        assert!(holds("a.migrations >= 3", 3) && !holds("a.migrations > 3", 3));
+    }
+}

@@ -1,0 +1,288 @@
+//! One scenario out of several texts: included files, and parameters.
+//!
+//! ```text
+//! include = ["machine.toml"]          # read below this file: what this file says wins, key by key
+//!
+//! [parameters]                        # names for values, which `--set NAME=VALUE` replaces
+//! workers = 8
+//! quota = "20ms"
+//!
+//! [task.worker]
+//! instances = "${workers}"            # alone in its string: the value as it is
+//! steps = [{ run = "${quota}" }]
+//! ```
+//!
+//! All texts are laid one behind the other, so that a place in any of them is one [`Span`]; a file that is not the first
+//! is parsed behind as much white space as there is text before it. A file may be included twice (its second reading adds
+//! nothing), but not from within itself.
+
+use super::table::{kind, span};
+use crate::LoadOptions;
+use crate::diagnostic::{Diagnostic, Report, Source, Span};
+use crate::input;
+use core::fmt::Write;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use zerolag_model::settings::nearest;
+
+/// The most files of one scenario.
+const FILES_MAX: usize = 64;
+
+/// The texts of a scenario.
+pub(super) struct Texts {
+    /// Name, where it starts, which file included it.
+    parts: Vec<(String, usize, Option<usize>)>,
+    /// All texts, a line break between them.
+    whole: String,
+    /// Each text behind white space, so that its places are those in `whole`.
+    padded: Vec<String>,
+}
+
+/// What `--set` says is a text of its own under this name.
+const SET: &str = "--set";
+
+impl Texts {
+    /// Reads a scenario and what it includes. What is wrong is reported.
+    pub(super) fn gather(name: &str, text: &str, options: &LoadOptions, report: &mut Report) -> Self {
+        let mut texts = Self { parts: Vec::new(), whole: String::new(), padded: Vec::new() };
+        texts.add(name, text, None);
+        if !options.parameters.is_empty() {
+            texts.add(SET, &overrides(&options.parameters), None);
+        }
+        let mut next = 0;
+        while next < texts.parts.len() {
+            texts.include_from(next, options, report);
+            next += 1;
+        }
+        texts
+    }
+
+    /// Returns the texts as one input.
+    pub(super) fn source(&self) -> Source {
+        let parts = self.parts.iter().map(|(name, start, _)| (&**name, *start));
+        Source::of_parts(parts, &self.whole)
+    }
+
+    fn add(&mut self, name: &str, text: &str, by: Option<usize>) {
+        if !self.whole.is_empty() {
+            self.whole.push('\n');
+        }
+        let start = self.whole.len();
+        self.whole.push_str(text);
+        self.parts.push((name.to_owned(), start, by));
+        self.padded.push(" ".repeat(start) + text);
+    }
+
+    fn include_from(&mut self, file: usize, options: &LoadOptions, report: &mut Report) {
+        // Parsed twice, here for `include` alone: the table borrows the text, which moves when more is read.
+        let text = core::mem::take(&mut self.padded[file]);
+        let (root, _) = DeTable::parse_recoverable(&text);
+        if let Some((_, item)) = root.get_ref().iter().find(|(key, _)| key.get_ref() == "include") {
+            let DeValue::Array(items) = item.get_ref() else {
+                let message = format!("`include` is an array of file names, not {}", kind(item.get_ref()));
+                report.error_help(span(item), message, "write include = [\"machine.toml\"]");
+                self.padded[file] = text;
+                return;
+            };
+            for item in items.iter() {
+                match item.get_ref() {
+                    DeValue::String(path) => self.include(file, path, span(item), options, report),
+                    other => report.error(span(item), format!("`include` takes file names, not {}", kind(other))),
+                }
+            }
+        }
+        drop(root);
+        self.padded[file] = text;
+    }
+
+    fn include(&mut self, by: usize, path: &str, at: Span, options: &LoadOptions, report: &mut Report) {
+        let Some(reader) = &options.includes else {
+            report.error(at, format!("`include`: \"{path}\" cannot be read from here"));
+            return;
+        };
+        let beside = Path::new(&self.parts[by].0).parent().unwrap_or(Path::new(""));
+        let full = beside.join(path).display().to_string();
+        let mut above = Some(by);
+        while let Some(file) = above {
+            if self.parts[file].0 == full {
+                report.error(at, format!("`include`: \"{path}\" includes itself"));
+                return;
+            }
+            above = self.parts[file].2;
+        }
+        if self.parts.len() == FILES_MAX {
+            report.error(at, format!("`include`: a scenario has at most {FILES_MAX} files"));
+            return;
+        }
+        match reader.read(&full) {
+            Err(reason) => report.error(at, format!("`include`: cannot read \"{full}\": {reason}")),
+            Ok(bytes) if bytes.len() + self.whole.len() > super::SCENARIO_MAX => {
+                report
+                    .error(at, format!("`include`: with \"{full}\" there are more than {} bytes", super::SCENARIO_MAX));
+            }
+            Ok(bytes) => match input::text_of(&full, &bytes) {
+                Ok(text) => self.add(&full, text, Some(by)),
+                Err(diagnostics) => {
+                    let reason = diagnostics.iter().next().map_or_else(String::new, |first| first.message.clone());
+                    report.error(at, format!("`include`: \"{full}\": {reason}"));
+                }
+            },
+        }
+    }
+
+    /// Returns the one table that the texts make. What is wrong with any of them is reported.
+    pub(super) fn merged(&self, report: &mut Report) -> DeTable<'_> {
+        let mut tables = self.padded.iter().map(|text| {
+            let (root, errors) = DeTable::parse_recoverable(text);
+            for error in &errors {
+                report.error(Span::new(error.span().unwrap_or(0..0)), super::lowercase(error.message()));
+            }
+            root.into_inner()
+        });
+        let mut whole = tables.next().unwrap_or_default();
+        let mut rest: Vec<DeTable<'_>> = tables.collect();
+        if self.parts.get(1).is_some_and(|(name, ..)| name == SET) {
+            // The command line wins over all files.
+            let set = rest.remove(0);
+            override_parameters(&mut whole, &mut rest, set);
+        }
+        for included in rest {
+            merge(&mut whole, included);
+        }
+        whole.remove("include");
+        whole
+    }
+}
+
+/// Adds what `base` says and `over` does not.
+fn merge<'i>(over: &mut DeTable<'i>, base: DeTable<'i>) {
+    for (key, item) in base {
+        match over.get_mut(key.get_ref().as_ref()) {
+            None => {
+                over.insert(key, item);
+            }
+            Some(known) => {
+                let (known, item) = (known.get_mut(), item.into_inner());
+                if let (DeValue::Table(known), DeValue::Table(item)) = (known, item) {
+                    merge(known, item);
+                }
+            }
+        }
+    }
+}
+
+/// Puts the command line's values in the place of declared parameters, wherever they are declared.
+fn override_parameters<'i>(first: &mut DeTable<'i>, rest: &mut [DeTable<'i>], set: DeTable<'i>) {
+    for (name, value) in set {
+        for table in core::iter::once(&mut *first).chain(rest.iter_mut()) {
+            let declared = table.get_mut("parameters").map(Spanned::get_mut);
+            if let Some(DeValue::Table(declared)) = declared
+                && let Some(item) = declared.get_mut(name.get_ref().as_ref())
+            {
+                *item = value.clone();
+            }
+        }
+    }
+}
+
+/// Returns the command line's values as TOML: what is a number or a truth value stays one, all else is a string.
+fn overrides(pairs: &[(String, String)]) -> String {
+    let mut text = String::new();
+    for (name, value) in pairs {
+        let is_plain = matches!(value.as_str(), "true" | "false")
+            || value.parse::<i64>().is_ok_and(|number| number.to_string() == *value)
+            || value.parse::<f64>().is_ok_and(f64::is_finite) && value.contains('.') && !value.ends_with('.');
+        let quoted = |text: &str| format!("\"{}\"", text.escape_default());
+        let value = if is_plain { value.clone() } else { quoted(value) };
+        writeln!(text, "{} = {value}", quoted(name)).expect("a String takes it");
+    }
+    text
+}
+
+/// Replaces `${name}` in every string by the parameter of that name, and returns the declared names.
+pub(super) fn fill_in(root: &mut DeTable<'_>, report: &mut Report) -> Vec<String> {
+    let Some((_, declared)) = root.remove_entry("parameters") else {
+        return Vec::new();
+    };
+    let at = span(&declared);
+    let DeValue::Table(parameters) = declared.into_inner() else {
+        report.error_help(at, "`parameters` is a table", "write [parameters] and name = value below it");
+        return Vec::new();
+    };
+    for (name, item) in &parameters {
+        if matches!(item.get_ref(), DeValue::Table(_) | DeValue::Array(_)) {
+            let message = format!("parameter `{}` is one value, not {}", name.get_ref(), kind(item.get_ref()));
+            report.error(span(item), message);
+        }
+    }
+    let mut filler = Filler { parameters: &parameters, report };
+    for (_, item) in root.iter_mut() {
+        filler.item(item);
+    }
+    parameters.keys().map(|name| name.get_ref().to_string()).collect()
+}
+
+struct Filler<'f, 'i> {
+    parameters: &'f DeTable<'i>,
+    report: &'f mut Report,
+}
+
+impl<'i> Filler<'_, 'i> {
+    /// The depth is limited by the TOML parser.
+    fn item(&mut self, item: &mut Spanned<DeValue<'i>>) {
+        let at = span(item);
+        match item.get_mut() {
+            DeValue::Table(table) => table.iter_mut().for_each(|(_, item)| self.item(item)),
+            DeValue::Array(items) => items.iter_mut().for_each(|item| self.item(item)),
+            DeValue::String(text) if text.contains("${") => {
+                let replaced = self.text(text, at);
+                if let Some(value) = replaced {
+                    *item.get_mut() = value;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str, at: Span) -> Option<DeValue<'i>> {
+        // A single parameter keeps its type.
+        if let Some(name) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
+            && !name.contains('}')
+        {
+            return self.parameter(name, at).cloned();
+        }
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find("${") {
+            out.push_str(&rest[..start]);
+            let Some(length) = rest[start..].find('}') else {
+                self.report.error_help(at, "`${` is not closed", "write ${name}");
+                return None;
+            };
+            match self.parameter(&rest[start + 2..start + length], at)? {
+                DeValue::String(value) => out.push_str(value),
+                DeValue::Integer(value) => write!(out, "{value}").expect("a String takes it"),
+                DeValue::Float(value) => write!(out, "{value}").expect("a String takes it"),
+                DeValue::Boolean(value) => write!(out, "{value}").expect("a String takes it"),
+                DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
+            }
+            rest = &rest[start + length + 1..];
+        }
+        out.push_str(rest);
+        Some(DeValue::String(out.into()))
+    }
+
+    fn parameter(&mut self, name: &str, at: Span) -> Option<&DeValue<'i>> {
+        let found = self.parameters.get(name);
+        if found.is_none() {
+            let diagnostic = Diagnostic::error(at, format!("there is no parameter `{name}`"));
+            let known = self.parameters.keys().map(|name| name.get_ref().as_ref());
+            self.report.push(match nearest(name, known) {
+                Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+                None => diagnostic.help(format!("write it below [parameters]: {name} = 1")),
+            });
+        }
+        found.map(Spanned::get_ref)
+    }
+}

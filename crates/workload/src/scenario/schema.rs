@@ -1,0 +1,210 @@
+//! The grammar of scenarios as JSON Schema (draft 2020-12), for editors: completion, and mistakes under the cursor.
+//!
+//! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
+//! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
+
+use super::{machine, pause, shared, step, task, times};
+use crate::goal::Metric;
+use serde_json::{Map, Value, json};
+use zerolag_model::{KernelVersion, MAX_CPUS, Policy};
+
+/// Returns the schema, with indentation and a line break at the end.
+#[must_use]
+pub fn json_schema() -> String {
+    let mut schema = object(&super::KEYS, root);
+    let definitions = json!({
+        "time": { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h)$|\\$\\{" },
+        "dist": dist(),
+        "cpus": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "integer", "minimum": 0 } }] },
+        "count": { "anyOf": [{ "type": "integer", "minimum": 0 }, parameter()] },
+        "steps": { "type": "array", "items": step_schema(), "minItems": 1 },
+    });
+    let head = [
+        ("$schema", json!("https://json-schema.org/draft/2020-12/schema")),
+        ("title", json!("zerolag scenario")),
+        ("$defs", definitions),
+    ];
+    if let Value::Object(map) = &mut schema {
+        map.extend(head.map(|(key, value)| (key.to_owned(), value)));
+    }
+    format!("{schema:#}\n")
+}
+
+/// Returns an object with exactly these keys.
+fn object(keys: &[&str], of: fn(&str) -> Value) -> Value {
+    let properties: Map<String, Value> = keys.iter().map(|key| ((*key).to_owned(), of(key))).collect();
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+/// Returns an object of objects that the user names.
+fn named(inner: &Value) -> Value {
+    json!({ "type": "object", "additionalProperties": inner })
+}
+
+fn defined(name: &str) -> Value {
+    json!({ "$ref": format!("#/$defs/{name}") })
+}
+
+fn one_of(words: &[&str]) -> Value {
+    json!({ "anyOf": [{ "enum": words }, parameter()] })
+}
+
+/// Anything may be a parameter.
+fn parameter() -> Value {
+    json!({ "type": "string", "pattern": "\\$\\{" })
+}
+
+fn string() -> Value {
+    json!({ "type": "string" })
+}
+
+fn int(low: i64, high: i64) -> Value {
+    json!({ "anyOf": [{ "type": "integer", "minimum": low, "maximum": high }, parameter()] })
+}
+
+/// What is written flat with dots or as tables within tables.
+fn flat_or_nested() -> Value {
+    json!({ "type": "object" })
+}
+
+fn root(key: &str) -> Value {
+    let kernels: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
+    match key {
+        "include" => json!({ "type": "array", "items": string() }),
+        "parameters" => {
+            json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
+        }
+        "kernel" => one_of(&kernels),
+        "duration" => defined("time"),
+        "seed" => defined("count"),
+        "costs" => string(),
+        "goals" => {
+            let names: Vec<String> = Metric::TABLE.iter().map(|(name, _)| name.replace('.', "\\.")).collect();
+            json!({ "type": "array", "items": { "type": "string", "pattern": format!("\\.({})\\s*[<>]", names.join("|")) } })
+        }
+        "machine" => object(&machine::KEYS, machine_key),
+        // The table grows with every mechanism: `zerolag settings` lists it, with what each takes.
+        "settings" => json!({ "type": "object", "description": "see `zerolag settings`" }),
+        "cpuset" => {
+            let mut keys = shared::CPUSET_KEYS.to_vec();
+            keys.extend(["cpus", "partition"]);
+            named(&object(&keys, |key| match key {
+                "cpuset.cpus" | "cpus" => defined("cpus"),
+                _ => one_of(&["member", "root"]),
+            }))
+        }
+        "group" => named(&flat_or_nested()),
+        "mutex" => named(&object(&["protocol"], |_| one_of(&["none", "inherit"]))),
+        "condition" => named(&object(&[], |_| string())),
+        "barrier" => named(&object(&["parties"], |_| int(1, 1_000_000))),
+        "semaphore" => named(&object(&["initial"], |_| int(0, i64::from(u32::MAX)))),
+        "timer" => named(&object(&["mode"], |_| one_of(&["relative", "absolute"]))),
+        "pause" => named(&object(&pause::KEYS, |key| match key {
+            "every" | "length" => defined("dist"),
+            "cpus" => defined("cpus"),
+            "delay" => defined("time"),
+            _ => json!({ "type": "boolean" }),
+        })),
+        "task" => named(&object(&task::TASK_KEYS, task_key)),
+        _ => json!({}),
+    }
+}
+
+fn machine_key(key: &str) -> Value {
+    match key {
+        "capacities" => json!({ "type": "array", "items": int(1, 1024) }),
+        _ => int(1, MAX_CPUS as i64),
+    }
+}
+
+fn task_key(key: &str) -> Value {
+    match key {
+        "policy" => {
+            let full = Policy::ALL.map(Policy::name);
+            let short = full.map(|name| name.trim_start_matches("SCHED_").to_ascii_lowercase());
+            let words: Vec<&str> = full.into_iter().chain(short.iter().map(String::as_str)).collect();
+            one_of(&words)
+        }
+        "nice" => int(-20, 19),
+        "priority" => int(1, 99),
+        "slice" | "runtime" | "deadline" | "period" | "delay" => defined("time"),
+        "cpus" => defined("cpus"),
+        "cpuset" | "group" | "name" => string(),
+        "instances" => json!({ "anyOf": [defined("count"), { "const": "cpus" }] }),
+        "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),
+        "steps" => defined("steps"),
+        "phase" => json!({ "type": "array", "items": object(&task::PHASE_KEYS, task_key) }),
+        _ => json!({}),
+    }
+}
+
+fn dist() -> Value {
+    let time = || defined("time");
+    let with = |keys: &[&str]| {
+        let properties: Map<String, Value> = keys.iter().map(|key| ((*key).to_owned(), time())).collect();
+        json!({ "type": "object", "properties": properties, "additionalProperties": false })
+    };
+    let of = |kind: &str| match kind {
+        "uniform" => with(&["min", "max"]),
+        "normal" => with(&["mean", "deviation", "min", "max"]),
+        "exponential" => with(&["mean", "min", "max"]),
+        "lognormal" => {
+            let mut schema = with(&["median", "min", "max"]);
+            schema["properties"]["sigma"] = json!({ "type": "number", "exclusiveMinimum": 0, "maximum": 10 });
+            schema
+        }
+        _ => json!({ "type": "array", "items": {
+            "type": "object",
+            "properties": { "time": time(), "weight": { "type": "integer", "minimum": 0 } },
+            "required": ["time"],
+            "additionalProperties": false
+        } }),
+    };
+    let kinds: Map<String, Value> = times::KINDS.iter().map(|kind| ((*kind).to_owned(), of(kind))).collect();
+    json!({ "anyOf": [time(), {
+        "type": "object", "properties": kinds, "additionalProperties": false, "minProperties": 1, "maxProperties": 1
+    }] })
+}
+
+fn step_schema() -> Value {
+    let steps: Map<String, Value> = step::STEPS.iter().map(|step| ((*step).to_owned(), step_value(step))).collect();
+    json!({ "anyOf": [
+        { "enum": ["yield", "suspend"] },
+        { "type": "object", "properties": steps, "additionalProperties": false, "minProperties": 1, "maxProperties": 1 }
+    ] })
+}
+
+fn step_value(step: &str) -> Value {
+    match step {
+        "run" | "kernel" | "sleep" => defined("dist"),
+        "spin" => json!({ "anyOf": [
+            defined("dist"),
+            { "type": "object", "properties": { "wall": defined("dist"), "chunk": defined("time") } }
+        ] }),
+        "timer" => object(&["period", "mode", "name", "shared"], |key| match key {
+            "period" => defined("dist"),
+            "mode" => one_of(&["relative", "absolute"]),
+            _ => string(),
+        }),
+        "wait" | "sync" => object(&["condition", "mutex"], |_| string()),
+        "suspend" | "yield" => json!({ "const": true }),
+        "stamp" => int(0, i64::from(u32::MAX)),
+        _ => string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_reader_has_a_type() {
+        let empty = json!({});
+        for key in super::super::KEYS {
+            assert_ne!(root(key), empty, "{key}");
+        }
+        for key in task::TASK_KEYS.iter().chain(&task::PHASE_KEYS) {
+            assert_ne!(task_key(key), empty, "{key}");
+        }
+    }
+}
