@@ -9,6 +9,7 @@
 //! | `host` | a workload on the host's own kernel (Linux only) |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
+//! | [`goals`] | what a scenario must reach, held against its figures |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
 //! | [`compare`] | one workload under several kernels or settings: what changes for whom |
@@ -38,6 +39,7 @@
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
+pub mod goals;
 #[cfg(target_os = "linux")]
 pub mod host;
 pub mod repro;

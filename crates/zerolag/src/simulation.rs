@@ -14,6 +14,7 @@ use zerolag_model::{Duration, Instant, KernelVersion, Record, Topology};
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
 use zerolag_trace::{Meta, Source};
+use zerolag_workload::goal::Goal;
 use zerolag_workload::{Program, Scenario};
 
 /// How long a workload runs that never ends and says no duration.
@@ -28,6 +29,8 @@ pub struct Plan {
     pub kernel: KernelVersion,
     /// Machine, settings, costs, seed and duration.
     pub config: MachineConfig,
+    /// What the run must reach.
+    pub goals: Vec<Goal>,
 }
 
 /// Why a scenario gives no plan.
@@ -81,7 +84,7 @@ impl Plan {
         let topology = scenario.machine_or_default();
         let (seed, duration) = (scenario.seed.unwrap_or_default(), scenario.duration);
         let config = MachineConfig { topology, settings, costs, seed, duration };
-        Ok(Self { program: Arc::new(scenario.program), kernel, config })
+        Ok(Self { program: Arc::new(scenario.program), kernel, config, goals: scenario.goals })
     }
 
     /// Returns the plan of a program made in code: on a flat machine, costs `default`, seed 0, until all tasks end.
@@ -94,7 +97,7 @@ impl Plan {
             seed: 0,
             duration: None,
         };
-        Self { program: Arc::new(program), kernel, config }
+        Self { program: Arc::new(program), kernel, config, goals: Vec::new() }
     }
 
     /// Returns the plan with another duration.

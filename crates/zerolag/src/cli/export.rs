@@ -1,7 +1,7 @@
 //! `zerolag export`: a workload as an rt-app file.
 
 use super::failure::{Failure, carets, eprintln_lossy};
-use super::options::WorkloadArgs;
+use super::options::{MachineArgs, WorkloadArgs};
 use super::{Done, code, input, output};
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use zerolag::workload::{self, rtapp};
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// The file to write [default: the standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -23,7 +25,7 @@ pub(crate) fn run(args: &Args) -> Done {
         output::check_target(path)?;
     }
     let (name, bytes) = input::read(&args.workload.file)?;
-    let load = args.workload.load_options(None);
+    let load = args.workload.load_options(&args.machine);
     let scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
     if !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));

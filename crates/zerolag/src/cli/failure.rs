@@ -95,7 +95,7 @@ pub(crate) fn carets(diagnostics: Diagnostics) -> String {
 }
 
 /// Returns an error of the operating system without its number.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut chars = text.chars();

@@ -18,3 +18,11 @@ pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     done.map_err(|error| Failure::reading(&name, &error))?;
     Ok((name, bytes))
 }
+
+/// Reads a file that another one includes.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let limit = workload::scenario::SCENARIO_MAX as u64 + 1;
+    let mut bytes = Vec::new();
+    let done = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    done.map(|_| bytes).map_err(|error| super::failure::plain(&error))
+}

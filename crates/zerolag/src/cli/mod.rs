@@ -11,6 +11,7 @@ mod convert;
 mod cyclictest;
 mod export;
 mod failure;
+mod init;
 mod input;
 mod man;
 #[cfg(target_os = "linux")]
@@ -22,6 +23,7 @@ mod report;
 mod repro;
 mod rt_migrate_test;
 mod run;
+mod schema;
 mod settings;
 mod spec;
 mod tracing;
@@ -84,6 +86,10 @@ enum Command {
     Spec(spec::Args),
     /// Convert a trace
     Convert(convert::Args),
+    /// Write a commented scenario to begin with
+    Init(init::Args),
+    /// Print the grammar of scenarios as JSON Schema
+    Schema,
     /// Write a workload as an rt-app file
     Export(export::Args),
     /// List the scheduler's settings
@@ -117,6 +123,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Init(args) => init::run(&args),
+        Command::Schema => schema::run(),
         Command::Export(args) => export::run(&args),
         Command::Settings(args) => settings::run(&args),
         Command::Completions(args) => completions::run(&args),

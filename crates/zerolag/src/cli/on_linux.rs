@@ -153,7 +153,7 @@ fn plan(args: &Args, record: Recording) -> Result<Plan, Failure> {
         return Err(Failure::input(format!("--cpus {nr_cpus}: this host has {} CPUs", host.nr_cpus)));
     }
     let machine = Topology::flat(nr_cpus).map_err(|error| Failure::input(error.to_string()))?;
-    let scenario = load_scenario(&args.workload, Some(machine))?;
+    let scenario = load_scenario(&args.workload, &args.machine, Some(machine))?;
     if !args.quiet {
         say_what_does_not_apply(&scenario, &host);
     }

@@ -9,7 +9,7 @@ use zerolag::model::{Duration, KernelVersion, Settings, Topology};
 use zerolag::sim::Costs;
 use zerolag::workload::builtin::PeriodicPolicy;
 use zerolag::workload::random::MAX_TIME;
-use zerolag::workload::{DuplicatePolicy, LoadOptions};
+use zerolag::workload::{DuplicatePolicy, Includes, LoadOptions};
 
 /// The workload and how its file is read.
 #[derive(Clone, Debug, Args)]
@@ -27,9 +27,15 @@ pub(crate) struct WorkloadArgs {
 }
 
 impl WorkloadArgs {
-    /// Returns how the file is to be read, for a machine if one is given.
-    pub(crate) fn load_options(&self, machine: Option<Topology>) -> LoadOptions {
-        LoadOptions { machine_override: machine, duplicates: self.rtapp_duplicates, task_set: self.task_set }
+    /// Returns how the file is to be read.
+    pub(crate) fn load_options(&self, machine: &MachineArgs) -> LoadOptions {
+        LoadOptions {
+            machine_override: machine.topology(),
+            duplicates: self.rtapp_duplicates,
+            task_set: self.task_set,
+            parameters: machine.set.clone(),
+            includes: Some(Includes::new(|path| super::input::read_bytes(Path::new(path)))),
+        }
     }
 }
 
@@ -46,7 +52,7 @@ pub(crate) struct MachineArgs {
     /// The kernel whose scheduler it is [default: the file's, else 6.12]
     #[arg(long, value_name = "VERSION", value_parser = kernel)]
     pub(crate) kernel: Option<KernelVersion>,
-    /// Change a setting of the scheduler (`zerolag settings` lists them)
+    /// Change a setting of the scheduler (`zerolag settings` lists them), or a parameter that the scenario declares
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
     /// What operations cost: zero, default, or a TOML file [default: the file's, else default]
@@ -65,7 +71,12 @@ impl MachineArgs {
 
     /// Applies what was set.
     pub(crate) fn apply_settings(&self, settings: &mut Settings) -> Result<(), Failure> {
-        for (key, value) in &self.set {
+        self.apply_settings_but(&[], settings)
+    }
+
+    /// Applies what was set, parameters of the scenario apart.
+    pub(crate) fn apply_settings_but(&self, parameters: &[String], settings: &mut Settings) -> Result<(), Failure> {
+        for (key, value) in self.set.iter().filter(|(key, _)| !parameters.contains(key)) {
             settings.set(key, value).map_err(|error| Failure::input(format!("--set {key}={value}: {error}")))?;
         }
         Ok(())
@@ -129,7 +140,6 @@ pub(crate) fn kernel(text: &str) -> Result<KernelVersion, String> {
 pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("KEY=VALUE is wanted, as in rt_balance=passive")?;
     let (key, value) = (key.trim(), value.trim());
-    Settings::default().set(key, value).map_err(|error| error.to_string())?;
     Ok((key.to_owned(), value.to_owned()))
 }
 

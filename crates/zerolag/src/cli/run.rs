@@ -8,12 +8,15 @@ use super::tracing::{self, Target};
 use super::{Done, code, input, output, view};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zerolag::Plan;
-use zerolag::model::{Duration, Topology};
+use zerolag::goals::{self, Verdict};
+use zerolag::model::{Duration, Record, Topology};
 use zerolag::report::human::Human;
-use zerolag::sim::{End, Wait};
+use zerolag::sim::{End, Sink, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
-use zerolag::workload::{self, Scenario};
+use zerolag::tools::rtapp_log::{self, Log};
+use zerolag::workload::{self, LoadOptions, Scenario};
 
 /// Arguments of `zerolag run`.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,9 @@ pub(crate) struct Args {
     /// The trace's format [default: by extension, .zlt, .pftrace or .txt]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     pub(crate) trace_format: Option<TraceFormat>,
+    /// Write rt-app's own log into this directory, a file per thread (it must exist)
+    #[arg(long, value_name = "DIR")]
+    rtapp_log: Option<PathBuf>,
     /// Do not hold the rules of scheduling against the run
     #[arg(long)]
     no_check: bool,
@@ -71,9 +77,19 @@ fn run_simulated(args: &Args) -> Done {
     if let Some(path) = json_file {
         output::check_target(path)?;
     }
-    let plan = plan_of(&args.workload, &args.machine, args.duration, args.quiet)?;
+    if let Some(dir) = &args.rtapp_log {
+        output::check_target(&dir.join("log"))?;
+    }
+    let mut plan = plan_of(&args.workload, &args.machine, args.duration, args.quiet)?;
+    let mut log = args.rtapp_log.as_ref().map(|_| Log::new(Arc::clone(&plan.program)));
+    if log.is_some() {
+        plan.program = Arc::new(rtapp_log::instrument(&plan.program));
+    }
     catch_interrupts();
-    let report = simulate(&plan, trace, args)?;
+    let report = simulate(&plan, trace, args, log.as_mut())?;
+    if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
+        write_log(dir, log)?;
+    }
     if args.json.is_some() {
         let json = view::json(&report);
         match json_file {
@@ -84,7 +100,14 @@ fn run_simulated(args: &Args) -> Done {
     if args.json.is_none() || json_file.is_some() {
         output::print(&view::text(&report, args.quiet))?;
     }
-    Ok(verdict(&report))
+    let verdicts = goals::judge(&plan.goals, &report.summary);
+    for verdict in &verdicts {
+        eprintln_lossy(&format!("goal {verdict}"));
+    }
+    Ok(match verdict(&report) {
+        code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
+        code => code,
+    })
 }
 
 /// Says on stderr what went wrong, if anything did, and returns the exit code.
@@ -130,17 +153,18 @@ pub(super) fn plan_of(
     duration: Option<Duration>,
     quiet: bool,
 ) -> Result<Plan, Failure> {
-    let mut scenario = load_scenario(workload, machine.topology())?;
+    let mut scenario = load_scenario(workload, machine, machine.topology())?;
     if !quiet && !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));
     }
     let costs = scenario_costs(machine, &mut scenario)?;
+    let parameters = core::mem::take(&mut scenario.parameters);
     let mut plan = Plan::on_kernel(scenario, machine.kernel)
         .map_err(|error| Failure::input(format!("{}: {error}", workload.file.display())))?;
     if let Some(costs) = costs {
         plan = plan.with_costs(costs);
     }
-    machine.apply_settings(&mut plan.config.settings)?;
+    machine.apply_settings_but(&parameters, &mut plan.config.settings)?;
     if let Some(seed) = machine.seed {
         plan.config.seed = seed;
     }
@@ -159,9 +183,14 @@ pub(super) fn plan_of(
 }
 
 /// Reads the workload for a machine; `None` is the file's own.
-pub(super) fn load_scenario(workload: &WorkloadArgs, machine: Option<Topology>) -> Result<Scenario, Failure> {
+pub(super) fn load_scenario(
+    workload: &WorkloadArgs,
+    machine: &MachineArgs,
+    topology: Option<Topology>,
+) -> Result<Scenario, Failure> {
     let (name, bytes) = input::read(&workload.file)?;
-    workload::load(&name, &bytes, &workload.load_options(machine)).map_err(|error| Failure::Workload(Box::new(error)))
+    let load = LoadOptions { machine_override: topology, ..workload.load_options(machine) };
+    workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))
 }
 
 /// Returns the profile that the command line or the file names, if it is not the default.
@@ -174,16 +203,45 @@ fn scenario_costs(args: &MachineArgs, scenario: &mut Scenario) -> Result<Option<
 }
 
 /// Runs the plan, with or without a trace.
-fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args) -> Result<Report, Failure> {
+fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args, log: Option<&mut Log>) -> Result<Report, Failure> {
     let checks = if args.no_check { Checks::Off } else { Checks::On };
     let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
     let mut progress = Progress::new(total, "ms", args.quiet);
     let report = tracing::record(plan, trace, |recorder| {
         let observe = Observe { checks, ..Observe::default() };
-        let report = plan.run_into(observe, recorder, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
+        let mut sink = Both { recorder, log };
+        let report = plan.run_into(observe, &mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
         let end = report.outcome.end;
         Ok((report, end))
     });
     progress.finish();
     report
+}
+
+/// A trace and rt-app's log, each if it was asked for.
+struct Both<'a, S> {
+    recorder: &'a mut S,
+    log: Option<&'a mut Log>,
+}
+
+impl<S: Sink> Sink for Both<'_, S> {
+    fn record(&mut self, record: &Record) {
+        self.recorder.record(record);
+        if let Some(log) = &mut self.log {
+            log.record(record);
+        }
+    }
+}
+
+/// Writes rt-app's log, a file per thread.
+fn write_log(dir: &Path, log: &Log) -> Result<(), Failure> {
+    for (name, rows) in log.threads() {
+        // A name of a task may hold what no name of a file may.
+        let name: String = name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
+        output::write_file(&dir.join(format!("rt-app-{name}.log")), |out| {
+            writeln!(out, "{}", rtapp_log::HEAD)?;
+            rows.iter().try_for_each(|row| writeln!(out, "{row}"))
+        })?;
+    }
+    Ok(())
 }

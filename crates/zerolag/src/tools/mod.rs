@@ -2,3 +2,4 @@
 
 pub mod cyclictest;
 pub mod rt_migrate;
+pub mod rtapp_log;

@@ -1,0 +1,108 @@
+//! Goals of a scenario, held against the figures of its run.
+
+use std::fmt;
+use zerolag_model::Duration;
+use zerolag_report::Summary;
+use zerolag_report::human::Human;
+use zerolag_report::summary::TaskSummary;
+use zerolag_workload::goal::{Goal, Measure, Metric};
+
+/// What came of a goal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// The goal.
+    pub goal: Goal,
+    /// The figure, in the goal's unit; `None` if there was nothing to measure, which reaches no goal.
+    pub figure: Option<u64>,
+    /// The thread whose figure it is, if one is the worst.
+    pub thread: Option<String>,
+}
+
+impl Verdict {
+    /// Returns whether the goal was reached.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.figure.is_some_and(|figure| self.goal.relation.holds(figure, self.goal.value))
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.is_met() { "met   " } else { "missed" };
+        write!(f, "{word}  {}", self.goal)?;
+        match self.figure {
+            None => f.write_str(": there was nothing to measure")?,
+            Some(figure) => write!(f, ": it is {}", Figure(figure, self.goal.metric.measure()))?,
+        }
+        match &self.thread {
+            Some(thread) => write!(f, " ({thread})"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Figure(u64, Measure);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Measure::Time => fmt::Display::fmt(&Human(Duration::from_nanos(self.0)), f),
+            Measure::Count => fmt::Display::fmt(&self.0, f),
+            Measure::Share => write!(f, "{}.{:02}%", self.0 / 10_000, self.0 / 100 % 100),
+        }
+    }
+}
+
+/// Holds goals against figures. O(goals x tasks).
+#[must_use]
+pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
+    goals.iter().map(|goal| verdict(goal, summary)).collect()
+}
+
+fn verdict(goal: &Goal, summary: &Summary) -> Verdict {
+    let threads = summary.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| is_thread_of(task, name)));
+    let figures = threads.filter_map(|task| Some((figure(goal.metric, task)?, task)));
+    let (figure, thread) = match goal.metric {
+        Metric::Run | Metric::Share => {
+            let mut sum: Option<u64> = None;
+            figures.for_each(|(figure, _)| sum = Some(sum.unwrap_or(0).saturating_add(figure)));
+            let share = |run: u64| {
+                let elapsed = u128::from(summary.elapsed.as_nanos().max(1));
+                u64::try_from(u128::from(run) * 1_000_000 / elapsed).unwrap_or(u64::MAX)
+            };
+            (if goal.metric == Metric::Share { sum.map(share) } else { sum }, None)
+        }
+        _ => {
+            // The first of the worst: `max_by_key` would take the last.
+            let worst = figures.fold(None, |worst: Option<(u64, &TaskSummary)>, next| match worst {
+                Some(worst) if worst.0 >= next.0 => Some(worst),
+                Some(_) | None => Some(next),
+            });
+            (worst.map(|(figure, _)| figure), worst.map(|(_, task)| task.name.to_string()))
+        }
+    };
+    Verdict { goal: goal.clone(), figure, thread }
+}
+
+/// Returns whether a thread is an instance of a task: `worker-3` is of `worker`.
+fn is_thread_of(thread: &TaskSummary, task: &str) -> bool {
+    let instance = thread.name.strip_prefix(task).and_then(|rest| rest.strip_prefix('-'));
+    instance.is_some_and(|instance| !instance.is_empty() && instance.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+fn figure(metric: Metric, task: &TaskSummary) -> Option<u64> {
+    Some(match metric {
+        Metric::WaitMax => task.wait_max.as_nanos(),
+        Metric::WaitTotal => task.wait.as_nanos(),
+        Metric::LatencyP50 => task.latency?.p50.as_nanos(),
+        Metric::LatencyP99 => task.latency?.p99.as_nanos(),
+        Metric::LatencyMax => task.latency?.max.as_nanos(),
+        Metric::LatenessMax if task.timers == 0 => return None,
+        Metric::LatenessMax => task.lateness_max.as_nanos(),
+        Metric::TimersMissed if task.timers == 0 => return None,
+        Metric::TimersMissed => task.missed,
+        Metric::Run | Metric::Share => task.run.as_nanos(),
+        Metric::Preemptions => task.preemptions,
+        Metric::Migrations => task.migrations.total(),
+    })
+}
