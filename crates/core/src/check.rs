@@ -3,6 +3,7 @@
 //! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once, so it is for hosts that
 //! make one call at a time, or that have come to rest.
 
+use crate::fair::load::CpuAverages;
 use crate::rq::{Phase, Rq};
 use crate::scheduler::Scheduler;
 use crate::shared::{PublishedCounts, PublishedPrios, PushChain};
@@ -75,7 +76,7 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    fn truth_of(&self, rq: &Rq) -> (PublishedPrios, u64, PublishedCounts, bool) {
+    fn truth_of(&self, rq: &Rq) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
         let current = rq.current.map(|slot| &rq.tasks[slot]);
         let prios = PublishedPrios {
             current: rq.current_prio(),
@@ -84,7 +85,7 @@ impl<L: RawMutex> Scheduler<L> {
             current_movable: current.is_none_or(|task| task.can_migrate(self.shared.nr_cpus())),
         };
         let counts_rt = self.config.settings.rt_balance.is_passive();
-        let load = rq.fair.published_load(rq.rt.nr_running(), counts_rt);
+        let averages = rq.published_averages(counts_rt);
         let (running, idle_policy) = (rq.nr_runnable(), rq.fair.nr_idle_policy());
         let counts = PublishedCounts {
             running,
@@ -92,7 +93,7 @@ impl<L: RawMutex> Scheduler<L> {
             only_idle_policy: idle_policy > 0 && idle_policy == running,
             has_waiting: rq.has_waiting(counts_rt),
         };
-        (prios, load, counts, rq.nr_running == 0 && rq.is_online)
+        (prios, averages, counts, rq.nr_running == 0 && rq.is_online)
     }
 
     /// Checks what must hold when nothing is under way: what is published is true, and no IPI circulates.

@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::cpudl::DlLevel;
 use crate::dl::DlRq;
 use crate::fair::FairRq;
+use crate::fair::load::CpuAverages;
 use crate::rt::RtRq;
 use crate::shared::{PublishedCounts, PublishedDeadlines, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
@@ -91,7 +92,7 @@ pub(crate) enum Stage {
 struct Published {
     /// Packed [`PublishedPrios`].
     prios: u64,
-    load: u64,
+    averages: CpuAverages,
     /// Packed [`PublishedCounts`].
     counts: u64,
     deadlines: PublishedDeadlines,
@@ -134,7 +135,7 @@ impl Rq {
             is_unpublished: true,
             published: Published {
                 prios: PublishedPrios::IDLE.pack(),
-                load: 0,
+                averages: CpuAverages::default(),
                 counts: PublishedCounts::default().pack(),
                 deadlines: PublishedDeadlines::NONE,
                 is_online: false,
@@ -338,7 +339,7 @@ impl Rq {
         };
         Published {
             prios: prios.pack(),
-            load: self.fair.published_load(self.rt.nr_running(), counts_rt),
+            averages: self.published_averages(counts_rt),
             counts: counts.pack(),
             deadlines: self.dl.published(),
             is_online: self.is_online,
@@ -358,9 +359,9 @@ impl Rq {
             cx.shared.publish_prios(cpu, next.prios);
             has.prios = next.prios;
         }
-        if next.load != has.load {
-            cx.shared.publish_load(cpu, next.load);
-            has.load = next.load;
+        if next.averages != has.averages {
+            cx.shared.publish_averages(cpu, next.averages);
+            has.averages = next.averages;
         }
         if next.counts != has.counts {
             let has_waiting = PublishedCounts::unpack(next.counts).has_waiting;

@@ -9,7 +9,8 @@
 //! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
 //! | earliest and pushable deadline, `cpudl`, deadline overload masks | likewise | as priorities |
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
-//! | load, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
+//! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
+//! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
 //! | `cpupri` | likewise | as priorities |
@@ -29,6 +30,8 @@ use crate::cpupri::CpuPri;
 use crate::dl::admission::Bandwidth;
 use crate::dl::server;
 use crate::fair::group::GroupTable;
+use crate::fair::load::CpuAverages;
+use crate::fair::pelt::Removed;
 use crate::observe::Observer;
 use crate::slab::Slot;
 use crate::task::CpusetId;
@@ -50,8 +53,11 @@ pub(crate) struct CachePadded<T>(pub(crate) T);
 pub(crate) struct CpuState {
     /// [`PublishedPrios`], packed.
     prios: AtomicU64,
-    /// Sum of the weights of queued fair tasks.
+    /// [`CpuAverages`], packed: its two words.
     load: AtomicU64,
+    util: AtomicU64,
+    /// [`Notes`], packed: written by other CPUs.
+    notes: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
@@ -111,15 +117,9 @@ impl CpuState {
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        Self {
-            prios,
-            load: AtomicU64::new(0),
-            counts: AtomicU64::new(0),
-            earliest,
-            pushable_deadline,
-            rt_time: AtomicU64::new(0),
-            rt_runtime: AtomicU64::new(settings.rt_runtime.as_nanos()),
-        }
+        let [load, util, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 5];
+        let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
+        Self { prios, load, util, notes, counts, earliest, pushable_deadline, rt_time, rt_runtime }
     }
 }
 
@@ -158,6 +158,18 @@ pub(crate) struct PublishedDeadlines {
 
 impl PublishedDeadlines {
     pub(crate) const NONE: Self = Self { earliest: None, pushable: None };
+}
+
+/// Adds to notes, each field up to its width: load 32 bits, util and runnable 16.
+fn pack_notes(notes: Removed, more: Removed) -> u64 {
+    let load = (notes.load + more.load).min(u64::from(u32::MAX));
+    let util = (notes.util + more.util).min(u64::from(u16::MAX));
+    let runnable = (notes.runnable + more.runnable).min(u64::from(u16::MAX));
+    load | util << 32 | runnable << 48
+}
+
+const fn unpack_notes(word: u64) -> Removed {
+    Removed { load: word & 0xffff_ffff, util: word >> 32 & 0xffff, runnable: word >> 48 }
 }
 
 fn pack_deadline(deadline: Option<Instant>) -> u64 {
@@ -317,11 +329,11 @@ impl<L: RawMutex> Shared<L> {
     }
 
     /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it counts as idle.
-    pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, u64, PublishedCounts, bool) {
+    pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
         let state = &self.cpus[cpu.index()].0;
         (
             PublishedPrios::unpack(state.prios.load(Ordering::Acquire)),
-            state.load.load(Ordering::Relaxed),
+            CpuAverages::unpack(state.load.load(Ordering::Relaxed), state.util.load(Ordering::Relaxed)),
             PublishedCounts::unpack(state.counts.load(Ordering::Relaxed)),
             self.idle.contains(cpu),
         )
@@ -332,8 +344,18 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.prios.store(prios, Ordering::Release);
     }
 
-    pub(crate) fn publish_load(&self, cpu: CpuId, load: u64) {
-        self.cpus[cpu.index()].0.load.store(load, Ordering::Relaxed);
+    pub(crate) fn publish_averages(&self, cpu: CpuId, averages: CpuAverages) {
+        let state = &self.cpus[cpu.index()].0;
+        let (load, util) = averages.pack();
+        state.load.store(load, Ordering::Relaxed);
+        state.util.store(util, Ordering::Relaxed);
+    }
+
+    /// A task that slept on `cpu` wakes elsewhere: what it counts there is to be taken out.
+    pub(crate) fn leave_note(&self, cpu: CpuId, removed: Removed) {
+        let notes = &self.cpus[cpu.index()].0.notes;
+        let add = |word| Some(pack_notes(unpack_notes(word), removed));
+        notes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).expect("invariant: it always adds");
     }
 
     /// `counts` is packed [`PublishedCounts`].
@@ -447,9 +469,21 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
     }
 
-    pub(crate) fn load(&mut self, cpu: CpuId) -> u64 {
+    /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`] ages them).
+    pub(crate) fn averages(&mut self, cpu: CpuId) -> CpuAverages {
         let state = &self.shared.cpus[cpu.index()].0;
-        self.observer.u64(|| state.load.load(Ordering::Relaxed))
+        let load = self.observer.u64(|| state.load.load(Ordering::Relaxed));
+        CpuAverages::unpack(load, self.observer.u64(|| state.util.load(Ordering::Relaxed)))
+    }
+
+    /// Takes what others left for this CPU.
+    pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Removed {
+        let notes = &self.shared.cpus[cpu.index()].0.notes;
+        let take = || match notes.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => notes.swap(0, Ordering::Relaxed),
+        };
+        unpack_notes(self.observer.u64(take))
     }
 
     pub(crate) fn counts(&mut self, cpu: CpuId) -> PublishedCounts {

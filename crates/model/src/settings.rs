@@ -147,6 +147,16 @@ switch! {
 }
 
 switch! {
+    /// What counts as the load of a task and of a CPU, for placing and balancing.
+    LoadTracking {
+        /// The weights of what is queued at the moment (before 3.8).
+        Weights = "weights",
+        /// Decaying averages of load, running and waiting (PELT).
+        Pelt = "pelt",
+    }
+}
+
+switch! {
     /// When a budget or slice that is used up takes effect.
     Grain {
         /// At the next tick.
@@ -295,6 +305,8 @@ pub struct Settings {
     pub bandwidth_expiry: bool,
     /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
     pub bandwidth_slack: bool,
+    /// Key `load_tracking`.
+    pub load_tracking: LoadTracking,
     /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
     pub migration_cost: Duration,
     /// Key `nr_migrate`: the most tasks that one round of balancing looks at.
@@ -545,6 +557,12 @@ impl Settings {
             "on | off",
             "a woken fair task may preempt the current one"
         ),
+        value!(
+            "load_tracking",
+            load_tracking,
+            "weights | pelt",
+            "what counts as load when fair tasks are placed and balanced"
+        ),
         duration!(
             "sched_cfs_bandwidth_slice_us",
             bandwidth_slice,
@@ -762,6 +780,7 @@ impl KernelVersion {
             bandwidth_slice: Duration::from_millis(5),
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
+            load_tracking: if since(Self::V4_1) { LoadTracking::Pelt } else { LoadTracking::Weights },
             migration_cost: Duration::from_micros(500),
             nr_migrate: 32,
             rt_throttling: since(Self::V2_6_25) && !since(Self::V6_12),

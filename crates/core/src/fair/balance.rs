@@ -7,9 +7,12 @@
 //!
 //! | group is | when | taken from it |
 //! |---|---|---|
-//! | overloaded | more tasks than CPUs | load, up to the average of both, or tasks, if the taker has spare CPUs |
-//! | busy | as many | nothing |
-//! | spare | fewer | tasks, by an idle CPU, if they sit two on a CPU |
+//! | overloaded | more tasks than CPUs, and they fill them | load, up to the average of both, or tasks, if the taker has spare CPUs |
+//! | busy | as many, and they fill them | nothing |
+//! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
+//!
+//! Tasks fill CPUs whose util is above 100/117 of their capacity, or on which more than one wants to run most of the
+//! time. Where load is not tracked, counts alone decide.
 //!
 //! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16 times that for a
 //! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
@@ -26,18 +29,19 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `should_we_balance`,
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks`, `can_migrate_task`, `nohz_balancer_kick`;
-//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: load is that of queued tasks, without memory; a
-//! CPU about to go idle takes from the CPU with the most load that has a waiting task, nearest domain first, whatever
-//! its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
+//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: a CPU about to go idle takes from the CPU with the
+//! most load that has a waiting task, nearest domain first, whatever its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
 
 use super::bandwidth;
+use super::load::{self, CpuAverages};
 use super::select::IMBALANCE_PCT;
+use super::task_load;
 use super::weight::RT_LOAD;
-use super::{FairRq, task_load};
 use crate::class;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Balance, BalanceKind, Imbalance, Op, PairCont, Step, Work};
+use core::cmp::Ordering;
 use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
@@ -108,7 +112,7 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
-        let load = cx.view().load(cpu);
+        let load = load::of_cpu(cx, cpu).load;
         if best.is_none_or(|(most, _)| load > most) {
             best = Some((load, cpu));
         }
@@ -236,26 +240,35 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 #[derive(Clone, Copy, Default)]
 struct GroupLoad {
     load: u64,
+    util: u64,
+    runnable: u64,
+    capacity: u64,
     nr_running: u64,
     nr_idle: u64,
     nr_cpus: u64,
+    kind: GroupType,
     /// The CPU with the most load of those with a waiting task.
     busiest: Option<(u64, u32, CpuId)>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 enum GroupType {
+    #[default]
     Spare,
     Busy,
     Overloaded,
 }
 
 impl GroupLoad {
-    fn kind(&self) -> GroupType {
+    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also fill them.
+    fn classify(&self, tracks_load: bool) -> GroupType {
+        let is_full = self.capacity * 100 < self.util * IMBALANCE_PCT;
+        let is_crowded = self.capacity * IMBALANCE_PCT < self.runnable * 100;
         match self.nr_running.cmp(&self.nr_cpus) {
-            core::cmp::Ordering::Less => GroupType::Spare,
-            core::cmp::Ordering::Equal => GroupType::Busy,
-            core::cmp::Ordering::Greater => GroupType::Overloaded,
+            Ordering::Less => GroupType::Spare,
+            Ordering::Greater if !tracks_load || is_full || is_crowded => GroupType::Overloaded,
+            Ordering::Equal | Ordering::Greater if tracks_load && !is_full => GroupType::Spare,
+            Ordering::Equal | Ordering::Greater => GroupType::Busy,
         }
     }
 
@@ -266,7 +279,7 @@ impl GroupLoad {
 
     /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
     fn is_busier_than(&self, other: &Self) -> bool {
-        match (self.kind(), other.kind()) {
+        match (self.kind, other.kind) {
             (GroupType::Overloaded, GroupType::Overloaded) => self.average() > other.average(),
             (GroupType::Spare, GroupType::Spare) if self.nr_idle != other.nr_idle => self.nr_idle < other.nr_idle,
             (GroupType::Spare, GroupType::Spare) => self.nr_running > other.nr_running,
@@ -335,15 +348,20 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
         }
         cx.io.costs.cpus_scanned += 1;
         group.nr_cpus += 1;
-        let (load, counts) = (cx.view().load(cpu), cx.view().counts(cpu));
+        let (averages, counts) = (load::of_cpu(cx, cpu), cx.view().counts(cpu));
+        let load = averages.load;
         let nr = if takes_rt { counts.running } else { counts.fair };
         group.load += load;
+        group.util += averages.util;
+        group.runnable += averages.runnable;
+        group.capacity += u64::from(cx.config.topology.capacity(cpu));
         group.nr_running += u64::from(nr);
         group.nr_idle += u64::from(counts.running == 0);
         if counts.running > 1 && nr > 0 && group.busiest.is_none_or(|(most, most_nr, _)| (load, nr) > (most, most_nr)) {
             group.busiest = Some((load, nr, cpu));
         }
     }
+    group.kind = group.classify(rq.fair.tune.tracks_load);
     group
 }
 
@@ -357,12 +375,14 @@ fn imbalance(
     takes_rt: bool,
 ) -> Option<Imbalance> {
     let tasks = |nr: u64| (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)));
-    if local.kind() > busiest.kind() {
+    if local.kind > busiest.kind {
         return None;
     }
-    match (busiest.kind(), local.kind()) {
+    match (busiest.kind, local.kind) {
         (GroupType::Overloaded, GroupType::Spare) => {
-            tasks((busiest.nr_running.saturating_sub(local.nr_running) / 2).max(1))
+            let half = busiest.nr_running.saturating_sub(local.nr_running) / 2;
+            // Single CPUs are evened out; a larger group that is too full gives at least one.
+            tasks(if busiest.nr_cpus == 1 { half } else { half.max(1) })
         }
         (GroupType::Overloaded, GroupType::Busy | GroupType::Overloaded) => {
             let (mine, theirs) = (local.average(), busiest.average());
@@ -531,9 +551,13 @@ impl Balance {
     }
 }
 
-impl FairRq {
-    /// Returns what a CPU publishes as its load.
-    pub(crate) fn published_load(&self, nr_rt: u32, counts_rt: bool) -> u64 {
-        self.load() + if counts_rt { RT_LOAD * u64::from(nr_rt) } else { 0 }
+impl Rq {
+    /// Returns what this CPU publishes as its load.
+    pub(crate) fn published_averages(&self, counts_rt: bool) -> CpuAverages {
+        if self.fair.tune.tracks_load {
+            return self.averages();
+        }
+        let rt = if counts_rt { RT_LOAD * u64::from(self.rt.nr_running()) } else { 0 };
+        CpuAverages { load: self.fair.load() + rt, ..CpuAverages::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::{pick, rearm};
 use super::vtime::Vlag;
-use super::{Join, bandwidth, eevdf};
+use super::{Join, bandwidth, eevdf, group};
 use crate::class;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
@@ -82,7 +82,7 @@ pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             let body = class::detach(rq, cx, slot);
             cx.io.parked.push(Parcel(body));
         }
-        EntityRef::Group(owned) => rq.fair.rest_queue(&cx.shared.groups, owned),
+        EntityRef::Group(owned) => group::rest_queue(rq, &cx.shared.groups, owned),
     }
     part_above(rq, cx, q);
     bandwidth::release_if_empty(rq, cx, q);

@@ -9,7 +9,7 @@ use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::rearm;
 use super::weight::LoadWeight;
-use super::{Join, bandwidth, cfs, eevdf, group};
+use super::{Join, bandwidth, cfs, eevdf, group, load};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
@@ -48,6 +48,7 @@ impl Tally {
 pub(super) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
     let mut at = Some(from);
     while let Some(q) = at {
+        age_level(rq, q);
         let queue = rq.queue_mut(q);
         queue.tally = Tally {
             runnable: queue.tally.runnable + more.runnable - less.runnable,
@@ -73,7 +74,9 @@ fn check_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     let base_slice = rq.fair.tune.base_slice;
     let task = &mut rq.tasks[slot];
+    let weight = task.fair.load.value();
     task.fair.obey(task.attr, base_slice);
+    let is_reweighed = task.fair.load.value() != weight;
     let (group, hint) = (task.group, task.fair.queue);
     let slept = cx.now.wall.since(task.last_ran);
     let leaf = group::queue_of(rq, cx, group, hint);
@@ -82,6 +85,10 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         Enqueue::New => Join::New,
         Enqueue::Migrated | Enqueue::Changed => Join::Back,
     };
+    load::arrive(rq, cx, leaf, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
+    if is_reweighed {
+        rq.reweigh_average(leaf, EntityRef::Task(slot), weight);
+    }
     join(rq, leaf, EntityRef::Task(slot), how, slept);
     check_first(rq, cx, leaf);
     join_above(rq, cx, leaf);
@@ -97,6 +104,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let entity = EntityRef::Task(slot);
     let q = rq.tasks[slot].fair.queue;
     let sleeps = why == Dequeue::Sleep;
+    rq.age_entity(q, entity);
     if sleeps && owes(rq, q, entity) {
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
         let runnable = Tally::runnable(rq, slot);
@@ -117,6 +125,14 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     Dequeued::Gone
 }
 
+/// Brings the averages of a queue and of the group that it is up to date, before what is in it changes.
+fn age_level(rq: &mut Rq, q: QueueIx) {
+    rq.age_queue(q);
+    if let Some(parent) = rq.queue(q).parent {
+        rq.age_entity(parent, EntityRef::Group(q));
+    }
+}
+
 /// Queues the groups above a queue that has got an entity, and lets their weights follow.
 pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
@@ -129,7 +145,10 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
         match rq.entity(group).state {
             FairState::Off => {
                 rq.fair.wake_queue(q);
+                rq.attach(parent, group);
+                let before = rq.entity(group).load.value();
                 rq.entity_mut(group).reweigh(weight);
+                rq.reweigh_average(parent, group, before);
                 join(rq, parent, group, Join::Wakeup, Duration::ZERO);
                 check_first(rq, cx, parent);
             }
@@ -176,7 +195,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
             rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
         } else if !rq.entity(group).is_delayed() {
             part(rq, cx, parent, group, true);
-            rq.fair.rest_queue(&cx.shared.groups, q);
+            group::rest_queue(rq, &cx.shared.groups, q);
         }
         q = parent;
     }
@@ -204,6 +223,8 @@ pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept:
 pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
     // Its weight leaves the load; a group may leave by itself, when its lag is paid.
     rq.is_unpublished = true;
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
     advance_zero(rq, q);
     rq.queue_mut(q).buddies.clear(entity);
     match rq.fair.tune.algorithm {
@@ -229,6 +250,9 @@ pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     queue.load -= weight;
     let is_empty = queue.nr_queued == 0;
     advance_zero(rq, q);
+    if !sleeps {
+        rq.unattach(q, entity);
+    }
     if is_empty {
         bandwidth::give_back(rq, cx, q);
     }
@@ -275,6 +299,9 @@ pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeig
         return;
     }
     rq.is_unpublished = true;
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
+    let before = rq.entity(entity).load.value();
     let is_current = rq.queue(q).current == Some(entity);
     let state = rq.entity(entity).state;
     match rq.fair.tune.algorithm {
@@ -286,8 +313,7 @@ pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeig
             } else {
                 unwait(rq, q, entity);
             }
-            let old = rq.entity(entity).load.value();
-            rq.queue_mut(q).load -= old;
+            rq.queue_mut(q).load -= before;
             rq.queue_mut(q).nr_queued -= 1;
             rq.entity_mut(entity).reweigh(load);
             eevdf::place(rq, q, entity, Join::Back);
@@ -304,13 +330,13 @@ pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeig
             if !is_current {
                 unwait(rq, q, entity);
             }
-            let old = rq.entity(entity).load.value();
             rq.entity_mut(entity).load = load;
-            rq.queue_mut(q).load = rq.queue(q).load - old + load.value();
+            rq.queue_mut(q).load = rq.queue(q).load - before + load.value();
             if !is_current {
                 wait(rq, q, entity);
             }
         }
     }
+    rq.reweigh_average(q, entity, before);
     debug_assert!(rq.entity(entity).state == state, "a change of weight changes no state");
 }

@@ -11,6 +11,8 @@
 //!
 //! A queued entity is either the current one of its queue or waits on the queue's timeline.
 
+use super::load::Attached;
+use super::pelt::Average;
 use super::queue::{Frame, QueueIx};
 use super::timeline::NodeIx;
 use super::vtime::{Vlag, Vtime};
@@ -64,6 +66,10 @@ pub(crate) struct FairEntity {
     pub(crate) node: Option<NodeIx>,
     /// The queue that it is on, or was on last.
     pub(crate) queue: QueueIx,
+    /// What it has lately been.
+    pub(crate) average: Average,
+    /// The queue in whose averages its own are counted, while it is queued or sleeps.
+    pub(crate) attached: Option<Attached>,
     /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
     pub(crate) is_idle: bool,
     /// Whether its slice is its own (`sched_setattr` runtime).
@@ -86,6 +92,8 @@ impl Default for FairEntity {
             state: FairState::Off,
             node: None,
             queue: QueueIx::ROOT,
+            average: Average::default(),
+            attached: None,
             is_idle: false,
             has_custom_slice: false,
         }

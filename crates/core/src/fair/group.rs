@@ -379,6 +379,7 @@ fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
     if rq.fair.queues[ix.index()].entity.is_queued() {
         super::delay::finish(rq, cx, EntityRef::Group(ix));
     }
+    unattach(rq, ix);
 }
 
 impl FairRq {
@@ -398,28 +399,38 @@ impl FairRq {
             self.resting.remove(place);
         }
     }
+}
 
-    /// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many.
-    /// One with throttled queues below stays.
-    pub(crate) fn rest_queue<L: RawMutex>(&mut self, table: &GroupTable<L>, ix: QueueIx) {
-        assert!(self.queues[ix.index()].nr_queued == 0, "a resting queue is empty");
-        if self.queues[ix.index()].bandwidth.is_needed() {
-            return;
-        }
-        if self.resting.len() == RESTING_MAX {
-            let oldest = self.resting.remove(0);
-            let Queue { group, generation, bandwidth, .. } = &self.queues[oldest.index()];
-            let group = *group;
-            if *generation == table.generation(group) {
-                bandwidth::settle(table, group, bandwidth);
-            }
-            let place = self.by_group.binary_search_by_key(&group, |(id, _)| *id);
-            self.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
-            self.queues[oldest.index()].generation = 0;
-            self.free.push(oldest);
-        }
-        self.resting.push(ix);
+/// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many. One with
+/// throttled queues below stays.
+pub(super) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: QueueIx) {
+    assert!(rq.queue(ix).nr_queued == 0, "a resting queue is empty");
+    if rq.queue(ix).bandwidth.is_needed() {
+        return;
     }
+    if rq.fair.resting.len() == RESTING_MAX {
+        let oldest = rq.fair.resting.remove(0);
+        unattach(rq, oldest);
+        let fair = &mut rq.fair;
+        let Queue { group, generation, bandwidth, .. } = &fair.queues[oldest.index()];
+        let group = *group;
+        if *generation == table.generation(group) {
+            bandwidth::settle(table, group, bandwidth);
+        }
+        let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
+        fair.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
+        fair.queues[oldest.index()].generation = 0;
+        fair.free.push(oldest);
+    }
+    rq.fair.resting.push(ix);
+}
+
+/// A group's queue goes: what its entity still counts above is taken out.
+fn unattach(rq: &mut Rq, ix: QueueIx) {
+    let Some(parent) = rq.queue(ix).parent else { return };
+    rq.age_queue(parent);
+    rq.age_entity(parent, EntityRef::Group(ix));
+    rq.unattach(parent, EntityRef::Group(ix));
 }
 
 /// Publishes the load of a group's queue and returns the weight that its entity should have on this CPU.

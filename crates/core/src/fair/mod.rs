@@ -29,6 +29,8 @@ mod eevdf;
 mod enqueue;
 mod entity;
 pub(crate) mod group;
+pub(crate) mod load;
+pub(crate) mod pelt;
 mod preempt;
 mod queue;
 mod recency;
@@ -55,7 +57,7 @@ use entity::EntityRef;
 use queue::{Frame, Queue, QueueIx};
 use recency::Recency;
 use timeline::Timeline;
-use zerolag_model::settings::{FairAlgorithm, Grain};
+use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking};
 use zerolag_model::{Duration, GroupId, SchedAttr};
 
 /// The fair class's part of a run queue.
@@ -98,6 +100,8 @@ pub(crate) struct Tunables {
     keep_requests: bool,
     delay_dequeue: bool,
     wakeup_preemption: bool,
+    /// Whether averages are kept (`load_tracking = pelt`, more than one CPU).
+    tracks_load: bool,
 }
 
 /// Why an entity joins a queue.
@@ -127,6 +131,7 @@ impl FairRq {
             keep_requests: settings.place_rel_deadline,
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
+            tracks_load: settings.load_tracking == LoadTracking::Pelt && config.topology.nr_cpus() > 1,
         };
         let mut queues = Vec::with_capacity(8);
         queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
@@ -194,17 +199,30 @@ impl Rq {
     }
 }
 
-/// Returns the weight that a queued task has on this CPU, its groups considered: its part of the root queue's load.
+/// Returns the load that a queued task has on this CPU, its groups considered: its part of the root queue's.
 /// O(depth). Linux `task_h_load`.
-pub(crate) fn task_load(rq: &Rq, slot: Slot) -> u64 {
-    let mut load = rq.tasks[slot].fair.load.value();
-    let mut q = rq.tasks[slot].fair.queue;
-    while let Some(parent) = rq.queue(q).parent {
-        let queue = rq.queue(q);
-        load = load * queue.entity.load.value() / queue.load.max(1);
-        q = parent;
+pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
+    let tracks_load = rq.fair.tune.tracks_load;
+    let (mut entity, mut q) = (EntityRef::Task(slot), rq.tasks[slot].fair.queue);
+    let mut load = 1_u64 << 20;
+    loop {
+        rq.age_queue(q);
+        rq.age_entity(q, entity);
+        let (queue, part) = (rq.queue(q), rq.entity(entity));
+        let (of_queue, of_part) = if tracks_load {
+            (queue.average.load + 1, part.average.load)
+        } else {
+            (queue.load.max(1), part.load.value())
+        };
+        let Some(parent) = queue.parent else {
+            // Of the root's own load; what is left over is rounded down once.
+            let all = if tracks_load { queue.average.load } else { of_queue };
+            let parts = u128::from(load) * u128::from(of_part) * u128::from(all) / u128::from(of_queue);
+            return (parts >> 20) as u64;
+        };
+        load = load * of_part / of_queue;
+        (entity, q) = (EntityRef::Group(q), parent);
     }
-    load
 }
 
 /// Returns whether a task weighs only what is left over.

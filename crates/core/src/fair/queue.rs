@@ -12,6 +12,7 @@
 use super::bandwidth::Local;
 use super::enqueue::Tally;
 use super::entity::{EntityRef, FairEntity};
+use super::pelt::Average;
 use super::timeline::Root;
 use super::vtime::{Vlag, Vtime};
 use zerolag_model::GroupId;
@@ -57,6 +58,8 @@ pub(crate) struct Queue {
     pub(crate) sum_weighted_vruntime: i128,
     pub(crate) zero_vruntime: Vtime,
     pub(crate) buddies: Buddies,
+    /// What it has lately held.
+    pub(crate) average: Average,
     /// What this queue has added to the published load of its group.
     pub(crate) published_load: u64,
     pub(crate) bandwidth: Local,
@@ -100,6 +103,7 @@ impl Queue {
             sum_weighted_vruntime: 0,
             zero_vruntime: Vtime::ZERO,
             buddies: Buddies::default(),
+            average: Average::default(),
             published_load: 0,
             bandwidth: Local::default(),
         }

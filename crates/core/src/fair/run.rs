@@ -9,7 +9,7 @@ use super::entity::EntityRef;
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
 use super::weight::LoadWeight;
-use super::{bandwidth, cfs, eevdf, group};
+use super::{bandwidth, cfs, eevdf, group, load};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Op, Resched, RqTimer};
@@ -84,6 +84,8 @@ pub(super) fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
         return;
     }
     put_down(rq, q);
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
     unwait(rq, q, entity);
     let picked = rq.entity_mut(entity);
     picked.ran = Duration::ZERO;
@@ -104,7 +106,10 @@ pub(crate) fn put_prev(rq: &mut Rq) {
 pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
     let mut at = Some(from);
     while let Some(q) = at {
-        let Some(current) = rq.queue_mut(q).current.take() else { return };
+        let Some(current) = rq.queue(q).current else { return };
+        rq.age_queue(q);
+        rq.age_entity(q, current);
+        rq.queue_mut(q).current = None;
         wait(rq, q, current);
         at = match current {
             EntityRef::Task(_) => None,
@@ -149,6 +154,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
 /// Returns whether the current task's turn is over. O(depth) under EEVDF, O(depth^2) under CFS.
 #[inline(always)]
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    load::tick(rq, cx);
     let leaf = rq.tasks[slot].fair.queue;
     let charged = core::mem::take(&mut rq.fair.due);
     let due = match rq.fair.tune.algorithm {

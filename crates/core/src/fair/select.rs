@@ -18,12 +18,14 @@
 //! complete, where the kernel gives up after a number of CPUs that depends on utilisation (`SIS_UTIL`); no
 //! `recent_used_cpu`; no `wake_wide`: partners are always drawn together.
 
+use super::load;
 use super::weight::Weight;
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
 use core::ops::Range;
 use lock_api::RawMutex;
+use zerolag_model::settings::LoadTracking;
 use zerolag_model::{CpuId, CpuMask, Distance, SchedAttr};
 
 /// Chooses the CPU for a task.
@@ -69,14 +71,15 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
     }
     // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance percentage.
     let weight = match task.attr {
+        SchedAttr::Fair { .. } if cx.config.settings.load_tracking == LoadTracking::Pelt => task.fair.average.load,
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => super::weight::RT_LOAD,
     };
     let capacity = |cpu| u64::from(cx.config.topology.capacity(cpu));
     let (prev_capacity, by_capacity) = (capacity(prev), capacity(by));
     cx.io.costs.cpus_scanned += 2;
-    let there = (cx.view().load(by) + weight) * 100 * prev_capacity;
-    let here = cx.view().load(prev) * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
+    let there = (load::of_cpu(cx, by).load + weight) * 100 * prev_capacity;
+    let here = load::of_cpu(cx, prev).load * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
     Some(if there < here { by } else { prev })
 }
 
@@ -176,7 +179,7 @@ fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Optio
     for cpu in part.map(CpuId) {
         if may_use(cx, task, cpu) {
             cx.io.costs.cpus_scanned += 1;
-            load += cx.view().load(cpu);
+            load += load::of_cpu(cx, cpu).load;
             cpus += 1;
         }
     }

@@ -14,7 +14,7 @@
 
 use super::super::enqueue::{Tally, count, join_above, part, part_above_throttled};
 use super::super::entity::EntityRef;
-use super::super::group::MAX_DEPTH;
+use super::super::group::{self, MAX_DEPTH};
 use super::super::queue::QueueIx;
 use super::super::run::put_down;
 use super::{receive, with_pool};
@@ -110,7 +110,7 @@ pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
             let queue = rq.queue(q);
             at = queue.parent;
             if at.is_some() && queue.nr_queued == 0 && !queue.entity.is_queued() {
-                rq.fair.rest_queue(&cx.shared.groups, q);
+                group::rest_queue(rq, &cx.shared.groups, q);
             }
         }
         return;

@@ -1,0 +1,235 @@
+//! Load tracking: which averages ([`Average`]) change when, what a CPU publishes of them and how others read it.
+//!
+//! Every fair entity and every queue has averages; an entity's are also counted in its queue's, it is *attached*. It stays
+//! so while it sleeps: its part decays there (blocked load). A task that wakes elsewhere leaves a note for the CPU it
+//! slept on, which takes that part out when it looks next ([`Shared::leave_note`](crate::shared::Shared)).
+//!
+//! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or ends to run, changes its
+//! weight; nowhere else, but for the root queue at ticks. A CPU on which nothing happens does nothing; who reads
+//! its published load lets it decay himself.
+//!
+//! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights queued there and none
+//! of this is done; likewise on one CPU, where nobody asks.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`, `remove_entity_load_avg`,
+//! `task_h_load`, `post_init_entity_util_avg`. differs: a group's entity is averaged by its own queueing and weight, what
+//! happens inside is not propagated to it; a note is left for tasks of the root group only; the clock is task time, not
+//! scaled by capacity.
+
+use super::entity::{EntityRef, FairState};
+use super::pelt::{self, Average, Removed, Signals};
+use super::queue::QueueIx;
+use crate::rq::{Cx, Rq};
+use crate::slab::Slot;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Duration, Instant};
+
+/// Where an entity's averages are counted: a life of a queue on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attached {
+    cpu: CpuId,
+    queue: QueueIx,
+    life: u32,
+}
+
+/// What a CPU publishes of its averages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CpuAverages {
+    /// Load, util and runnable average of the root queue.
+    pub(crate) load: u64,
+    pub(crate) util: u64,
+    pub(crate) runnable: u64,
+    /// Since which period of 2^20 ns nothing is queued and it decays; 0 while something is.
+    pub(crate) period: u32,
+}
+
+impl CpuAverages {
+    /// Returns the two words that are published.
+    pub(crate) fn pack(self) -> (u64, u64) {
+        let narrow = |value: u64| value.min(u64::from(u32::MAX));
+        (narrow(self.load) | u64::from(self.period) << 32, narrow(self.util) | narrow(self.runnable) << 32)
+    }
+
+    pub(crate) fn unpack(load: u64, rest: u64) -> Self {
+        let low = |word: u64| word & 0xffff_ffff;
+        Self { load: low(load), util: low(rest), runnable: rest >> 32, period: (load >> 32) as u32 }
+    }
+
+    /// Returns what is left of it now.
+    fn decayed(self, now: Instant) -> Self {
+        if self.period == 0 {
+            return self;
+        }
+        let periods = u64::from(period_of(now).wrapping_sub(self.period));
+        // Clocks of CPUs differ by the time they spend in interrupts.
+        if periods > u64::from(u32::MAX / 2) {
+            return self;
+        }
+        let [load, util, runnable] = [self.load, self.util, self.runnable].map(|value| pelt::decay(value, periods));
+        Self { load, util, runnable, period: self.period }
+    }
+}
+
+fn period_of(now: Instant) -> u32 {
+    (now.as_nanos() >> 20) as u32
+}
+
+impl Rq {
+    /// Returns where an entity of this queue is attached.
+    fn here(&self, q: QueueIx) -> Attached {
+        Attached { cpu: self.cpu, queue: q, life: self.queue(q).frame.life }
+    }
+
+    /// Brings a queue's averages up to date, before what it holds changes. O(1).
+    pub(super) fn age_queue(&mut self, q: QueueIx) {
+        if !self.fair.tune.tracks_load {
+            return;
+        }
+        let now = self.clock.task;
+        let queue = self.queue_mut(q);
+        let signals =
+            Signals { load: queue.load, runnable: u64::from(queue.tally.runnable), runs: queue.current.is_some() };
+        if queue.average.pass(now, signals) {
+            let Average { load, util, runnable, .. } = queue.average;
+            queue.average.follow(1);
+            let Average { load: load_now, util: util_now, runnable: runnable_now, .. } = queue.average;
+            let has_changed = (load, util, runnable) != (load_now, util_now, runnable_now);
+            self.is_unpublished |= q == QueueIx::ROOT && has_changed;
+        }
+    }
+
+    /// Brings an entity's averages up to date, before its state changes. O(1).
+    pub(super) fn age_entity(&mut self, q: QueueIx, entity: EntityRef) {
+        if !self.fair.tune.tracks_load {
+            return;
+        }
+        let now = self.clock.task;
+        let aging = self.entity(entity);
+        let runnable = match entity {
+            EntityRef::Task(_) => u64::from(aging.state == FairState::Runnable),
+            EntityRef::Group(owned) => u64::from(self.queue(owned).tally.runnable),
+        };
+        let signals =
+            Signals { load: u64::from(aging.is_queued()), runnable, runs: self.queue(q).current == Some(entity) };
+        let aging = self.entity_mut(entity);
+        if aging.average.pass(now, signals) {
+            aging.average.follow(aging.load.value());
+        }
+    }
+
+    /// An entity is about to join a queue: its averages are counted there, if they are not yet.
+    pub(super) fn attach(&mut self, q: QueueIx, entity: EntityRef) {
+        if !self.fair.tune.tracks_load {
+            return;
+        }
+        let here = self.here(q);
+        self.age_queue(q);
+        if self.entity(entity).attached == Some(here) {
+            self.age_entity(q, entity);
+            return;
+        }
+        let joining = self.entity_mut(entity);
+        joining.attached = Some(here);
+        let (mut average, weight) = (joining.average, joining.load.value());
+        self.queue_mut(q).average.attach(&mut average, weight);
+        self.entity_mut(entity).average = average;
+        self.is_unpublished = true;
+    }
+
+    /// An entity has left a queue for good: its averages go with it.
+    pub(super) fn unattach(&mut self, q: QueueIx, entity: EntityRef) {
+        let here = self.here(q);
+        let leaving = self.entity_mut(entity);
+        if leaving.attached != Some(here) {
+            return;
+        }
+        leaving.attached = None;
+        let (average, weight) = (leaving.average, leaving.load.value());
+        self.queue_mut(q).average.detach(&average, weight);
+        self.is_unpublished = true;
+    }
+
+    /// An entity's weight has changed.
+    pub(super) fn reweigh_average(&mut self, q: QueueIx, entity: EntityRef, before: u64) {
+        let is_here = self.entity(entity).attached == Some(self.here(q));
+        if !self.fair.tune.tracks_load || !is_here {
+            return;
+        }
+        let changed = self.entity(entity);
+        let (mut average, after) = (changed.average, changed.load.value());
+        self.queue_mut(q).average.reweigh(&mut average, before, after);
+        self.entity_mut(entity).average = average;
+        self.is_unpublished = true;
+    }
+
+    /// Returns what others may know of this CPU's averages.
+    pub(crate) fn averages(&self) -> CpuAverages {
+        let root = self.queue(QueueIx::ROOT);
+        let Average { load, util, runnable, last, .. } = root.average;
+        CpuAverages { load, util, runnable, period: if root.nr_queued == 0 { period_of(last) } else { 0 } }
+    }
+}
+
+/// A task is about to join a queue here. It may have slept on another CPU, or in another group.
+pub(super) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, slot: Slot, slept: Duration) {
+    if !rq.fair.tune.tracks_load {
+        return;
+    }
+    take_notes(rq, cx);
+    let here = rq.here(q);
+    let task = &mut rq.tasks[slot].fair;
+    match task.attached {
+        Some(there) if there != here => {
+            task.attached = None;
+            // While it slept it was aged nowhere.
+            let last = task.average.last;
+            if task.average.pass(last + slept, Signals::default()) {
+                task.average.follow(task.load.value());
+            }
+            if there.queue == QueueIx::ROOT {
+                let average = &task.average;
+                let note = Removed { load: average.load, runnable: average.runnable, util: average.util };
+                cx.shared.leave_note(there.cpu, note);
+            }
+        }
+        Some(_) => {}
+        None if task.average == Average::default() => start(rq, slot),
+        None => {}
+    }
+    rq.attach(q, EntityRef::Task(slot));
+}
+
+/// A new task: its load is its weight, its util what the others here have per weight, at most half of what is left.
+fn start(rq: &mut Rq, slot: Slot) {
+    let weight = rq.tasks[slot].fair.load.value();
+    let root = &rq.queue(QueueIx::ROOT).average;
+    let most = 1024_u64.saturating_sub(root.util) / 2;
+    let util = if root.util == 0 { most } else { (root.util * weight / (root.load + 1)).min(most) };
+    let mut average = Average::new_task(weight);
+    (average.util, average.runnable) = (util, util);
+    rq.tasks[slot].fair.average = average;
+}
+
+/// Takes out what left while it slept here.
+pub(super) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let cpu = rq.cpu;
+    let removed = cx.view().take_notes(cpu);
+    rq.age_queue(QueueIx::ROOT);
+    if removed != Removed::default() {
+        rq.queue_mut(QueueIx::ROOT).average.remove(removed);
+        rq.is_unpublished = true;
+    }
+}
+
+/// The tick: the root queue's averages follow. O(1).
+pub(super) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.tune.tracks_load {
+        take_notes(rq, cx);
+    }
+}
+
+/// Returns the averages of a CPU: what it published, decayed since if nothing is queued there.
+pub(crate) fn of_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> CpuAverages {
+    let now = cx.now.task;
+    cx.view().averages(cpu).decayed(now)
+}

@@ -1,0 +1,362 @@
+//! [`Average`]: what an entity or a queue has lately been, as sums that decay (PELT, per-entity load tracking).
+//!
+//! Time is cut into periods of 1024 us (of 1024 ns each). What happened n periods ago counts `y^n`, with `y^32 = 1/2`; a
+//! period that is full at present counts 1024. Three signals are summed: *load* (queued, times a weight), *runnable*
+//! (wants to run) and *util* (runs). The average is the sum divided by what it would be for something that was always
+//! there, [`Average::divider`].
+//!
+//! ```text
+//!            d1            full periods            d3
+//!      |<--------->|<--------------------------->|<---->|
+//!   ...|---x-------|--------------|--------------|------x|
+//!          last                                        now
+//! ```
+//!
+//! Sums change only here, so an average is exact as of `last` and costs nothing while nobody looks: between two calls the
+//! signals are constant, and any stretch is added in O(1). The numbers are the kernel's, bit by bit: periods of 1024,
+//! 32-bit factors, divisions rounded down.
+//!
+//! Sources: Linux v6.12 `kernel/sched/pelt.c` (`decay_load`, `accumulate_sum`, `___update_load_sum`,
+//! `___update_load_avg`), `kernel/sched/pelt.h` (`get_pelt_divider`).
+
+use zerolag_model::{Duration, Instant};
+
+/// `y^n` for n below 32, as parts of 2^32.
+const DECAY: [u32; 32] = [
+    0xffff_ffff,
+    0xfa83_b2da,
+    0xf525_7d14,
+    0xefe4_b99a,
+    0xeac0_c6e6,
+    0xe5b9_06e6,
+    0xe0cc_deeb,
+    0xdbfb_b796,
+    0xd744_fcc9,
+    0xd2a8_1d91,
+    0xce24_8c14,
+    0xc9b9_bd85,
+    0xc567_2a10,
+    0xc12c_4cc9,
+    0xbd08_a39e,
+    0xb8fb_af46,
+    0xb504_f333,
+    0xb123_f581,
+    0xad58_3ee9,
+    0xa9a1_5ab4,
+    0xa5fe_d6a9,
+    0xa270_4302,
+    0x9ef5_325f,
+    0x9b8d_39b9,
+    0x9837_f050,
+    0x94f4_efa8,
+    0x91c3_d373,
+    0x8ea4_398a,
+    0x8b95_c1e3,
+    0x8898_0e80,
+    0x85aa_c367,
+    0x82cd_8698,
+];
+/// Periods after which half is left.
+const HALF_LIFE: u64 = 32;
+/// What a period counts, and what a share of all is counted in.
+const PERIOD: u64 = 1024;
+/// The sum of something that was always there, at the end of a period: the fixed point of `s = s y + 1024`.
+const MAX: u64 = 47_742;
+/// The least divider: what is left of [`MAX`] at the start of a period.
+const MIN_DIVIDER: u64 = MAX - PERIOD;
+
+/// What something is now, until the next call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Signals {
+    /// Of an entity 1 while it is queued, of a queue the weight that is queued.
+    pub(crate) load: u64,
+    /// How many want to run.
+    pub(crate) runnable: u64,
+    /// Whether it runs, or one of it.
+    pub(crate) runs: bool,
+}
+
+/// Decaying sums, and the averages that follow from them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Average {
+    /// As of when: a whole number of 1024 ns after the start.
+    pub(crate) last: Instant,
+    /// How much of the present period has passed, in 1024 ns.
+    contrib: u32,
+    util_sum: u32,
+    load_sum: u64,
+    runnable_sum: u64,
+    /// Weight times the part of the time that it was queued.
+    pub(crate) load: u64,
+    /// 1024 times the number that wanted to run.
+    pub(crate) runnable: u64,
+    /// 1024 times the part of the time that it ran.
+    pub(crate) util: u64,
+}
+
+/// Returns what is left of a sum after so many periods.
+pub(crate) fn decay(sum: u64, periods: u64) -> u64 {
+    let halves = periods / HALF_LIFE;
+    if halves > 63 {
+        return 0;
+    }
+    let factor = u64::from(DECAY[(periods % HALF_LIFE) as usize]);
+    let halved = sum >> halves;
+    // The high half times the factor is whole: sums of queues can be above 2^32.
+    (halved >> 32) * factor + (((halved & 0xffff_ffff) * factor) >> 32)
+}
+
+/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the rest of `periods` and
+/// has lasted `last` of the present one.
+fn stretch(periods: u64, first: u64, last: u64) -> u64 {
+    decay(first, periods) + (MAX - decay(MAX, periods) - PERIOD) + last
+}
+
+impl Average {
+    /// Returns what the sums of something are that was always there.
+    pub(crate) fn divider(&self) -> u64 {
+        MIN_DIVIDER + u64::from(self.contrib)
+    }
+
+    /// Adds the time since the last call, in which the signals were as given. Returns whether a period ended, and with it
+    /// the averages should follow. O(1).
+    #[inline]
+    pub(crate) fn pass(&mut self, now: Instant, signals: Signals) -> bool {
+        if now <= self.last {
+            return false;
+        }
+        let units = now.since(self.last).as_nanos() >> 10;
+        if units == 0 {
+            return false;
+        }
+        self.last += Duration::from_nanos(units << 10);
+        let passed = units + u64::from(self.contrib);
+        let periods = passed / PERIOD;
+        let contrib = passed % PERIOD;
+        let mut counts = units;
+        if periods > 0 {
+            self.load_sum = decay(self.load_sum, periods);
+            self.runnable_sum = decay(self.runnable_sum, periods);
+            self.util_sum = decay(u64::from(self.util_sum), periods) as u32;
+            if signals.load > 0 {
+                counts = stretch(periods, PERIOD - u64::from(self.contrib), contrib);
+            }
+        }
+        self.contrib = contrib as u32;
+        if signals.load > 0 {
+            self.load_sum += signals.load * counts;
+            self.runnable_sum += (signals.runnable * counts) << 10;
+            if signals.runs {
+                self.util_sum += (counts << 10) as u32;
+            }
+        }
+        periods > 0
+    }
+
+    /// Lets the averages follow the sums. `weight` is an entity's; of a queue, whose sum has the weights in it, 1.
+    pub(crate) fn follow(&mut self, weight: u64) {
+        let divider = self.divider();
+        self.load = weight * self.load_sum / divider;
+        self.runnable = self.runnable_sum / divider;
+        self.util = u64::from(self.util_sum) / divider;
+    }
+
+    /// An entity that was always queued, but never ran: how a new task starts.
+    pub(crate) fn new_task(weight: u64) -> Self {
+        Self { load: weight, ..Self::default() }
+    }
+
+    /// Takes an entity's averages in and puts it on this queue's time. `weight` is the entity's.
+    ///
+    /// Linux v6.12 `fair.c`, `attach_entity_load_avg`: sums follow from the averages, in terms of this queue's period.
+    pub(crate) fn attach(&mut self, entity: &mut Self, weight: u64) {
+        let divider = self.divider();
+        entity.last = self.last;
+        entity.contrib = self.contrib;
+        entity.util_sum = (entity.util * divider) as u32;
+        entity.runnable_sum = entity.runnable * divider;
+        let sum = entity.load * divider;
+        entity.load_sum = if weight < sum { sum / weight } else { 1 };
+        self.load += entity.load;
+        self.load_sum += weight * entity.load_sum;
+        self.util += entity.util;
+        self.util_sum += entity.util_sum;
+        self.runnable += entity.runnable;
+        self.runnable_sum += entity.runnable_sum;
+    }
+
+    /// Takes an entity's averages out. Both as of the same time.
+    ///
+    /// Linux v6.12 `fair.c`, `detach_entity_load_avg`: sums stay at least what the averages say.
+    pub(crate) fn detach(&mut self, entity: &Self, weight: u64) {
+        self.take_load(entity.load, weight * entity.load_sum);
+        less(&mut self.runnable, &mut self.runnable_sum, entity.runnable, entity.runnable_sum);
+        self.take_util(entity.util, u64::from(entity.util_sum));
+    }
+
+    /// Takes the averages of entities out whose sums are not at hand: they left while they slept.
+    ///
+    /// Linux v6.12 `fair.c`, `update_cfs_rq_load_avg`.
+    pub(crate) fn remove(&mut self, removed: Removed) {
+        let divider = self.divider();
+        self.take_load(removed.load, removed.load * divider);
+        less(&mut self.runnable, &mut self.runnable_sum, removed.runnable, removed.runnable * divider);
+        self.take_util(removed.util, removed.util * divider);
+    }
+
+    /// An entity of this queue weighs more or less from now on. Both as of the same time.
+    ///
+    /// Linux v6.12 `fair.c`, `reweight_entity`.
+    pub(crate) fn reweigh(&mut self, entity: &mut Self, before: u64, after: u64) {
+        self.take_load(entity.load, before * entity.load_sum);
+        entity.load = after * entity.load_sum / self.divider();
+        self.load += entity.load;
+        self.load_sum += after * entity.load_sum;
+    }
+
+    fn take_load(&mut self, average: u64, sum: u64) {
+        less(&mut self.load, &mut self.load_sum, average, sum);
+    }
+
+    fn take_util(&mut self, average: u64, sum: u64) {
+        let mut left = u64::from(self.util_sum);
+        less(&mut self.util, &mut left, average, sum);
+        self.util_sum = left as u32;
+    }
+}
+
+/// Subtracts from an average and its sum; the sum stays at least what is left of the average.
+fn less(average: &mut u64, sum: &mut u64, by: u64, by_sum: u64) {
+    *average = average.saturating_sub(by);
+    *sum = sum.saturating_sub(by_sum).max(*average * MIN_DIVIDER);
+}
+
+/// Averages that leave a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Removed {
+    pub(crate) load: u64,
+    pub(crate) runnable: u64,
+    pub(crate) util: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn us(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_nanos(us * 1024)
+    }
+
+    const ALWAYS: Signals = Signals { load: 1, runnable: 1, runs: true };
+
+    /// The sum as it is defined: period by period, each factor rounded down on its own.
+    fn slow(stretches: &[(u64, bool)]) -> f64 {
+        let y = 0.5_f64.powf(1.0 / 32.0);
+        let (mut sum, mut contrib) = (0.0, 0_u64);
+        for (units, is_on) in stretches {
+            for _ in 0..*units {
+                sum += f64::from(u8::from(*is_on));
+                contrib += 1;
+                if contrib == PERIOD {
+                    contrib = 0;
+                    sum *= y;
+                }
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn half_is_left_after_32_periods_and_nothing_after_64_half_lives() {
+        assert_eq!(decay(1 << 20, 32), (1 << 19) - 1, "factors are a little below one");
+        assert_eq!(decay(u64::MAX, 32 * 64), 0);
+        assert_eq!(decay(MAX, 1) + PERIOD, MAX, "the largest sum is a fixed point");
+        // Above 32 bits, against exact arithmetic.
+        for (value, periods) in [(88_761 * MAX * 50, 7), (u64::MAX, 31), (1 << 40, 33)] {
+            let exact = (u128::from(value >> (periods / 32)) * u128::from(DECAY[(periods % 32) as usize])) >> 32;
+            assert_eq!(u128::from(decay(value, periods)), exact);
+        }
+    }
+
+    /// The partial sums that kernels up to 4.11 had as a table (`runnable_avg_yN_sum`).
+    #[test]
+    fn a_stretch_counts_what_the_published_table_says() {
+        let published = [
+            0, 1002, 1982, 2941, 3880, 4798, 5697, 6576, 7437, 8279, 9103, 9909, 10698, 11470, 12226, 12966, 13690,
+            14398, 15091, 15769, 16433, 17082, 17718, 18340, 18949, 19545, 20128, 20698, 21256, 21802, 22336, 22859,
+            23371,
+        ];
+        for (periods, sum) in published.into_iter().enumerate().skip(1) {
+            // A full first period and all periods but the present one.
+            let ours = stretch(periods as u64, PERIOD, 0);
+            // The closed form of later kernels rounds a little differently.
+            assert!(ours.abs_diff(sum) <= 2 + sum / 1500, "{periods} periods: {ours}, published {sum}");
+        }
+    }
+
+    #[test]
+    fn what_always_runs_averages_to_all() {
+        let mut average = Average::default();
+        let mut now = 0;
+        for _ in 0..400 {
+            now += 1000;
+            average.pass(us(now), ALWAYS);
+        }
+        average.follow(1024);
+        assert!((1022..=1024).contains(&average.load), "{average:?}");
+        assert!((1022..=1024).contains(&average.util), "{average:?}");
+        assert_eq!(average.load_sum.max(average.divider()), average.divider(), "no more than always");
+    }
+
+    /// However a stretch is cut into calls, and against the definition.
+    #[test]
+    fn sums_follow_the_definition() {
+        let mut seed = 1_u64;
+        let mut draw = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..20 {
+            let stretches: Vec<(u64, bool)> = (0..12).map(|_| (draw(9_000) + 1, draw(2) == 0)).collect();
+            let mut average = Average::default();
+            let mut now = 0;
+            for (units, is_on) in &stretches {
+                let signals = if *is_on { ALWAYS } else { Signals::default() };
+                for part in [units / 3, units - units / 3] {
+                    now += part;
+                    average.pass(us(now), signals);
+                }
+            }
+            let exact = slow(&stretches);
+            let ours = average.load_sum as f64;
+            assert!((ours - exact).abs() <= 30.0 + exact / 1000.0, "{ours}, by definition {exact}");
+            assert_eq!(u64::from(average.util_sum), average.runnable_sum, "both signals were the same");
+        }
+    }
+
+    #[test]
+    fn parts_of_1024_ns_are_not_lost() {
+        let mut average = Average::default();
+        for at in (0..4_000_000).step_by(700) {
+            average.pass(Instant::ZERO + Duration::from_nanos(at), ALWAYS);
+        }
+        let mut whole = Average::default();
+        whole.pass(average.last, ALWAYS);
+        assert!(average.load_sum.abs_diff(whole.load_sum) <= 8, "{average:?} {whole:?}");
+    }
+
+    #[test]
+    fn what_is_attached_can_be_detached() {
+        let mut queue = Average::default();
+        queue.pass(us(5_000), Signals { load: 2048, runnable: 2, runs: true });
+        queue.follow(1);
+        let before = queue;
+        let mut entity = Average::new_task(1024);
+        queue.attach(&mut entity, 1024);
+        assert_eq!(queue.load, before.load + 1024);
+        queue.detach(&entity, 1024);
+        assert_eq!(queue.load, before.load);
+        assert!(queue.load_sum.abs_diff(before.load_sum) <= before.load_sum / 20, "{before:?} {queue:?}");
+    }
+}
