@@ -22,7 +22,7 @@ fn linux_on_one_cpu_keeps_the_rules() {
     assert_verdicts(
         &judge(include_str!("../../trace/tests/data/rr-fifo-fair-1cpu.txt")),
         &["one-cpu", "no-task-lost", "rt-order", "rt-quiescence"],
-        &["time-conserved", "affinity", "counters"],
+        &["time-conserved", "affinity", "watchdog", "counters"],
     );
 }
 
@@ -31,7 +31,7 @@ fn linux_on_two_cpus_keeps_the_rules() {
     assert_verdicts(
         &judge(include_str!("../../trace/tests/data/rt-migrate-2cpu.txt")),
         &["one-cpu", "no-task-lost", "rt-order", "rt-quiescence"],
-        &["time-conserved", "affinity", "counters"],
+        &["time-conserved", "affinity", "watchdog", "counters"],
     );
 }
 

@@ -156,6 +156,12 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.home(task).map_or(Home::Parcel, |(cpu, _)| Home::Rq(cpu))
     }
 
+    /// Returns the number of the root domain that a CPU is in.
+    #[must_use]
+    pub fn root_domain(&self, cpu: CpuId) -> usize {
+        self.shared.domain_index(cpu) as usize
+    }
+
     /// Returns the RT overload masks, one per scope, for checks.
     pub fn overload_masks(&self) -> impl Iterator<Item = CpuMask> + '_ {
         self.shared.overload_snapshots()

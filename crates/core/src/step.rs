@@ -306,8 +306,10 @@ pub struct Costs {
     pub tasks_scanned: u32,
     /// Tasks moved to another run queue.
     pub tasks_moved: u32,
-    /// Locks inside the shared state that were taken.
+    /// Locks inside the shared state that were taken, that of a root domain's IPI apart.
     pub inner_locks: u32,
+    /// Atomics and locks of the root domain's IPI state that were accessed (`ipi_root_domain`).
+    pub rto_accesses: u32,
     /// Rounds of RT balancing begun (a push or pull that looked for a partner). Zero without RT overload.
     pub rt_balance: u32,
     /// Rounds of fair balancing begun.
@@ -321,8 +323,18 @@ impl Costs {
     #[must_use]
     #[inline]
     pub const fn is_zero(&self) -> bool {
-        let Self { cpus_scanned, tasks_scanned, tasks_moved, inner_locks, rt_balance, fair_balance, throttles } = *self;
-        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rt_balance | fair_balance | throttles == 0
+        let Self {
+            cpus_scanned,
+            tasks_scanned,
+            tasks_moved,
+            inner_locks,
+            rto_accesses,
+            rt_balance,
+            fair_balance,
+            throttles,
+        } = *self;
+        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rto_accesses | rt_balance | fair_balance | throttles
+            == 0
     }
 }
 

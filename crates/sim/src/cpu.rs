@@ -6,6 +6,7 @@
 //!
 //! Two clocks: wall time, and task time, which stands still while the CPU is in the kernel for others.
 
+use crate::ipi::Stretch;
 use crate::lock::RqLock;
 use std::collections::VecDeque;
 use zerolag_core::{Clock, GroupTimer, Leave, Rq, RqTimer, Step, Work};
@@ -22,7 +23,8 @@ pub(crate) enum Interrupt {
     GroupMax(u32),
     /// Somebody set `need_resched` here.
     Resched,
-    Remote(Work),
+    /// Work waits on the CPU's list.
+    Works,
 }
 
 /// A piece of kernel work that needs run-queue locks.
@@ -89,6 +91,11 @@ pub(crate) struct Cpu {
     task_clock: Instant,
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) pending: VecDeque<Interrupt>,
+    /// Work that others have asked for, with who did, until the handler takes it.
+    pub(crate) works: VecDeque<(CpuId, Work)>,
+    /// The handler of queued work is at it.
+    pub(crate) in_works: bool,
+    pub(crate) stretch: Stretch,
     /// A path-end event is in the queue.
     pub(crate) path_end_queued: bool,
     /// Present computation of the current task, and when it was last brought up to date.
@@ -119,12 +126,16 @@ pub(crate) struct Cpu {
 impl Cpu {
     pub(crate) fn new(rq: Rq, speed: u64) -> Self {
         Self {
+            lock: RqLock::new(rq.cpu()),
             rq,
             current: None,
             busy_until: Instant::ZERO,
             task_clock: Instant::ZERO,
             jobs: VecDeque::with_capacity(8),
             pending: VecDeque::with_capacity(8),
+            works: VecDeque::new(),
+            in_works: false,
+            stretch: Stretch::Free,
             path_end_queued: false,
             segment: Segment::None,
             segment_since: Instant::ZERO,
@@ -132,7 +143,6 @@ impl Cpu {
             completion_at: None,
             timers: [0; RqTimer::ALL.len()],
             speed,
-            lock: RqLock::new(),
             spins_since: None,
             times: LayerTimes::default(),
             accounted: Instant::ZERO,
@@ -183,6 +193,7 @@ impl Cpu {
         self.task_clock = self.clock(now).task;
         self.busy_until = now;
         self.parts = LayerTimes::default();
+        self.stretch = Stretch::Free;
     }
 
     /// Accounts time since the last path to the current task's layer or to idle.

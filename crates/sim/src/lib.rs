@@ -16,6 +16,7 @@ pub mod costs;
 mod cpu;
 mod groups;
 mod interpret;
+mod ipi;
 mod lock;
 mod machine;
 pub mod outcome;

@@ -50,13 +50,16 @@ pub(crate) struct RqLock {
     holder: Holder,
     /// When the last operation under it ends.
     free_at: Instant,
+    /// Who had it last: where its cache line is.
+    last: CpuId,
     /// Who spins for it, first come first served.
     waiters: VecDeque<CpuId>,
 }
 
 impl RqLock {
-    pub(crate) const fn new() -> Self {
-        Self { holder: Holder::Nobody, free_at: Instant::ZERO, waiters: VecDeque::new() }
+    /// Returns the free lock of a CPU's run queue.
+    pub(crate) const fn new(cpu: CpuId) -> Self {
+        Self { holder: Holder::Nobody, free_at: Instant::ZERO, last: cpu, waiters: VecDeque::new() }
     }
 
     /// Returns whether a CPU that comes at a moment gets it at once.
@@ -81,7 +84,7 @@ impl Machine {
         if lock.holder == Holder::Granted(cpu) || lock.is_free(at) {
             lock.holder = Holder::Nobody; // [5]
             if cpu != rq {
-                let distance = self.topology.distance(cpu, rq);
+                let distance = self.topology.distance(cpu, lock.last);
                 self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.rq_lock_transfer.at(distance));
             }
             return Lock::Taken;
@@ -89,7 +92,9 @@ impl Machine {
         let is_first = lock.waiters.is_empty() && lock.holder == Holder::Nobody;
         let free_at = lock.free_at.max(self.now);
         lock.waiters.push_back(cpu);
-        self.cpus[cpu.index()].spins_since = Some(at);
+        let spinner = &mut self.cpus[cpu.index()];
+        spinner.spins_since = Some(at);
+        spinner.stretch.begin(at);
         self.stats.lock_waits += 1;
         if self.tracer.is_on() {
             self.emit(cpu, TraceEvent::LockContended { rq });
@@ -138,6 +143,7 @@ impl Machine {
         let until = self.cpus[cpu.index()].busy_until;
         let lock = &mut self.cpus[rq.index()].lock;
         lock.free_at = lock.free_at.max(until);
+        lock.last = cpu;
         if !lock.waiters.is_empty() {
             self.queue_lock_free(rq, until);
         }
@@ -155,6 +161,7 @@ impl Machine {
         let waiter = lock.waiters.pop_front().expect("invariant: somebody spins for it");
         lock.holder = Holder::Granted(waiter); // [4]
         let waited = self.cpus[waiter.index()].end_spin(self.now);
+        self.watch(waiter);
         if self.tracer.is_on() {
             self.emit(waiter, TraceEvent::LockAcquired { rq, waited });
         }

@@ -75,6 +75,8 @@ pub struct Machine {
     pub(crate) stop: Option<End>,
     pub(crate) groups: Vec<GroupId>,
     pub(crate) group_timers: GroupTimers,
+    /// When the line of each root domain's IPI state is free.
+    pub(crate) rto_free_at: Vec<Instant>,
     ticking: CpuMask,
     next_tick: Instant,
     tick_period: Duration,
@@ -125,6 +127,7 @@ impl Machine {
             stop: None,
             groups,
             group_timers: GroupTimers::default(),
+            rto_free_at: Vec::new(),
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
@@ -386,7 +389,11 @@ impl Machine {
     /// Closes the books.
     fn finish(&mut self, sink: &mut impl Sink) -> Outcome {
         let left_waiting = self.take_left_waiting();
-        let end = if self.stop.is_some() { self.now } else { self.end };
+        let end = match self.stop {
+            None => self.end,
+            Some(End::Lockup { since, stretch, .. }) => since + stretch,
+            Some(_) => self.now,
+        };
         self.now = end;
         self.tracer.flush(end, sink);
         for index in 0..self.cpus.len() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use zerolag_core::{ConfigError, GroupError, TaskError};
-use zerolag_model::Instant;
+use zerolag_model::{CpuId, Duration, Instant};
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,15 @@ pub enum End {
     Deadlock(Vec<Wait>),
     /// Every task that is left waits for something that will never come.
     Stuck(Vec<Wait>),
+    /// A CPU did not leave IPI and lock work: no timer could be served there for longer than `watchdog_thresh`.
+    Lockup {
+        /// Which.
+        cpu: CpuId,
+        /// Since when.
+        since: Instant,
+        /// For how long, when it was noticed.
+        stretch: Duration,
+    },
     /// This task goes round its program without ever spending time.
     NoProgress(Arc<str>),
     /// This task forked one more when there were already [`FORKED_MAX`] that had not ended: a fork bomb, or a build far beyond
@@ -111,6 +120,10 @@ impl fmt::Display for End {
                 "task {task} forks without end: {FORKED_MAX} tasks beyond those at the start have not ended (on Linux its \
                  fork would fail with EAGAIN)"
             ),
+            Self::Lockup { cpu, since, stretch } => write!(
+                f,
+                "lockup: cpu {cpu} has been in IPI and lock work for {stretch}, since {since} (watchdog_thresh)"
+            ),
             Self::NoProgress(task) => {
                 write!(f, "task {task} goes round its program without ever spending time")
             }
@@ -140,8 +153,12 @@ pub struct Stats {
     pub completions: u64,
     /// IPIs sent, reschedules included.
     pub ipis: u64,
-    /// Of these, IPIs that ask for RT pushes.
+    /// Requests for RT pushes; those to a CPU that has an interrupt on its way already send none.
     pub rt_ipis: u64,
+    /// Accesses to the state of root domains' IPIs.
+    pub rto_accesses: u64,
+    /// The longest time that a CPU was in IPI and lock work without being free for a timer.
+    pub ipi_stretch: Duration,
     /// Times a CPU had to wait for a run-queue lock.
     pub lock_waits: u64,
     /// Tasks moved by balancing, RT or fair.

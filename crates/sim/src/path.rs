@@ -11,11 +11,12 @@
 //! changes nothing for its task costs no event: the task's completion moves.
 
 use crate::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::ipi::Stretch;
 use crate::lock::Lock;
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use crate::task::State;
-use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step, Work};
+use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};
 
@@ -60,6 +61,7 @@ impl Machine {
         }
         place.enter_kernel(now);
         place.advance_segment(now);
+        place.stretch = Stretch::Free;
         place.spend(CpuLayer::Irq, self.costs.tick);
         let clock = place.clock(now);
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
@@ -85,13 +87,20 @@ impl Machine {
                 (Irq::Timer, self.costs.timer_irq)
             }
             Interrupt::GroupMax(_) => (Irq::Softirq, Duration::ZERO),
-            Interrupt::Resched | Interrupt::Remote(_) => (Irq::Ipi, self.costs.ipi_handler),
+            Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
         };
-        self.cpus[cpu.index()].spend(CpuLayer::Irq, cost);
-        if self.tracer.is_on() && !cost.is_zero() {
+        let place = &mut self.cpus[cpu.index()];
+        match irq {
+            Irq::Ipi => place.stretch.begin(place.busy_until),
+            Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware => place.stretch = Stretch::Free,
+        }
+        place.spend(CpuLayer::Irq, cost);
+        if self.tracer.is_on() && (!cost.is_zero() || what == Interrupt::Works) {
             self.emit(cpu, TraceEvent::IrqEnter { irq });
-            let at = self.cpus[cpu.index()].busy_until;
-            self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+            if what != Interrupt::Works {
+                let at = self.cpus[cpu.index()].busy_until;
+                self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+            }
         }
         match what {
             Interrupt::Tick => Some(Job::Tick),
@@ -100,7 +109,7 @@ impl Machine {
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
             Interrupt::Resched => None,
-            Interrupt::Remote(work) => Some(Job::Remote(work)),
+            Interrupt::Works => self.take_works(cpu),
         }
     }
 
@@ -114,6 +123,9 @@ impl Machine {
                     return;
                 }
             }
+            if self.cpus[cpu.index()].in_works {
+                self.works_done(cpu);
+            }
             if self.stop.is_some() {
                 return;
             }
@@ -122,7 +134,7 @@ impl Machine {
                 self.settle(cpu);
                 return;
             }
-            if let Some(what) = place.pending.pop_front() {
+            if let Some(what) = place.next_interrupt() {
                 let job = self.handle(cpu, what);
                 if job.is_some_and(|job| self.execute(cpu, job) == Done::Spinning) {
                     return;
@@ -599,10 +611,7 @@ impl Machine {
                 }
                 self.send(cpu, to, Interrupt::Resched);
             }
-            Op::Ipi { cpu: to, work } if to == cpu => {
-                self.cpus[cpu.index()].pending.push_back(Interrupt::Remote(work));
-            }
-            Op::Ipi { cpu: to, work } => self.send(cpu, to, Interrupt::Remote(work)),
+            Op::Ipi { cpu: to, work } => self.queue_work(cpu, to, work),
             Op::ArmTimer { cpu: of, timer, at } => {
                 let place = &mut self.cpus[of.index()];
                 let generation = place.timer_generation(timer).wrapping_add(1);
@@ -625,16 +634,6 @@ impl Machine {
         }
     }
 
-    fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
-        self.stats.ipis += 1;
-        self.stats.rt_ipis += u64::from(matches!(what, Interrupt::Remote(Work::RtPush | Work::RtPushFor(_))));
-        let latency = self.costs.ipi_latency.at(self.topology.distance(from, to));
-        let place = &mut self.cpus[from.index()];
-        place.spend(CpuLayer::Sched, self.costs.ipi_send);
-        let (at, count) = (place.busy_until + latency, place.next_count());
-        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
-    }
-
     /// Turns what the core counted into time.
     fn spend_costs(&mut self, cpu: CpuId) {
         if self.io.costs.is_zero() {
@@ -646,7 +645,12 @@ impl Machine {
         let time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
             + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
             + self.costs.migrate_task * u64::from(counts.tasks_moved)
-            + self.costs.throttle * u64::from(counts.throttles);
+            + self.costs.throttle * u64::from(counts.throttles)
+            + self.costs.inner_lock * u64::from(counts.inner_locks);
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        if counts.rto_accesses > 0 {
+            let time = self.queue_for_rto(cpu, counts.rto_accesses);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        }
     }
 }

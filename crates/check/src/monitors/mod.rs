@@ -13,6 +13,7 @@ mod rt_quiescence;
 mod server_laxity;
 mod server_share;
 mod time_conserved;
+mod watchdog;
 
 /// A rule.
 pub struct Rule {
@@ -77,6 +78,11 @@ pub const TABLE: &[Rule] = &[
         name: "bandwidth",
         says: "a limited group uses no more than its quota, burst and slack, and what is throttled does not run",
         begin: bandwidth::begin,
+    },
+    Rule {
+        name: "watchdog",
+        says: "no CPU stays in IPI and lock work for longer than watchdog_thresh",
+        begin: watchdog::begin,
     },
     Rule { name: "counters", says: "the counters of a task equal what the trace shows", begin: counters::begin },
 ];

@@ -45,11 +45,14 @@ use zerolag_model::{CpuId, TraceEvent};
 /// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in between and was refused
 /// would be forgotten if the token was found to be nowhere; so it is looked at once more after giving back.
 pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
+    let skip = skipped(rq, cx);
     let domain = cx.shared.domain(rq.cpu);
     let overloaded = cx.shared.overload(CpusetId(0), rq.cpu);
     domain.loop_next.fetch_add(1, Ordering::SeqCst);
+    cx.io.costs.rto_accesses += 1;
     // Each turn but the first answers a request that was refused during the one before.
     loop {
+        cx.io.costs.rto_accesses += 1;
         let taken = cx
             .io
             .observer
@@ -57,12 +60,12 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
         if !taken {
             return; // Whoever has it looks again after giving it back.
         }
-        cx.io.costs.inner_locks += 1;
+        cx.io.costs.rto_accesses += 1;
         let mut served = true;
         let first = cx.io.observer.cpu(|| {
             let mut token = domain.rto.lock();
             // [1] only if none circulates: one that does will see the raised `loop_next`.
-            let first = if token.cpu.is_none() { advance(domain, &mut token, overloaded) } else { None };
+            let first = if token.cpu.is_none() { advance(domain, &mut token, overloaded, skip) } else { None };
             domain.loop_start.store(0, Ordering::SeqCst);
             served = token.cpu.is_some() || token.round == domain.loop_next.load(Ordering::SeqCst);
             first
@@ -78,15 +81,21 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
 
 /// Sends the root domain's IPI on after this CPU has pushed.
 pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
+    let skip = skipped(rq, cx);
     let domain = cx.shared.domain(rq.cpu);
-    cx.io.costs.inner_locks += 1;
+    cx.io.costs.rto_accesses += 1;
     let next = cx.io.observer.cpu(|| {
         let mut token = domain.rto.lock();
-        advance(domain, &mut token, cx.shared.overload(CpusetId(0), rq.cpu))
+        advance(domain, &mut token, cx.shared.overload(CpusetId(0), rq.cpu), skip)
     });
     if let Some(cpu) = next {
         send(rq, cx, cpu, Work::RtPush);
     }
+}
+
+/// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that would send it.
+fn skipped<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<CpuId> {
+    cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu)
 }
 
 /// Moves the token to the next overloaded CPU: `rto_next_cpu`.
@@ -94,12 +103,16 @@ fn advance<L: RawMutex>(
     domain: &RootDomain<L>,
     token: &mut RtoToken,
     overloaded: &crate::atomic_mask::AtomicCpuMask,
+    skip: Option<CpuId>,
 ) -> Option<CpuId> {
-    // Ends when a whole round saw no new request; each further turn consumes at least one.
+    // Ends when a whole round saw no new request; each further turn consumes at least one, or passes `skip`.
     loop {
         let from = token.cpu.map_or(CpuId(0), |cpu| CpuId(cpu.0 + 1));
         token.cpu = overloaded.next_and(Some(&domain.span), from); // [1] [2]
         if token.cpu.is_some() {
+            if token.cpu == skip {
+                continue;
+            }
             return token.cpu;
         }
         let requested = domain.loop_next.load(Ordering::SeqCst);

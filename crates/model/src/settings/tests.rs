@@ -1,0 +1,39 @@
+//! What settings read and refuse.
+
+use super::*;
+
+#[test]
+fn every_setting_reads_back_what_it_shows() {
+    for version in KernelVersion::ALL {
+        let settings = version.settings();
+        let mut copy = Settings { hz: 100, ..settings.clone() };
+        for (setting, text) in settings.entries() {
+            copy.set(setting.key, &text).expect(setting.key);
+        }
+        assert_eq!(copy, settings, "{version}");
+    }
+}
+
+#[test]
+fn refusals_name_what_would_be_right() {
+    let mut settings = Settings::default();
+    let refused = |result: Result<(), SettingError>| result.expect_err("refused").to_string();
+    assert_eq!(
+        refused(settings.set("rt_balanc", "passive")),
+        "unknown setting `rt_balanc`; did you mean `rt_balance`?"
+    );
+    assert_eq!(refused(settings.set("fair", "bfs")), "`fair`: unknown value `bfs`; known are cfs, eevdf");
+    assert_eq!(refused(settings.set("hz", "0")), "`hz`: 0 is outside 1..=10000");
+    assert_eq!(refused(settings.set("base_slice_ns", "1ns")), "`base_slice_ns`: 1ns is outside 100us..=1s");
+    assert_eq!(settings, Settings::default());
+}
+
+#[test]
+fn a_bare_number_is_in_the_unit_that_the_key_names() {
+    let mut settings = Settings::default();
+    settings.set("base_slice_ns", "3000000").expect("3 ms in ns");
+    assert_eq!(settings.base_slice, Duration::from_millis(3));
+    settings.set("sched_rr_timeslice_ms", "30").expect("30 ms");
+    assert_eq!(settings.rr_timeslice, Duration::from_millis(30));
+    settings.set("base_slice_ns", "3ms").expect("with its own unit");
+}

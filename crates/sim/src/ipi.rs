@@ -1,0 +1,137 @@
+//! Interrupts between CPUs: how they are sent and taken, what they cost, and the watchdog over them.
+//!
+//! Work that a CPU asks another to do waits on a list of the target. Only who finds the list empty sends an interrupt, and
+//! the handler takes the whole list with one entry (`irq_work_queue_on`, `irq_work_run`). What comes meanwhile raises the
+//! next interrupt, and IPIs are taken before timers: their vectors have the higher priority on x86.
+//!
+//! ```text
+//!   Op::Ipi -> works of the target -- was empty: interrupt --> handler: all works become jobs --> next interrupt
+//!                                  -- was not: the one on its way takes it along
+//! ```
+//!
+//! So a CPU to which work comes faster than it does it gets no further: no timer, no task. Likewise one that spins for lock
+//! after lock. The [`Stretch`] of each CPU is the time since it last was free for a timer; where it passes
+//! `watchdog_thresh`, the run is ended with [`End::Lockup`] instead of running away.
+//!
+//! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
+//!
+//! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h` (`LOCAL_TIMER_VECTOR` is below
+//! `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer interrupt has not come for `watchdog_thresh`).
+
+use crate::cpu::{Cpu, Interrupt, Job};
+use crate::machine::{Event, Machine};
+use crate::outcome::End;
+use crate::queue::{Phase, Source};
+use zerolag_core::Work;
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TraceEvent};
+
+/// Since when a CPU has been in IPI and lock work without being free for a timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Stretch {
+    /// It is not.
+    #[default]
+    Free,
+    /// Since then.
+    Since(Instant),
+}
+
+impl Stretch {
+    /// Begins, unless it has begun.
+    pub(crate) fn begin(&mut self, at: Instant) {
+        if *self == Self::Free {
+            *self = Self::Since(at);
+        }
+    }
+}
+
+impl Cpu {
+    /// Returns the interrupt to take next: of those that wait the IPIs first, each kind in order of arrival.
+    pub(crate) fn next_interrupt(&mut self) -> Option<Interrupt> {
+        if self.pending.len() < 2 {
+            return self.pending.pop_front();
+        }
+        let is_ipi = |what: &Interrupt| matches!(what, Interrupt::Works | Interrupt::Resched);
+        let first = self.pending.iter().position(is_ipi).unwrap_or(0);
+        self.pending.remove(first)
+    }
+}
+
+impl Machine {
+    /// Puts work on the list of a CPU, and interrupts it if that was empty.
+    pub(crate) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
+        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush | Work::RtPushFor(_)));
+        let works = &mut self.cpus[to.index()].works;
+        let was_empty = works.is_empty();
+        works.push_back((from, work));
+        if !was_empty {
+            return;
+        }
+        if from == to {
+            self.cpus[from.index()].pending.push_back(Interrupt::Works);
+        } else {
+            self.send(from, to, Interrupt::Works);
+        }
+    }
+
+    /// Sends an interrupt.
+    pub(crate) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
+        self.stats.ipis += 1;
+        let latency = self.costs.ipi_latency.at(self.topology.distance(from, to));
+        let place = &mut self.cpus[from.index()];
+        place.spend(CpuLayer::Sched, self.costs.ipi_send);
+        let (at, count) = (place.busy_until + latency, place.next_count());
+        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
+    }
+
+    /// The handler of queued work: takes the list. The first work is the answer, the others are jobs.
+    pub(crate) fn take_works(&mut self, cpu: CpuId) -> Option<Job> {
+        let mut works = core::mem::take(&mut self.cpus[cpu.index()].works);
+        for (from, work) in works.drain(..) {
+            let fetch = self.costs.ipi_work.at(self.topology.distance(from, cpu));
+            let place = &mut self.cpus[cpu.index()];
+            place.spend(CpuLayer::Irq, fetch);
+            place.jobs.push_back(Job::Remote(work));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        place.works = works; // Its room is kept.
+        place.in_works = true;
+        place.jobs.pop_front()
+    }
+
+    /// The jobs of a handler are done: says so, and lets the watchdog look.
+    pub(crate) fn works_done(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        place.in_works = false;
+        let at = place.busy_until;
+        self.emit_at(at, cpu, TraceEvent::IrqExit { irq: Irq::Ipi });
+        self.watch(cpu);
+    }
+
+    /// Measures how long a CPU has been in IPI and lock work by the end of its present path, and ends a run in which one does
+    /// not leave it.
+    pub(crate) fn watch(&mut self, cpu: CpuId) {
+        let place = &self.cpus[cpu.index()];
+        let Stretch::Since(since) = place.stretch else { return };
+        let stretch = place.busy_until.since(since);
+        self.stats.ipi_stretch = self.stats.ipi_stretch.max(stretch);
+        let threshold = self.scheduler.config().settings().watchdog_thresh;
+        if !threshold.is_zero() && stretch > threshold && self.stop.is_none() {
+            self.stop = Some(End::Lockup { cpu, since, stretch });
+        }
+    }
+
+    /// Returns what accesses to the state of a root domain's IPI take, those included for which they queue.
+    pub(crate) fn queue_for_rto(&mut self, cpu: CpuId, accesses: u32) -> Duration {
+        self.stats.rto_accesses += u64::from(accesses);
+        let domain = self.scheduler.root_domain(cpu);
+        if self.rto_free_at.len() <= domain {
+            self.rto_free_at.resize(domain + 1, Instant::ZERO);
+        }
+        let at = self.cpus[cpu.index()].busy_until;
+        let free_at = &mut self.rto_free_at[domain];
+        let done = (*free_at).max(at) + self.costs.inner_lock * u64::from(accesses);
+        *free_at = done;
+        done.since(at)
+    }
+}
