@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use zerolag::repro::rt_balance::{Findings, Mode, RtBalance2007};
+use zerolag::repro::rt_ipi::{Results, RtIpi2017, Scene, Variant};
 
 fn run(mode: Mode, threads: usize) -> Findings {
     let experiment = RtBalance2007 { tests: 40, threads, ..RtBalance2007::default() };
@@ -47,4 +48,39 @@ fn the_least_urgent_thread_may_sneak_in_first() {
 #[test]
 fn results_do_not_depend_on_the_number_of_host_threads() {
     assert_eq!(run(Mode::IpiRootDomain, 1), run(Mode::IpiRootDomain, 3));
+}
+
+fn rt_ipi(threads: usize) -> Results {
+    let (cpus, sensitivity) = (vec![16, 80, 120], vec![80, 120]);
+    let experiment = RtIpi2017 { cpus, sensitivity, factors: vec![1, 4], waves: 2, threads, ..RtIpi2017::default() };
+    experiment.run_all(|_| ControlFlow::Continue(()))
+}
+
+/// 2017: "over 200us of processing IPIs" on 80 CPUs, "spent minutes" on 120, and neither with one IPI. They come out together
+/// where an IPI costs four times what profile `default` says.
+#[test]
+fn the_three_observations_of_2017_come_out_together() {
+    let results = rt_ipi(2);
+    assert_eq!(results.observed(4), [Some(true); 3], "{results}");
+    let stuck = |variant, cpus| results.of(Scene::Stress, variant, cpus, 4).expect("a run").locked_up;
+    assert_eq!(stuck(Variant::IpiPerCpu, 80), None, "{results}");
+}
+
+/// 2017: "the original pull logic suffered from large lock contention on a single CPU run queue".
+#[test]
+fn waits_for_locks_grow_with_the_cpus_and_ipis_end_them() {
+    let results = rt_ipi(2);
+    let wait = |variant, cpus| results.of(Scene::Wave, variant, cpus, 1).expect("a run").lock_wait[0];
+    let [at_16, at_120] = [16, 120].map(|cpus| wait(Variant::PullLocked, cpus));
+    assert!(at_120 > at_16 * 5, "{at_16} and {at_120}");
+    assert!(
+        wait(Variant::IpiPerCpu, 120) * 10 < at_120 && wait(Variant::IpiRootDomain, 120) * 10 < at_120,
+        "{results}"
+    );
+}
+
+#[test]
+fn rt_ipi_does_not_depend_on_the_number_of_host_threads() {
+    let [one, three] = [1, 3].map(rt_ipi);
+    assert_eq!(one.findings, three.findings);
 }

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
+use zerolag::repro::rt_ipi::RtIpi2017;
 
 /// Arguments of `zerolag repro`.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,8 @@ pub(crate) struct Args {
 enum Experiment {
     /// 2007: push and pull of real-time tasks against the periodic balancer
     RtBalance(RtBalanceArgs),
+    /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
+    RtIpi(RtIpiArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -39,20 +42,74 @@ struct RtBalanceArgs {
     out: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct RtIpiArgs {
+    /// Leave out machines with more CPUs than this
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(4..=4096))]
+    max_cpus: u32,
+    /// The seed of every run
+    #[arg(long, value_name = "N", default_value_t = 2017)]
+    seed: u64,
+    /// Threads that work [default: one per CPU of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where the plots, the tables and the figures as JSON are written
+    #[arg(long, value_name = "DIR", default_value = "target/repro")]
+    out: PathBuf,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     match &args.experiment {
         None => {
-            output::print("rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n")?;
+            output::print(
+                "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
+                 rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n",
+            )?;
             Ok(code::OK)
         }
         Some(Experiment::RtBalance(args)) => rt_balance(args),
+        Some(Experiment::RtIpi(args)) => rt_ipi(args),
     }
 }
 
+/// Returns how many threads work: as many as were asked for, or as the host has CPUs.
+fn threads(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+fn rt_ipi(args: &RtIpiArgs) -> Done {
+    let mut experiment = RtIpi2017 { seed: args.seed, threads: threads(args.threads), ..RtIpi2017::default() };
+    experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
+    experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
+    catch_interrupts();
+    let progress = Mutex::new(Progress::new(experiment.runs().len() as u64, "runs", false));
+    let tell = |run| match progress.try_lock() {
+        Ok(mut progress) => progress.at(run),
+        Err(_) if interrupted() => ControlFlow::Break(()),
+        Err(_) => ControlFlow::Continue(()),
+    };
+    let results = experiment.run_all(tell);
+    if let Ok(progress) = progress.lock() {
+        progress.finish();
+    }
+    let text = results.to_string();
+    for (name, bytes) in [
+        ("rt-ipi-stretch.svg", results.stretch_plot().to_svg()),
+        ("rt-ipi-latency.svg", results.latency_plot().to_svg()),
+        ("rt-ipi.json", format!("{:#}\n", results.to_json())),
+        ("rt-ipi.txt", text.clone()),
+    ] {
+        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
+    }
+    output::print(&text)?;
+    eprintln_lossy(&format!("wrote rt-ipi-*.svg, rt-ipi.json and rt-ipi.txt to {}", args.out.display()));
+    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+}
+
 fn rt_balance(args: &RtBalanceArgs) -> Done {
-    let host = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or_else(host, usize::from);
+    let threads = threads(args.threads);
     let experiment = RtBalance2007 { tests: args.tests, seed: args.seed, threads, ..RtBalance2007::default() };
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
     catch_interrupts();

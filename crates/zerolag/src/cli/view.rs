@@ -110,6 +110,7 @@ fn end_name(end: &End) -> &'static str {
         End::Stuck(_) => "stuck",
         End::NoProgress(_) => "no_progress",
         End::TooManyForks(_) => "too_many_forks",
+        End::Lockup { .. } => "lockup",
         End::NotHeld { .. } => "not_held",
         End::Failed(_) => "failed",
     }

@@ -4,6 +4,7 @@
 //! depend on how many.
 
 pub mod rt_balance;
+pub mod rt_ipi;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

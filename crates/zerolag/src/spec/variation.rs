@@ -159,6 +159,8 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         "ipi_send" => costs.ipi_send = value,
         "ipi_latency" => costs.ipi_latency = everywhere,
         "ipi_handler" => costs.ipi_handler = value,
+        "ipi_work" => costs.ipi_work = everywhere,
+        "inner_lock" => costs.inner_lock = value,
         "timer_irq" => costs.timer_irq = value,
         "tick" => costs.tick = value,
         "rq_lock_hold" => costs.rq_lock_hold = value,

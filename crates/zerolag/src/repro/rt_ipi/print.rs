@@ -1,0 +1,222 @@
+//! [`Results`] as tables, plots and JSON.
+
+use super::{Finding, RtIpi2017, Run, Scene, Variant};
+use core::fmt;
+use serde_json::{Value, json};
+use zerolag_model::Duration;
+use zerolag_report::human::Human;
+use zerolag_report::plot::{Axis, Mark, Plot, Unit};
+use zerolag_report::table::{Align, Table};
+
+/// What came of the experiment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Results {
+    /// The experiment.
+    pub experiment: RtIpi2017,
+    /// Its runs, without those that an interruption left out.
+    pub findings: Vec<Finding>,
+}
+
+/// "over 200us of processing IPIs", on 80 CPUs.
+const PUBLISHED: Duration = Duration::from_micros(200);
+const PUBLISHED_CPUS: u32 = 80;
+/// "it actually triggered the hard lockup detector".
+const RUNAWAY_CPUS: u32 = 120;
+
+impl Results {
+    /// Returns what a run gave.
+    #[must_use]
+    pub fn of(&self, scene: Scene, variant: Variant, cpus: u32, factor: u32) -> Option<&Finding> {
+        let wanted = Run { scene, variant, cpus, factor };
+        self.findings.iter().find(|finding| finding.run == wanted)
+    }
+
+    /// Draws the longest stretch of IPI and lock work on one CPU in a wave, over the number of CPUs.
+    #[must_use]
+    pub fn stretch_plot(&self) -> Plot {
+        let plot = self.plot("Wave: longest time that a CPU is in IPI and lock work", |finding| finding.stretch);
+        let text = (f64::from(PUBLISHED_CPUS), nanos(PUBLISHED));
+        plot.with("text, 2015's on 80 CPUs", Mark::Dashed, vec![text])
+    }
+
+    /// Draws the worst latency of the most urgent task of a CPU in a wave, over the number of CPUs.
+    #[must_use]
+    pub fn latency_plot(&self) -> Plot {
+        self.plot("Wave: worst latency of a FIFO 99 task on any CPU", |finding| finding.latency)
+    }
+
+    fn plot(&self, title: &str, value: impl Fn(&Finding) -> Duration) -> Plot {
+        let mut plot = Plot::new(title, Axis::log("CPUs", Unit::Number), Axis::log("time", Unit::Nanos));
+        for variant in Variant::ALL {
+            let of = |cpus: &u32| self.of(Scene::Wave, variant, *cpus, 1);
+            let points = self.experiment.cpus.iter().filter_map(of);
+            let points = points.map(|finding| (f64::from(finding.run.cpus), nanos(value(finding)))).collect();
+            plot = plot.with(variant.name(), Mark::Line, points);
+        }
+        plot
+    }
+
+    /// Returns all figures; times are integers in nanoseconds and say so in their key.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let runs: Vec<Value> = self.findings.iter().map(finding_json).collect();
+        json!({
+            "schema_version": 1,
+            "experiment": "rt-ipi",
+            "seed": self.experiment.seed,
+            "waves": self.experiment.waves,
+            "stress_ns": self.experiment.stress.as_nanos(),
+            "watchdog_thresh_ns": self.experiment.threshold.as_nanos(),
+            "runs": runs,
+        })
+    }
+
+    fn scene_table(&self, scene: Scene) -> Table {
+        let mut table = Table::new(&[
+            ("CPUs", Align::Right),
+            ("variant", Align::Left),
+            ("lock wait p99", Align::Right),
+            ("max", Align::Right),
+            ("requests/CPU/s", Align::Right),
+            ("on one CPU", Align::Right),
+            ("longest IPI+lock work", Align::Right),
+            ("worst latency", Align::Right),
+            ("lower one runs for", Align::Right),
+        ]);
+        for cpus in &self.experiment.cpus {
+            for variant in Variant::ALL {
+                let Some(finding) = self.of(scene, variant, *cpus, 1) else { continue };
+                let [mean, most] = finding.requests_per_second();
+                table.push([
+                    cpus.to_string(),
+                    variant.name().to_owned(),
+                    time(finding.lock_wait[1]),
+                    time(finding.lock_wait[0]),
+                    mean.to_string(),
+                    most.to_string(),
+                    stretch(finding),
+                    time(finding.latency),
+                    time(finding.disorder),
+                ]);
+            }
+        }
+        table
+    }
+
+    fn sensitivity_table(&self, scene: Scene) -> Table {
+        let sizes: Vec<String> = self.experiment.sensitivity.iter().map(|cpus| format!("{cpus} CPUs")).collect();
+        let mut head = vec![("IPI cost", Align::Right), ("variant", Align::Left)];
+        head.extend(sizes.iter().map(|size| (size.as_str(), Align::Right)));
+        let mut table = Table::new(&head);
+        for factor in &self.experiment.factors {
+            for variant in Variant::ALL {
+                let cells = self
+                    .experiment
+                    .sensitivity
+                    .iter()
+                    .map(|cpus| self.of(scene, variant, *cpus, *factor).map_or_else(|| "-".to_owned(), stretch));
+                table.push([format!("x{factor}"), variant.name().to_owned()].into_iter().chain(cells));
+            }
+        }
+        table
+    }
+
+    /// Says which published observations come out, by what an IPI costs.
+    fn observations(&self) -> Table {
+        let mut table = Table::new(&[
+            ("IPI cost", Align::Right),
+            ("2015, 80 CPUs: over 200us", Align::Left),
+            ("2015, 120 CPUs: no end", Align::Left),
+            ("2017: neither", Align::Left),
+        ]);
+        for factor in &self.experiment.factors {
+            let says = |met: Option<bool>| match met {
+                Some(true) => "met".to_owned(),
+                Some(false) => "not met".to_owned(),
+                None => "-".to_owned(),
+            };
+            let observed = self.observed(*factor);
+            table.push([format!("x{factor}")].into_iter().chain(observed.map(says)));
+        }
+        table
+    }
+
+    /// Returns whether each published observation comes out with IPIs of this cost; `None` if its runs are missing.
+    ///
+    /// More than 200 us of IPI work on a CPU of 80, and a CPU of 120 that does not leave it, with `ipi_per_cpu`; neither with
+    /// `ipi_root_domain`. In whichever scene.
+    #[must_use]
+    pub fn observed(&self, factor: u32) -> [Option<bool>; 3] {
+        let both = |variant, cpus| {
+            let of = |scene| self.of(scene, variant, cpus, factor);
+            Some([of(Scene::Wave)?, of(Scene::Stress)?])
+        };
+        let over = |found: [&Finding; 2]| found.iter().any(|finding| finding.stretch > PUBLISHED);
+        let stuck = |found: [&Finding; 2]| found.iter().any(|finding| finding.locked_up.is_some());
+        let root = both(Variant::IpiRootDomain, PUBLISHED_CPUS).zip(both(Variant::IpiRootDomain, RUNAWAY_CPUS));
+        [
+            both(Variant::IpiPerCpu, PUBLISHED_CPUS).map(over),
+            both(Variant::IpiPerCpu, RUNAWAY_CPUS).map(stuck),
+            root.map(|(at_80, at_120)| !over(at_80) && !stuck(at_120)),
+        ]
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RtIpi2017 { waves, stress, threshold, seed, .. } = &self.experiment;
+        writeln!(f, "rt-ipi: one overloaded CPU, all others lower their priority; seed {seed}, costs default")?;
+        writeln!(
+            f,
+            "runs end when a CPU does not leave IPI and lock work for {threshold} (the kernel's watchdog: 10s)"
+        )?;
+        writeln!(f, "\nwave: {waves} times all at about the same time\n\n{}", self.scene_table(Scene::Wave))?;
+        writeln!(f, "stress: each about 4000 times a second, for {stress}\n\n{}", self.scene_table(Scene::Stress))?;
+        for scene in [Scene::Wave, Scene::Stress] {
+            writeln!(f, "{}: longest IPI and lock work on one CPU, by what an IPI costs\n", scene.name())?;
+            writeln!(f, "{}", self.sensitivity_table(scene))?;
+        }
+        writeln!(f, "published observations, in either scene\n")?;
+        write!(f, "{}", self.observations())
+    }
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let Run { scene, variant, cpus, factor } = finding.run;
+    let [mean, most] = finding.requests_per_second();
+    json!({
+        "scene": scene.name(),
+        "rt_balance": variant.balance().name(),
+        "rt_ipi_skip_self": variant == Variant::IpiSkipSelf,
+        "cpus": cpus,
+        "ipi_cost_factor": factor,
+        "elapsed_ns": finding.elapsed.as_nanos(),
+        "lock_waits": finding.lock_waits,
+        "lock_wait_max_ns": finding.lock_wait[0].as_nanos(),
+        "lock_wait_p99_ns": finding.lock_wait[1].as_nanos(),
+        "requests": finding.requests,
+        "requests_per_cpu_second": mean,
+        "requests_per_second_on_one_cpu": most,
+        "ipi_stretch_max_ns": finding.stretch.as_nanos(),
+        "latency_max_ns": finding.latency.as_nanos(),
+        "disorder_max_ns": finding.disorder.as_nanos(),
+        "locked_up_cpu": finding.locked_up.map(|cpu| cpu.0),
+        "events": finding.events,
+    })
+}
+
+fn nanos(time: Duration) -> f64 {
+    time.as_nanos() as f64
+}
+
+fn time(time: Duration) -> String {
+    if time.is_zero() { "-".to_owned() } else { Human(time).to_string() }
+}
+
+/// The longest stretch, or that it had no end.
+fn stretch(finding: &Finding) -> String {
+    match finding.locked_up {
+        None => time(finding.stretch),
+        Some(cpu) => format!("no end, cpu {cpu}"),
+    }
+}
