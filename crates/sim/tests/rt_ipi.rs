@@ -99,7 +99,7 @@ fn storm() -> Vec<TaskDef> {
 
 /// IPIs that are much dearer than they are.
 fn dear() -> Costs {
-    Costs { ipi_handler: Duration::from_micros(20), ..Costs::server() }
+    Costs { ipi_handler: Duration::from_micros(100), ..Costs::server() }
 }
 
 #[test]
