@@ -371,11 +371,14 @@ pub enum Irq {
     Softirq,
     /// The hardware itself (SMI, hypervisor).
     Hardware,
+    /// A non-maskable interrupt.
+    Nmi,
 }
 
 impl Irq {
     /// Every kind, in the order of the format's numbers.
-    pub const ALL: [Self; 6] = [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware];
+    pub const ALL: [Self; 7] =
+        [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware, Self::Nmi];
 }
 
 /// Where a task says it is in its program.

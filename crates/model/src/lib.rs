@@ -12,6 +12,7 @@
 //! | [`bandwidth`] | [`CpuMax`], [`CpuStat`] |
 //! | [`topology`] | [`Topology`], [`Distance`] |
 //! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
+//! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's answers |
 //! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
 //! | [`event`] | [`Record`], [`TraceEvent`]: what a run leaves behind |
 #![no_std]
@@ -25,6 +26,7 @@ pub mod cpumask;
 pub mod event;
 pub mod ids;
 pub mod server;
+pub mod setattr;
 pub mod settings;
 pub mod time;
 pub mod topology;

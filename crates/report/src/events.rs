@@ -170,6 +170,7 @@ const fn irq_name(irq: Irq) -> &'static str {
         Irq::Device => "device",
         Irq::Softirq => "softirq",
         Irq::Hardware => "hardware",
+        Irq::Nmi => "nmi",
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Interrupt {
     Resched,
     /// Work waits on the CPU's list.
     Works,
+    /// A source of interrupts, by index.
+    Source(u32),
 }
 
 /// A piece of kernel work that needs run-queue locks.

@@ -326,7 +326,10 @@ impl Machine {
             },
         };
         // rt-app: the first expiry counts from the start of the task.
-        let due = next.unwrap_or(start).saturating_add(period);
+        let mut due = next.unwrap_or(start).saturating_add(period);
+        if mode == TimerMode::Skip && due <= now && !period.is_zero() {
+            due = due + period * (now.since(due).as_nanos() / period.as_nanos() + 1);
+        }
         *next = Some(if due < now && mode == TimerMode::Relative { now } else { due });
         let slack = due.signed_since(now);
         self.tasks[task.index()].timer_due = Some((due, slack));

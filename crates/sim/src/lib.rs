@@ -6,6 +6,7 @@
 //! | `path` | a CPU in the kernel: interrupts, jobs, time |
 //! | `lock` | run-queue locks: who has one, until when, who spins |
 //! | `interpret` | a task's program |
+//! | `noise` | interrupts that come by themselves |
 //! | `queue` | events in total order |
 //! | `cpu`, `task`, `sync` | what they say |
 //! | [`costs`] | cost profiles |
@@ -19,6 +20,7 @@ mod interpret;
 mod ipi;
 mod lock;
 mod machine;
+mod noise;
 pub mod outcome;
 mod path;
 mod queue;
@@ -28,6 +30,7 @@ mod trace;
 
 pub use costs::Costs;
 pub use machine::{Machine, MachineConfig};
+pub use noise::IrqSource;
 pub use outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
 pub use trace::{NoTrace, Sink};
 pub use zerolag_core::Tracing;

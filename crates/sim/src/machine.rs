@@ -51,6 +51,7 @@ pub(crate) enum Event {
     TaskTimer { task: TaskId },
     GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
     GroupMax { change: u32 },
+    Source { index: u32 },
 }
 
 /// A simulated machine with its workload.
@@ -77,6 +78,7 @@ pub struct Machine {
     pub(crate) group_timers: GroupTimers,
     /// When the line of each root domain's IPI state is free.
     pub(crate) rto_free_at: Vec<Instant>,
+    pub(crate) sources: Vec<crate::noise::Source>,
     ticking: CpuMask,
     next_tick: Instant,
     tick_period: Duration,
@@ -128,6 +130,7 @@ impl Machine {
             groups,
             group_timers: GroupTimers::default(),
             rto_free_at: Vec::new(),
+            sources: Vec::new(),
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
@@ -271,6 +274,7 @@ impl Machine {
                 }
             }
             Event::GroupMax { change } => self.interrupt(CpuId(0), Interrupt::GroupMax(change)),
+            Event::Source { index } => self.source_fires(index),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;
                 self.interrupt(cpu, Interrupt::TaskTimer(task));

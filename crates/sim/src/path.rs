@@ -88,11 +88,17 @@ impl Machine {
             }
             Interrupt::GroupMax(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
+            Interrupt::Source(index) => {
+                self.serve_source(cpu, index);
+                return None;
+            }
         };
         let place = &mut self.cpus[cpu.index()];
         match irq {
             Irq::Ipi => place.stretch.begin(place.busy_until),
-            Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware => place.stretch = Stretch::Free,
+            Irq::Tick | Irq::Timer | Irq::Device | Irq::Softirq | Irq::Hardware | Irq::Nmi => {
+                place.stretch = Stretch::Free;
+            }
         }
         place.spend(CpuLayer::Irq, cost);
         if self.tracer.is_on() && (!cost.is_zero() || what == Interrupt::Works) {
@@ -108,7 +114,7 @@ impl Machine {
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
-            Interrupt::Resched => None,
+            Interrupt::Resched | Interrupt::Source(_) => None,
             Interrupt::Works => self.take_works(cpu),
         }
     }

@@ -215,6 +215,8 @@ pub enum TimerMode {
     Relative,
     /// Expiries keep their grid.
     Absolute,
+    /// Expiries keep their grid; those that are over when the task comes to wait are left out, so it always waits.
+    Skip,
 }
 
 /// A task group.

@@ -239,7 +239,7 @@ fn irq_line(irq: Irq, edge: &str) -> Option<String> {
         Irq::Device => "irq_handler_exit: irq=24 ret=handled".to_owned(),
         Irq::Softirq => format!("softirq_{edge}: vec=1 [action=TIMER]"),
         // No trace point sees what the hardware takes.
-        Irq::Hardware => return None,
+        Irq::Hardware | Irq::Nmi => return None,
     })
 }
 

@@ -235,6 +235,10 @@ impl Writer<'_> {
                 let mode = match mode {
                     TimerMode::Relative => "",
                     TimerMode::Absolute => ", \"mode\" : \"absolute\"",
+                    TimerMode::Skip => {
+                        self.cannot(&format!("a timer that leaves expiries out (task {})", task.name));
+                        ", \"mode\" : \"absolute\""
+                    }
                 };
                 ("timer", format!("{{ \"ref\" : {}, \"period\" : {period}{mode} }}", quoted(&name)))
             }

@@ -155,9 +155,10 @@ impl Reader<'_> {
         match mode {
             "absolute" => Some(TimerMode::Absolute),
             "relative" => Some(TimerMode::Relative),
+            "skip" => Some(TimerMode::Skip),
             other => {
                 let message = format!("`mode` = \"{other}\" is unknown");
-                self.report.error_help(span, message, "known are absolute and relative");
+                self.report.error_help(span, message, "known are absolute, relative and skip");
                 None
             }
         }

@@ -22,6 +22,7 @@ mod progress;
 mod report;
 mod repro;
 mod rt_migrate_test;
+mod rtla;
 mod run;
 mod schema;
 mod settings;
@@ -71,6 +72,10 @@ enum Command {
     RtMigrateTest(rt_migrate_test::Args),
     /// cyclictest: how late threads wake
     Cyclictest(cyclictest::Args),
+    /// timerlat: how late a periodic real-time thread per CPU is
+    Timerlat(rtla::TimerlatArgs),
+    /// osnoise: what keeps a busy thread per CPU from its CPU
+    Osnoise(rtla::OsnoiseArgs),
     /// Repeat a published experiment: our numbers beside the published ones
     Repro(repro::Args),
     /// Who ran, waited and slept in a trace, ours or a kernel's
@@ -115,6 +120,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),
+        Command::Timerlat(args) => rtla::timerlat(&args),
+        Command::Osnoise(args) => rtla::osnoise(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),

@@ -8,6 +8,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use zerolag::model::Duration;
+use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
 use zerolag::repro::rt_ipi::RtIpi2017;
 
@@ -24,6 +26,8 @@ enum Experiment {
     RtBalance(RtBalanceArgs),
     /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
     RtIpi(RtIpiArgs),
+    /// 2023: deadline servers against starvation, beside RT throttling
+    DlServer(DlServerArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,19 +62,54 @@ struct RtIpiArgs {
     out: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct DlServerArgs {
+    /// Simulated minutes of each run
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: u64,
+    /// Seed of all random numbers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Threads that work [default: one per CPU of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where the tables are written
+    #[arg(long, value_name = "DIR", default_value = "target/repro")]
+    out: PathBuf,
+}
+
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     match &args.experiment {
         None => {
             output::print(
                 "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
-                 rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n",
+                 rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
+                 dl-server   2023: deadline servers against starvation, beside RT throttling\n",
             )?;
             Ok(code::OK)
         }
         Some(Experiment::RtBalance(args)) => rt_balance(args),
         Some(Experiment::RtIpi(args)) => rt_ipi(args),
+        Some(Experiment::DlServer(args)) => dl_server(args),
     }
+}
+
+fn dl_server(args: &DlServerArgs) -> Done {
+    let experiment = DlServer2023 {
+        duration: Duration::from_secs(60) * args.minutes,
+        seed: args.seed,
+        threads: threads(args.threads),
+    };
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
+    catch_interrupts();
+    let results = experiment.run(|_| if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
+    let Some(results) = results else { return Ok(code::INTERRUPTED) };
+    let text = results.to_string();
+    output::write_file(&args.out.join("dl-server.txt"), |out| out.write_all(text.as_bytes()))?;
+    output::print(&text)?;
+    eprintln_lossy(&format!("wrote dl-server.txt to {}", args.out.display()));
+    Ok(code::OK)
 }
 
 /// Returns how many threads work: as many as were asked for, or as the host has CPUs.

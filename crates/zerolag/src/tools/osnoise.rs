@@ -1,0 +1,326 @@
+//! `osnoise`: a thread per CPU that does nothing but look at the clock; every gap between two looks is noise.
+//!
+//! Noise is put down to what came between: an NMI, interrupts, softirqs, other threads, or nothing at all, which is the
+//! hardware. A thread runs for `runtime` of each `period`; a sample ends at the first look behind that.
+//!
+//! On the simulated machine gaps are read from the records of handlers and switches.
+//!
+//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`run_osnoise`, `osnoise_main`); rtla 6.12 as printed.
+
+use super::timerlat::duration_text;
+use core::fmt::Write as _;
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_sim::Sink;
+use zerolag_workload::program::{Action, AffinityChange, Phase, TaskDef};
+use zerolag_workload::random::Dist;
+
+/// What is to be measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Osnoise {
+    /// The CPUs with a thread.
+    pub cpus: CpuMask,
+    /// Distance of samples (`-p`).
+    pub period: Duration,
+    /// Length of a sample (`-r`).
+    pub runtime: Duration,
+    /// What the threads ask for (`-P`).
+    pub attr: SchedAttr,
+    /// A gap shorter than this is none (`-T`).
+    pub threshold: Duration,
+}
+
+impl Osnoise {
+    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th CPU.
+    #[must_use]
+    pub fn threads(&self) -> Vec<TaskDef> {
+        let pause = self.period.saturating_sub(self.runtime);
+        let look = Duration::from_nanos(100);
+        let actions = if pause.is_zero() {
+            vec![Action::Run(Dist::Constant(Duration::from_secs(3_600)))]
+        } else {
+            vec![Action::Spin { wall: Dist::Constant(self.runtime), chunk: look }, Action::Sleep(Dist::Constant(pause))]
+        };
+        let thread = |cpu: CpuId| TaskDef {
+            name: format!("osnoise/{cpu}").into(),
+            instances: 1,
+            delay: Duration::ZERO,
+            attr: self.attr,
+            affinity: Some(CpuMask::single(cpu).into()),
+            group: None,
+            cpuset: None,
+            turns: None,
+            phases: vec![Phase {
+                name: "osnoise".into(),
+                loops: 1,
+                attr: None,
+                affinity: AffinityChange::Keep,
+                group: None,
+                actions: actions.clone(),
+            }],
+        };
+        self.cpus.iter().map(thread).collect()
+    }
+
+    /// Returns a collector of the noise, for a machine of so many CPUs.
+    #[must_use]
+    pub fn collector(&self, nr_cpus: usize) -> Collector {
+        let mut of_cpu = vec![None; nr_cpus];
+        let threads: Vec<Row> = self.cpus.iter().map(Row::new).collect();
+        for (index, row) in threads.iter().enumerate() {
+            of_cpu[row.cpu.index()] = Some(index);
+        }
+        Collector { test: self.clone(), of_cpu, rows: threads }
+    }
+}
+
+/// What a CPU's thread has seen. Times in whole microseconds, as the tracer sums them up.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Samples.
+    pub periods: u64,
+    /// Their lengths.
+    pub runtime: u64,
+    /// Noise in them.
+    pub noise: u64,
+    /// The most noise in one sample.
+    pub max_noise: u64,
+    /// The longest gap.
+    pub max_single: u64,
+    /// Gaps that nothing explains.
+    pub hw: u64,
+    /// NMIs.
+    pub nmi: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Softirqs.
+    pub softirq: u64,
+    /// Threads that ran instead.
+    pub thread: u64,
+    state: State,
+    /// Handlers that the CPU is in.
+    depth: u32,
+    is_current: bool,
+    /// When the present sample began.
+    sample: Option<Instant>,
+    in_sample: u64,
+}
+
+/// Whether the thread sees the clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It has not run yet, or sleeps.
+    Away,
+    /// It looks at it.
+    Looking,
+    /// It does not, since then.
+    Gap(Instant),
+}
+
+impl Row {
+    const fn new(cpu: CpuId) -> Self {
+        Self {
+            cpu,
+            periods: 0,
+            runtime: 0,
+            noise: 0,
+            max_noise: 0,
+            max_single: 0,
+            hw: 0,
+            nmi: 0,
+            irq: 0,
+            softirq: 0,
+            thread: 0,
+            state: State::Away,
+            depth: 0,
+            is_current: false,
+            sample: None,
+            in_sample: 0,
+        }
+    }
+
+    fn count(&mut self, irq: Irq) {
+        *match irq {
+            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device => &mut self.irq,
+            Irq::Nmi => &mut self.nmi,
+            Irq::Softirq => &mut self.softirq,
+            Irq::Hardware => &mut self.hw,
+        } += 1;
+    }
+
+    /// The thread does not see the clock any more. It has seen each of its samples end until now.
+    fn gap_begins(&mut self, at: Instant, test: &Osnoise) {
+        if self.state != State::Looking {
+            return;
+        }
+        self.state = State::Gap(at);
+        while self.sample.is_some_and(|begin| at.since(begin) >= test.runtime) {
+            self.sample_ends(test.runtime);
+        }
+    }
+
+    /// It does again, if nothing else keeps it. A sample that ended meanwhile ends now.
+    fn goes_on(&mut self, at: Instant, test: &Osnoise) {
+        if !self.is_current || self.depth > 0 {
+            return;
+        }
+        if let State::Gap(since) = self.state {
+            let gap = at.since(since);
+            if gap >= test.threshold {
+                let gap = gap.as_nanos() / 1_000;
+                self.noise += gap;
+                self.in_sample += gap;
+                self.max_single = self.max_single.max(gap);
+            }
+        }
+        self.state = State::Looking;
+        let length = at.since(*self.sample.get_or_insert(at));
+        if length >= test.runtime {
+            self.sample_ends(length);
+        }
+    }
+
+    fn sample_ends(&mut self, length: Duration) {
+        self.periods += 1;
+        self.runtime += length.as_nanos() / 1_000;
+        self.max_noise = self.max_noise.max(core::mem::take(&mut self.in_sample));
+        self.sample = self.sample.map(|begin| begin.saturating_add(length));
+    }
+}
+
+/// Reads noise from the records of a run.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    test: Osnoise,
+    /// Which thread is that of a CPU.
+    of_cpu: Vec<Option<usize>>,
+    rows: Vec<Row>,
+}
+
+impl Collector {
+    /// Returns the CPUs' figures.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+}
+
+impl Sink for Collector {
+    fn record(&mut self, record: &Record) {
+        let Some(index) = self.of_cpu.get(record.cpu.index()).copied().flatten() else { return };
+        let (row, test, own) = (&mut self.rows[index], &self.test, TaskId::from_index(index));
+        match &record.event {
+            TraceEvent::IrqEnter { irq } => {
+                row.depth += 1;
+                if row.is_current {
+                    row.count(*irq);
+                    row.gap_begins(record.at, test);
+                }
+            }
+            TraceEvent::IrqExit { .. } => {
+                row.depth = row.depth.saturating_sub(1);
+                row.goes_on(record.at, test);
+            }
+            TraceEvent::Switch { prev, prev_state, next, .. } => {
+                if *prev == Some(own) {
+                    row.is_current = false;
+                    row.gap_begins(record.at, test);
+                    if *prev_state != zerolag_model::PrevState::Runnable {
+                        (row.state, row.sample) = (State::Away, None);
+                    } else {
+                        row.thread += 1;
+                    }
+                }
+                if *next == Some(own) {
+                    row.is_current = true;
+                    row.goes_on(record.at, test);
+                }
+            }
+            // Nothing else takes a CPU from a thread.
+            _ => {}
+        }
+    }
+}
+
+/// Returns the table of `rtla osnoise top`.
+#[must_use]
+pub fn top(collector: &Collector, ran: Duration) -> String {
+    let mut out = format!("{:42}Operating System Noise\n", "");
+    writeln!(out, "duration: {:>9} | time is in us", duration_text(ran)).expect(WRITES);
+    out.push_str(
+        "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread\n",
+    );
+    for row in collector.rows.iter().filter(|row| row.periods > 0) {
+        let available = (row.runtime.saturating_sub(row.noise)) * 10_000_000 / row.runtime.max(1);
+        writeln!(
+            out,
+            "{:3} #{:<6} {:12} {:12}   {:3}.{:05}{:12} {:12}{:12} {:12} {:12} {:12} {:12}",
+            row.cpu.0,
+            row.periods,
+            row.runtime,
+            row.noise,
+            available / 100_000,
+            available % 100_000,
+            row.max_noise,
+            row.max_single,
+            row.hw,
+            row.nmi,
+            row.irq,
+            row.softirq,
+            row.thread
+        )
+        .expect(WRITES);
+    }
+    out
+}
+
+const WRITES: &str = "invariant: writing to a String cannot fail";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::RtPriority;
+
+    fn test() -> Osnoise {
+        Osnoise {
+            cpus: CpuMask::single(CpuId(0)),
+            period: Duration::from_secs(1),
+            runtime: Duration::from_secs(1),
+            attr: SchedAttr::fifo(RtPriority::new(1).expect("1..=99")),
+            threshold: Duration::from_micros(1),
+        }
+    }
+
+    #[test]
+    fn the_table_is_that_of_rtla_character_by_character() {
+        let mut collector = test().collector(1);
+        let row = &mut collector.rows[0];
+        (row.cpu, row.periods, row.runtime, row.noise) = (CpuId(3), 598, 598_001_768, 31_188_796);
+        (row.max_noise, row.max_single, row.irq, row.thread) = (53_907, 53_907, 2_842_602, 2_394);
+        let real = "                                          Operating System Noise
+duration:   0 00:10:00 | time is in us
+CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread
+  3 #598       598001768     31188796    94.78449       53907        53907           0            0      2842602            0         2394
+";
+        assert_eq!(top(&collector, Duration::from_secs(600)), real);
+    }
+
+    #[test]
+    fn gaps_are_noise_and_samples_end_behind_them() {
+        let test = test();
+        let mut row = Row::new(CpuId(0));
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        row.is_current = true;
+        row.goes_on(at(0), &test);
+        for (begin, end) in [(100, 103), (950_000, 1_003_900), (1_500_000, 1_500_000)] {
+            row.gap_begins(at(begin), &test);
+            row.goes_on(at(end), &test);
+        }
+        assert_eq!((row.periods, row.runtime, row.noise), (1, 1_003_900, 53_903));
+        assert_eq!((row.max_noise, row.max_single), (53_903, 53_900));
+        row.gap_begins(at(3_100_000), &test);
+        assert_eq!((row.periods, row.runtime), (3, 3_003_900), "undisturbed samples are exact");
+    }
+}

@@ -1,0 +1,457 @@
+//! `timerlat`: a periodic real-time thread per CPU, and how late it is: the interrupt of its timer, the thread itself, and its
+//! return to user mode.
+//!
+//! A thread sleeps until the next expiry on its own grid; expiries that are over by then are skipped, so a thread that is
+//! kept from its CPU for 50 ms gives one late sample and loses 49. That is why COUNT says as much as the maximum.
+//!
+//! On the simulated machine the three instants are: the record of the timer's interrupt handler, the mark that the thread
+//! leaves when it has its CPU, and its stamp behind a short section in the kernel.
+//!
+//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla 6.12 as printed.
+
+use core::fmt::Write as _;
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_sim::Sink;
+use zerolag_workload::program::{Action, AffinityChange, Phase, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::random::Dist;
+
+/// What is to be measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Timerlat {
+    /// The CPUs with a thread.
+    pub cpus: CpuMask,
+    /// Distance of expiries (`-p`).
+    pub period: Duration,
+    /// What the threads ask for (`-P`).
+    pub attr: SchedAttr,
+    /// Whether the threads return to user mode (`-u`).
+    pub user: bool,
+    /// Stop when an interrupt is later than this (`-i`).
+    pub stop_irq: Option<Duration>,
+    /// Stop when a thread is later than this (`-T`).
+    pub stop_thread: Option<Duration>,
+    /// What a thread does in the kernel before it is back in user mode.
+    pub kernel: Duration,
+}
+
+const RETURNED: u32 = 0x7461;
+
+impl Timerlat {
+    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th CPU.
+    #[must_use]
+    pub fn threads(&self) -> Vec<TaskDef> {
+        let timer =
+            Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(self.period), mode: TimerMode::Skip };
+        let mut actions = vec![timer, Action::Kernel(Dist::Constant(self.kernel))];
+        if self.user {
+            actions.extend([Action::Stamp(RETURNED), Action::Run(Dist::Constant(self.kernel / 2))]);
+        }
+        let thread = |cpu: CpuId| TaskDef {
+            name: format!("timerlat{}/{cpu}", if self.user { "u" } else { "" }).into(),
+            instances: 1,
+            delay: Duration::ZERO,
+            attr: self.attr,
+            affinity: Some(CpuMask::single(cpu).into()),
+            group: None,
+            cpuset: None,
+            turns: None,
+            phases: vec![Phase {
+                name: "timerlat".into(),
+                loops: 1,
+                attr: None,
+                affinity: AffinityChange::Keep,
+                group: None,
+                actions: actions.clone(),
+            }],
+        };
+        self.cpus.iter().map(thread).collect()
+    }
+
+    /// Returns a collector of the latencies, for a machine of so many CPUs.
+    #[must_use]
+    pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
+        let threads = self.cpus.iter().map(|cpu| Thread::new(cpu, histogram)).collect();
+        Collector { test: self.clone(), irqs: vec![None; nr_cpus], threads, hit: None }
+    }
+}
+
+/// How latencies are counted in classes (`-b`, `-E`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    /// Width of a class, in the unit of the output.
+    pub bucket: u64,
+    /// How many there are; what is beyond is counted as `over`.
+    pub entries: usize,
+    /// Nanoseconds per unit: 1000 or, with `-n`, 1.
+    pub unit: u64,
+}
+
+/// The latencies of one kind on one CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    /// Samples.
+    pub count: u64,
+    /// The last one.
+    pub cur: u64,
+    /// The least.
+    pub min: u64,
+    /// The largest.
+    pub max: u64,
+    /// Their sum.
+    pub sum: u64,
+    /// Samples by class, and those beyond.
+    pub classes: Vec<u64>,
+    /// Samples beyond the last class.
+    pub over: u64,
+}
+
+impl Latencies {
+    fn add(&mut self, value: u64, histogram: Option<Histogram>) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += value;
+        self.cur = value;
+        let Some(histogram) = histogram else { return };
+        match usize::try_from(value / histogram.bucket).ok().filter(|class| *class < histogram.entries) {
+            Some(class) => {
+                if self.classes.len() <= class {
+                    self.classes.resize(class + 1, 0);
+                }
+                self.classes[class] += 1;
+            }
+            None => self.over += 1,
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+
+    /// Returns the mean, rounded down; zero without samples.
+    #[must_use]
+    pub fn avg(&self) -> u64 {
+        self.sum.checked_div(self.count).unwrap_or(0)
+    }
+}
+
+/// One CPU's thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Lateness of the timer's interrupt.
+    pub irq: Latencies,
+    /// Lateness of the thread.
+    pub thread: Latencies,
+    /// Lateness of its return to user mode.
+    pub user: Latencies,
+    histogram: Option<Histogram>,
+    /// When its timer's interrupt came.
+    woken: Option<Instant>,
+    due: Instant,
+}
+
+impl Thread {
+    fn new(cpu: CpuId, histogram: Option<Histogram>) -> Self {
+        let [irq, thread, user] = core::array::from_fn(|_| Latencies::default());
+        Self { cpu, irq, thread, user, histogram, woken: None, due: Instant::ZERO }
+    }
+}
+
+/// Reads latencies from the records of a run.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    test: Timerlat,
+    /// When the present timer interrupt of each CPU began.
+    irqs: Vec<Option<Instant>>,
+    threads: Vec<Thread>,
+    hit: Option<CpuId>,
+}
+
+impl Collector {
+    /// Returns the CPUs' figures.
+    #[must_use]
+    pub fn threads(&self) -> &[Thread] {
+        &self.threads
+    }
+
+    /// Returns the CPU whose latency was beyond a threshold, if one was.
+    #[must_use]
+    pub const fn hit(&self) -> Option<CpuId> {
+        self.hit
+    }
+
+    fn unit(&self) -> u64 {
+        self.threads.first().and_then(|thread| thread.histogram).map_or(1_000, |histogram| histogram.unit)
+    }
+
+    fn thread(&mut self, task: TaskId) -> Option<&mut Thread> {
+        self.threads.get_mut(task.index())
+    }
+}
+
+impl Sink for Collector {
+    fn record(&mut self, record: &Record) {
+        match &record.event {
+            TraceEvent::IrqEnter { irq: Irq::Timer } => self.irqs[record.cpu.index()] = Some(record.at),
+            TraceEvent::Waking { task, .. } => {
+                // The handler that wakes it; without costs handlers leave no record of their own.
+                let at = self.irqs[record.cpu.index()].take().unwrap_or(record.at);
+                if let Some(thread) = self.thread(*task) {
+                    thread.woken = Some(at);
+                }
+            }
+            TraceEvent::Mark { task, mark: Mark::TimerDue { due, .. } } => {
+                let (unit, stop_irq, stop_thread) = (self.unit(), self.test.stop_irq, self.test.stop_thread);
+                let Some(thread) = self.thread(*task) else { return };
+                let Some(woken) = thread.woken.take() else { return };
+                let (irq, late) = (woken.since(*due), record.at.since(*due));
+                thread.due = *due;
+                thread.irq.add(irq.as_nanos() / unit, thread.histogram);
+                thread.thread.add(late.as_nanos() / unit, thread.histogram);
+                let cpu = thread.cpu;
+                let is_beyond = |time: Duration, most: Option<Duration>| most.is_some_and(|most| time > most);
+                if is_beyond(irq, stop_irq) || is_beyond(late, stop_thread) {
+                    self.hit.get_or_insert(cpu);
+                }
+            }
+            TraceEvent::Mark { task, mark: Mark::Stamp { label: RETURNED, .. } } => {
+                let unit = self.unit();
+                let Some(thread) = self.thread(*task) else { return };
+                if thread.thread.count > thread.user.count {
+                    thread.user.add(record.at.since(thread.due).as_nanos() / unit, thread.histogram);
+                }
+            }
+            // Nothing else says when a thread goes on.
+            _ => {}
+        }
+    }
+}
+
+/// Returns a time as rtla prints how long it has been running.
+#[must_use]
+pub fn duration_text(time: Duration) -> String {
+    let seconds = time.as_nanos() / 1_000_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    format!("{days:3} {:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
+}
+
+/// Returns the table of `rtla timerlat top`.
+#[must_use]
+pub fn top(collector: &Collector, ran: Duration) -> String {
+    let user = collector.test.user;
+    let unit = if collector.unit() == 1 { "ns" } else { "us" };
+    let mut out = format!("{:37}Timer Latency{:46}{}\n", "", "", if user { " ".repeat(41) } else { String::new() });
+    write!(
+        out,
+        "{:<6}   |          IRQ Timer Latency ({unit})        |         Thread Timer Latency ({unit})",
+        duration_text(ran)
+    )
+    .expect(WRITES);
+    if user {
+        write!(out, "      |    Ret user Timer Latency ({unit})").expect(WRITES);
+    }
+    out.push_str("\nCPU COUNT      |      cur       min       avg       max |      cur       min       avg       max");
+    out.push_str(if user { " |      cur       min       avg       max\n" } else { "\n" });
+    let mut all = Thread::new(CpuId(0), None);
+    for thread in &collector.threads {
+        if thread.irq.count == 0 && thread.thread.count == 0 {
+            continue;
+        }
+        write!(out, "{:3} #{:<9} |{} |{}", thread.cpu.0, thread.irq.count, row(&thread.irq), row(&thread.thread))
+            .expect(WRITES);
+        out.push_str(&if user { format!(" |{}\n", row(&thread.user)) } else { "\n".to_owned() });
+        for (sum, one) in
+            [(&mut all.irq, &thread.irq), (&mut all.thread, &thread.thread), (&mut all.user, &thread.user)]
+        {
+            sum.join(one);
+        }
+    }
+    if all.irq.count == 0 {
+        return out;
+    }
+    let dashes = |count: usize| "-".repeat(count);
+    let last = if user { format!("-|{}", dashes(39)) } else { String::new() };
+    writeln!(out, "{}|{}|{}{last}", dashes(15), dashes(40), dashes(39)).expect(WRITES);
+    let (mut count, mut e) = (all.irq.count, 0);
+    while count > 999_999 {
+        (count, e) = (count / 10, e + 1);
+    }
+    write!(out, "ALL #{count:<6} e{e} |{} |{}", sums(&all.irq), sums(&all.thread)).expect(WRITES);
+    out.push_str(&if user { format!(" |{}\n", sums(&all.user)) } else { "\n".to_owned() });
+    out
+}
+
+fn row(of: &Latencies) -> String {
+    if of.count == 0 {
+        return ["        -"; 4].join(" ");
+    }
+    format!("{:9} {:9} {:9} {:9}", of.cur, of.min, of.avg(), of.max)
+}
+
+fn sums(of: &Latencies) -> String {
+    if of.count == 0 {
+        return format!("{:10}{}", "", ["        -"; 3].join(" "));
+    }
+    format!("{:10}{:9} {:9} {:9}", "", of.min, of.avg(), of.max)
+}
+
+/// What `rtla timerlat hist` is to leave out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HistOptions {
+    /// `--no-irq`.
+    pub no_irq: bool,
+    /// `--no-thread`.
+    pub no_thread: bool,
+    /// `--no-header`.
+    pub no_header: bool,
+    /// `--no-summary`.
+    pub no_summary: bool,
+    /// `--no-index`.
+    pub no_index: bool,
+    /// `--with-zeros`.
+    pub with_zeros: bool,
+}
+
+/// Returns the table of `rtla timerlat hist`.
+#[must_use]
+pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: HistOptions) -> String {
+    let unit = if histogram.unit == 1 { "nanoseconds (ns)" } else { "microseconds (us)" };
+    let mut out = String::new();
+    if !options.no_header {
+        writeln!(out, "# RTLA timerlat histogram\n# Time unit is {unit}\n# Duration: {}", duration_text(ran))
+            .expect(WRITES);
+        if !options.no_index {
+            out.push_str("Index");
+        }
+        for thread in &collector.threads {
+            for (kind, _) in columns(thread, collector.test.user, options) {
+                write!(out, "   {kind}-{:03}", thread.cpu.0).expect(WRITES);
+            }
+        }
+        out.push('\n');
+    }
+    for class in 0..histogram.entries {
+        let mut cells = String::new();
+        let mut total = 0;
+        for thread in &collector.threads {
+            for (_, of) in columns(thread, collector.test.user, options) {
+                let count = of.classes.get(class).copied().unwrap_or(0);
+                total += count;
+                write!(cells, "{count:9} ").expect(WRITES);
+            }
+        }
+        if total == 0 && !options.with_zeros {
+            continue;
+        }
+        if !options.no_index {
+            write!(out, "{:<6}", class as u64 * histogram.bucket).expect(WRITES);
+        }
+        writeln!(out, "{cells}").expect(WRITES);
+    }
+    let line = |name: &str, value: fn(&Latencies) -> u64| {
+        let mut line = if options.no_index { String::new() } else { name.to_owned() };
+        for thread in &collector.threads {
+            for (_, of) in columns(thread, collector.test.user, options) {
+                match of.count {
+                    0 if !matches!(name, "over: " | "count:") => line.push_str("        - "),
+                    _ => write!(line, "{:9} ", value(of)).expect(WRITES),
+                }
+            }
+        }
+        line + "\n"
+    };
+    out.push_str(&line("over: ", |of| of.over));
+    if !options.no_summary {
+        out.push_str(&line("count:", |of| of.count));
+        out.push_str(&line("min:  ", |of| of.min));
+        out.push_str(&line("avg:  ", Latencies::avg));
+        out.push_str(&line("max:  ", |of| of.max));
+    }
+    out
+}
+
+fn columns(thread: &Thread, user: bool, options: HistOptions) -> Vec<(&'static str, &Latencies)> {
+    let all = [
+        ("IRQ", &thread.irq, !options.no_irq),
+        ("Thr", &thread.thread, !options.no_thread),
+        ("Usr", &thread.user, user),
+    ];
+    all.into_iter().filter(|(.., wanted)| *wanted).map(|(kind, of, _)| (kind, of)).collect()
+}
+
+const WRITES: &str = "invariant: writing to a String cannot fail";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::RtPriority;
+
+    fn collected() -> Collector {
+        let test = Timerlat {
+            cpus: CpuMask::single(CpuId(0)),
+            period: Duration::from_millis(1),
+            attr: SchedAttr::fifo(RtPriority::new(95).expect("1..=99")),
+            user: false,
+            stop_irq: None,
+            stop_thread: None,
+            kernel: Duration::ZERO,
+        };
+        let mut collector = test.collector(1, None);
+        let thread = &mut collector.threads[0];
+        thread.irq = Latencies { count: 58_634, cur: 1, min: 0, max: 10, sum: 58_634, ..Latencies::default() };
+        thread.thread = Latencies { count: 58_634, cur: 11, min: 2, max: 23, sum: 586_340, ..Latencies::default() };
+        collector
+    }
+
+    #[test]
+    fn the_table_is_that_of_rtla_character_by_character() {
+        // As `rtla timerlat top -q` printed it on Linux 6.x, but for the line of sums, which is of one CPU here.
+        let real = "\
+                                     Timer Latency                                              
+  0 00:00:59   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)
+CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max
+  0 #58634     |        1         0         1        10 |       11         2        10        23
+---------------|----------------------------------------|---------------------------------------
+ALL #58634  e0 |                  0         1        10 |                  2        10        23
+";
+        assert_eq!(top(&collected(), Duration::from_secs(59)), real);
+    }
+
+    #[test]
+    fn a_histogram_leaves_out_what_is_empty() {
+        let mut collector = collected();
+        let histogram = Histogram { bucket: 1, entries: 4, unit: 1_000 };
+        let thread = &mut collector.threads[0];
+        (thread.irq, thread.thread) = (Latencies::default(), Latencies::default());
+        for (irq, late) in [(0, 2), (0, 3), (1, 9)] {
+            thread.irq.add(irq, Some(histogram));
+            thread.thread.add(late, Some(histogram));
+        }
+        let text = hist(&collector, Duration::from_secs(3), histogram, HistOptions::default());
+        let expected = "\
+# RTLA timerlat histogram
+# Time unit is microseconds (us)
+# Duration:   0 00:00:03
+Index   IRQ-000   Thr-000
+0             2         0 
+1             1         0 
+2             0         1 
+3             0         1 
+over:         0         1 
+count:        3         3 
+min:          0         2 
+avg:          0         4 
+max:          1         9 
+";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,53 @@
+//! The interrupts of a machine that works: timers of others, a disk and a network device, their softirqs, an NMI now and then.
+//!
+//! Frozen before any experiment was run with it; nothing in it is fitted. Handlers take a few microseconds, as osnoise reports
+//! of 6.x kernels show them, with a tail to tens of microseconds that makes the latencies of interrupts.
+
+use zerolag_model::event::Irq;
+use zerolag_model::{CpuId, CpuMask, Duration};
+use zerolag_sim::IrqSource;
+use zerolag_workload::random::{Bounds, Dist};
+
+/// Which interrupts a CPU has besides its timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noise {
+    /// None.
+    None,
+    /// Devices, softirqs, an NMI every few seconds.
+    Workstation,
+    /// An isolated CPU's: the hardware alone, every few minutes.
+    Isolated,
+}
+
+/// Returns the sources of interrupts of some CPUs.
+///
+/// # Panics
+/// Never: the distributions are constants.
+#[must_use]
+pub fn sources(noise: Noise, cpus: &CpuMask) -> Vec<IrqSource> {
+    let us = Duration::from_micros;
+    let between = |low, high| Bounds { low, high };
+    let why = "invariant: constants";
+    let source = |name: &str, cpu: CpuId, irq, mean: Duration, takes: Dist, softirq| IrqSource {
+        name: name.into(),
+        cpu,
+        irq,
+        every: Dist::exponential(mean, between(us(10), mean * 20)).expect(why),
+        takes,
+        softirq,
+    };
+    let short = || Dist::lognormal(us(2), 0.5, between(us(1), us(40))).expect(why);
+    let soft = || Dist::lognormal(us(3), 0.9, between(us(1), us(80))).expect(why);
+    let smi = || Dist::uniform(us(1), us(2)).expect(why);
+    let of = |cpu: CpuId| match noise {
+        Noise::None => Vec::new(),
+        Noise::Workstation => vec![
+            source("device", cpu, Irq::Device, us(5_000), short(), Some(soft())),
+            source("rcu", cpu, Irq::Softirq, us(8_000), soft(), None),
+            source("nmi", cpu, Irq::Nmi, us(6_800_000), short(), None),
+            source("smi", cpu, Irq::Hardware, us(60_000_000), smi(), None),
+        ],
+        Noise::Isolated => vec![source("smi", cpu, Irq::Hardware, us(200_000_000), smi(), None)],
+    };
+    cpus.iter().flat_map(of).collect()
+}

@@ -1,0 +1,40 @@
+//! The experiment of 2023 keeps its shape: who loses samples, who is late, what is left to a FIFO task.
+
+use std::ops::ControlFlow;
+use zerolag::model::Duration;
+use zerolag::model::settings::Grain;
+use zerolag::repro::dl_server::{DlServer2023, Setup};
+
+#[test]
+fn immediate_servers_hurt_and_deferred_ones_do_not() {
+    let experiment = DlServer2023 { duration: Duration::from_secs(12), seed: 0, threads: 2 };
+    let results = experiment.run(|_| ControlFlow::Continue(())).expect("it is not interrupted");
+    let worst = |setup: usize, cpu: usize| results.timerlat[setup].rows[cpu].latencies[1].1;
+    for (index, setup) in Setup::ALL.into_iter().enumerate() {
+        for cpu in 0..8 {
+            let (lost, worst) = (results.lost(index, cpu).0, worst(index, cpu));
+            let is_hurt = match setup {
+                Setup::RtThrottling => false,
+                Setup::Immediate | Setup::Immediate950 => true,
+                Setup::Mixed => cpu > 4,
+            };
+            if is_hurt {
+                assert!(lost > 2_000 && worst > 8_000, "{setup:?}, CPU {cpu}: {lost}, {worst} us");
+            } else {
+                assert!(lost < 20 && worst < 200, "{setup:?}, CPU {cpu}: {lost}, {worst} us");
+            }
+            assert!(setup == Setup::Immediate950 || worst < 56_000, "{setup:?}, CPU {cpu}: {worst} us");
+        }
+    }
+    for (grain, collector) in &results.osnoise {
+        let busy = &collector.rows()[1];
+        let available = (busy.runtime - busy.noise) * 1_000 / busy.runtime;
+        assert!((943..=952).contains(&available), "{grain}: {available} in 1000");
+        let expected = match grain {
+            Grain::Tick => 50_000..54_300,
+            Grain::Exact => 50_000..50_300,
+        };
+        assert!(expected.contains(&busy.max_single), "{grain}: {} us", busy.max_single);
+        assert_eq!(collector.rows()[0].thread, 0, "nobody else runs on the isolated CPU");
+    }
+}
