@@ -225,7 +225,9 @@ fn equal_runs_give_equal_bytes() {
         let args = ["run", "examples/web-build.toml", "-d", "500ms", "--seed", "7"];
         let first = zerolag(&[&args[..], &["--trace", &trace, &json]].concat());
         let second = zerolag(&[&args[..], &["--trace", &text]].concat());
-        assert_eq!((first.code, second.code), (Some(0), Some(0)), "{}{}", first.stderr, second.stderr);
+        // Whether its goals are met in so short a time is not the question.
+        let ran = |code: Option<i32>| matches!(code, Some(0 | 99));
+        assert!(ran(first.code) && first.code == second.code, "{}{}", first.stderr, second.stderr);
         assert_eq!(first.stdout, second.stdout, "what is written beside changes no result");
         let files =
             ["zlt", "txt", "json"].map(|kind| std::fs::read(dir.join(format!("{mark}.{kind}"))).expect("written"));
