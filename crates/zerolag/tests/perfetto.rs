@@ -316,6 +316,35 @@ steps = [{ timer = { period = "1us" } }, { stamp = 1 }]
 }
 
 #[test]
+fn what_limits_do_is_shown_as_slices() {
+    let text = r#"
+[machine]
+cpus = 2
+[group."/limited"]
+"cpu.max" = "20000 100000"
+[task.busy]
+group = "/limited"
+instances = 2
+steps = [{ run = "1s" }]
+"#;
+    let trace = traced("limit.toml", text, Duration::from_millis(350));
+    check(&trace);
+    let file = Schema::read().decode("Trace", &written(&trace));
+    let packets = file.messages("packet");
+    let described: Vec<&str> = packets
+        .iter()
+        .filter_map(|packet| packet.message("track_descriptor"))
+        .flat_map(|descriptor| descriptor.texts("name"))
+        .collect();
+    assert!(described.contains(&"CPU 0 throttled /limited"), "{described:?}");
+    let events = packets.iter().filter_map(|packet| packet.message("track_event"));
+    let throttled = events.filter(|event| event.texts("name") == ["throttled"]).count();
+    let recorded = trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Throttle { .. })).count();
+    assert!(recorded > 0);
+    assert_eq!(throttled, recorded);
+}
+
+#[test]
 fn a_switch_takes_forty_bytes_at_most() {
     let trace = traced("hogs.toml", include_str!("../../../examples/web-build.toml"), Duration::from_secs(2));
     let switches = trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Switch { .. })).count();

@@ -9,6 +9,8 @@
 //! | CPU n interrupts | `irq_handler_entry`, `softirq_entry` and their ends |
 //! | CPU n run queue lock | slices: this CPU spins for a run queue's lock |
 //! | CPU n RT overload | a counter: 1 while RT tasks wait that could run elsewhere |
+//! | CPU n throttled /group, CPU n RT throttled | slices: a limit is used up |
+//! | CPU n fair server | slices: what it does, `deferred`, `queued`, `throttled` |
 //! | thread slices | phases of its program; waits for locks; missed timers and time stamps as instants |
 //!
 //! Threads of one task definition are threads of one process. Task `n` gets process id `n + 1000`, as in our ftrace text,

@@ -4,7 +4,7 @@
 
 use super::schema::{CounterDescriptor, Data, Kind, ThreadDescriptor, TrackDescriptor, TrackEvent, Unit};
 use std::collections::BTreeSet;
-use zerolag_model::{CpuId, TaskId};
+use zerolag_model::{CpuId, GroupId, TaskId};
 
 /// A track of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -15,17 +15,27 @@ pub(super) enum Track {
     RqLock(CpuId),
     /// Whether a CPU has RT tasks too many.
     RtOverload(CpuId),
+    /// Real-time tasks of a CPU have used up their share.
+    RtThrottled(CpuId),
+    /// A group may not run on a CPU: its limit is used up.
+    Throttled(CpuId, GroupId),
+    /// What the server of a CPU's fair class does.
+    FairServer(CpuId),
 }
 
 impl Track {
     /// The number under which the file knows it.
     fn uuid(self) -> u64 {
         let (kind, number) = match self {
-            Self::Thread(task) => (1, task.0),
-            Self::RqLock(cpu) => (2, cpu.0),
-            Self::RtOverload(cpu) => (3, cpu.0),
+            Self::Thread(task) => (1, u64::from(task.0)),
+            Self::RqLock(cpu) => (2, u64::from(cpu.0)),
+            Self::RtOverload(cpu) => (3, u64::from(cpu.0)),
+            Self::RtThrottled(cpu) => (4, u64::from(cpu.0)),
+            Self::FairServer(cpu) => (5, u64::from(cpu.0)),
+            // A CPU has 16 bits: there are at most 4096.
+            Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
-        kind << 32 | u64::from(number)
+        kind << 56 | number
     }
 }
 
@@ -44,7 +54,7 @@ pub(super) struct Tracks {
 
 impl Tracks {
     /// Returns the description of a track if it has not been given yet.
-    pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>) -> Option<Data> {
+    pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>, group: &str) -> Option<Data> {
         if !self.described.insert(track) {
             return None;
         }
@@ -58,6 +68,9 @@ impl Tracks {
                 });
             }
             Track::RqLock(cpu) => description.name = Some(format!("CPU {cpu} waits for run queue lock")),
+            Track::RtThrottled(cpu) => description.name = Some(format!("CPU {cpu} RT throttled")),
+            Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {group}")),
+            Track::FairServer(cpu) => description.name = Some(format!("CPU {cpu} fair server")),
             Track::RtOverload(cpu) => {
                 description.name = Some(format!("CPU {cpu} RT overload"));
                 description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });

@@ -8,12 +8,14 @@ use super::tracks::{self, ThreadName, Track, Tracks};
 use crate::meta::{Meta, Source};
 use crate::table::IdTable;
 use prost::Message;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 use zerolag_model::attr::Prio;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, Duration, Instant, Mark, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{
+    CpuId, Duration, GroupId, Instant, Mark, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent,
+};
 
 /// Writes a trace for the Perfetto viewer.
 ///
@@ -38,6 +40,10 @@ pub struct PerfettoWriter<W> {
     /// The process of each task definition.
     processes: BTreeMap<Arc<str>, i32>,
     tracks: Tracks,
+    /// Paths of groups.
+    groups: BTreeMap<GroupId, Arc<str>>,
+    /// Slices of CPUs that are open.
+    open: BTreeSet<Track>,
     /// The first packet tells the reader that nothing before it is needed.
     begun: bool,
     scratch: Vec<u8>,
@@ -81,6 +87,8 @@ impl<W: Write> PerfettoWriter<W> {
             tasks: IdTable::default(),
             processes: BTreeMap::new(),
             tracks: Tracks::default(),
+            groups: BTreeMap::new(),
+            open: BTreeSet::new(),
             begun: false,
             scratch: Vec::new(),
         };
@@ -184,6 +192,25 @@ impl<W: Write> PerfettoWriter<W> {
                 self.on_track(record, Track::Thread(*task), Kind::Instant, Some(name))?;
             }
             TraceEvent::TakeLock { task, .. } => self.end_lock_wait(record, *task)?,
+            TraceEvent::GroupNew { group, path, .. } => {
+                self.groups.insert(*group, Arc::clone(path));
+            }
+            TraceEvent::Throttle { group } => {
+                self.state_of(record, Track::Throttled(cpu, *group), Some("throttled".to_owned()))?;
+            }
+            TraceEvent::Unthrottle { group } => self.state_of(record, Track::Throttled(cpu, *group), None)?,
+            TraceEvent::RtThrottle { throttled } => {
+                self.state_of(record, Track::RtThrottled(cpu), throttled.then(|| "throttled".to_owned()))?;
+            }
+            TraceEvent::Server { kind: ServerKind::Fair, state } => {
+                let name = match state {
+                    ServerState::Stopped => None,
+                    ServerState::Deferred { .. } => Some("deferred"),
+                    ServerState::Queued { .. } => Some("queued"),
+                    ServerState::Throttled { .. } => Some("throttled"),
+                };
+                self.state_of(record, Track::FairServer(cpu), name.map(str::to_owned))?;
+            }
             TraceEvent::Mark { task, mark } => self.mark(record, *task, *mark)?,
             TraceEvent::TaskExit { task } => {
                 self.end_lock_wait(record, *task)?;
@@ -193,17 +220,12 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::Wakeup { .. }
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
-            | TraceEvent::Server { .. }
-            | TraceEvent::RtThrottle { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
-            | TraceEvent::GroupNew { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupMax { .. }
             | TraceEvent::BandwidthRefresh { .. }
-            | TraceEvent::Throttle { .. }
-            | TraceEvent::Unthrottle { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. } => {}
@@ -221,6 +243,18 @@ impl<W: Write> PerfettoWriter<W> {
             self.flush_cpu(cpu)?;
         }
         self.out.flush()
+    }
+
+    /// A track shows one state at a time: ends the slice that is open and begins another one, if there is one.
+    fn state_of(&mut self, record: &Record, track: Track, name: Option<String>) -> io::Result<()> {
+        if self.open.remove(&track) {
+            self.on_track(record, track, Kind::SliceEnd, None)?;
+        }
+        if name.is_some() {
+            self.open.insert(track);
+            self.on_track(record, track, Kind::SliceBegin, name)?;
+        }
+        Ok(())
     }
 
     fn mark(&mut self, record: &Record, task: TaskId, mark: Mark) -> io::Result<()> {
@@ -261,9 +295,17 @@ impl<W: Write> PerfettoWriter<W> {
     fn describe(&mut self, track: Track) -> io::Result<()> {
         let thread = match track {
             Track::Thread(task) => Some(ThreadName { tid: tid(Some(task)), tgid: self.tasks.entry(task).tgid }),
-            Track::RqLock(_) | Track::RtOverload(_) => None,
+            Track::RqLock(_)
+            | Track::RtOverload(_)
+            | Track::RtThrottled(_)
+            | Track::Throttled(..)
+            | Track::FairServer(_) => None,
         };
-        match self.tracks.describe(track, thread.as_ref()) {
+        let group = match track {
+            Track::Throttled(_, group) => self.groups.get(&group).map_or("a group", |path| path),
+            _ => "",
+        };
+        match self.tracks.describe(track, thread.as_ref(), group) {
             Some(description) => self.packet(None, description),
             None => Ok(()),
         }
