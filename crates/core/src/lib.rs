@@ -46,7 +46,8 @@
 //!             match op {
 //!                 Op::Kick { cpu } => self.kicked[cpu.index()] = true,
 //!                 Op::Ipi { cpu, work } => self.ipis.push((cpu, work)),
-//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } => {} // this host has only ticks
+//!                 // This host has only ticks.
+//!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
 //!             }
 //!         }
 //!         while let Some(parcel) = self.io.parked.pop() { // a sleeper whose lag is paid (delayed dequeue)

@@ -4,7 +4,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `tg_set_cfs_bandwidth`; `Documentation/scheduler/sched-bwc.rst`.
 
-use crate::time::Duration;
+use crate::time::{Duration, SignedDuration};
 use core::fmt;
 
 /// The limit of a group.
@@ -21,6 +21,8 @@ pub struct CpuMax {
 impl CpuMax {
     /// The shortest period and the smallest quota.
     pub const SHORTEST: Duration = Duration::from_millis(1);
+    /// What a CPU that has nothing left to run keeps of its slice (`min_cfs_rq_runtime`).
+    pub const KEPT_BY_A_CPU: SignedDuration = SignedDuration::from_nanos(1_000_000);
     /// The longest period.
     pub const LONGEST_PERIOD: Duration = Duration::from_secs(1);
     /// The period unless one is given.
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(max(5_000_000, 1_000_000, 5_000_000).check(), Ok(()));
         let above = CpuMaxError::BurstAboveQuota { burst: us(2_001), quota: us(2_000) };
         assert_eq!(max(2_000, 10_000, 2_001).check(), Err(above));
-        assert_eq!(above.to_string(), "burst 2001us is above the quota 2ms");
+        assert_eq!(above.to_string(), "burst 2.001ms is above the quota 2ms");
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl Machine {
             self.now = self.next_tick;
             self.tick_all();
         } else {
-            if !ticks && self.queue.is_empty() {
+            if !ticks && (self.queue.is_empty() || self.all_wait_for_each_other()) {
                 self.stop = Some(self.nothing_left());
             }
             return false;
@@ -352,6 +352,11 @@ impl Machine {
     /// Nothing will ever happen again: everybody has ended, or waits for somebody.
     fn nothing_left(&self) -> End {
         if self.alive == 0 { End::Finished } else { End::Stuck(self.waits()) }
+    }
+
+    /// Returns whether whatever is still to come (a server's next period, a quota's refresh) can wake nobody.
+    fn all_wait_for_each_other(&self) -> bool {
+        self.waits().len() == self.alive
     }
 
     /// Returns who waits for what.

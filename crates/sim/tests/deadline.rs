@@ -2,7 +2,7 @@
 //! known set under global EDF is dispatched as often as two independent simulators say.
 
 use std::sync::Arc;
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::{FairServer, Grain};
 use zerolag_model::{
     CpuId, DlParams, Duration, Instant, KernelVersion, PrevState, Record, SchedAttr, Settings, TaskId, Topology,
     TraceEvent,
@@ -13,7 +13,9 @@ use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef}
 use zerolag_workload::random::Dist;
 
 fn config(cpus: usize, ms: u64) -> MachineConfig {
-    let settings = Settings { enforce_dl: Grain::Exact, ..KernelVersion::V6_12.settings() };
+    // Servers book bandwidth of their own.
+    let settings =
+        Settings { enforce_dl: Grain::Exact, fair_server: FairServer::Off, ..KernelVersion::V6_12.settings() };
     MachineConfig {
         topology: Topology::flat(u32::try_from(cpus).expect("few CPUs")).expect("at least one CPU"),
         settings,

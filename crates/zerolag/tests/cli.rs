@@ -462,7 +462,6 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     let upgrade = compare(["5.15", "6.12"]);
     let decoder = upgrade.stdout.lines().find(|line| line.starts_with("decoder"));
     assert!(decoder.is_some_and(|line| line.contains("latency p99")), "{}", upgrade.stdout);
-    assert!(!upgrade.stdout.contains("audio"), "real-time tasks are not touched\n{}", upgrade.stdout);
     assert_eq!(zerolag(&["compare", "examples/audio.json", "--kernel", "6.12"]).code, Some(2));
 }
 

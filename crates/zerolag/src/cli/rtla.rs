@@ -54,7 +54,7 @@ enum NoiseArg {
 #[derive(Debug, ClapArgs)]
 struct Common {
     /// CPUs with a thread [default: all]
-    #[arg(short, long, value_name = "CPU-LIST", value_parser = cpu_list)]
+    #[arg(id = "measured", short = 'c', long = "on-cpus", value_name = "CPU-LIST", value_parser = cpu_list)]
     cpus: Option<CpuMask>,
     /// How long to run: a number of seconds, or with s, m, h, d
     #[arg(short, long, value_name = "TIME", default_value = "1m", value_parser = rtla_duration)]
@@ -227,9 +227,7 @@ impl Common {
     fn cpus(&self, all: &CpuMask) -> Result<CpuMask, Failure> {
         let cpus = self.cpus.clone().unwrap_or_else(|| all.clone());
         match cpus.last().filter(|last| !all.contains(*last)) {
-            Some(last) => {
-                Err(Failure::input(format!("--cpus: there is no CPU {last} on a machine of {}", all.count())))
-            }
+            Some(last) => Err(Failure::input(format!("-c: there is no CPU {last} on a machine of {}", all.count()))),
             None => Ok(cpus),
         }
     }

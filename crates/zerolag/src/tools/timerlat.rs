@@ -415,8 +415,7 @@ mod tests {
     #[test]
     fn the_table_is_that_of_rtla_character_by_character() {
         // As `rtla timerlat top -q` printed it on Linux 6.x, but for the line of sums, which is of one CPU here.
-        let real = "\
-                                     Timer Latency                                              
+        let real = "                                     Timer Latency                                              
   0 00:00:59   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)
 CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max
   0 #58634     |        1         0         1        10 |       11         2        10        23

@@ -39,10 +39,10 @@ use crate::rq::{Cx, Phase, Rq};
 use crate::step::{GroupTimer, Op, Resched};
 use lock_api::RawMutex;
 use pool::Taken;
-use zerolag_model::{Duration, GroupId, Instant, SignedDuration};
+use zerolag_model::{CpuMax, Duration, GroupId, Instant, SignedDuration};
 
-/// What an empty queue keeps (`min_cfs_rq_runtime`).
-const KEPT: SignedDuration = SignedDuration::from_nanos(1_000_000);
+/// What an empty queue keeps.
+const KEPT: SignedDuration = CpuMax::KEPT_BY_A_CPU;
 
 /// The bandwidth state of a group's queue on one CPU.
 #[derive(Clone, Copy, Debug)]

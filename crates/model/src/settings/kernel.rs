@@ -1,0 +1,79 @@
+//! Presets: what the kernels of twenty years had for each setting.
+
+use super::{
+    CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope, Preempt, RtBalance,
+    RtOverload, ServerStart, Settings, TunableScaling,
+};
+use crate::server::ServerParams;
+use crate::time::Duration;
+
+impl KernelVersion {
+    /// Returns the settings of this kernel as it is configured by default (HZ=250).
+    ///
+    /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
+    /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
+    /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
+    /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`).
+    #[must_use]
+    pub fn settings(self) -> Settings {
+        let rank = self as u8;
+        let since = |version: Self| rank >= version as u8;
+        Settings {
+            fair: if since(Self::V6_6) { FairAlgorithm::Eevdf } else { FairAlgorithm::Cfs },
+            rt_balance: if since(Self::V4_15) {
+                RtBalance::IpiRootDomain
+            } else if since(Self::V4_1) {
+                RtBalance::IpiPerCpu
+            } else if since(Self::V2_6_25) {
+                RtBalance::PullLocked
+            } else {
+                RtBalance::Passive
+            },
+            overload_scope: if since(Self::V2_6_25) { OverloadScope::RootDomain } else { OverloadScope::Global },
+            rt_overload: if since(Self::V6_12) { RtOverload::Pushable } else { RtOverload::Queued },
+            rt_ipi_skip_self: false,
+            rt_push_skip_stuck: false,
+            rt_select_on_wake: since(Self::V2_6_25),
+            preempt: if since(Self::V6_18) { Preempt::Lazy } else { Preempt::Voluntary },
+            enforce_fair: Grain::Tick,
+            enforce_rt: Grain::Tick,
+            enforce_dl: Grain::Tick,
+            hz: 250,
+            nohz: true,
+            rr_timeslice: Duration::from_millis(100),
+            tunable_scaling: TunableScaling::Logarithmic,
+            base_slice: if since(Self::V6_12) { Duration::from_micros(700) } else { Duration::from_micros(750) },
+            latency: Duration::from_millis(if since(Self::V3_2) { 6 } else { 20 }),
+            min_granularity: Duration::from_micros(if since(Self::V3_2) { 750 } else { 4_000 }),
+            wakeup_granularity: Duration::from_micros(if since(Self::V3_2) { 1_000 } else { 10_000 }),
+            run_to_parity: since(Self::V6_6),
+            place_lag: since(Self::V6_6),
+            place_rel_deadline: since(Self::V6_12),
+            preempt_short: since(Self::V6_12),
+            delay_dequeue: since(Self::V6_12),
+            wakeup_preemption: true,
+            bandwidth_slice: Duration::from_millis(5),
+            bandwidth_expiry: !since(Self::V5_4),
+            bandwidth_slack: since(Self::V3_2),
+            load_tracking: if since(Self::V4_1) { LoadTracking::Pelt } else { LoadTracking::Weights },
+            migration_cost: Duration::from_micros(500),
+            nr_migrate: 32,
+            rt_throttling: since(Self::V2_6_25) && !since(Self::V6_12),
+            rt_runtime: Duration::from_millis(950),
+            rt_period: Duration::from_secs(1),
+            rt_runtime_share: !since(Self::V5_15),
+            fair_server: if since(Self::V6_12) { FairServer::Deferred } else { FairServer::Off },
+            fair_server_start: ServerStart::Fair,
+            fair_server_runtime: ServerParams::DEFAULT.runtime,
+            fair_server_period: ServerParams::DEFAULT.period,
+            fair_server_cpus: CpuServers::default(),
+            watchdog_thresh: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        KernelVersion::default().settings()
+    }
+}
