@@ -16,7 +16,7 @@
 use crate::checker::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
@@ -66,11 +66,15 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
-            TraceEvent::Switch { prev, next, .. } => {
+            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+                self.charge(before, *task, record, found);
+            }
+            TraceEvent::Switch { prev, next, next_prio, .. } => {
                 if let Some(prev) = prev {
                     self.charge(before, *prev, record, found);
                 }
                 if let Some(next) = next
+                    && next_prio.class() == ClassId::Fair
                     && let Some(group) = self.groups.throttled_on(*next, record.cpu)
                 {
                     found.push(record.at, Some(record.cpu), &[*next], || {
@@ -115,16 +119,19 @@ impl Monitor for Bandwidth {
 }
 
 impl Bandwidth {
-    /// Charges a task's groups with the time since it was switched to, or since they were charged on that CPU last.
+    /// Charges a task's groups with the time since it was switched to, or since they were charged on that CPU last. A limit
+    /// is for fair tasks: what real-time and deadline tasks of a group use counts nowhere.
     fn charge(&mut self, before: &Replay, task: TaskId, record: &Record, found: &mut Findings) {
-        let Some(TaskState::Running { since, on }) = before.task(task).map(|task| task.state) else { return };
+        let Some(view) = before.task(task) else { return };
+        let TaskState::Running { since, on } = view.state else { return };
+        let is_fair = view.prio.class() == ClassId::Fair;
         let slack = self.slice + self.tick;
         let path: Vec<GroupId> = self.groups.path(task).collect();
         for group in path {
             let max = self.groups.limit(group);
             let Some(account) = self.used.get_mut(&group) else { continue };
             let from = account.charged.insert(on, record.at).map_or(since, |last| last.max(since));
-            let ran = record.at.since(from);
+            let ran = if is_fair { record.at.since(from) } else { Duration::ZERO };
             account.total += ran;
             account.period += ran;
             account.judge(group, max, slack, record, found);

@@ -321,7 +321,8 @@ fn find_imbalance<L: RawMutex>(
     }
     let busiest = busiest?;
     let takes_rt = cx.config.settings.rt_balance.is_passive();
-    let imbalance = imbalance(&local, &busiest, load / cpus.max(1), kind, takes_rt)?;
+    let evens_out = rq.fair.tune.tracks_load && matches!(groups, Distance::Smt | Distance::Llc);
+    let imbalance = imbalance(&local, &busiest, load / cpus.max(1), kind, takes_rt, evens_out)?;
     let (_, _, cpu) = busiest.busiest?;
     Some((cpu, imbalance))
 }
@@ -355,7 +356,8 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
         group.util += averages.util;
         group.runnable += averages.runnable;
         group.capacity += u64::from(cx.config.topology.capacity(cpu));
-        group.nr_running += u64::from(nr);
+        // Real-time tasks need CPUs too.
+        group.nr_running += u64::from(if rq.fair.tune.tracks_load { counts.running } else { nr });
         group.nr_idle += u64::from(counts.running == 0);
         if counts.running > 1 && nr > 0 && group.busiest.is_none_or(|(most, most_nr, _)| (load, nr) > (most, most_nr)) {
             group.busiest = Some((load, nr, cpu));
@@ -373,6 +375,7 @@ fn imbalance(
     average: u64,
     kind: BalanceKind,
     takes_rt: bool,
+    evens_out: bool,
 ) -> Option<Imbalance> {
     let tasks = |nr: u64| (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)));
     if local.kind > busiest.kind {
@@ -393,6 +396,11 @@ fn imbalance(
             (!is_balanced && load > 0).then_some(Imbalance::Load(load))
         }
         (GroupType::Busy | GroupType::Spare, _) => {
+            // `SD_PREFER_SIBLING`: cores and caches are filled evenly, whether they have room or not.
+            let excess = busiest.nr_running.saturating_sub(local.nr_running);
+            if evens_out && local.kind == GroupType::Spare && excess > 1 {
+                return tasks(excess / 2);
+            }
             // Two on one CPU beside an idle one; a busy CPU leaves that to the idle ones.
             if kind == BalanceKind::Periodic || local.nr_idle <= busiest.nr_idle + u64::from(busiest.nr_cpus > 1) {
                 return None;

@@ -164,7 +164,8 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     if leaf != QueueIx::ROOT {
         follow_weights(rq, cx, leaf);
     }
-    if due == Resched::No {
+    // Who is to leave needs no other reminder.
+    if due == Resched::No && rq.need_resched != Resched::Now {
         rearm(rq, cx);
     }
     due
