@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`plan`] | what is to be run, and what the host refuses, said before anything starts |
 //! | [`host`] | what the host is: CPUs, kernel, permissions |
-//! | [`run`] | the run: threads, start, end, watchdog |
+//! | [`mod@run`] | the run: threads, start, end, watchdog |
 //! | [`figures`] | what came of it: records, times from `schedstat`, latencies |
 //! | [`calibrate`] | what the host's operations cost, measured from user space |
 //! | `thread`, `shared` | a task's program on a real thread; what tasks share, on futexes |

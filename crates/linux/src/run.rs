@@ -17,9 +17,9 @@
 //!                                                            [4] the process ends
 //! ```
 //!
-//! Every wait has the run's end as its limit and every computation looks at the clock each 20 us, so [2] needs nobody's
-//! help, unless a task starves: then [3]. The watchdog sits above the workload's highest priority: it hears Ctrl-C while real-time loops hold all CPUs, and
-//! does [4] if ever a task did not end itself.
+//! Every wait has the run's end as its limit and every computation looks at the clock each 20 us, so step 2 needs
+//! nobody's help, unless a task starves: then step 3. The watchdog sits above the workload's highest priority: it hears
+//! Ctrl-C while real-time loops hold all CPUs, and takes step 4 if ever a task did not end itself.
 
 use crate::cgroup::Groups;
 use crate::figures::Figures;

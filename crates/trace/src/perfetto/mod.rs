@@ -1,4 +1,4 @@
-//! Traces for the Perfetto viewer and its trace processor: [`PerfettoWriter`], [`write`].
+//! Traces for the Perfetto viewer and its trace processor: [`PerfettoWriter`], [`write()`].
 //!
 //! What the viewer shows, and where it comes from:
 //!
