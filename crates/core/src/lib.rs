@@ -124,7 +124,7 @@
 //! let mut host = Host {
 //!     scheduler, rqs, parked: vec![None, None, None], kicked: vec![false; 2], ipis: vec![], io, now: Instant::ZERO,
 //! };
-//! let fifo = |priority| SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"));
+//! let fifo = SchedAttr::fifo_at;
 //! for (id, attr) in [fifo(20), fifo(10), SchedAttr::NORMAL].into_iter().enumerate() {
 //!     let (id, born_on) = (TaskId::from_index(id), CpuId(0));
 //!     let spec = TaskSpec { id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on };

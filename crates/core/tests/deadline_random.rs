@@ -127,7 +127,7 @@ fn event(world: &World, random: &mut Random) -> Event {
 fn attr(random: &mut Random) -> SchedAttr {
     match random.below(9) {
         0..=1 => SchedAttr::nice(Nice::ZERO),
-        2..=3 => SchedAttr::fifo(RtPriority::new(10 + random.below(5) as i64).expect("1..=99")),
+        2..=3 => SchedAttr::fifo_at(10 + random.below(5) as i64),
         _ => {
             let half_ms = |count| Duration::from_micros(500 * count);
             let runtime = 1 + random.below(4);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave};
 use zerolag_model::settings::{OverloadScope, RtBalance};
-use zerolag_model::{CpuId, CpuMask, KernelVersion, RtPriority, SchedAttr, Settings, TaskId};
+use zerolag_model::{CpuId, CpuMask, KernelVersion, SchedAttr, Settings, TaskId};
 
 /// A world, how it starts, what may happen in it, and how many states are followed.
 struct Small<'a> {
@@ -95,7 +95,7 @@ fn settings(rt_balance: RtBalance) -> Settings {
 }
 
 fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+    SchedAttr::fifo_at(priority)
 }
 
 const OUTSIDE: Agent = Agent(2);

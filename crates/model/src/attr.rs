@@ -271,6 +271,15 @@ impl SchedAttr {
         Self::Rt { policy: RtPolicy::Fifo, priority }
     }
 
+    /// Returns SCHED_FIFO at a priority that is known to be one.
+    ///
+    /// # Panics
+    /// Outside 1..=99.
+    #[must_use]
+    pub const fn fifo_at(priority: i64) -> Self {
+        Self::fifo(RtPriority::new(priority).expect("a real-time priority is in 1..=99"))
+    }
+
     /// Returns SCHED_RR at a priority.
     #[must_use]
     pub const fn rr(priority: RtPriority) -> Self {

@@ -9,7 +9,7 @@ use zerolag_model::{
 };
 use zerolag_sim::{Costs, End, Machine, MachineConfig, Outcome, Tracing};
 use zerolag_workload::builtin::{PeriodicPolicy, periodic};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef};
+use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
 fn config(cpus: usize, ms: u64) -> MachineConfig {
@@ -36,19 +36,7 @@ fn run(program: Program, config: &MachineConfig) -> (Vec<Record>, Outcome) {
 /// Who runs for ever.
 fn endless(name: &str, params: DlParams) -> TaskDef {
     let actions = vec![Action::Run(Dist::Constant(Duration::from_secs(1_000)))];
-    let affinity = AffinityChange::Keep;
-    let phase = Phase { name: "run".into(), loops: 1, attr: None, affinity, group: None, actions };
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr: SchedAttr::Deadline(params),
-        affinity: None,
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![phase],
-    }
+    TaskDef::looping(name, SchedAttr::Deadline(params), actions)
 }
 
 fn ms(runtime: u64, period: u64) -> DlParams {

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 use zerolag_model::{
-    CpuLayer, Duration, Instant, KernelVersion, Mark, Record, RtPriority, SchedAttr, Settings, Topology, TraceEvent,
+    CpuLayer, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, Topology, TraceEvent,
 };
 use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
-use zerolag_workload::program::{
-    Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef,
-};
+use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 fn ms(count: u64) -> Duration {
@@ -19,28 +17,11 @@ fn run_for(time: Duration) -> Action {
 }
 
 fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+    SchedAttr::fifo_at(priority)
 }
 
 fn task(name: &str, attr: SchedAttr, turns: Option<u64>, actions: Vec<Action>) -> TaskDef {
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr,
-        affinity: None,
-        group: None,
-        cpuset: None,
-        turns,
-        phases: vec![Phase {
-            name: "main".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions,
-        }],
-    }
+    TaskDef { turns, ..TaskDef::looping(name, attr, actions) }
 }
 
 fn periodic(name: &str, attr: SchedAttr, work: Duration, period: Duration) -> TaskDef {

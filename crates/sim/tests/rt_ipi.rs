@@ -2,36 +2,23 @@
 
 use std::sync::Arc;
 use zerolag_model::settings::{RtBalance, RtOverload};
-use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, RtPriority, SchedAttr, Settings, Topology, TraceEvent};
+use zerolag_model::{CpuId, Duration, KernelVersion, SchedAttr, Settings, Topology, TraceEvent};
 use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef};
+use zerolag_workload::program::{Action, Program, TaskDef};
 use zerolag_workload::random::Dist;
 
 const CPUS: u32 = 8;
 
 fn task(name: &str, attr: SchedAttr, cpu: Option<u32>, actions: Vec<Action>) -> TaskDef {
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr,
-        affinity: cpu.map(|cpu| Arc::new(CpuMask::single(CpuId(cpu)))),
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![Phase {
-            name: "run".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions,
-        }],
+    let anywhere = TaskDef::looping(name, attr, actions);
+    match cpu {
+        Some(cpu) => anywhere.on(CpuId(cpu)),
+        None => anywhere,
     }
 }
 
 fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+    SchedAttr::fifo_at(priority)
 }
 
 fn cycle(run: u64, sleep: u64) -> Vec<Action> {

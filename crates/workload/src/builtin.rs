@@ -17,7 +17,7 @@
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
 use crate::input;
-use crate::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
+use crate::program::{Action, Program, TaskDef, TimerMode, TimerRef};
 use crate::random::{Dist, MAX_TIME};
 use crate::rtapp::deadline_error;
 use crate::{INSTANCES_MAX, LoadOptions, Scenario};
@@ -145,24 +145,8 @@ fn read(text: &str, policy: PeriodicPolicy, report: &mut Report) -> Program {
 fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
     let release =
         Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(row.params.period), mode: TimerMode::Absolute };
-    TaskDef {
-        name: row.name.into(),
-        instances: 1,
-        delay: row.offset,
-        attr,
-        affinity: None,
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![Phase {
-            name: "job".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions: vec![Action::Run(Dist::Constant(row.params.runtime)), release],
-        }],
-    }
+    let actions = vec![Action::Run(Dist::Constant(row.params.runtime)), release];
+    TaskDef { delay: row.offset, ..TaskDef::looping(row.name, attr, actions) }
 }
 
 /// Reads the table; lines that are wrong are reported and left out.
@@ -311,7 +295,7 @@ mod tests {
     fn rate_monotonic_order_is_by_period() {
         let program = periodic(W4, PeriodicPolicy::RateMonotonicFifo).expect("valid");
         let attr = |task: usize| program.tasks[task].attr;
-        let fifo = |priority| SchedAttr::fifo(RtPriority::new(priority).expect("in range"));
+        let fifo = SchedAttr::fifo_at;
         assert_eq!([attr(0), attr(1), attr(9), attr(10)], [fifo(99), fifo(98), fifo(90), fifo(99)]);
         assert_eq!(program.tasks[1].delay, Duration::from_micros(137));
         let actions = &program.tasks[1].phases[0].actions;

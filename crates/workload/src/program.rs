@@ -9,7 +9,7 @@
 
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::{CpuMask, CpuMax, Duration, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
 
 /// A workload: tasks and what they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,6 +49,32 @@ pub struct TaskDef {
     pub phases: Vec<Phase>,
 }
 
+impl TaskDef {
+    /// Returns one thread that goes through `actions` again and again, from the start of the run, on any CPU, in the root
+    /// group. Whatever is to be different is said by struct update, and by [`on`](Self::on).
+    #[must_use]
+    pub fn looping(name: impl Into<Arc<str>>, attr: SchedAttr, actions: Vec<Action>) -> Self {
+        let name = name.into();
+        Self {
+            phases: vec![Phase::new(Arc::clone(&name), 1, actions)],
+            name,
+            instances: 1,
+            delay: Duration::ZERO,
+            attr,
+            affinity: None,
+            group: None,
+            cpuset: None,
+            turns: None,
+        }
+    }
+
+    /// Returns it, confined to a CPU.
+    #[must_use]
+    pub fn on(self, cpu: CpuId) -> Self {
+        Self { affinity: Some(Arc::new(CpuMask::single(cpu))), ..self }
+    }
+}
+
 /// A phase: actions, repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
@@ -67,6 +93,12 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// Returns a phase that leaves the task as it is.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>, loops: u64, actions: Vec<Action>) -> Self {
+        Self { name: name.into(), loops, attr: None, affinity: AffinityChange::Keep, group: None, actions }
+    }
+
     /// Returns whether entering the phase leaves the task as it is.
     #[must_use]
     pub const fn changes_nothing(&self) -> bool {

@@ -30,7 +30,7 @@ fn us(us: u64) -> Dist {
 }
 
 fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+    SchedAttr::fifo_at(priority)
 }
 
 fn nice(nice: i64) -> SchedAttr {

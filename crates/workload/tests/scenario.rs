@@ -1,6 +1,6 @@
 //! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
 
-use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, RtPriority, SchedAttr};
+use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
 use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
 use zerolag_workload::{Dist, LoadOptions, Scenario, load, scenario};
@@ -145,7 +145,7 @@ fn what_a_phase_sets_sticks() {
     ]
     .concat();
     let task = &good(&text).program.tasks[0];
-    let fifo = |priority| SchedAttr::fifo(RtPriority::new(priority).expect("in range"));
+    let fifo = SchedAttr::fifo_at;
     let fair = |policy, nice, slice| SchedAttr::Fair { policy, nice: Nice::new(nice).expect("in range"), slice };
     let two = Some(ms(2));
     assert_eq!(task.attr, fifo(5));

@@ -1,6 +1,6 @@
 //! `cyclictest`: what we print has the real tool's every character, and what we measure is what was built in.
 
-use zerolag::model::{CpuId, Duration, KernelVersion, RtPriority, SchedAttr, Topology};
+use zerolag::model::{CpuId, Duration, KernelVersion, SchedAttr, Topology};
 use zerolag::sim::{Costs, Tracing};
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
 use zerolag::workload::Program;
@@ -80,7 +80,7 @@ fn histograms_have_the_real_tools_every_character() {
 fn test(threads: u32) -> Cyclictest {
     Cyclictest {
         threads,
-        attr: SchedAttr::fifo(RtPriority::new(80).expect("in range")),
+        attr: SchedAttr::fifo_at(80),
         spread: false,
         affinity: None,
         interval: Duration::from_millis(1),

@@ -1,7 +1,7 @@
 //! Fair tasks on several CPUs.
 
 use crate::host::{Host, Program, at_ms, ms};
-use zerolag_model::{GroupId, KernelVersion, RtPriority, SchedAttr, TaskId, Topology};
+use zerolag_model::{GroupId, KernelVersion, SchedAttr, TaskId, Topology};
 
 const BOTH: [KernelVersion; 2] = [KernelVersion::V6_12, KernelVersion::V6_1];
 
@@ -95,7 +95,7 @@ fn passive_balancing_moves_waiting_rt_tasks() {
     let mut settings = KernelVersion::V6_12.settings();
     settings.set("rt_balance", "passive").expect("a setting");
     let mut host = Host::new(Topology::flat(2).expect("2 CPUs"), settings);
-    let fifo = |priority| SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"));
+    let fifo = SchedAttr::fifo_at;
     for priority in [10, 20, 30] {
         host.spawn(fifo(priority), GroupId::ROOT, Some("0"), Program::Hog);
     }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
 use zerolag_model::settings::Grain;
 use zerolag_model::{
-    CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, RtPriority, SchedAttr, Settings, TaskId,
-    Topology,
+    CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
 
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ fn attr() -> impl Strategy<Value = SchedAttr> {
             slice: slice.map(Duration::from_nanos),
         },
     );
-    let rt = (1_i64..99).prop_map(|priority| SchedAttr::fifo(RtPriority::new(priority).expect("1..=99")));
+    let rt = (1_i64..99).prop_map(SchedAttr::fifo_at);
     prop_oneof![8 => fair, 1 => rt]
 }
 

@@ -6,7 +6,7 @@ use zerolag_core::{
     Clock, Config, CpusetId, Home, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, Scheduler,
     Step, TaskSpec, Tracing, Work,
 };
-use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, RtPriority, SchedAttr, Settings, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
 /// What waits for a CPU.
 enum Pending {
@@ -26,7 +26,7 @@ pub(crate) struct Machine {
 }
 
 pub(crate) fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("1..=99"))
+    SchedAttr::fifo_at(priority)
 }
 
 pub(crate) fn only(cpus: &[u32]) -> Option<Arc<CpuMask>> {

@@ -1,10 +1,10 @@
 //! The workloads that speed is measured with; shared by the benchmark `machine` and the example `speed`.
 
 use std::sync::Arc;
-use zerolag_model::{Duration, KernelVersion, Nice, RtPriority, SchedAttr, Topology};
+use zerolag_model::{Duration, KernelVersion, Nice, SchedAttr, Topology};
 use zerolag_sim::{Costs, Machine, MachineConfig, Tracing};
 use zerolag_workload::builtin::{PeriodicPolicy, periodic};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 /// A program and the machine that it is meant for.
@@ -69,7 +69,7 @@ fn light(tasks: u32, period: Duration) -> Program {
     let actions = vec![Action::Run(Dist::Constant(Duration::from_micros(200))), timer];
     let tasks = (0..tasks)
         .map(|index| {
-            let attr = SchedAttr::fifo(RtPriority::new(i64::from(10 + index % 4)).expect("a priority"));
+            let attr = SchedAttr::fifo_at(i64::from(10 + index % 4));
             let mut task = task(format!("light{index}"), attr, &actions);
             task.delay = Duration::from_nanos(period.as_nanos() / u64::from(tasks) * u64::from(index));
             task.phases[0].loops = u64::MAX;
@@ -80,22 +80,5 @@ fn light(tasks: u32, period: Duration) -> Program {
 }
 
 fn task(name: String, attr: SchedAttr, actions: &[Action]) -> TaskDef {
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr,
-        affinity: None,
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![Phase {
-            name: "run".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions: actions.to_vec(),
-        }],
-    }
+    TaskDef::looping(name, attr, actions.to_vec())
 }

@@ -19,10 +19,10 @@ use super::Reader;
 use super::table::{Entry, Table, kind, span};
 use super::times;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
-use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::program::{Action, ResourceKind, TaskDef, TimerMode, TimerRef};
 use std::sync::Arc;
 use toml::de::DeValue;
-use zerolag_model::{CpuId, CpuMask, Duration, RtPriority, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
 
 /// Keys of a pause.
 pub(super) const KEYS: [&str; 5] = ["every", "length", "cpus", "together", "delay"];
@@ -88,16 +88,7 @@ impl Reader<'_> {
         let spans = vec![entry.key_span; actions.len()];
         let phase = PhaseOrigin { name: entry.key_span, actions: spans };
         self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: vec![phase] });
-        self.assembly.program.tasks.push(TaskDef {
-            name: Arc::clone(&name),
-            instances: 1,
-            delay,
-            attr: SchedAttr::fifo(RtPriority::new(99).expect("invariant: 99 is the highest priority")),
-            affinity: Some(Arc::new([cpu].into_iter().collect())),
-            group: None,
-            cpuset: None,
-            turns: None,
-            phases: vec![Phase { name, loops: 1, attr: None, affinity: AffinityChange::Keep, group: None, actions }],
-        });
+        let attr = SchedAttr::fifo_at(99);
+        self.assembly.program.tasks.push(TaskDef { delay, ..TaskDef::looping(name, attr, actions).on(cpu) });
     }
 }

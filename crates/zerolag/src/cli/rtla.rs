@@ -14,13 +14,13 @@ use zerolag::Plan;
 use zerolag::model::{CpuMask, DlParams, Duration, Nice, RtPriority, SchedAttr};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::build_load::BuildLoad;
+use zerolag::tools::busy_loop;
 use zerolag::tools::osnoise::{self, Osnoise};
 use zerolag::tools::timerlat::{self, HistOptions, Histogram, Timerlat};
 use zerolag::tools::workstation::{Noise, sources};
 use zerolag::workload::Program;
 use zerolag::workload::default_machine;
-use zerolag::workload::program::{Action, AffinityChange, Phase, TaskDef};
-use zerolag::workload::random::Dist;
+use zerolag::workload::program::TaskDef;
 
 /// How latencies are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -154,7 +154,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     let test = Timerlat {
         cpus,
         period: args.period,
-        attr: args.common.priority.unwrap_or_else(|| fifo(95)),
+        attr: args.common.priority.unwrap_or(const { SchedAttr::fifo_at(95) }),
         user: args.user_threads,
         stop_irq: args.irq.or(args.auto),
         stop_thread: args.thread.or(args.auto),
@@ -246,7 +246,7 @@ impl Common {
                 let jobs = u32::try_from(free.count()).unwrap_or(u32::MAX);
                 BuildLoad { cpus: Some(free), ..BuildLoad::new(jobs) }.add_to(&mut program);
             }
-            Load::Hogs => program.tasks.extend(all.iter().map(hog)),
+            Load::Hogs => program.tasks.extend(all.iter().map(busy_loop)),
         }
         program
     }
@@ -299,32 +299,6 @@ impl<S: Sink, F: Fn(&S) -> bool> Sink for Watched<'_, S, F> {
             self.over.set(true);
         }
     }
-}
-
-/// A fair task that never sleeps.
-fn hog(cpu: zerolag::model::CpuId) -> TaskDef {
-    TaskDef {
-        name: format!("f/{cpu}").into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr: SchedAttr::NORMAL,
-        affinity: Some(CpuMask::single(cpu).into()),
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![Phase {
-            name: "loop".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions: vec![Action::Run(Dist::Constant(Duration::from_secs(3_600)))],
-        }],
-    }
-}
-
-fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("invariant: 1..=99"))
 }
 
 fn cpu_list(text: &str) -> Result<CpuMask, String> {

@@ -17,17 +17,16 @@
 use super::spread;
 use crate::simulation::Plan;
 use crate::tools::build_load::BuildLoad;
+use crate::tools::busy_loop;
 use crate::tools::osnoise::{self, Osnoise};
 use crate::tools::timerlat::{self, Timerlat};
 use crate::tools::workstation::{Noise, sources};
 use core::fmt;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{FairServer, Grain, Preempt, ServerStart};
-use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, RtPriority, SchedAttr, Settings, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Settings, Topology};
 use zerolag_sim::Tracing;
 use zerolag_workload::Program;
-use zerolag_workload::program::{Action, AffinityChange, Phase, TaskDef};
-use zerolag_workload::random::Dist;
 
 /// How fair tasks are protected from starving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,7 +228,7 @@ impl DlServer2023 {
         let test = Timerlat {
             cpus: all.clone(),
             period: Duration::from_millis(1),
-            attr: fifo(95),
+            attr: SchedAttr::fifo_at(95),
             user: true,
             stop_irq: None,
             stop_thread: None,
@@ -252,8 +251,13 @@ impl DlServer2023 {
     fn osnoise(&self, grain: Grain) -> osnoise::Collector {
         let cpus: CpuMask = PUBLISHED_OSNOISE.iter().map(|(cpu, ..)| CpuId(*cpu)).collect();
         let second = Duration::from_secs(1);
-        let test =
-            Osnoise { cpus, period: second, runtime: second, attr: fifo(1), threshold: Duration::from_micros(1) };
+        let test = Osnoise {
+            cpus,
+            period: second,
+            runtime: second,
+            attr: SchedAttr::fifo_at(1),
+            threshold: Duration::from_micros(1),
+        };
         let mut program = Program { tasks: test.threads(), ..Program::default() };
         program.tasks.extend([3, 9].map(|cpu| busy_loop(CpuId(cpu))));
         let settings = Settings {
@@ -274,32 +278,6 @@ impl DlServer2023 {
         let mut collector = test.collector(10);
         machine.run(&mut collector);
         collector
-    }
-}
-
-fn fifo(priority: i64) -> SchedAttr {
-    SchedAttr::fifo(RtPriority::new(priority).expect("invariant: 1..=99"))
-}
-
-fn busy_loop(cpu: CpuId) -> TaskDef {
-    let forever = vec![Action::Run(Dist::Constant(Duration::from_secs(3_600)))];
-    TaskDef {
-        name: format!("f/{cpu}").into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr: SchedAttr::NORMAL,
-        affinity: Some(CpuMask::single(cpu).into()),
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![Phase {
-            name: "loop".into(),
-            loops: 1,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions: forever,
-        }],
     }
 }
 

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, SchedAttr};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use zerolag_workload::program::{Action, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::{Bounds, Dist};
 
 /// What a build is like.
@@ -48,14 +48,7 @@ impl BuildLoad {
         let burst = Dist::lognormal(self.burst, SIGMA, bounds(self.burst * 200)).expect(why);
         let wait = Dist::exponential(self.wait, bounds(self.wait * 20)).expect(why);
         let affinity = self.cpus.clone().map(Arc::new);
-        let phase = |loops, actions| Phase {
-            name: "build".into(),
-            loops,
-            attr: None,
-            affinity: AffinityChange::Keep,
-            group: None,
-            actions,
-        };
+        let phase = |loops, actions| Phase::new("build", loops, actions);
         for job in 0..self.jobs {
             let ended = ResourceId(u32::try_from(program.resources.len()).expect("invariant: few resources"));
             program
@@ -63,15 +56,11 @@ impl BuildLoad {
                 .push(Resource { name: format!("cc{job}-ended").into(), kind: ResourceKind::Semaphore { initial: 0 } });
             let compiler = program.tasks.len() + 1;
             let task = |name: String, instances, turns, phases| TaskDef {
-                name: name.into(),
                 instances,
-                delay: Duration::ZERO,
-                attr: SchedAttr::NORMAL,
                 affinity: affinity.clone(),
-                group: None,
-                cpuset: None,
                 turns,
                 phases,
+                ..TaskDef::looping(name, SchedAttr::NORMAL, Vec::new())
             };
             let make = vec![
                 Action::Run(Dist::Constant(Duration::from_micros(300))),

@@ -15,7 +15,7 @@ use core::fmt::{self, Write};
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, Mark, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
 use zerolag_sim::Sink;
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, Phase, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 /// How far apart threads begin that are not aligned: what creating one takes.
@@ -102,23 +102,14 @@ impl Cyclictest {
             let period = Dist::Constant(self.interval(thread));
             let mode = if self.relative { TimerMode::Relative } else { TimerMode::Absolute };
             let apart = self.aligned.unwrap_or(START_DISTANCE);
+            let actions = vec![Action::Timer { timer: TimerRef::Own(0), period, mode }];
+            let name = format!("{NAME}/{thread}");
             TaskDef {
-                name: format!("{NAME}/{thread}").into(),
-                instances: 1,
                 delay: apart * u64::from(thread),
-                attr: self.attr(thread),
-                affinity: self.cpu(thread).map(|cpu| Arc::new([cpu].into_iter().collect::<CpuMask>())),
-                group: None,
-                cpuset: None,
+                affinity: self.cpu(thread).map(|cpu| Arc::new(CpuMask::single(cpu))),
                 turns: Some(1),
-                phases: vec![Phase {
-                    name: "cycle".into(),
-                    loops: self.loops.unwrap_or(u64::MAX),
-                    attr: None,
-                    affinity: AffinityChange::Keep,
-                    group: None,
-                    actions: vec![Action::Timer { timer: TimerRef::Own(0), period, mode }],
-                }],
+                phases: vec![Phase::new("cycle", self.loops.unwrap_or(u64::MAX), actions)],
+                ..TaskDef::looping(name, self.attr(thread), Vec::new())
             }
         })
     }

@@ -12,7 +12,7 @@ use core::fmt::Write as _;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_sim::Sink;
-use zerolag_workload::program::{Action, AffinityChange, Phase, TaskDef};
+use zerolag_workload::program::{Action, TaskDef};
 use zerolag_workload::random::Dist;
 
 /// What is to be measured.
@@ -41,24 +41,7 @@ impl Osnoise {
         } else {
             vec![Action::Spin { wall: Dist::Constant(self.runtime), chunk: look }, Action::Sleep(Dist::Constant(pause))]
         };
-        let thread = |cpu: CpuId| TaskDef {
-            name: format!("osnoise/{cpu}").into(),
-            instances: 1,
-            delay: Duration::ZERO,
-            attr: self.attr,
-            affinity: Some(CpuMask::single(cpu).into()),
-            group: None,
-            cpuset: None,
-            turns: None,
-            phases: vec![Phase {
-                name: "osnoise".into(),
-                loops: 1,
-                attr: None,
-                affinity: AffinityChange::Keep,
-                group: None,
-                actions: actions.clone(),
-            }],
-        };
+        let thread = |cpu: CpuId| TaskDef::looping(format!("osnoise/{cpu}"), self.attr, actions.clone()).on(cpu);
         self.cpus.iter().map(thread).collect()
     }
 
@@ -281,14 +264,13 @@ const WRITES: &str = "invariant: writing to a String cannot fail";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::RtPriority;
 
     fn test() -> Osnoise {
         Osnoise {
             cpus: CpuMask::single(CpuId(0)),
             period: Duration::from_secs(1),
             runtime: Duration::from_secs(1),
-            attr: SchedAttr::fifo(RtPriority::new(1).expect("1..=99")),
+            attr: SchedAttr::fifo_at(1),
             threshold: Duration::from_micros(1),
         }
     }

@@ -233,21 +233,11 @@ fn jittered(time: Duration, jitter: Duration) -> Dist {
 }
 
 fn phase(affinity: AffinityChange, loops: u64, actions: Vec<Action>) -> Phase {
-    Phase { name: "iteration".into(), loops, attr: None, affinity, group: None, actions }
+    Phase { affinity, ..Phase::new("iteration", loops, actions) }
 }
 
 fn task_def(name: String, priority: RtPriority, turns: u64, phases: Vec<Phase>) -> TaskDef {
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr: SchedAttr::fifo(priority),
-        affinity: None,
-        group: None,
-        cpuset: None,
-        turns: Some(turns),
-        phases,
-    }
+    TaskDef { turns: Some(turns), phases, ..TaskDef::looping(name, SchedAttr::fifo(priority), Vec::new()) }
 }
 
 /// A kernel thread bound to its CPU: SCHED_OTHER, but where kernel mode is not preempted nobody gets past it.
@@ -258,17 +248,7 @@ fn noise(cpu: CpuId, mean: Duration) -> TaskDef {
     let section = Dist::uniform(low, high);
     let why = "invariant: times were checked";
     let actions = vec![Action::Sleep(pause.expect(why)), Action::Kernel(section.expect(why))];
-    TaskDef {
-        name: format!("kthread/{cpu}").into(),
-        instances: 1,
-        delay: Duration::ZERO,
-        attr: SchedAttr::NORMAL,
-        affinity: Some(CpuMask::single(cpu).into()),
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![phase(AffinityChange::Keep, 1, actions)],
-    }
+    TaskDef::looping(format!("kthread/{cpu}"), SchedAttr::NORMAL, actions).on(cpu)
 }
 
 /// Why a program cannot be made.

@@ -13,7 +13,7 @@ use core::fmt::Write as _;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_sim::Sink;
-use zerolag_workload::program::{Action, AffinityChange, Phase, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 /// What is to be measured.
@@ -47,24 +47,8 @@ impl Timerlat {
         if self.user {
             actions.extend([Action::Stamp(RETURNED), Action::Run(Dist::Constant(self.kernel / 2))]);
         }
-        let thread = |cpu: CpuId| TaskDef {
-            name: format!("timerlat{}/{cpu}", if self.user { "u" } else { "" }).into(),
-            instances: 1,
-            delay: Duration::ZERO,
-            attr: self.attr,
-            affinity: Some(CpuMask::single(cpu).into()),
-            group: None,
-            cpuset: None,
-            turns: None,
-            phases: vec![Phase {
-                name: "timerlat".into(),
-                loops: 1,
-                attr: None,
-                affinity: AffinityChange::Keep,
-                group: None,
-                actions: actions.clone(),
-            }],
-        };
+        let name = if self.user { "timerlatu" } else { "timerlat" };
+        let thread = |cpu: CpuId| TaskDef::looping(format!("{name}/{cpu}"), self.attr, actions.clone()).on(cpu);
         self.cpus.iter().map(thread).collect()
     }
 
@@ -393,13 +377,12 @@ const WRITES: &str = "invariant: writing to a String cannot fail";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::RtPriority;
 
     fn collected() -> Collector {
         let test = Timerlat {
             cpus: CpuMask::single(CpuId(0)),
             period: Duration::from_millis(1),
-            attr: SchedAttr::fifo(RtPriority::new(95).expect("1..=99")),
+            attr: SchedAttr::fifo_at(95),
             user: false,
             stop_irq: None,
             stop_thread: None,

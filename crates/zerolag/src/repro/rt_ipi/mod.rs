@@ -27,10 +27,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use watch::Watch;
 use zerolag_model::settings::RtBalance;
-use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, RtPriority, SchedAttr, Topology};
+use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Topology};
 use zerolag_sim::costs::ByDistance;
 use zerolag_sim::{Costs, End, Stats, Tracing};
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::{Bounds, Dist};
 
 /// A generation.
@@ -310,19 +310,8 @@ const WAVE: Duration = Duration::from_millis(1);
 const MICROS: fn(u64) -> Duration = Duration::from_micros;
 
 fn task(name: String, delay: Duration, priority: i64, cpus: Option<CpuMask>, actions: Vec<Action>) -> TaskDef {
-    let phase =
-        Phase { name: "run".into(), loops: 1, attr: None, affinity: AffinityChange::Keep, group: None, actions };
-    TaskDef {
-        name: name.into(),
-        instances: 1,
-        delay,
-        attr: SchedAttr::fifo(RtPriority::new(priority).expect("invariant: 1..=99")),
-        affinity: cpus.map(Arc::new),
-        group: None,
-        cpuset: None,
-        turns: None,
-        phases: vec![phase],
-    }
+    let attr = SchedAttr::fifo_at(priority);
+    TaskDef { delay, affinity: cpus.map(Arc::new), ..TaskDef::looping(name, attr, actions) }
 }
 
 fn every(period: Duration) -> Action {
