@@ -58,6 +58,8 @@ pub(crate) struct CpuState {
     util: AtomicU64,
     /// [`Notes`], packed: written by other CPUs.
     notes: AtomicU64,
+    /// What is left of its capacity for fair tasks; 0 until it has looked.
+    capacity: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
@@ -117,9 +119,9 @@ impl CpuState {
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let [load, util, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 5];
+        let [load, util, capacity, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 6];
         let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
-        Self { prios, load, util, notes, counts, earliest, pushable_deadline, rt_time, rt_runtime }
+        Self { prios, load, util, notes, capacity, counts, earliest, pushable_deadline, rt_time, rt_runtime }
     }
 }
 
@@ -351,6 +353,10 @@ impl<L: RawMutex> Shared<L> {
         state.util.store(util, Ordering::Relaxed);
     }
 
+    pub(crate) fn publish_capacity(&self, cpu: CpuId, left: u64) {
+        self.cpus[cpu.index()].0.capacity.store(left, Ordering::Relaxed);
+    }
+
     /// A task that slept on `cpu` wakes elsewhere: what it counts there is to be taken out.
     pub(crate) fn leave_note(&self, cpu: CpuId, removed: Removed) {
         let notes = &self.cpus[cpu.index()].0.notes;
@@ -474,6 +480,12 @@ impl<L: RawMutex> View<'_, L> {
         let state = &self.shared.cpus[cpu.index()].0;
         let load = self.observer.u64(|| state.load.load(Ordering::Relaxed));
         CpuAverages::unpack(load, self.observer.u64(|| state.util.load(Ordering::Relaxed)))
+    }
+
+    /// Returns what a CPU published as left of its capacity for fair tasks; 0 if it has not.
+    pub(crate) fn capacity(&mut self, cpu: CpuId) -> u64 {
+        let state = &self.shared.cpus[cpu.index()].0;
+        self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
     }
 
     /// Takes what others left for this CPU.

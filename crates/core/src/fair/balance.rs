@@ -11,8 +11,9 @@
 //! | busy | as many, and they fill them | nothing |
 //! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
 //!
-//! Tasks fill CPUs whose util is above 100/117 of their capacity, or on which more than one wants to run most of the
-//! time. Where load is not tracked, counts alone decide.
+//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
+//! is above 100/117 of it, or on which more than one wants to run most of the time. Where load is not tracked, counts
+//! alone decide.
 //!
 //! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16 times that for a
 //! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
@@ -33,6 +34,7 @@
 //! most load that has a waiting task, nearest domain first, whatever its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
 
 use super::bandwidth;
+use super::capacity;
 use super::load::{self, CpuAverages};
 use super::select::IMBALANCE_PCT;
 use super::task_load;
@@ -53,6 +55,8 @@ const LEVELS: [(Distance, Distance); 4] = [
     (Distance::Socket, Distance::Llc),
     (Distance::Remote, Distance::Socket),
 ];
+/// The capacity of the fastest CPU when nothing else takes of it (`SCHED_CAPACITY_SCALE`).
+const FULL_CAPACITY: u64 = 1024;
 /// How much rarer a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
@@ -183,6 +187,7 @@ fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
 
 /// Balances the levels whose interval is over, near to far, until one needs a partner.
 fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) -> Step {
+    capacity::publish(rq, cx);
     let now = cx.now.wall;
     let mut next = Instant::FAR_FUTURE;
     let mut inner = rq.cpu.0..rq.cpu.0 + 1;
@@ -247,7 +252,7 @@ struct GroupLoad {
     nr_idle: u64,
     nr_cpus: u64,
     kind: GroupType,
-    /// The CPU with the most load of those with a waiting task.
+    /// The CPU with the most load for its capacity, of those with a waiting task.
     busiest: Option<(u64, u32, CpuId)>,
 }
 
@@ -272,9 +277,9 @@ impl GroupLoad {
         }
     }
 
-    /// Returns the load per CPU.
+    /// Returns the load per CPU of full capacity.
     fn average(&self) -> u64 {
-        self.load / self.nr_cpus.max(1)
+        per_cpu(self.load, self.capacity)
     }
 
     /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
@@ -287,6 +292,10 @@ impl GroupLoad {
             (one, other) => one > other,
         }
     }
+}
+
+fn per_cpu(load: u64, capacity: u64) -> u64 {
+    load * FULL_CAPACITY / capacity.max(1)
 }
 
 /// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the domain).
@@ -304,7 +313,7 @@ fn find_imbalance<L: RawMutex>(
     }
     let mut local = GroupLoad::default();
     let mut busiest: Option<GroupLoad> = None;
-    let (mut load, mut cpus) = (0, 0);
+    let (mut load, mut capacity) = (0, 0);
     let mut start = span.start;
     while start < span.end {
         let part = cx.config.topology.span(CpuId(start), groups);
@@ -312,7 +321,7 @@ fn find_imbalance<L: RawMutex>(
         let is_local = part == own_group;
         let group = measure(rq, cx, part);
         load += group.load;
-        cpus += group.nr_cpus;
+        capacity += group.capacity;
         if is_local {
             local = group;
         } else if busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
@@ -322,7 +331,7 @@ fn find_imbalance<L: RawMutex>(
     let busiest = busiest?;
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     let evens_out = rq.fair.tune.tracks_load && matches!(groups, Distance::Smt | Distance::Llc);
-    let imbalance = imbalance(&local, &busiest, load / cpus.max(1), kind, takes_rt, evens_out)?;
+    let imbalance = imbalance(&local, &busiest, per_cpu(load, capacity), kind, takes_rt, evens_out)?;
     let (_, _, cpu) = busiest.busiest?;
     Some((cpu, imbalance))
 }
@@ -350,17 +359,21 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
         cx.io.costs.cpus_scanned += 1;
         group.nr_cpus += 1;
         let (averages, counts) = (load::of_cpu(cx, cpu), cx.view().counts(cpu));
-        let load = averages.load;
+        let (load, capacity) = (averages.load, capacity::of_cpu(cx, cpu));
         let nr = if takes_rt { counts.running } else { counts.fair };
         group.load += load;
         group.util += averages.util;
         group.runnable += averages.runnable;
-        group.capacity += u64::from(cx.config.topology.capacity(cpu));
+        group.capacity += capacity;
         // Real-time tasks need CPUs too.
         group.nr_running += u64::from(if rq.fair.tune.tracks_load { counts.running } else { nr });
         group.nr_idle += u64::from(counts.running == 0);
-        if counts.running > 1 && nr > 0 && group.busiest.is_none_or(|(most, most_nr, _)| (load, nr) > (most, most_nr)) {
-            group.busiest = Some((load, nr, cpu));
+        let pressed = per_cpu(load, capacity);
+        if counts.running > 1
+            && nr > 0
+            && group.busiest.is_none_or(|(most, most_nr, _)| (pressed, nr) > (most, most_nr))
+        {
+            group.busiest = Some((pressed, nr, cpu));
         }
     }
     group.kind = group.classify(rq.fair.tune.tracks_load);
@@ -390,8 +403,9 @@ fn imbalance(
         (GroupType::Overloaded, GroupType::Busy | GroupType::Overloaded) => {
             let (mine, theirs) = (local.average(), busiest.average());
             let is_balanced = mine >= theirs || mine >= average || theirs * 100 <= mine * IMBALANCE_PCT;
-            let load =
-                ((theirs - average.min(theirs)) * busiest.nr_cpus).min((average - mine.min(average)) * local.nr_cpus);
+            let over = (theirs - average.min(theirs)) * busiest.capacity;
+            let under = (average - mine.min(average)) * local.capacity;
+            let load = over.min(under) / FULL_CAPACITY;
             let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
             (!is_balanced && load > 0).then_some(Imbalance::Load(load))
         }

@@ -21,6 +21,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod bandwidth;
+pub(crate) mod capacity;
 mod cfs;
 mod check;
 mod control;
@@ -81,6 +82,7 @@ pub(crate) struct FairRq {
     nr_throttled: u32,
     recency: Recency,
     balance: balance::BalanceState,
+    pressure: capacity::Pressure,
 }
 
 /// The settings that the paths read, scaled for the machine.
@@ -147,6 +149,7 @@ impl FairRq {
             nr_throttled: 0,
             recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::default(),
+            pressure: capacity::Pressure::default(),
         }
     }
 

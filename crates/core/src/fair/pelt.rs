@@ -106,6 +106,16 @@ pub(crate) fn decay(sum: u64, periods: u64) -> u64 {
     (halved >> 32) * factor + (((halved & 0xffff_ffff) * factor) >> 32)
 }
 
+/// Returns the number of whole periods in a time.
+pub(crate) const fn periods(time: Duration) -> u64 {
+    time.as_nanos() >> 20
+}
+
+/// Returns where an average is after so many periods on its way to `target`.
+pub(crate) fn approach(average: u64, target: u64, periods: u64) -> u64 {
+    decay(average, periods) + target - decay(target, periods)
+}
+
 /// Returns what a stretch of ones counts that began `first` before the end of a period, filled the rest of `periods` and
 /// has lasted `last` of the present one.
 fn stretch(periods: u64, first: u64, last: u64) -> u64 {

@@ -18,8 +18,8 @@
 //! complete, where the kernel gives up after a number of CPUs that depends on utilisation (`SIS_UTIL`); no
 //! `recent_used_cpu`; no `wake_wide`: partners are always drawn together.
 
-use super::load;
 use super::weight::Weight;
+use super::{capacity, load};
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
@@ -75,8 +75,7 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
         SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => super::weight::RT_LOAD,
     };
-    let capacity = |cpu| u64::from(cx.config.topology.capacity(cpu));
-    let (prev_capacity, by_capacity) = (capacity(prev), capacity(by));
+    let (prev_capacity, by_capacity) = (capacity::of_cpu(cx, prev), capacity::of_cpu(cx, by));
     cx.io.costs.cpus_scanned += 2;
     let there = (load::of_cpu(cx, by).load + weight) * 100 * prev_capacity;
     let here = load::of_cpu(cx, prev).load * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
