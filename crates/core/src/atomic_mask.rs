@@ -124,15 +124,22 @@ impl AtomicCpuMask {
         }
     }
 
+    /// Returns the lowest CPU at or above `from` that is in both sets.
+    pub(crate) fn next_in_both(&self, other: &Self, from: CpuId) -> Option<CpuId> {
+        let summary = self.summary.load(Ordering::Acquire) & other.summary.load(Ordering::Acquire);
+        next_set(from, summary, |word| {
+            self.words[word].load(Ordering::Relaxed) & other.words[word].load(Ordering::Relaxed)
+        })
+    }
+
+    /// Returns the CPUs in order, each looked up when it comes up.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
+        core::iter::successors(self.next_and(None, CpuId(0)), |cpu| self.next_and(None, CpuId(cpu.0 + 1)))
+    }
+
     /// Returns a copy, each word as it was at some moment.
     pub(crate) fn snapshot(&self) -> CpuMask {
-        let mut mask = CpuMask::new();
-        let mut from = CpuId(0);
-        while let Some(cpu) = self.next_and(None, from) {
-            mask.insert(cpu);
-            from = CpuId(cpu.0 + 1);
-        }
-        mask
+        self.iter().collect()
     }
 }
 
@@ -161,5 +168,10 @@ mod tests {
         assert_eq!(mask.count_and(None, 0..4096), 3);
         assert_eq!(mask.count_and(None, 1..65), 1);
         assert_eq!(mask.count_and(Some(&allowed), 0..4096), 1);
+        let other = AtomicCpuMask::new(4096, threads);
+        other.insert(CpuId(1));
+        other.insert(CpuId(4095));
+        assert_eq!(mask.next_in_both(&other, CpuId(0)), Some(CpuId(4095)));
+        assert!(mask.iter().eq([CpuId(0), CpuId(64), CpuId(4095)]));
     }
 }

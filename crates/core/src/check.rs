@@ -3,6 +3,7 @@
 //! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once, so it is for hosts that
 //! make one call at a time, or that have come to rest.
 
+use crate::dl;
 use crate::fair::load::CpuAverages;
 use crate::rq::{Phase, Rq};
 use crate::scheduler::Scheduler;
@@ -65,13 +66,37 @@ impl<L: RawMutex> Scheduler<L> {
         if !domain.cpudl.is_exact(cpu, rq.dl_level()) {
             return Err(format!("CPU {cpu} is not in cpudl as {:?}", rq.dl_level()));
         }
-        if domain.dl_overload.contains(cpu) != crate::dl::is_overloaded(rq) {
+        if domain.dl_overload.contains(cpu) != dl::is_overloaded(rq) {
             return Err(format!("CPU {cpu} is wrong in the deadline overload mask"));
         }
         let here = rq.tasks.iter().filter(|(_, task)| task.prio == Prio::DEADLINE);
         let bandwidth: u64 = here.filter_map(|(_, task)| Some(task.dl.reserved?.bandwidth.0)).sum();
         if bandwidth != rq.dl.bandwidth() {
             return Err(format!("CPU {cpu} accounts a bandwidth of {}, but has {bandwidth}", rq.dl.bandwidth()));
+        }
+        Ok(())
+    }
+
+    /// Checks that in each root domain just what is promised is booked: by the servers of its CPUs, by deadline tasks on
+    /// run queues, and by those in the host's hands (`parcels`). Holds between any two calls.
+    ///
+    /// # Errors
+    /// A sentence that names the root domain.
+    pub fn check_booked<'a>(&self, rqs: &[&Rq], parcels: impl IntoIterator<Item = &'a Parcel>) -> Result<(), String> {
+        let mut promised = alloc::vec![0; self.shared.domains.len()];
+        for rq in rqs {
+            promised[self.shared.domain_of(rq.cpu).index()] += dl::server::bandwidth_of_all(rq).0;
+        }
+        let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| task));
+        let held = parcels.into_iter().map(|parcel| &*parcel.0);
+        for had in queued.chain(held).filter_map(|task| task.dl.reserved) {
+            promised[had.domain.index()] += had.bandwidth.0;
+        }
+        for (index, promised) in promised.into_iter().enumerate() {
+            let booked = self.shared.domains[index].dl_booked.lock().0;
+            if booked != promised {
+                return Err(format!("root domain {index} has booked {booked}, but {promised} is promised"));
+            }
         }
         Ok(())
     }
@@ -141,6 +166,9 @@ impl<L: RawMutex> Scheduler<L> {
         }
         for mask in self.overload_masks() {
             mask.hash(into);
+        }
+        for rq in rqs {
+            self.shared.domain_of(rq.cpu).hash(into);
         }
     }
 

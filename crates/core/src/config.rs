@@ -1,6 +1,7 @@
 //! [`Config`]: what a scheduler is built from: machine, settings, root domains, cpusets; and what follows from them.
 
 use crate::atomic_mask::Threads;
+use crate::task::{CpusetId, DomainId};
 use alloc::vec::Vec;
 use core::fmt;
 use zerolag_model::settings::TunableScaling;
@@ -12,7 +13,10 @@ pub struct Config {
     pub(crate) topology: Topology,
     pub(crate) settings: Settings,
     pub(crate) cpusets: Vec<CpuMask>,
+    /// The root domains at the start, by [`DomainId`].
     pub(crate) domains: Vec<CpuMask>,
+    /// The root domain of each cpuset that is a partition or may become one.
+    pub(crate) domain_of_cpuset: Vec<Option<DomainId>>,
     /// Tasks that a run queue has room for from the start.
     pub(crate) queue_reserve: usize,
     /// Groups that can exist besides the root.
@@ -68,6 +72,7 @@ impl Config {
             settings,
             cpusets: alloc::vec![all.clone()],
             domains: alloc::vec![all],
+            domain_of_cpuset: alloc::vec![Some(DomainId::REST)],
             queue_reserve: 64,
             group_reserve: 64,
             threads: Threads::Many,
@@ -76,14 +81,15 @@ impl Config {
     }
 
     /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root domains that partitions
-    /// make; CPUs in no partition form the remaining domain.
+    /// make; CPUs in no partition form the remaining domain. A root domain of 4096 CPUs takes some 60 KB.
     ///
     /// # Errors
     /// A cpuset is empty or beyond the machine; partitions overlap.
     pub fn with_cpusets(mut self, cpusets: &[(CpuMask, Partition)]) -> Result<Self, ConfigError> {
         let nr_cpus = self.topology.nr_cpus();
         let mut rest = CpuMask::first_n(nr_cpus);
-        let mut domains = Vec::new();
+        let mut domains = alloc::vec![CpuMask::new()];
+        let mut domain_of_cpuset = alloc::vec![Some(DomainId::REST)];
         if cpusets.len() >= usize::from(u16::MAX) {
             return Err(ConfigError::TooManyCpusets);
         }
@@ -93,6 +99,13 @@ impl Config {
                 return Err(ConfigError::NoSuchCpu { cpuset: index, nr_cpus });
             }
             self.cpusets.push(cpus.clone());
+            domain_of_cpuset.push(match partition {
+                Partition::Member => None,
+                Partition::Prepared | Partition::Root => {
+                    domains.push(CpuMask::new());
+                    Some(DomainId(u16::try_from(domains.len() - 1).expect("invariant: fewer cpusets than 65535")))
+                }
+            });
             if *partition == Partition::Root {
                 let shared: CpuMask = cpus.iter().filter(|cpu| !rest.contains(*cpu)).collect();
                 if !shared.is_empty() {
@@ -101,13 +114,12 @@ impl Config {
                 for cpu in cpus.iter() {
                     rest.remove(cpu);
                 }
-                domains.push(cpus.clone());
+                *domains.last_mut().expect("invariant: it was just made") = cpus.clone();
             }
         }
-        if !rest.is_empty() {
-            domains.insert(0, rest);
-        }
+        domains[DomainId::REST.index()] = rest;
         self.domains = domains;
+        self.domain_of_cpuset = domain_of_cpuset;
         Ok(self)
     }
 
@@ -139,6 +151,13 @@ impl Config {
         }
     }
 
+    /// Returns the root domain of a cpuset, 0 being the machine: that of the CPUs in no partition. `None` if it cannot
+    /// be a partition.
+    #[must_use]
+    pub fn domain_of(&self, cpuset: CpusetId) -> Option<DomainId> {
+        *self.domain_of_cpuset.get(usize::from(cpuset.0))?
+    }
+
     /// Returns the machine.
     #[must_use]
     pub const fn topology(&self) -> &Topology {
@@ -162,6 +181,9 @@ impl Config {
 pub enum Partition {
     /// A part of its parent's.
     Member,
+    /// Likewise at first; room is kept for a root domain, so that it may become one
+    /// ([`Scheduler::join_domain`](crate::Scheduler::join_domain)).
+    Prepared,
     /// A root domain of its own.
     Root,
 }

@@ -167,6 +167,7 @@
 //! | `class` | the life cycle that all classes share |
 //! | `rt`, with `queue`, `push`, `pull`, `ipi` | who runs first among real-time tasks, and where the others go |
 //! | `fair` | shares, slices, lag; where fair tasks go |
+//! | `domain`, `hotplug` | how a CPU changes its root domain; how it goes and comes |
 //! | `rq`, `slab`, `task` | what a CPU owns, and the bodies in it |
 //! | `shared`, `cpupri`, `atomic_mask` | what CPUs know of each other |
 //! | `observe`, `check` | what a call has read; whether the whole is right |
@@ -184,6 +185,7 @@ mod config;
 mod cpudl;
 mod cpupri;
 mod dl;
+mod domain;
 mod fair;
 mod hotplug;
 mod observe;
@@ -200,6 +202,7 @@ pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
 pub use dl::admission::DlParamError;
 pub use dl::server::ServerError;
+pub use domain::DomainError;
 pub use fair::{GroupError, Idleness, Weight};
 pub use observe::Observer;
 pub use rq::Rq;
@@ -209,5 +212,5 @@ pub use step::{
     Clock, Cont, Costs, Distribution, GroupTimer, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, PairCont, Resched,
     RqTimer, Stay, Step, Tracing, Work,
 };
-pub use task::{CpusetId, Parcel, Task, TaskSpec};
+pub use task::{CpusetId, DomainId, Parcel, Task, TaskSpec};
 pub use wait::{WaitQueue, most_urgent};

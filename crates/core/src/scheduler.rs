@@ -10,6 +10,7 @@
 //! | tick, timer, interrupt from a CPU | [`tick`](Scheduler::tick), [`timer`](Scheduler::timer), [`remote`](Scheduler::remote) | its own |
 //! | a step goes on | [`resume`](Scheduler::resume), [`resume_pair`](Scheduler::resume_pair) | one, two |
 //! | attributes, affinity, inherited priority | `set_*`, `inherit*` | its home, or the parcel in hand |
+//! | a CPU changes its root domain | [`join_domain`](Scheduler::join_domain) | its own |
 //! | a CPU goes, comes | [`offline`](Scheduler::offline), [`evict`](Scheduler::evict), [`online`](Scheduler::online) | its own |
 //!
 //! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the run queue.
@@ -159,7 +160,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Returns the number of the root domain that a CPU is in.
     #[must_use]
     pub fn root_domain(&self, cpu: CpuId) -> usize {
-        self.shared.domain_index(cpu) as usize
+        self.shared.domain_of(cpu).index()
     }
 
     /// Returns the RT overload masks, one per scope, for checks.
@@ -282,6 +283,7 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(by, now, io);
         class::charge_current(rq, cx);
         let mut body = parcel.0;
+        self.follow(&mut body, rq.cpu);
         let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
         let new = core::mem::take(&mut body.is_new);
         if why != Placement::Displaced {
@@ -621,7 +623,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         let step = match work {
-            Work::RtPush => rt::push::begin(rq, cx, AfterPush::PassOn),
+            Work::RtPush(domain) => rt::push::begin(rq, cx, AfterPush::PassOn(domain)),
             Work::RtPushFor(source) => rt::push::begin(rq, cx, AfterPush::PassOnChain(source)),
             Work::IdleBalance => fair::balance::idle(rq, cx),
         };

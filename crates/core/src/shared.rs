@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
 //! | earliest and pushable deadline, `cpudl`, deadline overload masks | likewise | as priorities |
+//! | root domain of a CPU | the CPU's lock holder | a push finds the target gone and looks again; a pull skips it |
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
 //! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
@@ -23,7 +24,7 @@
 //!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
 
-use crate::atomic_mask::AtomicCpuMask;
+use crate::atomic_mask::{AtomicCpuMask, Threads};
 use crate::config::Config;
 use crate::cpudl::CpuDl;
 use crate::cpupri::CpuPri;
@@ -34,7 +35,7 @@ use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
 use crate::observe::Observer;
 use crate::slab::Slot;
-use crate::task::CpusetId;
+use crate::task::{CpusetId, DomainId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -194,7 +195,8 @@ pub(crate) struct RtoToken {
 /// An exclusive set of CPUs within which RT tasks move.
 #[derive(Debug)]
 pub(crate) struct RootDomain<L: RawMutex> {
-    pub(crate) span: CpuMask,
+    /// Its CPUs. Each enters and leaves by itself, under its run queue's lock (`domain.rs`).
+    pub(crate) span: AtomicCpuMask,
     pub(crate) cpupri: CpuPri,
     pub(crate) cpudl: CpuDl<L>,
     /// CPUs on which a deadline task waits that could run elsewhere (`dlo_mask`).
@@ -229,7 +231,8 @@ pub(crate) struct Shared<L: RawMutex> {
     /// CPUs with a waiting task that the balancer may move.
     waiting: AtomicCpuMask,
     pub(crate) domains: Vec<RootDomain<L>>,
-    domain_of: Vec<u32>,
+    /// The root domain of each CPU; written under the lock of its run queue.
+    domain_of: Box<[AtomicU32]>,
     /// One mask per root domain, per cpuset, or one in all: see `overload_scope`.
     overload: Vec<AtomicCpuMask>,
     overload_scope: OverloadScope,
@@ -256,10 +259,11 @@ impl<L: RawMutex> Shared<L> {
         } else {
             config.settings.overload_scope
         };
-        let mut domain_of = alloc::vec![0; nr_cpus];
+        let domain_of: Box<[AtomicU32]> = (0..nr_cpus).map(|_| AtomicU32::new(0)).collect();
         for (index, span) in domains.iter().enumerate() {
+            let index = u32::try_from(index).expect("invariant: fewer domains than 65536");
             for cpu in span.iter() {
-                domain_of[cpu.index()] = u32::try_from(index).expect("invariant: at most one domain per CPU");
+                domain_of[cpu.index()].store(index, Ordering::Relaxed);
             }
         }
         let masks = match scope {
@@ -277,7 +281,7 @@ impl<L: RawMutex> Shared<L> {
                 .map(|span| RootDomain {
                     dl_booked: Mutex::new(servers_of(&span, config)),
                     rt_lending: Mutex::new(()),
-                    span,
+                    span: atomic_copy(&span, nr_cpus, threads),
                     cpupri: CpuPri::new(nr_cpus, threads),
                     cpudl: CpuDl::new(nr_cpus, threads),
                     dl_overload: AtomicCpuMask::new(nr_cpus, threads),
@@ -299,12 +303,20 @@ impl<L: RawMutex> Shared<L> {
         self.cpus.len()
     }
 
+    /// Returns the root domain of a CPU. It is certain under the lock of that run queue only.
     pub(crate) fn domain(&self, cpu: CpuId) -> &RootDomain<L> {
-        &self.domains[self.domain_of[cpu.index()] as usize]
+        &self.domains[self.domain_of(cpu).index()]
     }
 
-    pub(crate) fn domain_index(&self, cpu: CpuId) -> u32 {
-        self.domain_of[cpu.index()]
+    pub(crate) fn domain_of(&self, cpu: CpuId) -> DomainId {
+        DomainId(self.domain_of[cpu.index()].load(Ordering::Acquire) as u16)
+    }
+
+    /// A CPU changes its root domain. Called under the lock of its run queue.
+    pub(crate) fn set_domain(&self, cpu: CpuId, to: DomainId) {
+        self.domain(cpu).span.remove(cpu);
+        self.domain_of[cpu.index()].store(u32::from(to.0), Ordering::Release);
+        self.domain(cpu).span.insert(cpu);
     }
 
     /// Returns where overload masks are kept: `overload_scope`, or what the IPI modes need.
@@ -316,8 +328,19 @@ impl<L: RawMutex> Shared<L> {
         match self.overload_scope {
             OverloadScope::Global => 0,
             OverloadScope::Cpuset => usize::from(cpuset.0),
-            OverloadScope::RootDomain => self.domain_of[cpu.index()] as usize,
+            OverloadScope::RootDomain => self.domain_of(cpu).index(),
         }
+    }
+
+    /// Returns whether two CPUs are in one overload mask, as tasks of this cpuset see it.
+    pub(crate) fn share_overload(&self, cpuset: CpusetId, one: CpuId, other: CpuId) -> bool {
+        self.overload_index(cpuset, one) == self.overload_index(cpuset, other)
+    }
+
+    /// Returns the overload mask of a root domain, which the IPI of that domain goes by.
+    pub(crate) fn overload_of(&self, domain: DomainId) -> &AtomicCpuMask {
+        debug_assert!(self.overload_scope == OverloadScope::RootDomain);
+        &self.overload[domain.index()]
     }
 
     /// Returns the mask in which a task of this cpuset on this CPU counts.
@@ -398,7 +421,7 @@ impl<L: RawMutex> Shared<L> {
         }
         let domain = self.domain(cpu);
         let _lending = domain.rt_lending.lock();
-        let weight = domain.span.count() as u64;
+        let weight = domain.span.iter().count() as u64;
         for other in domain.span.iter().filter(|other| *other != cpu) {
             let lender = &self.cpus[other.index()].0;
             let spare = nanos(&lender.rt_runtime).saturating_sub(nanos(&lender.rt_time));
@@ -444,6 +467,12 @@ impl<L: RawMutex> Shared<L> {
     }
 }
 
+fn atomic_copy(mask: &CpuMask, nr_cpus: usize, threads: Threads) -> AtomicCpuMask {
+    let copy = AtomicCpuMask::new(nr_cpus, threads);
+    mask.iter().for_each(|cpu| copy.insert(cpu));
+    copy
+}
+
 /// Returns the bandwidth that the deadline servers of some CPUs take.
 fn servers_of(span: &CpuMask, config: &Config) -> Bandwidth {
     let of = |cpu| ServerKind::ALL.map(|kind| server::bandwidth(config.server(cpu, kind)).0).iter().sum::<u64>();
@@ -473,6 +502,37 @@ impl<L: RawMutex> View<'_, L> {
     /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task waits.
     pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
+    }
+
+    /// Returns whether a CPU is in the root domain of another one, whose lock is held.
+    pub(crate) fn is_in_domain_of(&mut self, cpu: CpuId, other: CpuId) -> bool {
+        self.observer.flag(|| self.shared.domain(cpu).span.contains(other))
+    }
+
+    /// Returns the lowest idle CPU at or above `from` of this CPU's root domain.
+    pub(crate) fn next_idle_in_domain(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.idle.next_in_both(&self.shared.domain(cpu).span, from))
+    }
+
+    /// Returns where a task stays that was last on this CPU, and whose bandwidth is booked in a root domain: there, or, if
+    /// that CPU is not in it any more, on the domain's lowest that it may use. A domain without such CPUs keeps nobody.
+    pub(crate) fn stay_in_domain(&mut self, domain: Option<DomainId>, last: CpuId, allowed: Option<&CpuMask>) -> CpuId {
+        let stay = || {
+            let span = &self.shared.domains[domain.unwrap_or_else(|| self.shared.domain_of(last)).index()].span;
+            let may_stay = span.contains(last) && allowed.is_none_or(|mask| mask.contains(last));
+            if may_stay { Some(last) } else { span.next_and(allowed, CpuId(0)) }
+        };
+        self.observer.cpu(stay).unwrap_or(last)
+    }
+
+    /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that the task may use, if
+    /// any. O(CPUs of the domain) if it is not.
+    pub(crate) fn online_in_domain(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
+        self.observer.cpu(|| {
+            let online = &self.shared.online;
+            let may_use = |cpu: &CpuId| online.contains(*cpu) && allowed.is_none_or(|mask| mask.contains(*cpu));
+            if online.contains(cpu) { Some(cpu) } else { self.shared.domain(cpu).span.iter().find(may_use) }
+        })
     }
 
     /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`] ages them).

@@ -45,6 +45,10 @@ impl TaskSlab {
         self.bodies.get(slot.0 as usize)?.as_deref()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.bodies.iter_mut().filter_map(|body| body.as_deref_mut())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Task)> {
         (0..).map(Slot).zip(&self.bodies).filter_map(|(slot, body)| Some((slot, body.as_deref()?)))
     }

@@ -19,7 +19,7 @@
 //! [`Scheduler::resume`]: crate::Scheduler::resume
 
 use crate::observe::Observer;
-use crate::task::{CpusetId, Parcel};
+use crate::task::{CpusetId, DomainId, Parcel};
 use alloc::vec::Vec;
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, GroupId, Instant, Record, ServerKind, TaskId, TraceEvent};
@@ -130,8 +130,8 @@ pub struct DlPush {
 pub enum AfterPush {
     /// Nothing.
     Nothing,
-    /// The root domain's IPI travels on (`ipi_root_domain`).
-    PassOn,
+    /// The IPI of that root domain travels on (`ipi_root_domain`).
+    PassOn(DomainId),
     /// The chain that this CPU started travels on (`ipi_per_cpu`).
     PassOnChain(CpuId),
 }
@@ -194,8 +194,8 @@ pub(crate) enum BalanceKind {
 /// [`Scheduler::remote`]: crate::Scheduler::remote
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Push your waiting RT tasks, then pass the root domain's IPI on.
-    RtPush,
+    /// Push your waiting RT tasks, then pass the IPI of that root domain on, which you may have left meanwhile.
+    RtPush(DomainId),
     /// Push your waiting RT tasks, then pass this CPU's chain on.
     RtPushFor(CpuId),
     /// You are idle: look for work.
@@ -207,7 +207,7 @@ impl Work {
     #[must_use]
     pub const fn reason(self) -> IpiReason {
         match self {
-            Self::RtPush | Self::RtPushFor(_) => IpiReason::RtPush,
+            Self::RtPush(_) | Self::RtPushFor(_) => IpiReason::RtPush,
             Self::IdleBalance => IpiReason::IdleBalance,
         }
     }

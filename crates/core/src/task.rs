@@ -24,6 +24,22 @@ use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCount
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CpusetId(pub u16);
 
+/// A root domain: an exclusive set of CPUs within which real-time and deadline tasks move. 0 is that of the CPUs in no
+/// partition, the others are those of the cpusets that are partitions or may become ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DomainId(pub(crate) u16);
+
+impl DomainId {
+    /// The CPUs that are in no partition.
+    pub const REST: Self = Self(0);
+
+    /// Returns its place in a list of all root domains.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What a new task is to be.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {

@@ -84,8 +84,11 @@ fn setup(random: &mut Random) -> Setup {
         fair_server_period: Duration::from_millis(3 + random.below(8)),
         ..KernelVersion::V6_12.settings()
     };
-    let partition = nr_cpus > 2 && random.below(4) == 0;
-    let cpusets = if partition { vec![((0..2).map(CpuId).collect(), Partition::Root)] } else { Vec::new() };
+    let cpusets = match random.below(8) {
+        0..=1 if nr_cpus > 2 => vec![((0..2).map(CpuId).collect(), Partition::Root)],
+        2..=3 => vec![((0..nr_cpus.min(2)).map(CpuId).collect(), Partition::Prepared)],
+        _ => Vec::new(),
+    };
     let hints = if random.below(2) == 0 { Hints::Stale } else { Hints::Fresh };
     Setup { settings, nr_cpus, cpusets, nr_tasks: 2 + random.below(10) as u32, outside: 1, hints }
 }
@@ -120,6 +123,7 @@ fn event(world: &World, random: &mut Random) -> Event {
             1 => Event::Evict { cpu },
             _ => Event::Online { cpu },
         },
+        36 if !world.setup.cpusets.is_empty() => Event::Join { cpu, partition: CpusetId(random.below(2) as u16) },
         _ => Event::Wake { by, task },
     }
 }

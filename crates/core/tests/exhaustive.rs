@@ -7,10 +7,11 @@
 #[expect(dead_code, reason = "time passes, timers fire and priorities are lent in random.rs")]
 mod support;
 
+use core::ops::Range;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
-use zerolag_core::{CpusetId, Leave};
+use zerolag_core::{CpusetId, Leave, Partition};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, CpuMask, KernelVersion, SchedAttr, Settings, TaskId};
 
@@ -140,15 +141,29 @@ fn hotplug(world: &World) -> Vec<Event> {
     menu
 }
 
+/// As [`life`], and a CPU leaves the root domain and comes back.
+fn rebuilding(world: &World) -> Vec<Event> {
+    let mut menu = life(world);
+    let cpu = CpuId(1);
+    menu.extend([0, 1].map(|partition| Event::Join { cpu, partition: CpusetId(partition) }));
+    menu
+}
+
 type Menu = (&'static str, fn(&World) -> Vec<Event>, Hints);
 
-const MENUS: [Menu; 5] = [
+const MENUS: [Menu; 6] = [
     ("life", life, Hints::Fresh),
     ("stale hints", life, Hints::Stale),
     ("changing", changing, Hints::Fresh),
     ("pinning", pinning, Hints::Fresh),
     ("hotplug", hotplug, Hints::Fresh),
+    ("rebuilding", rebuilding, Hints::Fresh),
 ];
+
+/// The CPUs that may become a partition, where the menu makes them one.
+fn prepared(menu: &str, cpus: Range<u32>) -> Vec<(CpuMask, Partition)> {
+    if menu == "rebuilding" { vec![(cpus.map(CpuId).collect(), Partition::Prepared)] } else { Vec::new() }
+}
 
 /// States per setting and menu, and how many there must be at least.
 const LIMIT: usize = 4_000;
@@ -162,7 +177,7 @@ fn two_cpus_and_three_tasks() {
             let setup = Setup {
                 settings: settings(*rt_balance),
                 nr_cpus: 2,
-                cpusets: Vec::new(),
+                cpusets: prepared(menu_name, 1..2),
                 nr_tasks: 3,
                 outside: 1,
                 hints,
@@ -241,27 +256,38 @@ fn all_lowering(world: &World) -> Vec<Event> {
     menu
 }
 
+/// As [`lowering`], and the root domain falls apart and grows together: an overloaded CPU and one that becomes less urgent
+/// go, and come back.
+fn lowering_and_rebuilding(world: &World) -> Vec<Event> {
+    let mut menu = lowering(world);
+    for cpu in [CpuId(1), CpuId(2)] {
+        menu.extend([0, 1].map(|partition| Event::Join { cpu, partition: CpusetId(partition) }));
+    }
+    menu
+}
+
 /// Enumerates to the end: these worlds are finite.
-fn circulate(rt_balance: RtBalance) -> Seen {
+fn circulate(settings: &Settings) -> Seen {
     type Scene = (&'static str, fn(&mut World), fn(&World) -> Vec<Event>, u32);
-    let scenes: [Scene; 4] = [
+    let scenes: [Scene; 5] = [
         ("two lower, 3 CPUs", crowded, lowering, 3),
         ("two lower, 4 CPUs", crowded, lowering, 4),
         ("two lower in steps, 4 CPUs", crowded_in_steps, lowering, 4),
         ("all lower, 4 CPUs", crowded, all_lowering, 4),
+        ("rebuilding", crowded, lowering_and_rebuilding, 3),
     ];
     let mut total = Seen { complete: true, ..Seen::default() };
     for (scene, start, menu, nr_cpus) in scenes {
         let setup = Setup {
-            settings: settings(rt_balance),
+            settings: settings.clone(),
             nr_cpus,
-            cpusets: Vec::new(),
+            cpusets: prepared(scene, 1..3),
             nr_tasks: nr_cpus + 4,
             // So that the outside agent is number 4 whatever the number of CPUs.
             outside: 5 - nr_cpus as usize,
             hints: Hints::Fresh,
         };
-        let name = &format!("{rt_balance}, {scene}");
+        let name = &format!("{}, {scene}", settings.rt_balance);
         let seen = enumerate(&Small { name, setup, start, menu, limit: usize::MAX });
         total.states += seen.states;
         total.at_rest += seen.at_rest;
@@ -273,18 +299,25 @@ fn circulate(rt_balance: RtBalance) -> Seen {
 
 #[test]
 fn two_cpus_lower_their_priority_while_the_ipi_circulates() {
-    let seen = circulate(RtBalance::IpiRootDomain);
+    let seen = circulate(&settings(RtBalance::IpiRootDomain));
+    assert!(seen.states >= 1_000, "only {} states were visited", seen.states);
+}
+
+#[test]
+fn two_cpus_lower_their_priority_while_the_ipi_skips_its_sender() {
+    let settings = Settings { rt_ipi_skip_self: true, ..settings(RtBalance::IpiRootDomain) };
+    let seen = circulate(&settings);
     assert!(seen.states >= 1_000, "only {} states were visited", seen.states);
 }
 
 #[test]
 fn two_cpus_lower_their_priority_while_chains_run() {
-    let seen = circulate(RtBalance::IpiPerCpu);
+    let seen = circulate(&settings(RtBalance::IpiPerCpu));
     assert!(seen.states >= 1_000, "only {} states were visited", seen.states);
 }
 
 #[test]
 fn two_cpus_pull_at_once() {
-    let seen = circulate(RtBalance::PullLocked);
+    let seen = circulate(&settings(RtBalance::PullLocked));
     assert!(seen.states >= 100, "only {} states were visited", seen.states);
 }

@@ -161,6 +161,10 @@ fn setup(machine: &[u8; 8]) -> Setup {
         2 if !mask(low).is_empty() && !mask(high).is_empty() => {
             vec![(mask(low), Partition::Member), (mask(high), Partition::Member)]
         }
+        // Partitions that CPUs join and leave; of overlapping ones each CPU is in one at a time.
+        3 if !mask(low).is_empty() && !mask(high).is_empty() => {
+            vec![(mask(low), Partition::Root), (mask(high), Partition::Prepared)]
+        }
         _ => Vec::new(),
     };
     let hints = if on(5) { Hints::Stale } else { Hints::Fresh };
@@ -198,6 +202,9 @@ fn event(world: &World, [kind, a, b, _]: [u8; 4]) -> Event {
         30 if kind < 64 => Event::Offline { cpu },
         30 if kind < 160 => Event::Online { cpu },
         30 => Event::Evict { cpu },
+        31 if kind < 192 && !world.setup.cpusets.is_empty() => {
+            Event::Join { cpu, partition: CpusetId(u16::from(b) % (world.setup.cpusets.len() as u16 + 1)) }
+        }
         _ => Event::Wake { by, task },
     }
 }

@@ -90,7 +90,9 @@ impl Plan {
         }
         refuse_affinities(&program, &wanted, &mut refusals);
         let watchdog = refuse_attrs(&program, &mut refusals);
-        for cpuset in program.cpusets.iter().filter(|cpuset| cpuset.partition) {
+        let changed = |index| program.partition_changes.iter().any(|change| change.cpuset == index);
+        let partitions = program.cpusets.iter().enumerate().filter(|(index, set)| set.partition || changed(*index));
+        for (_, cpuset) in partitions {
             let why =
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
             refusals.push(Refusal { who: format!("cpuset {}", cpuset.name), why: why.to_owned() });

@@ -114,6 +114,11 @@ pub enum TraceEvent {
         /// Set or cleared.
         overloaded: bool,
     },
+    /// The record's CPU is in this root domain from now on (`rq_attach_root`). Unsaid: in 0.
+    RootDomain {
+        /// Its number: 0 are the CPUs in no partition.
+        domain: u32,
+    },
     /// A deadline task has used its budget up, or gives it up, and waits on the record's CPU.
     DlThrottle {
         /// Which.

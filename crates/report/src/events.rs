@@ -37,6 +37,7 @@ pub const KINDS: &[&str] = &[
     "mark",
     "dl",
     "server",
+    "domain",
     "rt-throttle",
     "group",
     "limit",
@@ -122,6 +123,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
             ("dl", format!("{} has {budget} until {deadline}", name(task)))
         }
         TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
+        TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
         TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),
         TraceEvent::RtThrottle { throttled: false } => ("rt-throttle", "ends".to_owned()),
         TraceEvent::NeedResched { by } => ("resched", format!("asked by cpu{by}")),

@@ -21,6 +21,8 @@ pub(crate) enum Interrupt {
     GroupTimer(GroupId, GroupTimer),
     /// A limit changes: the user's doing, by a system call on CPU 0.
     GroupMax(u32),
+    /// A partition changes, which this CPU is in: by index.
+    Partition(u32),
     /// Somebody set `need_resched` here.
     Resched,
     /// Work waits on the CPU's list.
@@ -62,6 +64,8 @@ pub(crate) enum Job {
     Timer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
     GroupMax(u32),
+    /// Join a root domain.
+    Partition(u32),
     Remote(Work),
 }
 

@@ -60,7 +60,7 @@ impl Cpu {
 impl Machine {
     /// Puts work on the list of a CPU, and interrupts it if that was empty.
     pub(crate) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
-        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush | Work::RtPushFor(_)));
+        self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_)));
         let works = &mut self.cpus[to.index()].works;
         let was_empty = works.is_empty();
         works.push_back((from, work));

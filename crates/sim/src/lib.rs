@@ -15,6 +15,7 @@
 
 pub mod costs;
 mod cpu;
+mod cpuset;
 mod groups;
 mod interpret;
 mod ipi;

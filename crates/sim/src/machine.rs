@@ -51,6 +51,7 @@ pub(crate) enum Event {
     TaskTimer { task: TaskId },
     GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
     GroupMax { change: u32 },
+    Partition { change: u32 },
     Source { index: u32 },
 }
 
@@ -91,11 +92,7 @@ impl Machine {
     /// # Errors
     /// The program does not fit the machine: cpusets, affinities, policies.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
-        let cpusets: Vec<(CpuMask, Partition)> = program
-            .cpusets
-            .iter()
-            .map(|set| ((*set.cpus).clone(), if set.partition { Partition::Root } else { Partition::Member }))
-            .collect();
+        let cpusets: Vec<(CpuMask, Partition)> = crate::cpuset::partitions(&program);
         let core = Config::new(config.topology.clone(), config.settings.clone())
             .with_cpusets(&cpusets)?
             .with_group_reserve(program.groups.len())
@@ -145,6 +142,7 @@ impl Machine {
     fn boot(&mut self) -> Result<(), SimError> {
         let program = Rc::clone(&self.program);
         self.announce_groups()?;
+        self.announce_domains();
         for (def, task) in program.tasks.iter().enumerate() {
             for instance in 0..task.instances {
                 let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
@@ -274,6 +272,7 @@ impl Machine {
                 }
             }
             Event::GroupMax { change } => self.interrupt(CpuId(0), Interrupt::GroupMax(change)),
+            Event::Partition { change } => self.partition_changes(change),
             Event::Source { index } => self.source_fires(index),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;

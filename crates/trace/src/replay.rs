@@ -184,6 +184,8 @@ pub struct CpuView {
     pub spins_since: Option<Instant>,
     /// Whether its real-time tasks may not run (RT throttling).
     pub is_rt_throttled: bool,
+    /// Its root domain.
+    pub root_domain: u32,
     /// What its fair server does, if the trace has said so.
     pub fair_server: Option<ServerState>,
 }
@@ -310,6 +312,7 @@ impl Replay {
                 let cpu = self.cpus.entry(record.cpu);
                 cpu.irq_depth = cpu.irq_depth.saturating_sub(1);
             }
+            TraceEvent::RootDomain { domain } => self.cpus.entry(record.cpu).root_domain = *domain,
             TraceEvent::RtThrottle { throttled } => self.cpus.entry(record.cpu).is_rt_throttled = *throttled,
             TraceEvent::Server { kind: ServerKind::Fair, state } => {
                 self.cpus.entry(record.cpu).fair_server = Some(*state);

@@ -120,6 +120,7 @@ impl Scenario {
                 resources: Vec::new(),
                 groups: Vec::new(),
                 max_changes: Vec::new(),
+                partition_changes: Vec::new(),
                 cpusets: Vec::new(),
             },
             machine: None,

@@ -22,6 +22,8 @@ pub struct Program {
     pub groups: Vec<GroupDef>,
     /// Limits that change later.
     pub max_changes: Vec<MaxChange>,
+    /// Partitions that are made and unmade in the middle of the run, in order of time for each cpuset.
+    pub partition_changes: Vec<PartitionChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
 }
@@ -282,6 +284,17 @@ pub struct MaxChange {
     pub group: usize,
     /// What it may use from then on.
     pub max: CpuMax,
+}
+
+/// A cpuset that becomes a partition in the middle of the run, or ceases to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionChange {
+    /// When, from the start.
+    pub at: Duration,
+    /// Which: index into [`Program::cpusets`].
+    pub cpuset: usize,
+    /// What it is from then on: a root domain of its own, or not.
+    pub is_root: bool,
 }
 
 /// A cpuset.

@@ -370,6 +370,27 @@ fn limits_change_in_the_middle_of_a_run() {
 }
 
 #[test]
+fn partitions_change_in_the_middle_of_a_run() {
+    let text = "[cpuset.a]\ncpus = \"0-1\"\npartition = \"root\"\nchanges = [{ at = \"2s\", partition = \"member\" }]\n\
+                [cpuset.b]\ncpus = \"1-2\"\nchanges = [{ at = \"2s\", partition = \"root\" }]\n\
+                [task.t]\nsteps = [{ run = \"1ms\" }]\n";
+    let changes = good(text).program.partition_changes;
+    let says: Vec<_> = changes.iter().map(|change| (change.at.to_string(), change.cpuset, change.is_root)).collect();
+    assert_eq!(says, [("2s".to_string(), 0, false), ("2s".to_string(), 1, true)], "one ends before the other begins");
+    for (from, to, message) in [
+        ("\"2s\", partition = \"member\"", "\"3s\", partition = \"member\"", "partitions `a` and `b` share CPUs 1"),
+        ("at = \"2s\", partition = \"member\"", "partition = \"member\"", "a change has no time"),
+        ("partition = \"member\"", "cpus = \"1\"", "unknown key `cpus` in a change of a cpuset"),
+        (", partition = \"member\"", "", "a change changes nothing"),
+        ("\"member\"", "\"isolated\"", "`cpuset.cpus.partition` = \"isolated\" is unknown"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let errors = read(&text.replacen(from, to, 1)).expect_err(message);
+        assert!(errors.contains(message), "{message}: {errors}");
+    }
+}
+
+#[test]
 fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
     for (keys, message) in [
         ("cpu.cfs_quota_us = 999", "quota 999us is below 1ms (EINVAL)"),

@@ -1,7 +1,7 @@
 //! `rt-quiescence`: when nothing has happened for a while, no single move would help a waiting real-time task.
 //!
 //! *A while* is the settle time ([`Context::settle`]) without a scheduling event anywhere on the machine; *no single move*:
-//! there is no waiting real-time task T and CPU c that T may use such that c runs something less urgent. On large busy
+//! there is no waiting real-time task T and CPU c of its root domain that T may use such that c runs something less urgent. On large busy
 //! machines such a while is rare; the rule says nothing about the time in between.
 //!
 //! What is excepted, by name:
@@ -144,7 +144,9 @@ impl RtQuiescence {
         if !is_known || self.is_on_its_way(before.cpu(own), at) || self.is_behind_stuck(before, task, view, own) {
             return None;
         }
-        before.cpus().map(|(cpu, _)| cpu).find(|cpu| *cpu != own && view.may_run_on(*cpu) && could_run(*cpu))
+        let domain = before.cpu(own).root_domain;
+        let reachable = before.cpus().filter(|(_, there)| there.root_domain == domain).map(|(cpu, _)| cpu);
+        reachable.filter(|cpu| *cpu != own && view.may_run_on(*cpu)).find(|cpu| could_run(*cpu))
     }
 
     fn could_preempt(&self, before: &Replay, task: &TaskView, cpu: CpuId, at: Instant) -> bool {
@@ -169,7 +171,10 @@ impl RtQuiescence {
             let Some(other) = before.task(other) else { return false };
             let is_pushable = other.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
             let takes = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| other.prio.beats(running));
-            let has_place = before.cpus().any(|(cpu, _)| cpu != own && other.may_run_on(cpu) && takes(cpu));
+            let domain = before.cpu(own).root_domain;
+            let has_place = before
+                .cpus()
+                .any(|(cpu, there)| cpu != own && there.root_domain == domain && other.may_run_on(cpu) && takes(cpu));
             is_pushable && !has_place
         };
         let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));
@@ -229,6 +234,15 @@ mod tests {
         let mut script = overloaded();
         script.affinity(10, zerolag_model::TaskId(2), "0");
         holds("rt-quiescence", &script.end(1000));
+    }
+
+    #[test]
+    fn a_root_domain_limits_the_moves() {
+        let mut script = overloaded();
+        script.event(0, 1, TraceEvent::RootDomain { domain: 1 });
+        holds("rt-quiescence", &script.clone().end(1000));
+        script.event(10, 0, TraceEvent::RootDomain { domain: 1 });
+        breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! waits for the 0-lag time; a CPU that goes offline takes its share without being asked for it.
 
 use crate::scheduler::{Scheduler, TaskError};
-use crate::task::Task;
+use crate::task::{DomainId, Task};
 use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMask, DlParams, SchedAttr, TaskId};
@@ -40,8 +40,8 @@ impl Bandwidth {
 /// What a task has of a root domain's bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reserved {
-    /// Index of the root domain.
-    pub(crate) domain: u32,
+    /// Where it is booked.
+    pub(crate) domain: DomainId,
     pub(crate) bandwidth: Bandwidth,
 }
 
@@ -104,23 +104,23 @@ impl<L: RawMutex> Scheduler<L> {
             self.give_back(had);
             return Ok(None);
         };
-        let near = match (had, allowed) {
-            (Some(had), _) => self.shared.domains[had.domain as usize].span.first().unwrap_or(near),
-            (None, Some(mask)) if !mask.contains(near) => mask.first().unwrap_or(near),
-            (None, _) => near,
+        let domain = match (had, allowed) {
+            (Some(had), _) => had.domain,
+            (None, Some(mask)) if !mask.contains(near) => self.shared.domain_of(mask.first().unwrap_or(near)),
+            (None, _) => self.shared.domain_of(near),
         };
-        if !self.covers_domain(allowed, near) {
+        if !self.covers_domain(allowed, domain) {
             return Err(TaskError::NotWholeDomain(task));
         }
         let bandwidth = Bandwidth::of(params);
         let old = had.map_or(Bandwidth::default(), |had| had.bandwidth);
-        self.rebook(near, old, bandwidth).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
-        Ok(Some(Reserved { domain: self.shared.domain_index(near), bandwidth }))
+        self.rebook(domain, old, bandwidth).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
+        Ok(Some(Reserved { domain, bandwidth }))
     }
 
-    /// Books `new` in place of `old` in the root domain of a CPU. A change that keeps the bandwidth is always granted.
-    pub(super) fn rebook(&self, near: CpuId, old: Bandwidth, new: Bandwidth) -> Result<(), BookedUp> {
-        let domain = self.shared.domain(near);
+    /// Books `new` in place of `old` in a root domain. A change that keeps the bandwidth is always granted.
+    pub(super) fn rebook(&self, domain: DomainId, old: Bandwidth, new: Bandwidth) -> Result<(), BookedUp> {
+        let domain = &self.shared.domains[domain.index()];
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
         let wanted = booked.0 - old.0 + new.0;
@@ -134,23 +134,43 @@ impl<L: RawMutex> Scheduler<L> {
     /// Gives back what a task had.
     pub(crate) fn give_back(&self, had: Option<Reserved>) {
         if let Some(had) = had {
-            let mut booked = self.shared.domains[had.domain as usize].dl_booked.lock();
-            assert!(booked.0 >= had.bandwidth.0, "what is given back was booked");
-            booked.0 -= had.bandwidth.0;
+            self.move_booking(had.bandwidth, Some(had.domain), None);
+        }
+    }
+
+    /// Takes a booking out of a root domain and puts it into another, whether or not there is room.
+    pub(crate) fn move_booking(&self, bandwidth: Bandwidth, from: Option<DomainId>, to: Option<DomainId>) {
+        if let Some(from) = from {
+            let mut booked = self.shared.domains[from.index()].dl_booked.lock();
+            assert!(booked.0 >= bandwidth.0, "what is given back was booked");
+            booked.0 -= bandwidth.0;
+        }
+        if let Some(to) = to {
+            self.shared.domains[to.index()].dl_booked.lock().0 += bandwidth.0;
+        }
+    }
+
+    /// A task is put on a CPU. If all CPUs have left the root domain where its bandwidth is booked, it is booked here.
+    pub(crate) fn follow(&self, task: &mut Task, cpu: CpuId) {
+        if let Some(had) = &mut task.dl.reserved
+            && self.shared.domains[had.domain.index()].span.is_empty()
+        {
+            let to = self.shared.domain_of(cpu);
+            self.move_booking(had.bandwidth, Some(had.domain), Some(to));
+            had.domain = to;
         }
     }
 
     /// Checks that a deadline task may be confined so: `dl_task_check_affinity`.
     pub(crate) fn check_deadline_affinity(&self, task: &Task, allowed: Option<&CpuMask>) -> Result<(), TaskError> {
-        let span = task.dl.reserved.map(|had| &self.shared.domains[had.domain as usize].span);
-        match span.and_then(CpuMask::first) {
-            Some(near) if !self.covers_domain(allowed, near) => Err(TaskError::DeadlineAffinity(task.id)),
+        match task.dl.reserved {
+            Some(had) if !self.covers_domain(allowed, had.domain) => Err(TaskError::DeadlineAffinity(task.id)),
             Some(_) | None => Ok(()),
         }
     }
 
-    fn covers_domain(&self, allowed: Option<&CpuMask>, near: CpuId) -> bool {
-        let span = &self.shared.domain(near).span;
+    fn covers_domain(&self, allowed: Option<&CpuMask>, domain: DomainId) -> bool {
+        let span = &self.shared.domains[domain.index()].span;
         allowed.is_none_or(|mask| span.iter().all(|cpu| mask.contains(cpu)))
     }
 }

@@ -328,6 +328,13 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     }
 }
 
+/// Takes the CPU out of the overload mask, whatever waits here.
+pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    if core::mem::take(&mut rq.dl.is_in_mask) {
+        cx.shared.domain(rq.cpu).dl_overload.remove(rq.cpu);
+    }
+}
+
 /// A CPU went or came: others pull from it or do not.
 pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     rq.is_unpublished = true;
@@ -436,14 +443,11 @@ fn arm_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 ///
 /// As in the kernel the deadline that is compared is that of its last job, which is past as a rule.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
-    let domain = task.dl.reserved.map_or(0, |had| had.domain);
-    let shared = cx.shared;
-    let span = &shared.domains[domain as usize].span;
-    let stay = if span.contains(task.last_cpu) { Some(task.last_cpu) } else { span.first() };
-    let stay = stay.expect("invariant: a root domain has a CPU");
-    let here = cx.view().online_or_other(stay, Some(span));
+    let (booked, allowed) = (task.dl.reserved.map(|had| had.domain), task.allowed.as_deref());
+    let stay = cx.view().stay_in_domain(booked, task.last_cpu, allowed);
+    let here = cx.view().online_in_domain(stay, allowed);
     // With its whole domain offline it goes anywhere until it wakes again.
-    let stay = here.or_else(|| cx.view().online_or_other(stay, task.allowed.as_deref())).unwrap_or(stay);
+    let stay = here.or_else(|| cx.view().online_or_other(stay, allowed)).unwrap_or(stay);
     if why != Placement::Wakeup {
         return stay;
     }

@@ -60,6 +60,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         other.tasks[slot].may_run_on(own.cpu)
     });
     if let Some((deadline, slot)) = best
+        && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu)
         && push::is_earliest(deadline, own)
         && !push::is_about_to_run(other, slot)
     {

@@ -87,7 +87,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx);
     };
-    if !other.is_online || !is_earliest(own.tasks[slot].dl.abs_deadline, other) {
+    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    if !is_target || !is_earliest(own.tasks[slot].dl.abs_deadline, other) {
         return retry(own, cx, slot, push);
     }
     class::migrate(own, other, cx, slot, MigrateReason::Push);

@@ -173,6 +173,11 @@ pub(crate) const fn bandwidth(params: ServerParams) -> Bandwidth {
     Bandwidth::of(entity_params(params))
 }
 
+/// Returns the bandwidth that the servers of a CPU take.
+pub(crate) fn bandwidth_of_all(rq: &Rq) -> Bandwidth {
+    Bandwidth(ServerKind::ALL.map(|kind| bandwidth(rq.dl.server(kind).params).0).iter().sum())
+}
+
 /// Returns whether the class of a server has somebody to serve.
 fn has_tasks(rq: &Rq, kind: ServerKind) -> bool {
     match kind {
@@ -471,7 +476,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(ServerError::Params);
         }
         let (old, new) = (bandwidth(rq.dl.server(kind).params), bandwidth(params));
-        self.rebook(rq.cpu, old, new).map_err(|_| ServerError::NoBandwidth)?;
+        self.rebook(self.shared.domain_of(rq.cpu), old, new).map_err(|_| ServerError::NoBandwidth)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         class::charge_current(rq, cx);

@@ -107,12 +107,11 @@ fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) ->
 
 /// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting task.
 fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
-    let domain = &cx.shared.domain(rq.cpu).span;
     let mut best: Option<(u64, CpuId)> = None;
     let mut from = CpuId(span.start);
     while let Some(cpu) = cx.view().next_waiting(from).filter(|cpu| cpu.0 < span.end) {
         from = CpuId(cpu.0 + 1);
-        if inner.contains(&cpu.0) || !domain.contains(cpu) {
+        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
@@ -161,8 +160,7 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if !cx.view().has_idle() {
         return;
     }
-    let domain = &cx.shared.domain(rq.cpu).span;
-    if let Some(cpu) = cx.view().next_idle(Some(domain), CpuId(0)) {
+    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) {
         rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;
         send(rq, cx, cpu);
     }
@@ -173,8 +171,7 @@ fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     if cx.view().next_waiting(CpuId(0)).is_none() {
         return;
     }
-    let domain = &cx.shared.domain(rq.cpu).span;
-    if let Some(cpu) = cx.view().next_idle(Some(domain), CpuId(rq.cpu.0 + 1)) {
+    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, CpuId(rq.cpu.0 + 1)) {
         send(rq, cx, cpu);
     }
 }
@@ -353,7 +350,7 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
     let mut group = GroupLoad::default();
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     for cpu in part.map(CpuId) {
-        if !cx.shared.domain(rq.cpu).span.contains(cpu) || !cx.view().is_online(cpu) {
+        if !cx.view().is_in_domain_of(rq.cpu, cpu) || !cx.view().is_online(cpu) {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;

@@ -84,6 +84,9 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     if !own.is_online {
         return Step::Done;
     }
+    if !cx.shared.share_overload(scope, own.cpu, other.cpu) {
+        return next(own, cx, scope, CpuId(other.cpu.0 + 1)); // One of the two has changed its root domain.
+    }
     if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
         cx.shared.overload(scope, other.cpu).remove(other.cpu);
     } else if let Some(slot) = highest_for(other, own.cpu, cx) {

@@ -78,10 +78,7 @@ pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step 
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
         AfterPush::Nothing => Step::Done,
-        AfterPush::PassOn => {
-            super::ipi::pass_on(rq, cx);
-            Step::Done
-        }
+        AfterPush::PassOn(domain) => super::ipi::pass_on(rq, cx, domain),
         AfterPush::PassOnChain(source) => super::ipi::pass_on_chain(rq, cx, source),
     }
 }
@@ -111,12 +108,13 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx, push.after);
     };
-    if !other.is_online || !own.tasks[slot].prio.beats(other.top_prio()) {
+    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    if !is_target || !own.tasks[slot].prio.beats(other.top_prio()) {
         return retry(own, cx, slot, push);
     }
     class::migrate(own, other, cx, slot, MigrateReason::Push);
     match push.after {
-        AfterPush::Nothing | AfterPush::PassOn => begin(own, cx, push.after),
+        AfterPush::Nothing | AfterPush::PassOn(_) => begin(own, cx, push.after),
         // The handler of 2015 pushes one task and sends the chain on: Linux v4.1 `rt.c`, `try_to_push_tasks`.
         AfterPush::PassOnChain(_) => end(own, cx, push.after),
     }

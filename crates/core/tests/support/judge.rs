@@ -14,6 +14,7 @@ impl World {
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let rqs: Vec<&Rq> = self.rqs.iter().collect();
         self.scheduler.check_published(&rqs)?;
+        self.scheduler.check_booked(&rqs, self.parcels())?;
         let mut seen: Vec<Option<CpuId>> = vec![None; self.bodies.len()];
         for rq in &self.rqs {
             let mut count = 0;
@@ -166,13 +167,19 @@ impl World {
     }
 
     /// Checks that no waiting deadline task would run at once on another CPU of its root domain: global EDF.
+    ///
+    /// Promised where each may use its whole domain, which admission sees to; not after partitions were merged under tasks
+    /// that are confined to one of them.
     fn check_earliest(&self) -> Result<(), String> {
         for rq in &self.rqs {
-            let domain = self.domains.iter().find(|domain| domain.contains(rq.cpu())).expect("every CPU has a domain");
+            let is_free = |task| self.domain_of(rq.cpu()).all(|cpu| rq.may_run_on(task, cpu));
+            if !self.waiting_dl(rq).all(is_free) {
+                continue;
+            }
             for task in self.waiting_dl(rq) {
                 let deadline = |rq: &Rq, task| rq.deadline(task).map(|(deadline, _)| deadline);
                 let mine = deadline(rq, task).expect("a deadline task");
-                let later = domain.iter().find(|cpu| {
+                let later = self.domain_of(rq.cpu()).find(|cpu| {
                     let there = &self.rqs[cpu.index()];
                     let runs = there.current_deadline();
                     self.cpus[cpu.index()].is_online && runs.is_none_or(|runs| mine < runs)
@@ -207,10 +214,9 @@ impl World {
             return Ok(());
         }
         for rq in &self.rqs {
-            let domain = self.domains.iter().find(|domain| domain.contains(rq.cpu())).expect("every CPU has a domain");
             for (task, prio) in self.waiting_rt(rq) {
                 let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
-                let better = domain.iter().find(|cpu| {
+                let better = self.domain_of(rq.cpu()).find(|cpu| {
                     self.cpus[cpu.index()].is_online
                         && !self.rqs[cpu.index()].is_rt_throttled()
                         && rq.may_run_on(task, *cpu)

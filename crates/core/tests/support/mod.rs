@@ -85,6 +85,8 @@ pub(crate) enum Event {
     Evict { cpu: CpuId },
     /// A CPU comes back.
     Online { cpu: CpuId },
+    /// A CPU changes its root domain.
+    Join { cpu: CpuId, partition: CpusetId },
 }
 
 /// What an agent has begun and not finished.
@@ -152,7 +154,8 @@ pub(crate) struct World {
     shadowed: Vec<Option<CpuId>>,
     /// Affinity and cpuset of each task.
     where_allowed: Vec<(Option<Arc<CpuMask>>, CpusetId)>,
-    domains: Vec<CpuMask>,
+    /// The partition that each CPU is in.
+    partitions: Vec<CpusetId>,
     io: Io,
 }
 
@@ -165,13 +168,12 @@ impl World {
         let mut scheduler = Scheduler::<Lock>::new(config);
         scheduler.reserve_tasks(setup.nr_tasks as usize);
         let cpus = (0..setup.nr_cpus).map(CpuId);
-        let mut rest = CpuMask::first_n(setup.nr_cpus as usize);
-        let mut domains: Vec<CpuMask> = Vec::new();
-        for (mask, _) in setup.cpusets.iter().filter(|(_, partition)| *partition == Partition::Root) {
-            rest = rest.iter().filter(|cpu| !mask.contains(*cpu)).collect();
-            domains.push(mask.clone());
+        let mut partitions = vec![CpusetId::default(); setup.nr_cpus as usize];
+        for (index, (mask, partition)) in (1..).zip(&setup.cpusets) {
+            for cpu in mask.iter().filter(|_| *partition == Partition::Root) {
+                partitions[cpu.index()] = CpusetId(index);
+            }
         }
-        domains.push(rest);
         Self {
             rqs: cpus.clone().map(|cpu| scheduler.new_rq(cpu)).collect(),
             cpus: cpus
@@ -189,7 +191,7 @@ impl World {
             where_allowed: vec![(None, CpusetId::default()); setup.nr_tasks as usize],
             now: Instant::ZERO,
             events: 0,
-            domains,
+            partitions,
             io: Io::new(Tracing::Off),
             scheduler,
             setup,
@@ -219,6 +221,7 @@ impl World {
             Event::Offline { cpu } => self.offline(*cpu),
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
+            Event::Join { cpu, partition } => self.join(*cpu, *partition),
         };
         if done {
             self.events += 1;
@@ -604,6 +607,41 @@ impl World {
             self.cpus[cpu.index()].is_online = true;
             true
         }
+    }
+}
+
+impl World {
+    fn join(&mut self, cpu: CpuId, partition: CpusetId) -> bool {
+        let can_be = match partition.0.checked_sub(1).map(|index| self.setup.cpusets.get(usize::from(index))) {
+            None => true,
+            Some(set) => set.is_some_and(|(mask, kind)| mask.contains(cpu) && *kind != Partition::Member),
+        };
+        if !can_be || self.partitions[cpu.index()] == partition {
+            return false;
+        }
+        self.own(cpu, |scheduler, rq, now, io| scheduler.join_domain(rq, now, partition, io).expect("a partition")) && {
+            self.partitions[cpu.index()] = partition;
+            true
+        }
+    }
+
+    /// The CPUs of the root domain that a CPU is in.
+    fn domain_of(&self, cpu: CpuId) -> impl Iterator<Item = CpuId> + '_ {
+        let own = self.partitions[cpu.index()];
+        (0..self.setup.nr_cpus).map(CpuId).filter(move |other| self.partitions[other.index()] == own)
+    }
+
+    /// The bodies that are on no run queue.
+    fn parcels(&self) -> impl Iterator<Item = &Parcel> {
+        let parked = self.bodies.iter().filter_map(|body| match body {
+            Body::Parked(parcel) => Some(parcel),
+            Body::Unborn | Body::OnItsWay | Body::Queued | Body::Delayed | Body::Dead => None,
+        });
+        let on_their_way = self.jobs.iter().flatten().filter_map(|job| match job {
+            Job::Place { parcel, .. } => Some(parcel),
+            Job::Pick | Job::Carry { .. } => None,
+        });
+        parked.chain(on_their_way)
     }
 }
 

@@ -32,9 +32,10 @@ use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, KernelVersion, Settings, TaskId};
 
 /// Runs rounds on threads, checks each at rest, then replays the whole.
-fn hold_and_replay(rt_balance: RtBalance, rounds: u32, budget: i64) {
+fn hold_and_replay(rt_balance: RtBalance, rt_ipi_skip_self: bool, rounds: u32, budget: i64) {
     let settings = Settings {
         rt_balance,
+        rt_ipi_skip_self,
         overload_scope: OverloadScope::RootDomain,
         rt_push_skip_stuck: true,
         enforce_rt: zerolag_model::settings::Grain::Exact,
@@ -82,15 +83,20 @@ const BUDGET: i64 = 1_500;
 
 #[test]
 fn pull_locked_on_threads() {
-    hold_and_replay(RtBalance::PullLocked, ROUNDS, BUDGET);
+    hold_and_replay(RtBalance::PullLocked, false, ROUNDS, BUDGET);
 }
 
 #[test]
 fn ipi_per_cpu_on_threads() {
-    hold_and_replay(RtBalance::IpiPerCpu, ROUNDS, BUDGET);
+    hold_and_replay(RtBalance::IpiPerCpu, false, ROUNDS, BUDGET);
 }
 
 #[test]
 fn ipi_root_domain_on_threads() {
-    hold_and_replay(RtBalance::IpiRootDomain, ROUNDS, BUDGET);
+    hold_and_replay(RtBalance::IpiRootDomain, false, ROUNDS, BUDGET);
+}
+
+#[test]
+fn an_ipi_that_skips_its_sender_on_threads() {
+    hold_and_replay(RtBalance::IpiRootDomain, true, ROUNDS, BUDGET);
 }

@@ -220,6 +220,7 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::Wakeup { .. }
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
+            | TraceEvent::RootDomain { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }

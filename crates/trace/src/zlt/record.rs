@@ -62,6 +62,7 @@ mod kind {
     pub(super) const THROTTLE: u8 = 38;
     pub(super) const UNTHROTTLE: u8 = 39;
     pub(super) const GROUP_TOTALS: u8 = 40;
+    pub(super) const ROOT_DOMAIN: u8 = 41;
 }
 
 /// The numbers of [`PrevState`].
@@ -180,6 +181,10 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             out.push(index_of(&ServerKind::ALL, *kind));
             put_server(out, *state);
             kind::SERVER
+        }
+        TraceEvent::RootDomain { domain } => {
+            put_id(out, *domain);
+            kind::ROOT_DOMAIN
         }
         TraceEvent::RtThrottle { throttled: true } => kind::RT_THROTTLE,
         TraceEvent::RtThrottle { throttled: false } => kind::RT_UNTHROTTLE,

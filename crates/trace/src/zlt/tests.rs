@@ -105,6 +105,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
     let cpus = prop_oneof![
         any::<bool>().prop_map(|overloaded| TraceEvent::RtOverload { overloaded }),
         any::<bool>().prop_map(|throttled| TraceEvent::RtThrottle { throttled }),
+        (0..65_536_u32).prop_map(|domain| TraceEvent::RootDomain { domain }),
         (one_of(&ServerKind::ALL), server_state()).prop_map(|(kind, state)| TraceEvent::Server { kind, state }),
         (task(), any::<u64>(), any::<i64>()).prop_map(|(task, until, left)| TraceEvent::DlThrottle {
             task,

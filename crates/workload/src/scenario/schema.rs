@@ -54,6 +54,15 @@ fn parameter() -> Value {
     json!({ "type": "string", "pattern": "\\$\\{" })
 }
 
+fn cpuset_change() -> Value {
+    let mut keys = shared::CPUSET_CHANGE_KEYS.to_vec();
+    keys.push("partition");
+    object(&keys, |key| match key {
+        "at" => defined("time"),
+        _ => one_of(&["member", "root"]),
+    })
+}
+
 fn string() -> Value {
     json!({ "type": "string" })
 }
@@ -90,6 +99,7 @@ fn root(key: &str) -> Value {
             keys.extend(["cpus", "partition"]);
             named(&object(&keys, |key| match key {
                 "cpuset.cpus" | "cpus" => defined("cpus"),
+                "changes" => json!({ "type": "array", "items": cpuset_change() }),
                 _ => one_of(&["member", "root"]),
             }))
         }

@@ -11,13 +11,28 @@ use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
 use crate::assemble::Kind;
 use crate::check;
-use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{CpusetDef, ResourceKind, TimerMode};
+use crate::diagnostic::{Diagnostic, Report, Span};
+use crate::program::{CpusetDef, PartitionChange, ResourceKind, TimerMode};
 use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, MAX_CPUS};
 
-pub(super) const CPUSET_KEYS: [&str; 2] = ["cpuset.cpus", "cpuset.cpus.partition"];
+pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
+/// Keys of one of its `changes`, apart from `partition`.
+pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
+
+/// Reads `partition = "root"` or `"member"`.
+fn is_root(key: &str, item: Item<'_, '_>, report: &mut Report) -> bool {
+    match string(key, item, report) {
+        Some("root") => true,
+        Some("member") | None => false,
+        Some(other) => {
+            let message = format!("`cpuset.cpus.partition` = \"{other}\" is unknown");
+            report.error_help(span(item), message, "known are root and member");
+            false
+        }
+    }
+}
 
 impl Reader<'_> {
     /// Reads `[cpuset.NAME]`.
@@ -25,25 +40,19 @@ impl Reader<'_> {
         let Some(sets) = root.get("cpuset").and_then(|entry| Table::of("cpuset", entry.item, self.report)) else {
             return;
         };
-        let mut partitions: Vec<(usize, Span)> = Vec::new();
+        let mut starts: Vec<(usize, Span)> = Vec::new();
+        let mut changes: Vec<(PartitionChange, Span)> = Vec::new();
         for set in &sets.entries {
             self.cpusets.insert(set.key.to_string(), None);
             let Some(table) = Table::of(set.key, set.item, self.report) else { continue };
-            let (mut cpus, mut partition) = (None, false);
+            let (mut cpus, mut partition, mut later) = (None, false, None);
             for leaf in leaves(&table) {
                 match &*leaf.path {
                     "cpuset.cpus" | "cpus" => cpus = self.cpus("cpuset.cpus", leaf.item),
                     "cpuset.cpus.partition" | "partition" => {
-                        partition = match string(&leaf.path, leaf.item, self.report) {
-                            Some("root") => true,
-                            Some("member") | None => false,
-                            Some(other) => {
-                                let message = format!("`cpuset.cpus.partition` = \"{other}\" is unknown");
-                                self.report.error_help(span(leaf.item), message, "known are root and member");
-                                false
-                            }
-                        }
+                        partition = is_root(&leaf.path, leaf.item, self.report);
                     }
+                    "changes" => later = Some(leaf.item),
                     other => self.report.push(unknown_key(other, leaf.span, &CPUSET_KEYS, "a cpuset")),
                 }
             }
@@ -55,19 +64,76 @@ impl Reader<'_> {
                 continue;
             };
             let place = self.assembly.program.cpusets.len();
-            for (other, other_span) in &partitions {
-                let other = &self.assembly.program.cpusets[*other];
-                if partition && other.cpus.intersects(&cpus) {
-                    let message =
-                        format!("partitions `{}` and `{}` share CPUs {}", other.name, set.key, other.cpus.and(&cpus));
-                    self.report.push(Diagnostic::error(set.key_span, message).label(*other_span, "the other one"));
-                }
-            }
             if partition {
-                partitions.push((place, set.key_span));
+                starts.push((place, set.key_span));
+            }
+            if let Some(later) = later {
+                self.partition_changes(place, later, &mut changes);
             }
             self.cpusets.insert(set.key.to_string(), Some(place));
             self.assembly.program.cpusets.push(CpusetDef { name: set.key.into(), cpus, partition });
+        }
+        // At one moment partitions end before others begin.
+        changes.sort_by_key(|(change, _)| (change.at, change.is_root));
+        self.refuse_overlaps(&starts, &changes);
+        self.assembly.program.partition_changes = changes.into_iter().map(|(change, _)| change).collect();
+    }
+
+    /// Reads `changes = [{ at = "2s", partition = "root" }]`.
+    fn partition_changes(&mut self, cpuset: usize, item: Item<'_, '_>, into: &mut Vec<(PartitionChange, Span)>) {
+        let DeValue::Array(items) = item.get_ref() else {
+            let help = "write changes = [{ at = \"2s\", partition = \"root\" }]";
+            self.report.error_help(span(item), "`changes` is an array of tables", help);
+            return;
+        };
+        for item in items.iter() {
+            let Some(table) = Table::of("changes", item, self.report) else { continue };
+            let at = table.time("at", self.report);
+            if table.get("at").is_none() {
+                self.report.error_help(span(item), "a change has no time", "write at = \"2s\"");
+            }
+            let mut partition = None;
+            for leaf in leaves(&table).into_iter().filter(|leaf| leaf.path != "at") {
+                match &*leaf.path {
+                    "cpuset.cpus.partition" | "partition" => {
+                        partition = Some(is_root(&leaf.path, leaf.item, self.report));
+                    }
+                    other => {
+                        self.report.push(unknown_key(other, leaf.span, &CPUSET_CHANGE_KEYS, "a change of a cpuset"));
+                    }
+                }
+            }
+            match (at, partition) {
+                (Some(at), Some(is_root)) => into.push((PartitionChange { at, cpuset, is_root }, span(item))),
+                (_, None) => {
+                    let help = "write partition = \"root\" or \"member\"";
+                    self.report.error_help(span(item), "a change changes nothing", help);
+                }
+                (None, Some(_)) => {}
+            }
+        }
+    }
+
+    /// Refuses partitions that share CPUs at any time.
+    fn refuse_overlaps(&mut self, starts: &[(usize, Span)], changes: &[(PartitionChange, Span)]) {
+        let begins = starts.iter().map(|(cpuset, span)| (*cpuset, true, *span));
+        let later = changes.iter().map(|(change, span)| (change.cpuset, change.is_root, *span));
+        let mut now: Vec<(usize, Span)> = Vec::new();
+        for (place, is_root, span) in begins.chain(later) {
+            now.retain(|(other, _)| *other != place);
+            if !is_root {
+                continue;
+            }
+            let sets = &self.assembly.program.cpusets;
+            for (other, other_span) in &now {
+                let (one, other) = (&sets[*other], &sets[place]);
+                if one.cpus.intersects(&other.cpus) {
+                    let shared = one.cpus.and(&other.cpus);
+                    let message = format!("partitions `{}` and `{}` share CPUs {shared}", one.name, other.name);
+                    self.report.push(Diagnostic::error(span, message).label(*other_span, "the other one"));
+                }
+            }
+            now.push((place, span));
         }
     }
 
