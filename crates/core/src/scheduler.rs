@@ -78,6 +78,8 @@ pub enum TaskError {
     DeadlineAffinity(TaskId),
     /// The root domain has not that much bandwidth left (EBUSY).
     NoBandwidth(TaskId),
+    /// A deadline task forks: its child would be one too, and nobody has admitted it (EAGAIN).
+    DeadlineForks(TaskId),
     /// The task is not on the run queue that was given: look up its home again.
     NotHere(TaskId),
 }
@@ -99,6 +101,7 @@ impl fmt::Display for TaskError {
             Self::NoBandwidth(task) => {
                 write!(f, "the root domain of task {task} has not enough bandwidth left (EBUSY)")
             }
+            Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
             Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
         }
     }
@@ -226,6 +229,20 @@ impl<L: RawMutex> Scheduler<L> {
             fair: FairEntity::default(),
             dl,
         })))
+    }
+
+    /// Checks whether a task on this run queue may fork: a deadline task may not. Without `SCHED_FLAG_RESET_ON_FORK`, which
+    /// is not modelled.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
+    ///
+    /// # Errors
+    /// It is a deadline task; it is not on this run queue.
+    pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
+        match rq.tasks[self.slot_of(rq, parent)?].attr {
+            SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+        }
     }
 
     pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {

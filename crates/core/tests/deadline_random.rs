@@ -123,6 +123,10 @@ fn event(world: &World, random: &mut Random) -> Event {
             1 => Event::Evict { cpu },
             _ => Event::Online { cpu },
         },
+        37 if random.below(2) == 0 => {
+            let runtime = Duration::from_micros(500 * random.below(8));
+            Event::SetServer { cpu, runtime, period: Duration::from_millis(3 + random.below(8)) }
+        }
         36 if !world.setup.cpusets.is_empty() => Event::Join { cpu, partition: CpusetId(random.below(2) as u16) },
         _ => Event::Wake { by, task },
     }

@@ -97,6 +97,10 @@ impl Plan {
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
             refusals.push(Refusal { who: format!("cpuset {}", cpuset.name), why: why.to_owned() });
         }
+        if !program.server_changes.is_empty() {
+            let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
+            refusals.push(Refusal { who: "fair_server".to_owned(), why });
+        }
         let hierarchy = if program.groups.is_empty() {
             None
         } else {

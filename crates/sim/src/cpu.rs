@@ -23,6 +23,8 @@ pub(crate) enum Interrupt {
     GroupMax(u32),
     /// A partition changes, which this CPU is in: by index.
     Partition(u32),
+    /// What this CPU's deadline server promises changes: by index.
+    Server(u32),
     /// Somebody set `need_resched` here.
     Resched,
     /// Work waits on the CPU's list.
@@ -66,6 +68,8 @@ pub(crate) enum Job {
     GroupMax(u32),
     /// Join a root domain.
     Partition(u32),
+    /// Set the deadline server.
+    Server(u32),
     Remote(Work),
 }
 

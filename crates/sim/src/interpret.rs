@@ -510,6 +510,11 @@ impl Machine {
             self.stop = Some(End::TooManyForks(Arc::clone(&self.tasks[parent.index()].name)));
             return;
         }
+        if let Err(error) = self.scheduler.check_fork(&self.cpus[cpu.index()].rq, parent) {
+            let name = Arc::clone(&self.tasks[parent.index()].name);
+            self.stop = Some(End::Failed(crate::outcome::SimError::Task { name, error }));
+            return;
+        }
         let instance = self.program.tasks[def].instances + self.tasks[parent.index()].forks;
         self.tasks[parent.index()].forks += 1;
         match self.create_task(def, instance, Some(parent), cpu) {

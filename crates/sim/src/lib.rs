@@ -25,6 +25,7 @@ mod noise;
 pub mod outcome;
 mod path;
 mod queue;
+mod servers;
 mod sync;
 mod task;
 mod trace;

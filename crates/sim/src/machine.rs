@@ -52,6 +52,7 @@ pub(crate) enum Event {
     GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
     GroupMax { change: u32 },
     Partition { change: u32 },
+    Server { change: u32 },
     Source { index: u32 },
 }
 
@@ -143,6 +144,7 @@ impl Machine {
         let program = Rc::clone(&self.program);
         self.announce_groups()?;
         self.announce_domains();
+        self.plan_server_changes();
         for (def, task) in program.tasks.iter().enumerate() {
             for instance in 0..task.instances {
                 let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
@@ -273,6 +275,7 @@ impl Machine {
             }
             Event::GroupMax { change } => self.interrupt(CpuId(0), Interrupt::GroupMax(change)),
             Event::Partition { change } => self.partition_changes(change),
+            Event::Server { change } => self.servers_change(change),
             Event::Source { index } => self.source_fires(index),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;

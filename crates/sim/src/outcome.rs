@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use zerolag_core::{ConfigError, GroupError, TaskError};
+use zerolag_core::{ConfigError, GroupError, ServerError, TaskError};
 use zerolag_model::{CpuId, Duration, Instant};
 
 /// How a run ended.
@@ -187,6 +187,13 @@ pub enum SimError {
         /// What was asked for.
         weight: u32,
     },
+    /// A deadline server cannot be set so.
+    Server {
+        /// Whose.
+        cpu: CpuId,
+        /// Why.
+        error: ServerError,
+    },
     /// A group cannot be.
     Group {
         /// Its path.
@@ -204,6 +211,7 @@ impl fmt::Display for SimError {
             Self::GroupWeight { path, weight } => {
                 write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
             }
+            Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
         }
     }

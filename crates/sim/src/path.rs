@@ -86,7 +86,7 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::GroupMax(_) | Interrupt::Partition(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::GroupMax(_) | Interrupt::Partition(_) | Interrupt::Server(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::Source(index) => {
                 self.serve_source(cpu, index);
@@ -115,6 +115,7 @@ impl Machine {
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
             Interrupt::Partition(change) => Some(Job::Partition(change)),
+            Interrupt::Server(change) => Some(Job::Server(change)),
             Interrupt::Resched | Interrupt::Source(_) => None,
             Interrupt::Works => self.take_works(cpu),
         }
@@ -246,6 +247,7 @@ impl Machine {
             Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
             Job::GroupMax(change) => self.group_max(cpu, change),
             Job::Partition(change) => self.join_domain(cpu, change),
+            Job::Server(change) => self.set_server(cpu, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
         }
     }
@@ -277,6 +279,7 @@ impl Machine {
             | Job::GroupTimer(..)
             | Job::GroupMax(_)
             | Job::Partition(_)
+            | Job::Server(_)
             | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
         };
         // The tick's own cost covers its lock and bookkeeping.

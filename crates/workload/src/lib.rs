@@ -121,6 +121,7 @@ impl Scenario {
                 groups: Vec::new(),
                 max_changes: Vec::new(),
                 partition_changes: Vec::new(),
+                server_changes: Vec::new(),
                 cpusets: Vec::new(),
             },
             machine: None,

@@ -22,6 +22,8 @@ pub struct Program {
     pub groups: Vec<GroupDef>,
     /// Limits that change later.
     pub max_changes: Vec<MaxChange>,
+    /// Deadline servers that promise something else later, in order of time.
+    pub server_changes: Vec<ServerChange>,
     /// Partitions that are made and unmade in the middle of the run, in order of time for each cpuset.
     pub partition_changes: Vec<PartitionChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
@@ -284,6 +286,20 @@ pub struct MaxChange {
     pub group: usize,
     /// What it may use from then on.
     pub max: CpuMax,
+}
+
+/// The deadline servers of the fair class of some CPUs that are set in the middle of the run (`fair_server/cpuN/runtime`,
+/// `period`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerChange {
+    /// When, from the start.
+    pub at: Duration,
+    /// Whose; `None` is every CPU.
+    pub cpus: Option<Arc<CpuMask>>,
+    /// The runtime from then on; `None` leaves it.
+    pub runtime: Option<Duration>,
+    /// The period, likewise.
+    pub period: Option<Duration>,
 }
 
 /// A cpuset that becomes a partition in the middle of the run, or ceases to be one.

@@ -13,6 +13,7 @@
 //! | [`NotWholeDomain`](TaskError::NotWholeDomain) | EPERM | it asks for the class, but may not use each CPU of the domain |
 //! | [`DeadlineAffinity`](TaskError::DeadlineAffinity) | EBUSY | a deadline task asks for fewer CPUs |
 //! | [`NoBandwidth`](TaskError::NoBandwidth) | EBUSY | the domain is booked up |
+//! | [`DeadlineForks`](TaskError::DeadlineForks) | EAGAIN | a deadline task forks |
 //!
 //! O(words of a CPU mask + CPUs of the domain), under one inner lock.
 //!

@@ -25,7 +25,8 @@ use zerolag_core::{
 };
 use zerolag_model::settings::{OverloadScope, RtOverload};
 use zerolag_model::{
-    CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, ServerKind, ServerState, Settings, TaskId, Topology,
+    CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, ServerKind, ServerParams, ServerState, Settings,
+    TaskId, Topology,
 };
 
 pub(crate) type Lock = parking_lot::RawMutex;
@@ -85,6 +86,8 @@ pub(crate) enum Event {
     Evict { cpu: CpuId },
     /// A CPU comes back.
     Online { cpu: CpuId },
+    /// A CPU's deadline server is set.
+    SetServer { cpu: CpuId, runtime: Duration, period: Duration },
     /// A CPU changes its root domain.
     Join { cpu: CpuId, partition: CpusetId },
 }
@@ -221,6 +224,7 @@ impl World {
             Event::Offline { cpu } => self.offline(*cpu),
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
+            Event::SetServer { cpu, runtime, period } => self.set_server(*cpu, *runtime, *period),
             Event::Join { cpu, partition } => self.join(*cpu, *partition),
         };
         if done {
@@ -611,6 +615,19 @@ impl World {
 }
 
 impl World {
+    fn set_server(&mut self, cpu: CpuId, runtime: Duration, period: Duration) -> bool {
+        let (has, _, _) = self.rqs[cpu.index()].server(ServerKind::Fair);
+        let params = ServerParams { runtime, period, ..has };
+        self.own(cpu, |scheduler, rq, now, io| {
+            let before = rq.server(ServerKind::Fair);
+            match scheduler.set_server(rq, now, ServerKind::Fair, params, io) {
+                Ok(()) => assert_eq!(rq.server(ServerKind::Fair).0, params),
+                Err(_) => assert_eq!(rq.server(ServerKind::Fair), before, "a refused change changes nothing"),
+            }
+            Step::Done
+        })
+    }
+
     fn join(&mut self, cpu: CpuId, partition: CpusetId) -> bool {
         let can_be = match partition.0.checked_sub(1).map(|index| self.setup.cpusets.get(usize::from(index))) {
             None => true,

@@ -15,7 +15,8 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64`, `light<CPUS>`, `idle<CPUS>`.
+    /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64` (rate-monotonic FIFO), `edf4`, `edf8`, `edf64` (the same sets as
+    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let count = |prefix: &str| name.strip_prefix(prefix).and_then(|count| count.parse::<u32>().ok());
         if name == "hogs" {
@@ -27,14 +28,17 @@ impl Workload {
         } else if let Some(cpus) = count("idle") {
             Some(Self::on_flat(light(4 * cpus, Duration::from_secs(1000)), cpus))
         } else {
-            let csv = match name {
-                "w4" => include_str!("../../../workload/data/w4.csv"),
-                "w8" => include_str!("../../../workload/data/w8.csv"),
-                "w64" => include_str!("../../../workload/data/w64.csv"),
+            let csv = match name.trim_start_matches("edf").trim_start_matches('w') {
+                "4" => include_str!("../../../workload/data/w4.csv"),
+                "8" => include_str!("../../../workload/data/w8.csv"),
+                "64" => include_str!("../../../workload/data/w64.csv"),
                 _ => return None,
             };
-            let program = periodic(csv, PeriodicPolicy::RateMonotonicFifo).expect("a valid task set");
-            Some(Self::on_flat(program, count("w")?))
+            let (policy, cpus) = match count("edf") {
+                Some(cpus) => (PeriodicPolicy::Deadline, cpus),
+                None => (PeriodicPolicy::RateMonotonicFifo, count("w")?),
+            };
+            Some(Self::on_flat(periodic(csv, policy).expect("a valid task set"), cpus))
         }
     }
 

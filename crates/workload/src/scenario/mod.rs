@@ -8,6 +8,7 @@
 //! | `times` | times and distributions |
 //! | `machine` | `[machine]`, `kernel`, `[settings]` |
 //! | `bandwidth` | weights and limits of groups |
+//! | `server` | `[fair_server]`: what deadline servers promise later |
 //! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
 //! | `task` | `[task]`, its phases, its attributes |
 //! | `step` | what a task does |
@@ -21,6 +22,7 @@ mod compose;
 mod machine;
 mod pause;
 pub mod schema;
+mod server;
 mod shared;
 mod step;
 mod table;
@@ -43,7 +45,7 @@ use zerolag_model::settings::nearest;
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "include",
     "parameters",
     "kernel",
@@ -53,6 +55,7 @@ const KEYS: [&str; 18] = [
     "goals",
     "machine",
     "settings",
+    "fair_server",
     "cpuset",
     "group",
     "mutex",
@@ -136,6 +139,7 @@ fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Sce
         counted_barriers: BTreeSet::new(),
         timer_modes: BTreeMap::new(),
     };
+    reader.server_changes(root);
     reader.cpusets(root);
     reader.groups(root);
     reader.resources(root);

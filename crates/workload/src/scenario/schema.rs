@@ -3,7 +3,7 @@
 //! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
 //! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
 
-use super::{machine, pause, shared, step, task, times};
+use super::{machine, pause, server, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{KernelVersion, MAX_CPUS, Policy};
@@ -103,6 +103,10 @@ fn root(key: &str) -> Value {
                 _ => one_of(&["member", "root"]),
             }))
         }
+        "fair_server" => object(&server::KEYS, |_| {
+            let change = object(&server::CHANGE_KEYS, |key| defined(if key == "cpus" { "cpus" } else { "time" }));
+            json!({ "type": "array", "items": change })
+        }),
         "group" => named(&flat_or_nested()),
         "mutex" => named(&object(&["protocol"], |_| one_of(&["none", "inherit"]))),
         "condition" => named(&object(&[], |_| string())),

@@ -31,25 +31,32 @@ impl Results {
         self.findings.iter().find(|finding| finding.run == wanted)
     }
 
-    /// Draws the longest stretch of IPI and lock work on one CPU in a wave, over the number of CPUs.
+    /// Draws the longest stretch of IPI and lock work on one CPU in a wave, over the number of CPUs. Runs that had no end
+    /// stand apart, where they were cut off.
     #[must_use]
     pub fn stretch_plot(&self) -> Plot {
         let plot = self.plot("Wave: longest time that a CPU is in IPI and lock work", |finding| finding.stretch);
         let text = (f64::from(PUBLISHED_CPUS), nanos(PUBLISHED));
-        plot.with("text, 2015's on 80 CPUs", Mark::Dashed, vec![text])
+        let cut = self.findings.iter().filter(|finding| {
+            finding.run.scene == Scene::Wave && finding.run.factor == 1 && finding.locked_up.is_some()
+        });
+        let cut = cut.map(|finding| (f64::from(finding.run.cpus), nanos(finding.stretch))).collect();
+        let plot = plot.with("text, 2015's on 80 CPUs", Mark::Dashed, vec![text]);
+        plot.with("no end: cut off", Mark::Points, cut)
     }
 
-    /// Draws the worst latency of the most urgent task of a CPU in a wave, over the number of CPUs.
+    /// Draws the worst latency of the most urgent task of a CPU in a wave, over the number of CPUs, of the runs that have an
+    /// end: one that is cut off has no worst.
     #[must_use]
     pub fn latency_plot(&self) -> Plot {
-        self.plot("Wave: worst latency of a FIFO 99 task on any CPU", |finding| finding.latency)
+        self.plot("Wave: worst latency of a FIFO 99 task, where the run has an end", |finding| finding.latency)
     }
 
     fn plot(&self, title: &str, value: impl Fn(&Finding) -> Duration) -> Plot {
         let mut plot = Plot::new(title, Axis::log("CPUs", Unit::Number), Axis::log("time", Unit::Nanos));
         for variant in Variant::ALL {
             let of = |cpus: &u32| self.of(Scene::Wave, variant, *cpus, 1);
-            let points = self.experiment.cpus.iter().filter_map(of);
+            let points = self.experiment.cpus.iter().filter_map(of).filter(|finding| finding.locked_up.is_none());
             let points = points.map(|finding| (f64::from(finding.run.cpus), nanos(value(finding)))).collect();
             plot = plot.with(variant.name(), Mark::Line, points);
         }

@@ -1,0 +1,48 @@
+//! `[fair_server]`: deadline servers that are set in the middle of the run, by the kernel's names. What they promise at first
+//! are settings (`fair_server.runtime`, `fair_server.period`, `fair_server.cpus`).
+//!
+//! Sources: Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`: `/sys/kernel/debug/sched/fair_server/cpuN/`.
+
+use super::Reader;
+use super::table::{Table, span};
+use crate::program::ServerChange;
+use toml::de::DeValue;
+
+/// Keys of the table.
+pub(super) const KEYS: [&str; 1] = ["changes"];
+/// Keys of a change.
+pub(super) const CHANGE_KEYS: [&str; 4] = ["at", "cpus", "runtime", "period"];
+
+impl Reader<'_> {
+    /// Reads `[fair_server]`.
+    pub(super) fn server_changes(&mut self, root: &Table<'_, '_>) {
+        let Some(table) = root.get("fair_server").and_then(|entry| Table::of("fair_server", entry.item, self.report))
+        else {
+            return;
+        };
+        table.refuse_unknown(&KEYS, "fair_server", self.report);
+        let Some(changes) = table.get("changes") else { return };
+        let DeValue::Array(items) = changes.item.get_ref() else {
+            let help = "write changes = [{ at = \"2s\", cpus = \"0\", runtime = \"20ms\" }]";
+            self.report.error_help(span(changes.item), "`changes` is an array of tables", help);
+            return;
+        };
+        for item in items.iter() {
+            let Some(table) = Table::of("changes", item, self.report) else { continue };
+            table.refuse_unknown(&CHANGE_KEYS, "a change of a deadline server", self.report);
+            let [at, runtime, period] = ["at", "runtime", "period"].map(|key| table.time(key, self.report));
+            if table.get("at").is_none() {
+                self.report.error_help(span(item), "a change has no time", "write at = \"2s\"");
+            }
+            if table.get("runtime").is_none() && table.get("period").is_none() {
+                let help = "write runtime = \"20ms\", or period, or both";
+                self.report.error_help(span(item), "a change changes nothing", help);
+            }
+            let cpus = table.get("cpus").and_then(|entry| self.cpus("cpus", entry.item));
+            if let Some(at) = at {
+                self.assembly.program.server_changes.push(ServerChange { at, cpus, runtime, period });
+            }
+        }
+        self.assembly.program.server_changes.sort_by_key(|change| change.at);
+    }
+}
