@@ -37,6 +37,8 @@ pub struct Recording {
     pub machine: Topology,
     /// Settings in which that kernel was built or run otherwise than the preset.
     pub settings: Vec<(String, String)>,
+    /// Values for parameters of the workload: what differed from recording to recording, as the phases of periodic tasks.
+    pub parameters: Vec<(String, String)>,
     /// Figures are taken from here,
     pub from: Instant,
     /// for so long.
@@ -99,6 +101,8 @@ struct RecordingTable {
     cpus: u32,
     #[serde(default)]
     settings: BTreeMap<String, String>,
+    #[serde(default)]
+    parameters: BTreeMap<String, String>,
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, f64>,
@@ -127,6 +131,7 @@ impl Case {
                 on: table.on,
                 machine,
                 settings: table.settings.into_iter().collect(),
+                parameters: table.parameters.into_iter().collect(),
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
                 figures: table.figures,

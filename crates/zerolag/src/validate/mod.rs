@@ -150,7 +150,11 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
     let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
     let mut comparisons = Vec::new();
     for recording in &case.recorded {
-        let load = LoadOptions { machine_override: Some(recording.machine.clone()), ..LoadOptions::default() };
+        let load = LoadOptions {
+            machine_override: Some(recording.machine.clone()),
+            parameters: recording.parameters.clone(),
+            ..LoadOptions::default()
+        };
         let scenario = workload::load(&path.display().to_string(), &bytes, &load)
             .map_err(|error| ValidateError::Workload(Box::new(error)))?;
         let mut plan = Plan::on_kernel(scenario, Some(recording.kernel))
