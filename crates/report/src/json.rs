@@ -1,14 +1,14 @@
 //! The figures as JSON.
 //!
 //! `schema_version` is raised when a key changes its meaning or goes away; new keys do not raise it. All times are integers
-//! in nanoseconds and say so in their key. Keys are in a fixed order and nothing depends on the host, so equal runs give
+//! in nanoseconds and say so in their key; figures of groups bear the kernel's names and units (`throttled_usec`). Keys are in a fixed order and nothing depends on the host, so equal runs give
 //! equal bytes; what describes the run rather than its result is under `meta`.
 
 use crate::summary::{Migrations, Relation, Summary, WaitEnd, policy_text};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuLayer, MigrateReason};
+use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason};
 use zerolag_trace::Machine;
 
 /// The version of the schema.
@@ -34,6 +34,7 @@ struct Document<'a> {
     migrations: BTreeMap<&'static str, u64>,
     tasks: Vec<Task<'a>>,
     cpus: Vec<Cpu>,
+    groups: Vec<Group<'a>>,
     worst_waits: Vec<Wait>,
 }
 
@@ -101,6 +102,35 @@ struct Cpu {
     ipi_work_ns_max: u64,
 }
 
+/// A task group under the kernel's own names; its units are in them.
+#[derive(Serialize)]
+struct Group<'a> {
+    path: &'a str,
+    #[serde(rename = "cpu.max")]
+    max: String,
+    #[serde(rename = "cpu.max.burst")]
+    burst_max_usec: u64,
+    #[serde(rename = "cpu.stat")]
+    stat: CpuStat,
+    #[serde(rename = "cpu.stat.local")]
+    local: CpuStatLocal,
+}
+
+#[derive(Serialize)]
+struct CpuStat {
+    usage_usec: u64,
+    nr_periods: u64,
+    nr_throttled: u64,
+    throttled_usec: u64,
+    nr_bursts: u64,
+    burst_usec: u64,
+}
+
+#[derive(Serialize)]
+struct CpuStatLocal {
+    throttled_usec: u64,
+}
+
 #[derive(Serialize)]
 struct Wait {
     task: u32,
@@ -136,6 +166,7 @@ impl<'a> Document<'a> {
             migrations: migrations(&summary.migrations),
             tasks: summary.tasks.iter().map(task).collect(),
             cpus: summary.cpus.iter().map(cpu).collect(),
+            groups: summary.groups.iter().map(group).collect(),
             worst_waits: summary.worst_waits.iter().map(wait).collect(),
         }
     }
@@ -206,6 +237,24 @@ fn cpu(cpu: &crate::CpuSummary) -> Cpu {
         ipis_received: cpu.ipis_received,
         ipi_work_ns: ipi.time.as_nanos(),
         ipi_work_ns_max: ipi.max.as_nanos(),
+    }
+}
+
+fn group(group: &crate::GroupSummary) -> Group<'_> {
+    let crate::GroupSummary { max, stat, .. } = group;
+    Group {
+        path: &group.path,
+        max: CpuMax { burst: Duration::ZERO, ..*max }.to_string(),
+        burst_max_usec: max.burst.as_micros_floor(),
+        stat: CpuStat {
+            usage_usec: group.usage.as_micros_floor(),
+            nr_periods: stat.nr_periods,
+            nr_throttled: stat.nr_throttled,
+            throttled_usec: stat.throttled.as_micros_floor(),
+            nr_bursts: stat.nr_bursts,
+            burst_usec: stat.burst.as_micros_floor(),
+        },
+        local: CpuStatLocal { throttled_usec: group.local_throttled.as_micros_floor() },
     }
 }
 

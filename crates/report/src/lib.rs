@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod events;
+mod groups;
 pub mod human;
 pub mod json;
 pub mod metrics;
@@ -28,4 +29,4 @@ pub mod timeline;
 mod waits;
 
 pub use metrics::Metrics;
-pub use summary::{Blocker, CpuSummary, Latency, Relation, Summary, TaskSummary, Wait};
+pub use summary::{Blocker, CpuSummary, GroupSummary, Latency, Relation, Summary, TaskSummary, Wait};

@@ -6,6 +6,7 @@
 //! What runs and waits is decided by [`Replay`]; here it is only added up. Time of a task runs from the switch to it until
 //! the switch from it: interrupts within are in it, as they are in `/proc`'s without `IRQ_TIME_ACCOUNTING`.
 
+use crate::groups::GroupSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, Stretch, WorstWaits};
 use hdrhistogram::Histogram;
@@ -24,6 +25,7 @@ pub struct Metrics {
     replay: Replay,
     tasks: IdTable<TaskId, TaskSums>,
     cpus: IdTable<CpuId, CpuSums>,
+    groups: GroupSums,
     history: History,
     worst: WorstWaits,
     migrations: Migrations,
@@ -52,6 +54,8 @@ struct TaskSums {
     lateness_max: Duration,
     /// How long it ran with each of its attributes; a task that changes them often is counted with the last it had.
     attrs: Vec<(SchedAttr, Duration)>,
+    /// Up to when its group has been charged for the present run.
+    charged: Instant,
     /// Parts of the present wait on run queues that the task has been moved from.
     pieces: Vec<Piece>,
 }
@@ -80,6 +84,7 @@ impl Metrics {
             replay: Replay::new(meta),
             tasks: IdTable::default(),
             cpus: IdTable::with_first(meta.machine.nr_cpus()),
+            groups: GroupSums::default(),
             history: History::new(meta),
             worst: WorstWaits::new(WORST_WAITS),
             migrations: Migrations::default(),
@@ -152,12 +157,19 @@ impl Metrics {
                     task.lateness_max = task.lateness_max.max(lateness);
                 }
             }
+            // The group that it leaves pays for what it ran there.
+            TraceEvent::GroupChange { task, .. } => {
+                if let Some(TaskState::Running { since, .. }) = self.replay.task(*task).map(|task| task.state) {
+                    self.charge_group(*task, since, record.at);
+                }
+            }
             TraceEvent::CpuTotals { times } => self.cpus.entry(record.cpu).layers = Some(*times),
             TraceEvent::TaskTotals { task, counters } => self.tasks.entry(*task).counters = Some(*counters),
             // The replay below follows what changes who runs; the rest has no figure.
             _ => {}
         }
         self.replay.apply(record);
+        self.groups.observe(record);
         match &record.event {
             TraceEvent::Waking { task, .. } | TraceEvent::Wakeup { task, .. } => self.end_sleep(*task, record.at),
             TraceEvent::Switch { prev, prev_state, next, .. } => {
@@ -206,7 +218,7 @@ impl Metrics {
                 task.sleep = task.sleep.saturating_add(end.since(since));
             }
         }
-        let Self { mut meta, replay, tasks, mut cpus, worst, migrations, records, .. } = self;
+        let Self { mut meta, replay, tasks, mut cpus, groups, worst, migrations, records, .. } = self;
         meta.end = end;
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
         Summary {
@@ -217,6 +229,7 @@ impl Metrics {
                 .map(|(task, sums)| sums.summary(task, &replay))
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
+            groups: groups.finish(),
             migrations,
             switches,
             records,
@@ -228,6 +241,7 @@ impl Metrics {
     /// Accounts the time since the CPU's last switch to whom it ran.
     fn close_stretch(&mut self, cpu: CpuId, prev: Option<TaskId>, at: Instant) {
         let view = self.replay.cpu(cpu);
+        let view_since = view.since;
         let time = at.since(view.since);
         let sums = self.cpus.entry(cpu);
         // A CPU not seen before was doing all the time what it leaves now.
@@ -249,7 +263,18 @@ impl Metrics {
                 task.run_with(view.attr, time);
             }
         }
+        if let Some(id) = who {
+            self.charge_group(id, view_since, at);
+        }
         self.history.push(cpu, Stretch { who, prio, from: view.since, to: at });
+    }
+
+    /// Accounts what a task has run since `since`, as far as that has not been done, to its group.
+    fn charge_group(&mut self, task: TaskId, since: Instant, at: Instant) {
+        let Some(group) = self.groups.of(task) else { return };
+        let sums = self.tasks.entry(task);
+        let from = core::mem::replace(&mut sums.charged, at).max(since);
+        self.groups.charge(group, at.since(from));
     }
 
     fn switch_in(&mut self, next: TaskId, cpu: CpuId, at: Instant) {

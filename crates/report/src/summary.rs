@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use zerolag_model::attr::{Nice, Prio, SchedAttr};
 use zerolag_model::event::Irq;
-use zerolag_model::{ClassId, CpuId, Duration, Instant, LayerTimes, MigrateReason, Policy, TaskId};
+use zerolag_model::{ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId};
 use zerolag_trace::Meta;
 use zerolag_trace::replay::WaitCause;
 
@@ -18,6 +18,8 @@ pub struct Summary {
     pub tasks: Vec<TaskSummary>,
     /// Per CPU, in order of id.
     pub cpus: Vec<CpuSummary>,
+    /// Per task group, in order of id; the root is not among them.
+    pub groups: Vec<GroupSummary>,
     /// Moves between run queues.
     pub migrations: Migrations,
     /// Switches from one task (or idle) to another.
@@ -40,6 +42,12 @@ impl Summary {
     pub fn task(&self, id: TaskId) -> Option<&TaskSummary> {
         let at = self.tasks.binary_search_by_key(&id, |task| task.task).ok()?;
         self.tasks.get(at)
+    }
+
+    /// Returns a group's figures by its path.
+    #[must_use]
+    pub fn group_by_path(&self, path: &str) -> Option<&GroupSummary> {
+        self.groups.iter().find(|group| &*group.path == path)
     }
 
     /// Returns the time that all CPUs together were idle, and the time that there was.
@@ -85,6 +93,24 @@ pub struct TaskSummary {
     pub missed: u64,
     /// By how much it came late at worst.
     pub lateness_max: Duration,
+}
+
+/// The figures of one task group: what `cpu.stat` and `cpu.stat.local` say of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSummary {
+    /// Which.
+    pub group: GroupId,
+    /// Its path below the root, as `/pod/a`.
+    pub path: Arc<str>,
+    /// Its limit at the end.
+    pub max: CpuMax,
+    /// CPU time of its tasks and of those in groups below it (`usage_usec`); interrupts within are in it.
+    pub usage: Duration,
+    /// What its limit counted; nothing but zeros without a limit.
+    pub stat: CpuStat,
+    /// Time, added up over CPUs, that something of it was queued where it or a group above it was throttled
+    /// (`cpu.stat.local`).
+    pub local_throttled: Duration,
 }
 
 /// A distribution of latencies: three quantiles, within 1 %, and the exact extreme.

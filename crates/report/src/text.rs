@@ -1,11 +1,11 @@
 //! The figures as tables, readable at 100 columns: first who ran, then who waited, then why.
 
 use crate::human::{Human, Percent};
-use crate::summary::{Blocker, CpuSummary, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text};
+use crate::summary::{Blocker, CpuSummary, GroupSummary, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text};
 use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuLayer, Duration, MigrateReason, TaskId};
+use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason, TaskId};
 
 /// How much is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,13 +14,15 @@ pub struct Limits {
     pub tasks: usize,
     /// CPUs; the busiest are shown.
     pub cpus: usize,
+    /// Task groups; those that used most are shown.
+    pub groups: usize,
     /// Who ran during one wait.
     pub blockers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tasks: 40, cpus: 32, blockers: 6 }
+        Self { tasks: 40, cpus: 32, groups: 32, blockers: 6 }
     }
 }
 
@@ -45,6 +47,11 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
         tasks.iter().copied().filter(|task| !task.wait.is_zero() || !task.sleep.is_zero()).collect();
     if !waiters.is_empty() {
         write!(out, "\nwho waited\n{}", wait_table(summary, &waiters))?;
+    }
+    let groups = longest(&summary.groups, limits.groups, |group| group.usage);
+    if !groups.is_empty() {
+        write!(out, "\ngroups (cpu.stat)\n{}", group_table(summary, &groups))?;
+        more(out, summary.groups.len(), groups.len(), "groups")?;
     }
     let cpus = longest(&summary.cpus, limits.cpus, |cpu| cpu.busy);
     write!(out, "\ncpus\n{}", cpu_table(summary, &cpus))?;
@@ -165,6 +172,40 @@ fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     table
 }
 
+fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
+    let has_bursts = groups.iter().any(|group| group.stat.nr_bursts > 0 || !group.max.burst.is_zero());
+    let mut columns = vec![
+        ("group", Align::Left),
+        ("cpu.max", Align::Left),
+        ("of a cpu", Align::Right),
+        ("nr_periods", Align::Right),
+        ("nr_throttled", Align::Right),
+        ("throttled", Align::Right),
+        ("local", Align::Right),
+    ];
+    if has_bursts {
+        columns.extend([("nr_bursts", Align::Right), ("burst", Align::Right)]);
+    }
+    let mut table = Table::new(&columns);
+    for group in groups {
+        let GroupSummary { max, stat, .. } = group;
+        let mut row = vec![
+            shorten(&group.path, NAME_WIDTH),
+            CpuMax { burst: Duration::ZERO, ..*max }.to_string(),
+            Percent { part: group.usage, whole: summary.elapsed }.to_string(),
+            stat.nr_periods.to_string(),
+            stat.nr_throttled.to_string(),
+            Human(stat.throttled).to_string(),
+            Human(group.local_throttled).to_string(),
+        ];
+        if has_bursts {
+            row.extend([stat.nr_bursts.to_string(), Human(stat.burst).to_string()]);
+        }
+        table.push(row);
+    }
+    table
+}
+
 fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
     let mut table = Table::new(&[
         ("cpu", Align::Right),
@@ -270,7 +311,7 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut_and_say_so() {
-        let text = render(&Metrics::of(&two_hogs_and_a_fifo()), Limits { tasks: 1, cpus: 1, blockers: 1 });
+        let text = render(&Metrics::of(&two_hogs_and_a_fifo()), Limits { tasks: 1, cpus: 1, groups: 1, blockers: 1 });
         assert!(text.contains("(2 more tasks that ran less)"), "{text}");
         assert!(text.contains("(1 more CPUs that ran less)"), "{text}");
         assert!(text.contains("2.00ms  others"), "{text}");

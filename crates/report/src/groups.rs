@@ -1,0 +1,252 @@
+//! [`GroupSums`]: what task groups used and how long their limits held them up: `cpu.stat` and `cpu.stat.local`.
+//!
+//! The limits' own counters are in the trace ([`TraceEvent::GroupTotals`]); what is worked out here is the CPU time of a group with
+//! all below it, and its *local* throttled time: how long, added up over CPUs, something of it was on a run queue where it
+//! or a group above it was throttled. As in the kernel that clock starts when the throttling meets a queued task, or the first one
+//! is queued, and is read when the throttling ends: a task that leaves meanwhile does not stop it, and what is still throttled
+//! at the end of a run is not in it.
+//!
+//! Complexity: O(depth x log) per record of a task in a group, nothing for tasks of the root; throttling and unthrottling are
+//! O(groups below).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `tg_throttle_down`, `tg_unthrottle_up`, `enqueue_entity`; `kernel/sched/core.c`,
+//! `cpu_local_stat_show`.
+
+use crate::summary::GroupSummary;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_trace::IdTable;
+
+/// Follows groups and adds them up.
+#[derive(Debug, Default)]
+pub(crate) struct GroupSums {
+    groups: BTreeMap<GroupId, Sums>,
+    tasks: IdTable<TaskId, Member>,
+    places: BTreeMap<(GroupId, CpuId), Place>,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    path: Arc<str>,
+    parent: Option<GroupId>,
+    children: Vec<GroupId>,
+    max: CpuMax,
+    usage: Duration,
+    stat: Option<CpuStat>,
+    local: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    group: Option<GroupId>,
+    /// The run queue that it is on.
+    on: Option<CpuId>,
+}
+
+/// A group on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Tasks of it and of all below it that are on the run queue.
+    queued: u32,
+    /// How many of it and its ancestors are throttled there.
+    throttled: u32,
+    /// The local clock runs since then.
+    since: Option<Instant>,
+}
+
+impl GroupSums {
+    /// Returns a task's group, unless that is the root.
+    pub(crate) fn of(&self, task: TaskId) -> Option<GroupId> {
+        self.tasks.get(task)?.group
+    }
+
+    /// Returns the path of a group.
+    pub(crate) fn path(&self, group: GroupId) -> Option<Arc<str>> {
+        self.groups.get(&group).map(|sums| Arc::clone(&sums.path))
+    }
+
+    /// Adds CPU time to a group and all above it.
+    pub(crate) fn charge(&mut self, group: GroupId, time: Duration) {
+        let mut at = Some(group);
+        while let Some(sums) = at.and_then(|group| self.groups.get_mut(&group)) {
+            sums.usage = sums.usage.saturating_add(time);
+            at = sums.parent;
+        }
+    }
+
+    /// Takes the next record.
+    pub(crate) fn observe(&mut self, record: &Record) {
+        match &record.event {
+            TraceEvent::GroupNew { group, parent, path } => {
+                // A damaged trace may tell of circles.
+                let old = self.groups.get(group).and_then(|sums| sums.parent);
+                if let Some(old) = old.and_then(|old| self.groups.get_mut(&old)) {
+                    old.children.retain(|child| child != group);
+                }
+                let is_below = self.groups.contains_key(parent) && !self.subtree(*group).contains(parent);
+                let parent = is_below.then_some(*parent);
+                if let Some(parent) = parent.and_then(|parent| self.groups.get_mut(&parent)) {
+                    parent.children.push(*group);
+                }
+                let children = self.groups.remove(group).map(|sums| sums.children).unwrap_or_default();
+                self.groups.insert(*group, Sums { path: Arc::clone(path), parent, children, ..Sums::default() });
+            }
+            TraceEvent::GroupMax { group, max } => {
+                if let Some(sums) = self.groups.get_mut(group) {
+                    sums.max = *max;
+                }
+            }
+            TraceEvent::GroupTotals { group, stat } => {
+                if let Some(sums) = self.groups.get_mut(group) {
+                    sums.stat = Some(*stat);
+                }
+            }
+            _ if self.groups.is_empty() => {}
+            TraceEvent::TaskNew { task, group, .. } | TraceEvent::GroupChange { task, group } => {
+                let on = self.tasks.get(*task).and_then(|member| member.on);
+                self.put(*task, None, record.at);
+                self.tasks.entry(*task).group = (*group != GroupId::ROOT).then_some(*group);
+                self.put(*task, on, record.at);
+            }
+            TraceEvent::Wakeup { task, .. } => self.put(*task, Some(record.cpu), record.at),
+            TraceEvent::Migrate { task, to, .. } if self.tasks.get(*task).is_some_and(|member| member.on.is_some()) => {
+                self.put(*task, Some(*to), record.at);
+            }
+            TraceEvent::Switch { prev, prev_state, .. } => {
+                if let Some(prev) = prev.filter(|_| matches!(prev_state, PrevState::Blocked | PrevState::Dead)) {
+                    self.put(prev, None, record.at);
+                }
+            }
+            TraceEvent::Throttle { group } => self.throttle(*group, record.cpu, record.at),
+            TraceEvent::Unthrottle { group } => self.unthrottle(*group, record.cpu, record.at),
+            _ => {}
+        }
+    }
+
+    /// Puts a task on a run queue, or takes it off.
+    fn put(&mut self, task: TaskId, on: Option<CpuId>, at: Instant) {
+        let member = self.tasks.entry(task);
+        let before = core::mem::replace(&mut member.on, on);
+        let Some(first) = member.group.filter(|_| before != on) else { return };
+        let mut next = Some(first);
+        while let Some(group) = next {
+            if let Some(place) = before.and_then(|cpu| self.places.get_mut(&(group, cpu))) {
+                place.queued = place.queued.saturating_sub(1);
+            }
+            if let Some(cpu) = on {
+                let place = self.places.entry((group, cpu)).or_default();
+                place.queued += 1;
+                if place.throttled > 0 {
+                    place.since.get_or_insert(at);
+                }
+            }
+            next = self.groups.get(&group).and_then(|sums| sums.parent);
+        }
+    }
+
+    fn throttle(&mut self, group: GroupId, cpu: CpuId, at: Instant) {
+        for group in self.subtree(group) {
+            let place = self.places.entry((group, cpu)).or_default();
+            place.throttled += 1;
+            if place.queued > 0 {
+                place.since.get_or_insert(at);
+            }
+        }
+    }
+
+    fn unthrottle(&mut self, group: GroupId, cpu: CpuId, at: Instant) {
+        for group in self.subtree(group) {
+            let place = self.places.entry((group, cpu)).or_default();
+            place.throttled = place.throttled.saturating_sub(1);
+            if place.throttled == 0
+                && let Some(since) = place.since.take()
+                && let Some(sums) = self.groups.get_mut(&group)
+            {
+                sums.local = sums.local.saturating_add(at.since(since));
+            }
+        }
+    }
+
+    /// Returns a group and all below it.
+    fn subtree(&self, group: GroupId) -> Vec<GroupId> {
+        let mut found = vec![group];
+        let mut at = 0;
+        while let Some(group) = found.get(at) {
+            found.extend(self.groups.get(group).into_iter().flat_map(|sums| &sums.children));
+            at += 1;
+        }
+        found
+    }
+
+    /// Ends and returns the figures, in order of id.
+    pub(crate) fn finish(self) -> Vec<GroupSummary> {
+        let summary = |(group, sums): (GroupId, Sums)| GroupSummary {
+            group,
+            path: sums.path,
+            max: sums.max,
+            usage: sums.usage,
+            stat: sums.stat.unwrap_or_default(),
+            local_throttled: sums.local,
+        };
+        self.groups.into_iter().map(summary).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Metrics;
+    use zerolag_trace::script::Script;
+
+    const GROUP: GroupId = GroupId(1);
+    const BELOW: GroupId = GroupId(2);
+
+    #[test]
+    fn a_group_uses_what_all_below_it_use_and_waits_with_them() {
+        let mut script = Script::new(1);
+        let new = |group, parent, path: &str| TraceEvent::GroupNew { group, parent, path: path.into() };
+        script.event(0, 0, new(GROUP, GroupId::ROOT, "/web")).event(0, 0, new(BELOW, GROUP, "/web/api"));
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: BELOW });
+        script.wake(0, 0, a).run(0, 0, None, Some(a));
+        // 4 ms in the group below, 2 ms in the group itself, after a move while it runs.
+        script.event(4_000, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+        script.event(6_000, 0, TraceEvent::Throttle { group: GROUP }).preempt(6_000, 0, a, b);
+        script.event(10_000, 0, TraceEvent::Unthrottle { group: GROUP }).preempt(10_000, 0, b, a);
+        let stat = CpuStat { nr_periods: 2, nr_throttled: 1, throttled: Duration::from_millis(4), ..CpuStat::default() };
+        script.event(11_000, 0, TraceEvent::GroupTotals { group: GROUP, stat });
+        let summary = Metrics::of(&script.end(11_000));
+        let [web, api] = &summary.groups[..] else { panic!("two groups: {:?}", summary.groups) };
+        assert_eq!((&*web.path, web.usage), ("/web", Duration::from_millis(7)));
+        assert_eq!((&*api.path, api.usage), ("/web/api", Duration::from_millis(4)));
+        assert_eq!((web.stat, web.local_throttled), (stat, Duration::from_millis(4)));
+        assert_eq!(api.local_throttled, Duration::ZERO, "nothing of it was on the run queue");
+    }
+
+    #[test]
+    fn circles_of_groups_are_cut() {
+        let mut script = Script::new(1);
+        for (group, parent) in [(GROUP, GROUP), (BELOW, GROUP), (GROUP, BELOW), (BELOW, GROUP), (BELOW, BELOW)] {
+            script.event(0, 0, TraceEvent::GroupNew { group, parent, path: "/g".into() });
+        }
+        let a = script.fair("a");
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: BELOW });
+        script.wake(0, 0, a).run(0, 0, None, Some(a));
+        script.event(1_000, 0, TraceEvent::Throttle { group: GROUP });
+        assert_eq!(Metrics::of(&script.end(9_000)).groups.len(), 2);
+    }
+
+    #[test]
+    fn the_local_clock_starts_with_the_first_task_that_comes() {
+        let mut script = Script::new(1);
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/g".into() });
+        let a = script.fair("a");
+        script.event(0, 0, TraceEvent::GroupChange { task: a, group: GROUP });
+        script.event(1_000, 0, TraceEvent::Throttle { group: GROUP });
+        script.wake(3_000, 0, a);
+        script.event(9_000, 0, TraceEvent::Unthrottle { group: GROUP });
+        let summary = Metrics::of(&script.end(9_000));
+        assert_eq!(summary.groups[0].local_throttled, Duration::from_millis(6));
+    }
+}
