@@ -142,14 +142,23 @@ impl Groups {
     /// Returns what the kernel has counted, per group.
     pub(crate) fn figures(&self, defs: &[GroupDef]) -> Vec<GroupFigures> {
         let stat = |dir: &PathBuf| {
-            let text = fs::read_to_string(dir.join("cpu.stat")).unwrap_or_default();
-            let lines = text.lines().filter_map(|line| line.split_once(' '));
-            lines.filter_map(|(key, value)| Some((key.to_owned(), value.trim().parse().ok()?))).collect()
+            // Kernels since 6.7 say in a file of its own how long the group was held up by itself or from above.
+            let of = |file: &str, prefix: &'static str| -> Vec<(String, u64)> {
+                let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+                let lines = text.lines().filter_map(|line| line.split_once(' '));
+                lines.filter_map(|(key, value)| Some((format!("{prefix}{key}"), value.trim().parse().ok()?))).collect()
+            };
+            let mut stat = of("cpu.stat", "");
+            stat.append(&mut of("cpu.stat.local", LOCAL));
+            stat
         };
         let pairs = self.dirs[1..].iter().zip(defs);
-        pairs.map(|(dir, def)| GroupFigures { path: def.path.to_string(), stat: stat(dir) }).collect()
+        pairs.map(|(dir, def)| GroupFigures { path: def.path.to_string(), max: def.max, stat: stat(dir) }).collect()
     }
 }
+
+/// Before the keys of `cpu.stat.local`.
+const LOCAL: &str = "local.";
 
 impl Drop for Groups {
     fn drop(&mut self) {

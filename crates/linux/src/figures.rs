@@ -2,7 +2,7 @@
 
 use crate::host::{Host, ThreadCounts};
 use crate::run::End;
-use zerolag_model::{CpuId, Duration, SchedAttr, TaskId};
+use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, SchedAttr, TaskId};
 use zerolag_trace::Trace;
 
 /// What came of a run.
@@ -87,12 +87,36 @@ pub fn quantile(sorted: &[u64], thousandths: u64) -> Option<Duration> {
     Some(Duration::from_nanos(sorted[at]))
 }
 
+impl GroupFigures {
+    /// Returns the CPU time, the counters of the limit, and how long the group was held up by itself or from above; in the
+    /// spelling of v2 (microseconds) or v1 (nanoseconds, no CPU time). What a kernel does not say is zero.
+    #[must_use]
+    pub fn counters(&self) -> (Duration, CpuStat, Duration) {
+        let value = |key: &str| self.stat.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
+        let time = |v2: &str, v1: &str| {
+            let micros = value(v2).map(Duration::from_micros);
+            micros.or_else(|| value(v1).map(Duration::from_nanos)).unwrap_or_default()
+        };
+        let count = |key: &str| value(key).unwrap_or_default();
+        let stat = CpuStat {
+            nr_periods: count("nr_periods"),
+            nr_throttled: count("nr_throttled"),
+            throttled: time("throttled_usec", "throttled_time"),
+            nr_bursts: count("nr_bursts"),
+            burst: time("burst_usec", "burst_time"),
+        };
+        (time("usage_usec", ""), stat, time("local.throttled_usec", ""))
+    }
+}
+
 /// What the kernel counted for a group (`cpu.stat`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupFigures {
     /// Its path in the workload.
     pub path: String,
-    /// The lines of `cpu.stat`: key and value as the kernel prints them.
+    /// Its limit.
+    pub max: CpuMax,
+    /// The lines of `cpu.stat`: key and value as the kernel prints them; those of `cpu.stat.local` with `local.` before the key.
     pub stat: Vec<(String, u64)>,
 }
 

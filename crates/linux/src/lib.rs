@@ -26,6 +26,7 @@ pub mod figures;
 pub mod host;
 pub mod plan;
 mod recorder;
+mod requests;
 pub mod run;
 mod shared;
 mod sys;

@@ -115,6 +115,10 @@ impl Plan {
         if hierarchy.as_ref().is_some_and(|hierarchy| !hierarchy.takes_realtime()) {
             refuse_realtime_in_groups(&program, &mut refusals);
         }
+        if !program.max_changes.is_empty() || !program.changes.is_empty() {
+            let why = "what changes at given times is simulated only; take the changes out".to_owned();
+            refusals.push(Refusal { who: "the workload".to_owned(), why });
+        }
         if refusals.is_empty() {
             Ok(Self { program, options, host, cpus: wanted, hierarchy, watchdog })
         } else {

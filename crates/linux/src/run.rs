@@ -26,6 +26,7 @@ use crate::figures::Figures;
 use crate::host::busy_times;
 use crate::plan::{LIMIT, Plan, Recording};
 use crate::recorder::Recorder;
+use crate::requests::start_sources;
 use crate::shared::{End as RunEnd, Shared};
 use crate::thread::{Done, Failure, Gate, Seat, World, measure_zero_rate, spawn};
 use crate::work::Speeds;
@@ -33,8 +34,9 @@ use crate::{clock, sys};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
-use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
+use zerolag_workload::program::GroupDef;
 
 /// Why a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -183,10 +185,11 @@ fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
         ids: Mutex::new(Vec::new()),
         failure: Mutex::new(None),
         done: Mutex::new(Vec::new()),
+        arrivals: Mutex::new(Vec::new()),
     }
 }
 
-/// Starts the threads of all instances, in order of definition.
+/// Starts the threads of all instances, in order of definition, and of all sources of requests.
 fn start_threads<'s, 'w: 's>(world: &'w World<'w>, scope: &'s std::thread::Scope<'s, 'w>) -> std::io::Result<u32> {
     let mut threads = 0;
     for (def, task) in world.program.tasks.iter().enumerate() {
@@ -196,7 +199,7 @@ fn start_threads<'s, 'w: 's>(world: &'w World<'w>, scope: &'s std::thread::Scope
             threads += 1;
         }
     }
-    Ok(threads)
+    Ok(threads + start_sources(world, scope)?)
 }
 
 /// Looks on until all threads have ended.
@@ -277,7 +280,9 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
     meta.seed = Some(plan.options.seed);
     meta.kernel.clone_from(&plan.host.release);
     meta.end = Instant::ZERO + elapsed;
-    let trace = merge(meta, &mut done, ran.recorded, ran.start);
+    let mut known = group_records(&plan.program.groups);
+    known.append(&mut world.arrivals.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let trace = merge(meta, &mut done, known, ran.recorded, ran.start);
     Figures {
         host: plan.host.clone(),
         end,
@@ -294,11 +299,29 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
     }
 }
 
+/// Returns the records that say which groups there are. Their limits are not in the trace: when the kernel's periods begin is not
+/// known, so nothing could be held against them.
+fn group_records(groups: &[GroupDef]) -> Vec<Record> {
+    let id = |index: usize| GroupId::from_index(index + 1);
+    let record = |(index, group): (usize, &GroupDef)| {
+        let parent = group.parent.map_or(GroupId::ROOT, id);
+        let event = TraceEvent::GroupNew { group: id(index), parent, path: group.path.clone() };
+        Record { at: Instant::ZERO, cpu: CpuId(0), event }
+    };
+    groups.iter().enumerate().map(record).collect()
+}
+
 /// Brings together what the tasks say and what the kernel recorded: one numbering of tasks, one zero of time.
 ///
 /// The kernel's view wins where both speak (switches, wakeups); attributes, names and affinities are known better here.
-fn merge(mut meta: Meta, done: &mut [Done], recorded: Option<(Trace, Vec<u32>)>, start: Instant) -> Trace {
-    let mut records: Vec<Record> = done.iter_mut().flat_map(|done| std::mem::take(&mut done.records)).collect();
+fn merge(
+    mut meta: Meta,
+    done: &mut [Done],
+    mut records: Vec<Record>,
+    recorded: Option<(Trace, Vec<u32>)>,
+    start: Instant,
+) -> Trace {
+    records.extend(done.iter_mut().flat_map(|done| std::mem::take(&mut done.records)));
     meta.lost_events += done.iter().map(|done| done.left_out).sum::<u64>();
     if let Some((kernel, pids)) = recorded {
         meta.lost_events += kernel.meta.lost_events;

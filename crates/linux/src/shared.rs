@@ -15,6 +15,7 @@ use crate::clock;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::gettid;
+use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -164,6 +165,28 @@ pub(crate) enum Shared {
     Barrier { parties: u32, waiters: Mutex<WaitList> },
     Semaphore(Mutex<(u32, WaitList)>),
     Timer(Mutex<Option<Instant>>),
+    Queue(Mutex<Queue>),
+}
+
+/// Requests that wait, and who waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    capacity: Option<u32>,
+    requests: VecDeque<u64>,
+    waiters: WaitList,
+    /// Nothing arrives any more.
+    is_closed: bool,
+}
+
+/// What a worker that asks for a request gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    /// This one.
+    Request(u64),
+    /// None yet: it is in the list of those who wait, and is to park.
+    Later,
+    /// None ever.
+    Never,
 }
 
 /// Why a mutex was not had.
@@ -184,6 +207,7 @@ impl Shared {
             ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
             ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
             ResourceKind::Timer => Self::Timer(Mutex::new(None)),
+            ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),
         }
     }
 
@@ -192,7 +216,7 @@ impl Shared {
         let (word, mine) = match self {
             Self::Mutex(word) => (word, 1),
             Self::PiMutex(word) => (word, my_id()),
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
                 unreachable!("{CHECKED}")
             }
         };
@@ -204,7 +228,7 @@ impl Shared {
         match self {
             Self::Mutex(word) => lock_plain(word, end),
             Self::PiMutex(word) => lock_pi(word, end),
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
                 unreachable!("{CHECKED}")
             }
         }
@@ -223,7 +247,7 @@ impl Shared {
                     let _ = futex::unlock_pi(word, Flags::PRIVATE);
                 }
             }
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) => {
+            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
                 unreachable!("{CHECKED}")
             }
         }
@@ -289,6 +313,46 @@ impl Shared {
         state.1.push(me);
         drop(state);
         me.parker.park(end)
+    }
+
+    /// Queues a request and wakes one who waits for it; `false` if the queue is full.
+    pub(crate) fn offer(&self, request: u64) -> bool {
+        let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
+        let mut queue = lock(queue);
+        if queue.capacity.is_some_and(|capacity| queue.requests.len() >= capacity as usize) {
+            return false;
+        }
+        queue.requests.push_back(request);
+        let waiter = queue.waiters.pop();
+        drop(queue);
+        if let Some(waiter) = waiter {
+            waiter.parker.unpark();
+        }
+        true
+    }
+
+    /// Asks for a request.
+    pub(crate) fn ask(&self, me: &Waiter) -> Asked {
+        let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
+        let mut queue = lock(queue);
+        match queue.requests.pop_front() {
+            Some(request) => Asked::Request(request),
+            None if queue.is_closed => Asked::Never,
+            None => {
+                queue.waiters.push(me);
+                Asked::Later
+            }
+        }
+    }
+
+    /// Says that nothing arrives any more.
+    pub(crate) fn close(&self) {
+        let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
+        let mut queue = lock(queue);
+        queue.is_closed = true;
+        let woken = std::mem::take(&mut queue.waiters.0);
+        drop(queue);
+        woken.iter().for_each(|waiter| waiter.parker.unpark());
     }
 
     /// Returns the next expiry of a shared timer and moves it on; see [`next_expiry`].

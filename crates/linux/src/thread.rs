@@ -6,6 +6,7 @@
 use crate::cgroup::Groups;
 use crate::figures::TaskFigures;
 use crate::host::{ThreadCounts, cpu_set};
+use crate::requests::InService;
 use crate::shared::{End, LockError, Shared, Waited, Waiter, next_expiry};
 use crate::work::Speeds;
 use crate::{clock, sys};
@@ -44,6 +45,8 @@ pub(crate) struct World<'p> {
     /// What ended the run before its time.
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) done: Mutex<Vec<Done>>,
+    /// What the sources of requests recorded.
+    pub(crate) arrivals: Mutex<Vec<Record>>,
 }
 
 /// Why a run failed.
@@ -80,7 +83,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// A thread is ready, or cannot be; returns when the workload starts.
-    fn wait(&self, setup: Result<(), String>) -> Option<Instant> {
+    pub(crate) fn wait(&self, setup: Result<(), String>) -> Option<Instant> {
         if let Err(reason) = setup {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
         }
@@ -123,21 +126,25 @@ pub(crate) struct Seat {
 }
 
 /// The run is over for this thread.
-struct Over;
+pub(crate) struct Over;
 
-type Go = Result<(), Over>;
+pub(crate) type Go = Result<(), Over>;
 
-struct Thread<'w, 's> {
-    world: &'w World<'w>,
+pub(crate) struct Thread<'w, 's> {
+    pub(crate) world: &'w World<'w>,
     scope: &'s Scope<'s, 'w>,
-    seat: Seat,
+    pub(crate) seat: Seat,
     /// When the workload started: the zero of all times.
     origin: Instant,
-    me: Waiter,
+    pub(crate) me: Waiter,
     stream: Option<Stream>,
     timers: Vec<Option<Instant>>,
     held: Vec<ResourceId>,
     forks: u32,
+    /// The request that it works on.
+    pub(crate) request: Option<InService>,
+    /// Nothing will ever come that it could work on.
+    pub(crate) has_done: bool,
     attr: SchedAttr,
     figures: TaskFigures,
     records: Vec<Record>,
@@ -203,6 +210,8 @@ fn life<'s, 'w: 's>(
         timers: Vec::new(),
         held: Vec::new(),
         forks: 0,
+        request: None,
+        has_done: false,
         attr: def.attr,
         figures,
         records: Vec::new(),
@@ -225,7 +234,7 @@ fn life<'s, 'w: 's>(
     let mut is_finished = false;
     if let Waited::Woken(_) = thread.me.parker.sleep_until(begin, &world.end) {
         thread.noted_wakeup(Some(begin).filter(|_| forked_at.is_none()));
-        is_finished = thread.program().is_ok();
+        is_finished = thread.program().is_ok() || thread.has_done;
     }
     for mutex in std::mem::take(&mut thread.held) {
         thread.world.shared[mutex.index()].unlock();
@@ -432,6 +441,11 @@ impl<'w: 's, 's> Thread<'w, 's> {
                 let waited = Shared::wait(&self.me, &world.end);
                 self.waited(waited)
             }
+            Action::Take(queue) => self.take_request(*queue),
+            Action::Complete(_) => {
+                self.complete_request();
+                Ok(())
+            }
             Action::Yield => {
                 std::thread::yield_now();
                 Ok(())
@@ -469,6 +483,9 @@ impl<'w: 's, 's> Thread<'w, 's> {
         if let Dist::Constant(time) = dist {
             return *time;
         }
+        if let Some(service) = &mut self.request {
+            return dist.sample(&mut service.stream);
+        }
         let Seat { def, instance, .. } = self.seat;
         let (seed, name) = (self.world.seed, &self.world.program.tasks[def].name);
         dist.sample(self.stream.get_or_insert_with(|| Stream::new(seed, name, instance, "program")))
@@ -484,7 +501,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         }
     }
 
-    fn waited(&mut self, waited: Waited) -> Go {
+    pub(crate) fn waited(&mut self, waited: Waited) -> Go {
         match waited {
             Waited::Woken(None) => Ok(()),
             Waited::Woken(at) => {
@@ -593,7 +610,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         self.record(TraceEvent::Mark { task: self.seat.task, mark });
     }
 
-    fn record(&mut self, event: TraceEvent) {
+    pub(crate) fn record(&mut self, event: TraceEvent) {
         self.push(clock::now(), event);
     }
 

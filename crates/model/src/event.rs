@@ -248,6 +248,22 @@ pub enum TraceEvent {
         /// Which.
         group: GroupId,
     },
+    /// A queue of requests came to be: that of a service.
+    QueueNew {
+        /// Which.
+        queue: u32,
+        /// The service's name.
+        name: Arc<str>,
+    },
+    /// Something happens to a request of a service.
+    Request {
+        /// Its queue.
+        queue: u32,
+        /// Which, from 0 in the order of arrival.
+        request: u64,
+        /// What happens.
+        step: RequestStep,
+    },
     /// A task says where it is in its program.
     Mark {
         /// Who.
@@ -384,6 +400,33 @@ impl Irq {
     /// Every kind, in the order of the format's numbers.
     pub const ALL: [Self; 7] =
         [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware, Self::Nmi];
+}
+
+/// What happens to a request.
+///
+/// ```text
+///  arrives ---> waits in the queue ---[Start]---> is worked on ---[End]--->
+///     +---[Drop]: the queue was full
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RequestStep {
+    /// It arrives. Its latency counts from `due`, however late the machine hears of it.
+    Arrive {
+        /// When it was meant to arrive.
+        due: Instant,
+    },
+    /// A worker takes it.
+    Start {
+        /// Who.
+        task: TaskId,
+    },
+    /// Its worker is done with it.
+    End {
+        /// Who.
+        task: TaskId,
+    },
+    /// The queue is full: nobody will work on it.
+    Drop,
 }
 
 /// Where a task says it is in its program.

@@ -34,7 +34,7 @@ pub mod topology;
 pub use attr::{ClassId, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
 pub use bandwidth::{CpuMax, CpuMaxError, CpuStat};
 pub use cpumask::{CpuMask, MAX_CPUS};
-pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TraceEvent};
+pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, RequestStep, TaskCounters, TraceEvent};
 pub use ids::{CpuId, GroupId, TaskId};
 pub use server::{Activation, ServerKind, ServerParams, ServerState};
 pub use settings::{KernelVersion, Settings};

@@ -12,7 +12,7 @@
 use crate::summary::{policy_text, prio_text};
 use core::fmt::Write;
 use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, RequestStep, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Trace};
 
 /// Every kind of event, as lists and filters call it.
@@ -35,6 +35,7 @@ pub const KINDS: &[&str] = &[
     "take",
     "drop",
     "mark",
+    "request",
     "dl",
     "server",
     "domain",
@@ -141,6 +142,17 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::TakeLock { task, lock } => ("take", format!("{} lock {lock}", name(task))),
         TraceEvent::DropLock { task, lock } => ("drop", format!("{} lock {lock}", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
+        TraceEvent::QueueNew { queue, name } => ("request", format!("queue {queue} is of {name}")),
+        TraceEvent::Request { queue, request, step } => {
+            let says = match step {
+                RequestStep::Arrive { due } if *due == record.at => "arrives".to_owned(),
+                RequestStep::Arrive { due } => format!("arrives, due at {due}"),
+                RequestStep::Start { task } => format!("is taken by {}", name(task)),
+                RequestStep::End { task } => format!("is done by {}", name(task)),
+                RequestStep::Drop => "is dropped".to_owned(),
+            };
+            ("request", format!("{request} of queue {queue} {says}"))
+        }
         TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
         TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
         TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),

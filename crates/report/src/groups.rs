@@ -214,7 +214,8 @@ mod tests {
         script.event(4_000, 0, TraceEvent::GroupChange { task: a, group: GROUP });
         script.event(6_000, 0, TraceEvent::Throttle { group: GROUP }).preempt(6_000, 0, a, b);
         script.event(10_000, 0, TraceEvent::Unthrottle { group: GROUP }).preempt(10_000, 0, b, a);
-        let stat = CpuStat { nr_periods: 2, nr_throttled: 1, throttled: Duration::from_millis(4), ..CpuStat::default() };
+        let stat =
+            CpuStat { nr_periods: 2, nr_throttled: 1, throttled: Duration::from_millis(4), ..CpuStat::default() };
         script.event(11_000, 0, TraceEvent::GroupTotals { group: GROUP, stat });
         let summary = Metrics::of(&script.end(11_000));
         let [web, api] = &summary.groups[..] else { panic!("two groups: {:?}", summary.groups) };

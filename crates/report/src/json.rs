@@ -34,6 +34,7 @@ struct Document<'a> {
     migrations: BTreeMap<&'static str, u64>,
     tasks: Vec<Task<'a>>,
     cpus: Vec<Cpu>,
+    services: Vec<Service<'a>>,
     groups: Vec<Group<'a>>,
     worst_waits: Vec<Wait>,
 }
@@ -102,6 +103,31 @@ struct Cpu {
     ipi_work_ns_max: u64,
 }
 
+#[derive(Serialize)]
+struct Service<'a> {
+    name: &'a str,
+    group: Option<&'a str>,
+    arrived: u64,
+    completed: u64,
+    unfinished: u64,
+    dropped: u64,
+    /// From the intended arrival to the end.
+    request_latency: Option<RequestTimes>,
+    /// From the intended arrival until a worker took it.
+    queued: Option<RequestTimes>,
+}
+
+#[derive(Serialize)]
+struct RequestTimes {
+    count: u64,
+    mean_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    p999_ns: u64,
+    max_ns: u64,
+}
+
 /// A task group under the kernel's own names; its units are in them.
 #[derive(Serialize)]
 struct Group<'a> {
@@ -166,6 +192,7 @@ impl<'a> Document<'a> {
             migrations: migrations(&summary.migrations),
             tasks: summary.tasks.iter().map(task).collect(),
             cpus: summary.cpus.iter().map(cpu).collect(),
+            services: summary.services.iter().map(service).collect(),
             groups: summary.groups.iter().map(group).collect(),
             worst_waits: summary.worst_waits.iter().map(wait).collect(),
         }
@@ -237,6 +264,28 @@ fn cpu(cpu: &crate::CpuSummary) -> Cpu {
         ipis_received: cpu.ipis_received,
         ipi_work_ns: ipi.time.as_nanos(),
         ipi_work_ns_max: ipi.max.as_nanos(),
+    }
+}
+
+fn service(service: &crate::ServiceSummary) -> Service<'_> {
+    let times = |times: crate::RequestTimes| RequestTimes {
+        count: times.count,
+        mean_ns: times.mean.as_nanos(),
+        p50_ns: times.p50.as_nanos(),
+        p90_ns: times.p90.as_nanos(),
+        p99_ns: times.p99.as_nanos(),
+        p999_ns: times.p999.as_nanos(),
+        max_ns: times.max.as_nanos(),
+    };
+    Service {
+        name: &service.name,
+        group: service.group.as_deref(),
+        arrived: service.arrived,
+        completed: service.completed,
+        unfinished: service.unfinished,
+        dropped: service.dropped,
+        request_latency: service.latency.map(times),
+        queued: service.queued.map(times),
     }
 }
 

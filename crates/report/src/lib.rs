@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod plot;
 #[cfg(test)]
 mod sample;
+mod services;
 pub mod summary;
 pub mod table;
 pub mod text;
@@ -29,4 +30,6 @@ pub mod timeline;
 mod waits;
 
 pub use metrics::Metrics;
-pub use summary::{Blocker, CpuSummary, GroupSummary, Latency, Relation, Summary, TaskSummary, Wait};
+pub use summary::{
+    Blocker, CpuSummary, GroupSummary, Latency, Relation, RequestTimes, ServiceSummary, Summary, TaskSummary, Wait,
+};

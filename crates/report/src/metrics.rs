@@ -7,6 +7,7 @@
 //! the switch from it: interrupts within are in it, as they are in `/proc`'s without `IRQ_TIME_ACCOUNTING`.
 
 use crate::groups::GroupSums;
+use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, Stretch, WorstWaits};
 use hdrhistogram::Histogram;
@@ -26,6 +27,7 @@ pub struct Metrics {
     tasks: IdTable<TaskId, TaskSums>,
     cpus: IdTable<CpuId, CpuSums>,
     groups: GroupSums,
+    services: ServiceSums,
     history: History,
     worst: WorstWaits,
     migrations: Migrations,
@@ -85,6 +87,7 @@ impl Metrics {
             tasks: IdTable::default(),
             cpus: IdTable::with_first(meta.machine.nr_cpus()),
             groups: GroupSums::default(),
+            services: ServiceSums::default(),
             history: History::new(meta),
             worst: WorstWaits::new(WORST_WAITS),
             migrations: Migrations::default(),
@@ -163,6 +166,10 @@ impl Metrics {
                     self.charge_group(*task, since, record.at);
                 }
             }
+            TraceEvent::QueueNew { queue, name } => self.services.name(*queue, name),
+            TraceEvent::Request { queue, request, step } => {
+                self.services.observe(*queue, *request, *step, record.at, |task| self.groups.of(task));
+            }
             TraceEvent::CpuTotals { times } => self.cpus.entry(record.cpu).layers = Some(*times),
             TraceEvent::TaskTotals { task, counters } => self.tasks.entry(*task).counters = Some(*counters),
             // The replay below follows what changes who runs; the rest has no figure.
@@ -218,7 +225,7 @@ impl Metrics {
                 task.sleep = task.sleep.saturating_add(end.since(since));
             }
         }
-        let Self { mut meta, replay, tasks, mut cpus, groups, worst, migrations, records, .. } = self;
+        let Self { mut meta, replay, tasks, mut cpus, groups, services, worst, migrations, records, .. } = self;
         meta.end = end;
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
         Summary {
@@ -229,6 +236,7 @@ impl Metrics {
                 .map(|(task, sums)| sums.summary(task, &replay))
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
+            services: services.finish(end, |group| groups.path(group)),
             groups: groups.finish(),
             migrations,
             switches,

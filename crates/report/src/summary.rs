@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use zerolag_model::attr::{Nice, Prio, SchedAttr};
 use zerolag_model::event::Irq;
-use zerolag_model::{ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId};
+use zerolag_model::{
+    ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId,
+};
 use zerolag_trace::Meta;
 use zerolag_trace::replay::WaitCause;
 
@@ -18,6 +20,8 @@ pub struct Summary {
     pub tasks: Vec<TaskSummary>,
     /// Per CPU, in order of id.
     pub cpus: Vec<CpuSummary>,
+    /// Per service.
+    pub services: Vec<ServiceSummary>,
     /// Per task group, in order of id; the root is not among them.
     pub groups: Vec<GroupSummary>,
     /// Moves between run queues.
@@ -42,6 +46,12 @@ impl Summary {
     pub fn task(&self, id: TaskId) -> Option<&TaskSummary> {
         let at = self.tasks.binary_search_by_key(&id, |task| task.task).ok()?;
         self.tasks.get(at)
+    }
+
+    /// Returns a service's figures by its name.
+    #[must_use]
+    pub fn service_by_name(&self, name: &str) -> Option<&ServiceSummary> {
+        self.services.iter().find(|service| &*service.name == name)
     }
 
     /// Returns a group's figures by its path.
@@ -93,6 +103,46 @@ pub struct TaskSummary {
     pub missed: u64,
     /// By how much it came late at worst.
     pub lateness_max: Duration,
+}
+
+/// The figures of one service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceSummary {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The group of its workers; `None` is the root, or nobody ever took a request.
+    pub group: Option<Arc<str>>,
+    /// Requests that arrived.
+    pub arrived: u64,
+    /// Of these, requests that are done.
+    pub completed: u64,
+    /// Of these, requests that wait or are worked on at the end.
+    pub unfinished: u64,
+    /// Of these, requests that found the queue full.
+    pub dropped: u64,
+    /// From the intended arrival to the end; who is not done counts with its age. `None` if there was none.
+    pub latency: Option<RequestTimes>,
+    /// From the intended arrival until a worker took it.
+    pub queued: Option<RequestTimes>,
+}
+
+/// A distribution of times of requests: quantiles, within 0.1 %, and the exact mean and extreme.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestTimes {
+    /// How many.
+    pub count: u64,
+    /// The mean, rounded down.
+    pub mean: Duration,
+    /// The median.
+    pub p50: Duration,
+    /// One in ten is longer.
+    pub p90: Duration,
+    /// One in a hundred is longer.
+    pub p99: Duration,
+    /// One in a thousand is longer.
+    pub p999: Duration,
+    /// The longest, exactly.
+    pub max: Duration,
 }
 
 /// The figures of one task group: what `cpu.stat` and `cpu.stat.local` say of it.

@@ -1,7 +1,9 @@
 //! The figures as tables, readable at 100 columns: first who ran, then who waited, then why.
 
 use crate::human::{Human, Percent};
-use crate::summary::{Blocker, CpuSummary, GroupSummary, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text};
+use crate::summary::{
+    Blocker, CpuSummary, GroupSummary, RequestTimes, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text,
+};
 use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
 use zerolag_model::event::Irq;
@@ -41,6 +43,10 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
         0 => Ok(()),
         more => writeln!(out, "({more} more {what} that ran less)"),
     };
+    if !summary.services.is_empty() {
+        write!(out, "\nrequests, from their intended arrival to their end\n{}", service_table(summary))?;
+        write_service_notes(out, summary)?;
+    }
     write!(out, "\nwho ran\n{}", run_table(summary, &tasks))?;
     more(out, summary.tasks.len(), tasks.len(), "tasks")?;
     let waiters: Vec<&TaskSummary> =
@@ -170,6 +176,55 @@ fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
         table.push(row);
     }
     table
+}
+
+fn service_table(summary: &Summary) -> Table {
+    let mut table = Table::new(&[
+        ("service", Align::Left),
+        ("done", Align::Right),
+        ("p50", Align::Right),
+        ("p90", Align::Right),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("max", Align::Right),
+        ("in queue: p99", Align::Right),
+        ("group", Align::Left),
+        ("throttled", Align::Right),
+    ]);
+    for service in &summary.services {
+        let time = |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), |time| Human(time).to_string());
+        let of = |pick: fn(RequestTimes) -> Duration| time(service.latency.map(pick));
+        let group = service.group.as_deref();
+        table.push([
+            shorten(&service.name, NAME_WIDTH),
+            service.completed.to_string(),
+            of(|times| times.p50),
+            of(|times| times.p90),
+            of(|times| times.p99),
+            of(|times| times.p999),
+            of(|times| times.max),
+            time(service.queued.map(|times| times.p99)),
+            shorten(group.unwrap_or("/"), NAME_WIDTH),
+            time(group.and_then(|path| summary.group_by_path(path)).map(|group| group.local_throttled)),
+        ]);
+    }
+    table
+}
+
+/// Says what became of requests that are not done.
+fn write_service_notes(out: &mut String, summary: &Summary) -> fmt::Result {
+    for service in summary.services.iter().filter(|service| service.unfinished > 0 || service.dropped > 0) {
+        write!(out, "{}: of {} requests", service.name, service.arrived)?;
+        if service.unfinished > 0 {
+            write!(out, " {} are unfinished and count with their age", service.unfinished)?;
+        }
+        if service.dropped > 0 {
+            let and = if service.unfinished > 0 { "," } else { "" };
+            write!(out, "{and} {} were dropped: the queue was full", service.dropped)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {

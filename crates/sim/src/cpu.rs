@@ -31,6 +31,12 @@ pub(crate) enum Interrupt {
     Works,
     /// A source of interrupts, by index.
     Source(u32),
+    /// A request has arrived, of the source of this index.
+    Arrival(u32),
+    /// Somebody makes this change: a system call on CPU 0.
+    Change(u32),
+    /// This task is to end as soon as it runs.
+    Ended(TaskId),
 }
 
 /// A piece of kernel work that needs run-queue locks.
@@ -70,6 +76,13 @@ pub(crate) enum Job {
     Partition(u32),
     /// Set the deadline server.
     Server(u32),
+    /// Make a change.
+    Change(u32),
+    /// Make a change of one thread.
+    ChangeTask {
+        task: TaskId,
+        change: u32,
+    },
     Remote(Work),
 }
 

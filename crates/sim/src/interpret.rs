@@ -32,6 +32,10 @@ impl Machine {
         if !self.makes_progress(task) {
             return;
         }
+        if self.tasks[task.index()].is_ended {
+            self.leave_for_good(cpu, task);
+            return;
+        }
         self.report_timer(cpu, task);
         if let Some(mutex) = self.tasks[task.index()].cursor.relock {
             if self.take_mutex(cpu, task, mutex) {
@@ -131,7 +135,7 @@ impl Machine {
     ///
     /// Nothing here is seen by others; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        if self.tasks[task.index()].cursor.relock.is_some() {
+        if self.tasks[task.index()].cursor.relock.is_some() || self.tasks[task.index()].is_ended {
             return;
         }
         let program = Rc::clone(&self.program);
@@ -194,6 +198,9 @@ impl Machine {
     fn draw(&mut self, task: TaskId, dist: &Dist) -> Duration {
         if let Dist::Constant(time) = dist {
             return *time;
+        }
+        if let Some(stream) = self.request_stream(task) {
+            return dist.sample(stream);
         }
         let body = &mut self.tasks[task.index()];
         let name = &self.program.tasks[body.def].name;
@@ -262,6 +269,8 @@ impl Machine {
                 self.step_over(task);
                 self.block_on(cpu, task, *point, WaitFor::Resume(*point));
             }
+            Action::Take(queue) => self.take_request(cpu, task, *queue),
+            Action::Complete(_) => self.complete_request(cpu, task),
             Action::Yield => {
                 self.step_over(task);
                 self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Yield));
@@ -291,7 +300,7 @@ impl Machine {
     }
 
     /// Queues a task at a resource and blocks it.
-    fn block_on(&mut self, cpu: CpuId, task: TaskId, resource: ResourceId, wait: WaitFor) {
+    pub(crate) fn block_on(&mut self, cpu: CpuId, task: TaskId, resource: ResourceId, wait: WaitFor) {
         let prio = self.cpus[cpu.index()].rq.current_prio();
         let waiters = self.shared[resource.index()].waiters().expect("invariant: the program was checked");
         waiters.push(task, prio);
@@ -387,7 +396,7 @@ impl Machine {
     }
 
     /// Gives a mutex back and lets its next waiter have it, or try for it.
-    fn drop_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
+    pub(crate) fn drop_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) {
         let Shared::Mutex { inherit, owner, waiters } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };

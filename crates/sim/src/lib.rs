@@ -6,6 +6,8 @@
 //! | `path` | a CPU in the kernel: interrupts, jobs, time |
 //! | `lock` | run-queue locks: who has one, until when, who spins |
 //! | `interpret` | a task's program |
+//! | `requests` | requests of services |
+//! | `changes` | what is set at given times |
 //! | `noise` | interrupts that come by themselves |
 //! | `queue` | events in total order |
 //! | `cpu`, `task`, `sync` | what they say |
@@ -13,6 +15,7 @@
 //! | [`outcome`] | how a run ended |
 #![warn(missing_docs)]
 
+mod changes;
 pub mod costs;
 mod cpu;
 mod cpuset;
@@ -25,6 +28,7 @@ mod noise;
 pub mod outcome;
 mod path;
 mod queue;
+mod requests;
 mod servers;
 mod sync;
 mod task;

@@ -11,6 +11,7 @@ use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
 use crate::groups::{GroupTimers, create_groups};
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
 use crate::queue::{EventQueue, Phase, Source};
+use crate::requests::Arriving;
 use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use crate::trace::{Sink, Tracer};
@@ -54,6 +55,7 @@ pub(crate) enum Event {
     Partition { change: u32 },
     Server { change: u32 },
     Source { index: u32 },
+    Arrival { source: u32 },
 }
 
 /// A simulated machine with its workload.
@@ -81,6 +83,9 @@ pub struct Machine {
     /// When the line of each root domain's IPI state is free.
     pub(crate) rto_free_at: Vec<Instant>,
     pub(crate) sources: Vec<crate::noise::Source>,
+    pub(crate) arriving: Vec<Arriving>,
+    /// Changes that have not been made yet.
+    pub(crate) changes_to_come: usize,
     ticking: CpuMask,
     next_tick: Instant,
     tick_period: Duration,
@@ -129,6 +134,8 @@ impl Machine {
             group_timers: GroupTimers::default(),
             rto_free_at: Vec::new(),
             sources: Vec::new(),
+            arriving: Vec::new(),
+            changes_to_come: 0,
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
@@ -154,6 +161,8 @@ impl Machine {
                 self.arm_task_timer(id, start);
             }
         }
+        self.announce_sources();
+        self.announce_changes();
         for cpu in 0..self.cpus.len() {
             self.update_tick(CpuId::from_index(cpu));
         }
@@ -245,7 +254,7 @@ impl Machine {
             }
             return false;
         }
-        if self.alive == 0 {
+        if self.alive == 0 && self.changes_to_come == 0 {
             self.stop = Some(End::Finished);
         }
         true
@@ -277,6 +286,7 @@ impl Machine {
             Event::Partition { change } => self.partition_changes(change),
             Event::Server { change } => self.servers_change(change),
             Event::Source { index } => self.source_fires(index),
+            Event::Arrival { source } => self.request_arrives(source),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;
                 self.interrupt(cpu, Interrupt::TaskTimer(task));
@@ -351,14 +361,15 @@ impl Machine {
         if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
     }
 
-    /// Nothing will ever happen again: everybody has ended, or waits for somebody.
+    /// Nothing will ever happen again: everybody has ended, or waits for somebody, or for requests that are over.
     fn nothing_left(&self) -> End {
-        if self.alive == 0 { End::Finished } else { End::Stuck(self.waits()) }
+        let waits = self.waits();
+        if waits.is_empty() { End::Finished } else { End::Stuck(waits) }
     }
 
     /// Returns whether whatever is still to come (a server's next period, a quota's refresh) can wake nobody.
     fn all_wait_for_each_other(&self) -> bool {
-        self.waits().len() == self.alive
+        self.changes_to_come == 0 && self.waits().len() + self.idle_workers() == self.alive
     }
 
     /// Returns who waits for what.
@@ -369,7 +380,7 @@ impl Machine {
     pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
         let State::Waits(wait) = task.state else { return None };
         let (what, resource) = match wait {
-            WaitFor::Time => return None,
+            WaitFor::Time | WaitFor::Request(_) => return None,
             WaitFor::Mutex(id) => ("mutex", id),
             WaitFor::Condition { condition, .. } => ("condition", condition),
             WaitFor::Barrier(id) => ("barrier", id),

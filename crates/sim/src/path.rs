@@ -86,7 +86,12 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::GroupMax(_) | Interrupt::Partition(_) | Interrupt::Server(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::GroupMax(_)
+            | Interrupt::Partition(_)
+            | Interrupt::Server(_)
+            | Interrupt::Change(_)
+            | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::Source(index) => {
                 self.serve_source(cpu, index);
@@ -116,6 +121,12 @@ impl Machine {
             Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
             Interrupt::Partition(change) => Some(Job::Partition(change)),
             Interrupt::Server(change) => Some(Job::Server(change)),
+            Interrupt::Change(change) => Some(Job::Change(change)),
+            Interrupt::Ended(task) => {
+                self.hear_of_end(cpu, task);
+                None
+            }
+            Interrupt::Arrival(source) => self.accept_request(cpu, source),
             Interrupt::Resched | Interrupt::Source(_) => None,
             Interrupt::Works => self.take_works(cpu),
         }
@@ -248,6 +259,8 @@ impl Machine {
             Job::GroupMax(change) => self.group_max(cpu, change),
             Job::Partition(change) => self.join_domain(cpu, change),
             Job::Server(change) => self.set_server(cpu, change),
+            Job::Change(change) => self.change(cpu, change),
+            Job::ChangeTask { task, change } => self.change_task(cpu, task, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
         }
     }
@@ -280,6 +293,8 @@ impl Machine {
             | Job::GroupMax(_)
             | Job::Partition(_)
             | Job::Server(_)
+            | Job::Change(_)
+            | Job::ChangeTask { .. }
             | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
         };
         // The tick's own cost covers its lock and bookkeeping.
@@ -338,7 +353,7 @@ impl Machine {
         Done::Yes
     }
 
-    fn park(&mut self, parcel: Parcel) {
+    pub(crate) fn park(&mut self, parcel: Parcel) {
         let task = parcel.id();
         let place = &mut self.tasks[task.index()].parcel;
         assert!(place.is_none(), "task {task} has one body");

@@ -1,8 +1,9 @@
-//! What tasks share: mutexes, conditions, barriers, semaphores, timers, suspend points.
+//! What tasks share: mutexes, conditions, barriers, semaphores, timers, suspend points, queues of requests.
 //!
 //! Who is served first is the core's [`WaitQueue`]; here is only who holds what. A plain mutex is given up before its
 //! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
+use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
 use zerolag_model::{Instant, TaskId};
 use zerolag_workload::program::{Resource, ResourceKind};
@@ -15,6 +16,7 @@ pub(crate) enum Shared {
     Semaphore { count: u32, waiters: WaitQueue },
     Timer { next: Option<Instant> },
     SuspendPoint { waiters: WaitQueue },
+    Queue { capacity: Option<u32>, requests: VecDeque<u64>, waiters: WaitQueue },
 }
 
 impl Shared {
@@ -27,6 +29,7 @@ impl Shared {
             ResourceKind::Semaphore { initial } => Self::Semaphore { count: initial, waiters },
             ResourceKind::Timer => Self::Timer { next: None },
             ResourceKind::SuspendPoint => Self::SuspendPoint { waiters },
+            ResourceKind::Queue { capacity } => Self::Queue { capacity, requests: VecDeque::new(), waiters },
         }
     }
 
@@ -37,7 +40,8 @@ impl Shared {
             | Self::Barrier { .. }
             | Self::Semaphore { .. }
             | Self::Timer { .. }
-            | Self::SuspendPoint { .. } => None,
+            | Self::SuspendPoint { .. }
+            | Self::Queue { .. } => None,
         }
     }
 
@@ -47,7 +51,8 @@ impl Shared {
             | Self::Condition { waiters }
             | Self::Barrier { waiters, .. }
             | Self::Semaphore { waiters, .. }
-            | Self::SuspendPoint { waiters } => Some(waiters),
+            | Self::SuspendPoint { waiters }
+            | Self::Queue { waiters, .. } => Some(waiters),
             Self::Timer { .. } => None,
         }
     }

@@ -1,6 +1,7 @@
 //! [`SimTask`]: a task as the machine sees it: its body while it waits, and where it is in its program.
 
 use crate::cpu::Segment;
+use crate::requests::InService;
 use std::sync::Arc;
 use zerolag_core::Parcel;
 use zerolag_model::{Duration, Instant, TaskCounters, TaskId};
@@ -35,6 +36,7 @@ pub(crate) enum WaitFor {
     Barrier(ResourceId),
     Semaphore(ResourceId),
     Resume(ResourceId),
+    Request(ResourceId),
 }
 
 /// Where a task is in its program.
@@ -68,6 +70,8 @@ pub(crate) struct SimTask {
     /// Cache refill that it owes before it gets on.
     pub(crate) refill: Duration,
     pub(crate) stream: Option<Box<Stream>>,
+    /// The request that it works on.
+    pub(crate) request: Option<Box<InService>>,
     /// Next expiries of its own timers.
     pub(crate) timers: Vec<Option<Instant>>,
     /// Expiry that it waits for, to report on going on.
@@ -80,6 +84,8 @@ pub(crate) struct SimTask {
     pub(crate) timer_cpu: zerolag_model::CpuId,
     /// Actions since time last passed for it: a program that never spends time is stopped.
     pub(crate) idle_actions: u32,
+    /// It is to end before its program does.
+    pub(crate) is_ended: bool,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ResourceId>,
     pub(crate) events: u32,
@@ -100,12 +106,14 @@ impl SimTask {
             segment: Segment::None,
             refill: Duration::ZERO,
             stream,
+            request: None,
             timers: Vec::new(),
             timer_due: None,
             new_affinity: None,
             last_ran_on: None,
             timer_cpu: zerolag_model::CpuId(0),
             idle_actions: 0,
+            is_ended: false,
             holds: Vec::new(),
             events: 0,
             forks: 0,

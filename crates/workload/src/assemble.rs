@@ -25,11 +25,12 @@ pub(crate) enum Kind {
     Semaphore,
     Timer,
     SuspendPoint,
+    Queue,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Mutex, Self::Condition, Self::Barrier, Self::Semaphore, Self::Timer, Self::SuspendPoint];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Mutex, Self::Condition, Self::Barrier, Self::Semaphore, Self::Timer, Self::SuspendPoint, Self::Queue];
 
     pub(crate) const fn of(kind: ResourceKind) -> Self {
         match kind {
@@ -39,6 +40,7 @@ impl Kind {
             ResourceKind::Semaphore { .. } => Self::Semaphore,
             ResourceKind::Timer => Self::Timer,
             ResourceKind::SuspendPoint => Self::SuspendPoint,
+            ResourceKind::Queue { .. } => Self::Queue,
         }
     }
 
@@ -50,6 +52,7 @@ impl Kind {
             Self::Semaphore => "semaphore",
             Self::Timer => "timer",
             Self::SuspendPoint => "suspend point",
+            Self::Queue => "queue",
         }
     }
 }

@@ -108,6 +108,8 @@ fn follow(
         | Action::SemWait(_)
         | Action::Suspend(_)
         | Action::Resume(_)
+        | Action::Take(_)
+        | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_) => Ok(()),
@@ -120,7 +122,7 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         Action::Run(time) | Action::Kernel(time) | Action::Sleep(time) => !time.is_zero(),
         Action::Spin { wall, .. } => !wall.is_zero(),
         Action::Timer { period, .. } => !period.is_zero(),
-        Action::Wait { .. } | Action::Sync { .. } | Action::SemWait(_) | Action::Suspend(_) => true,
+        Action::Wait { .. } | Action::Sync { .. } | Action::SemWait(_) | Action::Suspend(_) | Action::Take(_) => true,
         Action::Barrier(barrier) => program
             .resources
             .get(barrier.index())
@@ -131,6 +133,7 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         | Action::Broadcast(_)
         | Action::SemPost(_)
         | Action::Resume(_)
+        | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_) => false,
@@ -194,6 +197,8 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::Lock(_)
         | Action::Unlock(_)
         | Action::Barrier(_)
+        | Action::Take(_)
+        | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_) => {}
@@ -214,6 +219,7 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
             ResourceKind::Semaphore { .. }
             | ResourceKind::Mutex { .. }
             | ResourceKind::Barrier { .. }
+            | ResourceKind::Queue { .. }
             | ResourceKind::Timer => {}
         }
     }

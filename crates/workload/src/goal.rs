@@ -1,8 +1,9 @@
 //! Goals: what a run must reach, stated in the scenario.
 //!
 //! A goal is one comparison of a figure with a value: `"audio.lateness.max <= 200us"`. Before the figure stands the name of
-//! a task, as the scenario writes it, or `*` for all; of several threads it is the worst that counts, for shares and run
-//! times the sum. Who runs the scenario works the figures out and says which goals were missed.
+//! a task, a service or the path of a group, as the scenario writes it, or `*` for all; of several threads, services or groups
+//! it is the worst that counts, for shares and run times the sum. Figures of services and groups may stand alone:
+//! `"request_latency.p99 <= 20ms"`. Who runs the scenario works the figures out and says which goals were missed.
 
 use core::fmt;
 use zerolag_model::Duration;
@@ -33,6 +34,39 @@ pub enum Metric {
     Preemptions,
     /// Moves between CPUs.
     Migrations,
+    /// The mean time from the intended arrival of a request to its end.
+    RequestMean,
+    /// The median of these times.
+    RequestP50,
+    /// One in ten of these is longer.
+    RequestP90,
+    /// One in a hundred of these is longer.
+    RequestP99,
+    /// One in a thousand of these is longer.
+    RequestP999,
+    /// The longest of these.
+    RequestMax,
+    /// Requests that are done.
+    RequestsCompleted,
+    /// Requests that were not done at the end.
+    RequestsUnfinished,
+    /// Requests that found the queue full.
+    RequestsDropped,
+    /// Periods of a group's limit in which it was throttled.
+    NrThrottled,
+    /// Time that a group was throttled, added up over CPUs.
+    Throttled,
+}
+
+/// Whom a figure is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// A task: its threads.
+    Task,
+    /// A service: its requests.
+    Service,
+    /// A task group: its limit.
+    Group,
 }
 
 /// What a figure is measured in.
@@ -48,7 +82,7 @@ pub enum Measure {
 
 impl Metric {
     /// Every metric and its name in goals.
-    pub const TABLE: [(&'static str, Self); 11] = [
+    pub const TABLE: [(&'static str, Self); 22] = [
         ("wait.max", Self::WaitMax),
         ("wait.total", Self::WaitTotal),
         ("latency.p50", Self::LatencyP50),
@@ -60,7 +94,52 @@ impl Metric {
         ("share", Self::Share),
         ("preemptions", Self::Preemptions),
         ("migrations", Self::Migrations),
+        ("request_latency.mean", Self::RequestMean),
+        ("request_latency.p50", Self::RequestP50),
+        ("request_latency.p90", Self::RequestP90),
+        ("request_latency.p99", Self::RequestP99),
+        ("request_latency.p99.9", Self::RequestP999),
+        ("request_latency.max", Self::RequestMax),
+        ("requests.completed", Self::RequestsCompleted),
+        ("requests.unfinished", Self::RequestsUnfinished),
+        ("requests.dropped", Self::RequestsDropped),
+        ("nr_throttled", Self::NrThrottled),
+        ("throttled", Self::Throttled),
     ];
+
+    /// Returns its name in goals.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns whom it is of.
+    #[must_use]
+    pub const fn subject(self) -> Subject {
+        match self {
+            Self::WaitMax
+            | Self::WaitTotal
+            | Self::LatencyP50
+            | Self::LatencyP99
+            | Self::LatencyMax
+            | Self::LatenessMax
+            | Self::TimersMissed
+            | Self::Run
+            | Self::Share
+            | Self::Preemptions
+            | Self::Migrations => Subject::Task,
+            Self::RequestMean
+            | Self::RequestP50
+            | Self::RequestP90
+            | Self::RequestP99
+            | Self::RequestP999
+            | Self::RequestMax
+            | Self::RequestsCompleted
+            | Self::RequestsUnfinished
+            | Self::RequestsDropped => Subject::Service,
+            Self::NrThrottled | Self::Throttled => Subject::Group,
+        }
+    }
 
     /// Returns what it is measured in.
     #[must_use]
@@ -72,8 +151,21 @@ impl Metric {
             | Self::LatencyP99
             | Self::LatencyMax
             | Self::LatenessMax
-            | Self::Run => Measure::Time,
-            Self::TimersMissed | Self::Preemptions | Self::Migrations => Measure::Count,
+            | Self::Run
+            | Self::RequestMean
+            | Self::RequestP50
+            | Self::RequestP90
+            | Self::RequestP99
+            | Self::RequestP999
+            | Self::RequestMax
+            | Self::Throttled => Measure::Time,
+            Self::TimersMissed
+            | Self::Preemptions
+            | Self::Migrations
+            | Self::RequestsCompleted
+            | Self::RequestsUnfinished
+            | Self::RequestsDropped
+            | Self::NrThrottled => Measure::Count,
             Self::Share => Measure::Share,
         }
     }
@@ -114,7 +206,7 @@ impl Relation {
 pub struct Goal {
     /// As it was written.
     pub text: String,
-    /// The task; `None` is all.
+    /// The task, service or group; `None` is all.
     pub task: Option<String>,
     /// The figure.
     pub metric: Metric,
@@ -143,24 +235,42 @@ impl Goal {
         let Some((figure, relation, value)) = found else {
             return Err((format!("goal \"{text}\" compares nothing"), example()));
         };
-        let metric = Metric::TABLE
-            .iter()
-            .filter_map(|(name, metric)| figure.strip_suffix(name)?.strip_suffix('.').map(|task| (task, *metric)));
-        let Some((task, metric)) = metric.min_by_key(|(task, _)| task.len()).filter(|(task, _)| !task.is_empty())
-        else {
-            let asked = figure.split_once('.').map_or(figure, |(_, rest)| rest);
-            let names = || Metric::TABLE.iter().map(|(name, _)| *name);
-            let help = match nearest(asked, names()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are TASK.{}", names().collect::<Vec<_>>().join(", TASK.")),
-            };
-            return Err((format!("goal \"{text}\": there is no figure `{figure}`"), Some(help)));
-        };
+        let (task, metric) = Self::parse_figure(figure).map_err(|help| {
+            let figure = figure.to_owned();
+            (format!("goal \"{text}\": there is no figure `{figure}`"), Some(help))
+        })?;
         let value = value.trim_matches('"');
         let value =
             read_value(value, metric.measure()).map_err(|reason| (format!("goal \"{text}\": {reason}"), None))?;
-        let task = (task != "*").then(|| task.to_owned());
         Ok(Self { text: text.to_owned(), task, metric, relation, value })
+    }
+
+    /// Reads a figure: `audio.lateness.max`, `*.run`, `request_latency.p99`, `/web.nr_throttled`. Returns whose it is, `None` for
+    /// all, and which.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn parse_figure(figure: &str) -> Result<(Option<String>, Metric), String> {
+        let metric = Metric::TABLE.iter().filter_map(|(name, metric)| match figure.strip_suffix(name)? {
+            "" => Some((None, *metric)),
+            before => Some((Some(before.strip_suffix('.')?), *metric)),
+        });
+        let shortest = metric.min_by_key(|(before, _)| before.map_or(0, str::len));
+        match shortest {
+            Some((None, metric)) if metric.subject() != Subject::Task => Ok((None, metric)),
+            Some((Some("*"), metric)) => Ok((None, metric)),
+            Some((Some(whose), metric)) if !whose.is_empty() => Ok((Some(whose.to_owned()), metric)),
+            Some((None, metric)) => Err(format!("write TASK.{0}, or *.{0} for all", metric.name())),
+            Some(_) | None => {
+                let asked = figure.split_once('.').map_or(figure, |(_, rest)| rest);
+                let names = || Metric::TABLE.iter().map(|(name, _)| *name);
+                let near = nearest(figure, names()).or_else(|| nearest(asked, names()));
+                Err(match near {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("known are NAME.{}", names().collect::<Vec<_>>().join(", NAME.")),
+                })
+            }
+        }
     }
 }
 
@@ -197,13 +307,20 @@ mod tests {
             (Some("audio"), Metric::LatenessMax, Relation::AtMost)
         );
         assert_eq!(goal.value, 200_000);
+        let goal = Goal::parse("request_latency.p99 <= \"20ms\"").expect("a goal of all services");
+        assert_eq!((goal.task.as_deref(), goal.metric, goal.value), (None, Metric::RequestP99, 20_000_000));
+        let goal = Goal::parse("web.request_latency.p99.9 < 1s").expect("a goal of a service");
+        assert_eq!((goal.task.as_deref(), goal.metric), (Some("web"), Metric::RequestP999));
+        let goal = Goal::parse("/web/api.nr_throttled <= 3").expect("a goal of a group");
+        assert_eq!((goal.task.as_deref(), goal.metric), (Some("/web/api"), Metric::NrThrottled));
         let goal = Goal::parse("a.b.share>=12.5%").expect("names may hold dots");
         assert_eq!((goal.task.as_deref(), goal.relation, goal.value), (Some("a.b"), Relation::AtLeast, 125_000));
         assert_eq!(Goal::parse("*.timers.missed < 1").expect("a goal").task, None);
         for (text, message, help) in [
             ("audio.lateness.max", "compares nothing", "write \"audio.lateness.max <= 200us\""),
             ("audio.latnesss.max <= 1ms", "no figure `audio.latnesss.max`", "did you mean `lateness.max`?"),
-            ("run <= 1ms", "no figure `run`", ""),
+            ("run <= 1ms", "no figure `run`", "write TASK.run, or *.run for all"),
+            ("request_latency.p98 <= 1ms", "no figure", "did you mean `request_latency.p9"),
             ("a.run <= 5", "`5`", ""),
             ("a.preemptions <= 1ms", "`1ms` is not a whole number", ""),
             ("a.share >= much", "`much` is not a share", ""),

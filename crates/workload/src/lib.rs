@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`program`] | the [`Program`] that every format lowers to; hosts read nothing else |
+//! | [`arrivals`] | when requests arrive |
 //! | [`random`] | distributions and the named streams they draw from |
 //! | [`rtapp`] | JSON as rt-app reads it |
 //! | [`scenario`] | scenario TOML |
@@ -15,6 +16,7 @@
 //! | [`input`] | limits of inputs |
 #![warn(missing_docs)]
 
+pub mod arrivals;
 mod assemble;
 pub mod builtin;
 mod check;
@@ -118,10 +120,12 @@ impl Scenario {
             program: Program {
                 tasks: Vec::new(),
                 resources: Vec::new(),
+                sources: Vec::new(),
                 groups: Vec::new(),
                 max_changes: Vec::new(),
                 partition_changes: Vec::new(),
                 server_changes: Vec::new(),
+                changes: Vec::new(),
                 cpusets: Vec::new(),
             },
             machine: None,

@@ -7,6 +7,7 @@
 //! A task is a loop over phases, a phase a loop over actions. Instances of one definition share everything but their
 //! random streams and their `unique` timers.
 
+use crate::arrivals::ArrivalSource;
 use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
@@ -16,18 +17,41 @@ use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
 pub struct Program {
     /// Task definitions; [`Action::Fork`] names them by index.
     pub tasks: Vec<TaskDef>,
-    /// Mutexes, conditions, barriers, semaphores, timers: named by [`ResourceId`].
+    /// Mutexes, conditions, barriers, semaphores, timers, queues: named by [`ResourceId`].
     pub resources: Vec<Resource>,
+    /// Where requests come from; at most one source per queue.
+    pub sources: Vec<ArrivalSource>,
     /// Task groups, parents before children. The root is not listed.
     pub groups: Vec<GroupDef>,
-    /// Limits that change later.
+    /// Limits that change later, in order of time.
     pub max_changes: Vec<MaxChange>,
     /// Deadline servers that promise something else later, in order of time.
     pub server_changes: Vec<ServerChange>,
     /// Partitions that are made and unmade in the middle of the run, in order of time for each cpuset.
     pub partition_changes: Vec<PartitionChange>,
+    /// What else is changed later, in order of time.
+    pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
+}
+
+impl Program {
+    /// Returns whether some task never ends by itself. Who works on requests that end is done when they are.
+    #[must_use]
+    pub fn is_endless(&self) -> bool {
+        self.tasks.iter().any(|task| task.turns.is_none() && !self.takes_finite_requests(task))
+    }
+
+    /// Returns the source of a queue.
+    #[must_use]
+    pub fn source_of(&self, queue: ResourceId) -> Option<&ArrivalSource> {
+        self.sources.iter().find(|source| source.queue == queue)
+    }
+
+    fn takes_finite_requests(&self, task: &TaskDef) -> bool {
+        let first = task.phases.first().and_then(|phase| phase.actions.first());
+        matches!(first, Some(Action::Take(queue)) if self.source_of(*queue).is_none_or(ArrivalSource::is_finite))
+    }
 }
 
 /// A task definition.
@@ -164,6 +188,11 @@ pub enum ResourceKind {
     },
     /// A timer that tasks share: the next expiry is common to all.
     Timer,
+    /// Requests that wait for who takes them, first come first served.
+    Queue {
+        /// How many may wait; those that come then are dropped. `None` is any number.
+        capacity: Option<u32>,
+    },
     /// The point where tasks of one name suspend themselves until resumed: no memory.
     SuspendPoint,
 }
@@ -227,6 +256,11 @@ pub enum Action {
     Suspend(ResourceId),
     /// Resumes all that wait at a suspend point; lost if nobody does.
     Resume(ResourceId),
+    /// Takes the request that has waited longest in a queue; waits while there is none. Until the request is completed the
+    /// task draws from the request's stream.
+    Take(ResourceId),
+    /// The request that it took from this queue is done.
+    Complete(ResourceId),
     /// Gives the CPU to its equals.
     Yield,
     /// Starts one more task of a definition.
@@ -311,6 +345,60 @@ pub struct PartitionChange {
     pub cpuset: usize,
     /// What it is from then on: a root domain of its own, or not.
     pub is_root: bool,
+}
+
+/// Something that is changed in the middle of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimedChange {
+    /// When, from the start.
+    pub at: Duration,
+    /// What.
+    pub what: Change,
+}
+
+/// What is changed; tasks by index into [`Program::tasks`]: all their threads that there are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// What a group gets in competition.
+    Weight {
+        /// Index into [`Program::groups`].
+        group: usize,
+        /// From then on.
+        weight: GroupWeight,
+    },
+    /// What a task asks for.
+    Attr {
+        /// Whose.
+        task: usize,
+        /// From then on, until its program changes it.
+        attr: SchedAttr,
+    },
+    /// Where a task may run.
+    Affinity {
+        /// Whose.
+        task: usize,
+        /// From then on; `None` is every CPU of its cpuset.
+        cpus: Option<Arc<CpuMask>>,
+    },
+    /// The group of a task.
+    Group {
+        /// Whose.
+        task: usize,
+        /// From then on; `None` is the root.
+        group: Option<usize>,
+    },
+    /// More threads.
+    Start {
+        /// Of which task.
+        task: usize,
+        /// How many.
+        count: u32,
+    },
+    /// All its threads end.
+    End {
+        /// Of which task.
+        task: usize,
+    },
 }
 
 /// A cpuset.

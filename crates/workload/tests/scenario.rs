@@ -1,7 +1,7 @@
 //! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
 
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
-use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, AffinityChange, Change, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
 use zerolag_workload::{Dist, LoadOptions, Scenario, load, scenario};
 
@@ -233,7 +233,7 @@ fn each_mistake_is_named_with_what_would_be_right() {
         ),
         (
             "step = []",
-            "s.toml:1:7: error: task `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?",
+            "s.toml:1:7: error: `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?",
         ),
         (
             &format!("policy = \"SCHED_FIFO\"\n{RUN}"),
@@ -482,7 +482,7 @@ steps = [{ run = "${work}" }, { sleep = { exponential = { mean = "${work}" } } }
     let wrong = load_with(&text.replace("${work}", "${wrk}"), &[], &[]).expect_err("wrong");
     assert!(wrong.contains("there is no parameter `wrk`\n  help: did you mean `work`?"), "{wrong}");
     let wrong = load_with(text, &[], &[("workers", "many")]).expect_err("wrong");
-    assert!(wrong.contains("main.toml:7:13: error: `instances` is a whole number, not a string"), "{wrong}");
+    assert!(wrong.contains("main.toml:7:13: error: `instances` = \"many\" is not a number of threads"), "{wrong}");
 }
 
 #[test]
@@ -518,5 +518,46 @@ fn the_published_schema_is_the_readers() {
         let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.schema.json");
         std::fs::write(&fresh, schema).expect("writable");
         panic!("docs/scenario.schema.json is out of date: copy {}", fresh.display());
+    }
+}
+
+#[test]
+fn changes_are_of_tasks_or_groups_in_order_of_time() {
+    let text = "[group.\"/a\"]\n\"cpu.max\" = \"50000 100000\"\nchanges = [{ at = \"3s\", \"cpu.weight\" = 300 }]\n\
+                [task.a]\nnice = 3\nslice = \"3ms\"\nsteps = [{ run = \"1ms\" }]\n\
+                [[change]]\nat = \"2s\"\ntask = \"a\"\nnice = 5\ncpus = \"0\"\ngroup = \"/a\"\n\
+                [[change]]\nat = \"1s\"\ngroup = \"/a\"\n\"cpu.max\" = \"20000\"\n\"cpu.weight\" = 50\n\
+                [[change]]\nat = \"4s\"\ntask = \"a\"\nstart = 2\n[[change]]\nat = \"5s\"\ntask = \"a\"\nend = true\n";
+    let program = good(text).program;
+    assert_eq!(program.max_changes.len(), 1);
+    assert_eq!(program.max_changes[0].max.to_string(), "20000 100000");
+    let SchedAttr::Fair { policy, slice, .. } = program.tasks[0].attr else { panic!("a fair task") };
+    let attr = SchedAttr::Fair { policy, nice: Nice::new(5).unwrap(), slice };
+    let cpus = Some(std::sync::Arc::new("0".parse().unwrap()));
+    let expected = [
+        (1, Change::Weight { group: 0, weight: GroupWeight::Weight(50) }),
+        (2, Change::Attr { task: 0, attr }),
+        (2, Change::Affinity { task: 0, cpus }),
+        (2, Change::Group { task: 0, group: Some(0) }),
+        (3, Change::Weight { group: 0, weight: GroupWeight::Weight(300) }),
+        (4, Change::Start { task: 0, count: 2 }),
+        (5, Change::End { task: 0 }),
+    ];
+    let changes: Vec<_> =
+        program.changes.into_iter().map(|change| (change.at.as_nanos() / 1_000_000_000, change.what)).collect();
+    assert_eq!(changes, expected);
+    for (change, says) in [
+        ("task = \"a\"\nnice = 5", "a change has no time"),
+        ("at = \"1s\"\nnice = 5", "a change of nothing"),
+        ("at = \"1s\"\ntask = \"b\"\nnice = 5", "there is no task `b`"),
+        ("at = \"1s\"\ntask = \"a\"\nnise = 5", "did you mean `nice`?"),
+        ("at = \"1s\"\ntask = \"a\"", "a change that changes nothing"),
+        ("at = \"1s\"\ntask = \"a\"\nend = false", "`end` is true or left out"),
+        ("at = \"1s\"\ngroup = \"/a\"", "a change that changes nothing"),
+        ("at = \"1s\"\ngroup = \"/\"\n\"cpu.weight\" = 1", "the root group has neither"),
+        ("at = \"1s\"\ngroup = \"/a\"\n\"cpu.weigth\" = 1", "did you mean `cpu.weight`?"),
+    ] {
+        let said = read(&format!("{TASK}[[change]]\n{change}\n")).expect_err("refused");
+        assert!(said.contains(says), "{change}\n{said}");
     }
 }

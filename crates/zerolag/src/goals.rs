@@ -2,10 +2,10 @@
 
 use std::fmt;
 use zerolag_model::Duration;
-use zerolag_report::Summary;
 use zerolag_report::human::Human;
 use zerolag_report::summary::TaskSummary;
-use zerolag_workload::goal::{Goal, Measure, Metric};
+use zerolag_report::{RequestTimes, ServiceSummary, Summary};
+use zerolag_workload::goal::{Goal, Measure, Metric, Relation, Subject};
 
 /// What came of a goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,14 @@ impl Verdict {
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.figure.is_some_and(|figure| self.goal.relation.holds(figure, self.goal.value))
+    }
+}
+
+impl Verdict {
+    /// Returns the figure as people read it.
+    #[must_use]
+    pub fn figure_text(&self) -> String {
+        self.figure.map_or_else(|| "-".to_owned(), |figure| Figure(figure, self.goal.metric.measure()).to_string())
     }
 }
 
@@ -60,6 +68,54 @@ pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
 }
 
 fn verdict(goal: &Goal, summary: &Summary) -> Verdict {
+    match goal.metric.subject() {
+        Subject::Task => verdict_of_tasks(goal, summary),
+        Subject::Service => {
+            let services =
+                summary.services.iter().map(|service| (&*service.name, service_figure(goal.metric, service)));
+            verdict_of_named(goal, services)
+        }
+        Subject::Group => {
+            let groups = summary.groups.iter().map(|group| {
+                let figure = match goal.metric {
+                    Metric::NrThrottled => group.stat.nr_throttled,
+                    _ => group.stat.throttled.as_nanos(),
+                };
+                (&*group.path, Some(figure))
+            });
+            verdict_of_named(goal, groups)
+        }
+    }
+}
+
+/// The worst of the named: the largest figure, of what should be large the smallest.
+fn verdict_of_named<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Option<u64>)>) -> Verdict {
+    let asked = all.filter(|(name, _)| goal.task.as_deref().is_none_or(|asked| asked == *name));
+    let figures = asked.filter_map(|(name, figure)| Some((figure?, name)));
+    let wants_much = matches!(goal.relation, Relation::Above | Relation::AtLeast);
+    let worst =
+        figures.reduce(|worst, next| if (next.0 > worst.0) != wants_much && next.0 != worst.0 { next } else { worst });
+    let whose = worst.filter(|_| goal.task.is_none()).map(|(_, name)| name.to_owned());
+    Verdict { goal: goal.clone(), figure: worst.map(|(figure, _)| figure), thread: whose }
+}
+
+fn service_figure(metric: Metric, service: &ServiceSummary) -> Option<u64> {
+    let time = |pick: fn(RequestTimes) -> Duration| service.latency.map(|times| pick(times).as_nanos());
+    match metric {
+        Metric::RequestMean => time(|times| times.mean),
+        Metric::RequestP50 => time(|times| times.p50),
+        Metric::RequestP90 => time(|times| times.p90),
+        Metric::RequestP99 => time(|times| times.p99),
+        Metric::RequestP999 => time(|times| times.p999),
+        Metric::RequestMax => time(|times| times.max),
+        Metric::RequestsCompleted => Some(service.completed),
+        Metric::RequestsUnfinished => Some(service.unfinished),
+        Metric::RequestsDropped => Some(service.dropped),
+        _ => None,
+    }
+}
+
+fn verdict_of_tasks(goal: &Goal, summary: &Summary) -> Verdict {
     let threads = summary.tasks.iter().filter(|task| goal.task.as_deref().is_none_or(|name| is_thread_of(task, name)));
     let figures = threads.filter_map(|task| Some((figure(goal.metric, task)?, task)));
     let (figure, thread) = match goal.metric {
@@ -104,5 +160,6 @@ fn figure(metric: Metric, task: &TaskSummary) -> Option<u64> {
         Metric::Run | Metric::Share => task.run.as_nanos(),
         Metric::Preemptions => task.preemptions,
         Metric::Migrations => task.migrations.total(),
+        _ => return None,
     })
 }

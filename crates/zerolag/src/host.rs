@@ -63,6 +63,11 @@ pub fn measure(figures: Figures) -> HostReport {
         }
         summary.worst_waits.clear();
     }
+    for group in &figures.groups {
+        let Some(row) = summary.groups.iter_mut().find(|row| *row.path == *group.path) else { continue };
+        row.max = group.max;
+        (row.usage, row.stat, row.local_throttled) = group.counters();
+    }
     HostReport { figures, summary, checks }
 }
 

@@ -124,7 +124,7 @@ impl Plan {
     /// Returns whether some task never ends by itself.
     #[must_use]
     pub fn is_endless(&self) -> bool {
-        self.program.tasks.iter().any(|task| task.turns.is_none())
+        self.program.is_endless()
     }
 
     /// Returns what a trace of this plan says about itself.

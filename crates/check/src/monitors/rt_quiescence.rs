@@ -95,6 +95,8 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. }
             | TraceEvent::GroupTotals { .. }
+            | TraceEvent::QueueNew { .. }
+            | TraceEvent::Request { .. }
             | TraceEvent::IrqEnter { .. }
             | TraceEvent::IrqExit { .. }
             | TraceEvent::WaitLock { .. }

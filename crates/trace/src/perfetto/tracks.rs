@@ -21,6 +21,12 @@ pub(super) enum Track {
     Throttled(CpuId, GroupId),
     /// What the server of a CPU's fair class does.
     FairServer(CpuId),
+    /// What is in the pool of a group with a limit, when its period begins and when nothing is left; in microseconds.
+    Pool(GroupId),
+    /// How many requests of a queue have arrived and are not done.
+    Requests(u32),
+    /// Which request a worker works on.
+    Worker(TaskId),
 }
 
 impl Track {
@@ -32,6 +38,9 @@ impl Track {
             Self::RtOverload(cpu) => (3, u64::from(cpu.0)),
             Self::RtThrottled(cpu) => (4, u64::from(cpu.0)),
             Self::FairServer(cpu) => (5, u64::from(cpu.0)),
+            Self::Pool(group) => (7, u64::from(group.0)),
+            Self::Requests(queue) => (8, u64::from(queue)),
+            Self::Worker(task) => (9, u64::from(task.0)),
             // A CPU has 16 bits: there are at most 4096.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
@@ -54,7 +63,7 @@ pub(super) struct Tracks {
 
 impl Tracks {
     /// Returns the description of a track if it has not been given yet.
-    pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>, group: &str) -> Option<Data> {
+    pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>, whose: &str) -> Option<Data> {
         if !self.described.insert(track) {
             return None;
         }
@@ -69,8 +78,17 @@ impl Tracks {
             }
             Track::RqLock(cpu) => description.name = Some(format!("CPU {cpu} waits for run queue lock")),
             Track::RtThrottled(cpu) => description.name = Some(format!("CPU {cpu} RT throttled")),
-            Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {group}")),
+            Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {whose}")),
             Track::FairServer(cpu) => description.name = Some(format!("CPU {cpu} fair server")),
+            Track::Worker(_) => description.name = Some(format!("{whose} requests")),
+            Track::Pool(_) => {
+                description.name = Some(format!("{whose} pool, us"));
+                description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });
+            }
+            Track::Requests(_) => {
+                description.name = Some(format!("{whose} open requests"));
+                description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });
+            }
             Track::RtOverload(cpu) => {
                 description.name = Some(format!("CPU {cpu} RT overload"));
                 description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use zerolag_model::attr::Prio;
 use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, Duration, GroupId, Instant, Mark, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent,
+    CpuId, Duration, GroupId, Instant, Mark, PrevState, Record, RequestStep, ServerKind, ServerState, TaskId,
+    TraceEvent,
 };
 
 /// Writes a trace for the Perfetto viewer.
@@ -42,7 +43,9 @@ pub struct PerfettoWriter<W> {
     tracks: Tracks,
     /// Paths of groups.
     groups: BTreeMap<GroupId, Arc<str>>,
-    /// Slices of CPUs that are open.
+    /// The services of queues, and how many of their requests are open.
+    services: BTreeMap<u32, (Arc<str>, i64)>,
+    /// Slices of tracks that show one state at a time.
     open: BTreeSet<Track>,
     /// The first packet tells the reader that nothing before it is needed.
     begun: bool,
@@ -88,6 +91,7 @@ impl<W: Write> PerfettoWriter<W> {
             processes: BTreeMap::new(),
             tracks: Tracks::default(),
             groups: BTreeMap::new(),
+            services: BTreeMap::new(),
             open: BTreeSet::new(),
             begun: false,
             scratch: Vec::new(),
@@ -166,9 +170,7 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::IrqEnter { irq } => self.plain(record, irq_entry(*irq))?,
             TraceEvent::IrqExit { irq } => self.plain(record, irq_exit(*irq))?,
             TraceEvent::RtOverload { overloaded } => {
-                let track = Track::RtOverload(cpu);
-                self.describe(track)?;
-                self.packet(Some(record.at), tracks::counter(track, i64::from(*overloaded)))?;
+                self.count_on(record, Track::RtOverload(cpu), i64::from(*overloaded))?;
             }
             TraceEvent::LockContended { rq } => {
                 self.on_track(record, Track::RqLock(cpu), Kind::SliceBegin, Some(format!("run queue {rq}")))?;
@@ -195,7 +197,21 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::GroupNew { group, path, .. } => {
                 self.groups.insert(*group, Arc::clone(path));
             }
+            TraceEvent::GroupMax { group, max } => {
+                let quota = max.quota.map_or(0, |quota| quota.as_micros_floor());
+                self.count_on(record, Track::Pool(*group), i64::try_from(quota).unwrap_or(i64::MAX))?;
+            }
+            TraceEvent::BandwidthRefresh { group, runtime, .. } => {
+                let runtime = i64::try_from(runtime.as_micros_floor()).unwrap_or(i64::MAX);
+                self.count_on(record, Track::Pool(*group), runtime)?;
+            }
+            TraceEvent::QueueNew { queue, name } => {
+                self.services.insert(*queue, (Arc::clone(name), 0));
+            }
+            TraceEvent::Request { queue, request, step } => self.request(record, *queue, *request, *step)?,
             TraceEvent::Throttle { group } => {
+                // What is throttled has found the pool empty.
+                self.count_on(record, Track::Pool(*group), 0)?;
                 self.state_of(record, Track::Throttled(cpu, *group), Some("throttled".to_owned()))?;
             }
             TraceEvent::Unthrottle { group } => self.state_of(record, Track::Throttled(cpu, *group), None)?,
@@ -225,8 +241,6 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
             | TraceEvent::GroupChange { .. }
-            | TraceEvent::GroupMax { .. }
-            | TraceEvent::BandwidthRefresh { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. } => {}
@@ -256,6 +270,34 @@ impl<W: Write> PerfettoWriter<W> {
             self.on_track(record, track, Kind::SliceBegin, name)?;
         }
         Ok(())
+    }
+
+    /// A service's open requests are a counter; each worker has a track of the requests that it works on.
+    fn request(&mut self, record: &Record, queue: u32, request: u64, step: RequestStep) -> io::Result<()> {
+        let by = match step {
+            RequestStep::Arrive { .. } => 1,
+            RequestStep::Drop | RequestStep::End { .. } => -1,
+            RequestStep::Start { .. } => 0,
+        };
+        let (name, open) = self.services.entry(queue).or_insert_with(|| (format!("queue {queue}").into(), 0));
+        *open = open.saturating_add(by);
+        let (says, open) = (format!("{name} {request}"), *open);
+        if by != 0 {
+            self.count_on(record, Track::Requests(queue), open)?;
+        }
+        match step {
+            RequestStep::Start { task } => {
+                self.meet(Some(task))?;
+                self.state_of(record, Track::Worker(task), Some(says))
+            }
+            RequestStep::End { task } => self.state_of(record, Track::Worker(task), None),
+            RequestStep::Arrive { .. } | RequestStep::Drop => Ok(()),
+        }
+    }
+
+    fn count_on(&mut self, record: &Record, track: Track, value: i64) -> io::Result<()> {
+        self.describe(track)?;
+        self.packet(Some(record.at), tracks::counter(track, value))
     }
 
     fn mark(&mut self, record: &Record, task: TaskId, mark: Mark) -> io::Result<()> {
@@ -300,13 +342,20 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::RtOverload(_)
             | Track::RtThrottled(_)
             | Track::Throttled(..)
+            | Track::Pool(_)
+            | Track::Requests(_)
+            | Track::Worker(_)
             | Track::FairServer(_) => None,
         };
-        let group = match track {
-            Track::Throttled(_, group) => self.groups.get(&group).map_or("a group", |path| path),
-            _ => "",
+        let whose = match track {
+            Track::Throttled(_, group) | Track::Pool(group) => {
+                self.groups.get(&group).map_or_else(|| "a group".to_owned(), |path| path.to_string())
+            }
+            Track::Requests(queue) => self.services.get(&queue).map(|(name, _)| name.to_string()).unwrap_or_default(),
+            Track::Worker(task) => self.name_of(Some(task), CpuId(0)),
+            _ => String::new(),
         };
-        match self.tracks.describe(track, thread.as_ref(), group) {
+        match self.tracks.describe(track, thread.as_ref(), &whose) {
             Some(description) => self.packet(None, description),
             None => Ok(()),
         }

@@ -6,7 +6,7 @@ use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason,
-    PrevState, Record, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
+    PrevState, Record, RequestStep, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
 };
 
 /// What the next record is written as a difference to.
@@ -63,6 +63,11 @@ mod kind {
     pub(super) const UNTHROTTLE: u8 = 39;
     pub(super) const GROUP_TOTALS: u8 = 40;
     pub(super) const ROOT_DOMAIN: u8 = 41;
+    pub(super) const QUEUE_NEW: u8 = 42;
+    pub(super) const REQUEST_ARRIVE: u8 = 43;
+    pub(super) const REQUEST_START: u8 = 44;
+    pub(super) const REQUEST_END: u8 = 45;
+    pub(super) const REQUEST_DROP: u8 = 46;
 }
 
 /// The numbers of [`PrevState`].
@@ -275,6 +280,30 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_varint(out, stat.burst.as_nanos());
             kind::GROUP_TOTALS
         }
+        TraceEvent::QueueNew { queue, name } => {
+            put_id(out, *queue);
+            put_bytes(out, name.as_bytes());
+            kind::QUEUE_NEW
+        }
+        TraceEvent::Request { queue, request, step } => {
+            put_id(out, *queue);
+            put_varint(out, *request);
+            match step {
+                RequestStep::Arrive { due } => {
+                    put_varint(out, due.as_nanos());
+                    kind::REQUEST_ARRIVE
+                }
+                RequestStep::Start { task } => {
+                    put_id(out, task.0);
+                    kind::REQUEST_START
+                }
+                RequestStep::End { task } => {
+                    put_id(out, task.0);
+                    kind::REQUEST_END
+                }
+                RequestStep::Drop => kind::REQUEST_DROP,
+            }
+        }
         TraceEvent::CpuTotals { times } => {
             out.push(CpuLayer::ALL.len() as u8);
             for layer in CpuLayer::ALL {
@@ -395,6 +424,17 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
                 burst: take_duration(cursor)?,
             },
         },
+        kind::QUEUE_NEW => TraceEvent::QueueNew { queue: cursor.varint_u32()?, name: Arc::from(cursor.text()?) },
+        kind::REQUEST_ARRIVE | kind::REQUEST_START | kind::REQUEST_END | kind::REQUEST_DROP => {
+            let (queue, request) = (cursor.varint_u32()?, cursor.varint()?);
+            let step = match kind {
+                kind::REQUEST_ARRIVE => RequestStep::Arrive { due: Instant::from_nanos(cursor.varint()?) },
+                kind::REQUEST_START => RequestStep::Start { task: take_task(cursor)? },
+                kind::REQUEST_END => RequestStep::End { task: take_task(cursor)? },
+                _ => RequestStep::Drop,
+            };
+            TraceEvent::Request { queue, request, step }
+        }
         kind::CPU_TOTALS => {
             if usize::from(cursor.byte()?) != CpuLayer::ALL.len() {
                 return Err("an unknown number of CPU layers");

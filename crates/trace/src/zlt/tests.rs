@@ -7,7 +7,7 @@ use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState,
-    Record, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
+    Record, RequestStep, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -159,7 +159,21 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             }
         ),
     ];
-    prop_oneof![3 => tasks, 2 => cpus, 1 => groups]
+    let step = prop_oneof![
+        any::<u64>().prop_map(|due| RequestStep::Arrive { due: Instant::from_nanos(due) }),
+        task().prop_map(|task| RequestStep::Start { task }),
+        task().prop_map(|task| RequestStep::End { task }),
+        Just(RequestStep::Drop),
+    ];
+    let requests = prop_oneof![
+        (any::<u32>(), any::<String>()).prop_map(|(queue, name)| TraceEvent::QueueNew { queue, name: name.into() }),
+        (any::<u32>(), any::<u64>(), step).prop_map(|(queue, request, step)| TraceEvent::Request {
+            queue,
+            request,
+            step
+        }),
+    ];
+    prop_oneof![3 => tasks, 2 => cpus, 1 => groups, 1 => requests]
 }
 
 fn server_state() -> impl Strategy<Value = ServerState> {

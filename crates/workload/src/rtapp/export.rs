@@ -61,6 +61,9 @@ impl Writer<'_> {
         if !self.program.cpusets.is_empty() {
             self.cannot("cpusets: write the CPUs of each task as `cpus` instead");
         }
+        if !self.program.changes.is_empty() || !self.program.max_changes.is_empty() {
+            self.cannot("changes at given times");
+        }
         for group in &self.program.groups {
             if group.weight != GROUP_WEIGHT_DEFAULT {
                 self.cannot(&format!("the weight of group {}", group.path));
@@ -260,6 +263,10 @@ impl Writer<'_> {
             Action::Fork(def) => ("fork", quoted(self.program.tasks.get(*def).map_or("", |forked| &forked.name))),
             Action::Kernel(_) => {
                 self.cannot(&format!("kernel-mode work (task {})", task.name));
+                return;
+            }
+            Action::Take(_) | Action::Complete(_) => {
+                self.cannot(&format!("requests of a service ({})", task.name));
                 return;
             }
             Action::Stamp(_) => {

@@ -20,7 +20,7 @@ use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, strin
 use super::times;
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
-use crate::program::{GroupWeight, MaxChange};
+use crate::program::{Change, GroupWeight, MaxChange, TimedChange};
 use toml::de::DeValue;
 use zerolag_model::{CpuMax, Duration};
 
@@ -99,7 +99,6 @@ impl Reader<'_> {
             self.report.error_help(span(changes.item), "`changes` is an array of tables", help);
             return;
         };
-        let mut max = self.assembly.program.groups[id].max;
         let mut last = Duration::ZERO;
         for item in items.iter() {
             let Some(table) = Table::of("changes", item, self.report) else { continue };
@@ -114,18 +113,36 @@ impl Reader<'_> {
                 self.report.error_help(span(item), message, "write changes in the order of time");
             }
             last = at;
-            let all = leaves(&table);
-            let mut said = Said::default();
-            for leaf in all.iter().filter(|leaf| leaf.path != "at") {
-                said.read(leaf, self.report);
+            self.change_of_group(id, at, &table);
+        }
+    }
+
+    /// Reads what is set of a group at a time: a weight, a limit, or both.
+    pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) {
+        let all = leaves(table);
+        let mut said = Said::default();
+        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group")) {
+            said.read(leaf, self.report);
+        }
+        let program = &mut self.assembly.program;
+        if let Some(weight) = said.weight() {
+            program.changes.push(TimedChange { at, what: Change::Weight { group, weight } });
+        }
+        if said.quota.is_none() && said.period.is_none() && said.burst.is_none() {
+            if said.weight().is_none() && !self.report.has_errors() {
+                self.report.error_help(
+                    table.span,
+                    "a change that changes nothing",
+                    "write \"cpu.max\" or \"cpu.weight\"",
+                );
             }
-            if let Some((_, key, at)) = said.weight {
-                self.report.error_help(at, format!("`{key}` cannot change during a run"), "limits can");
-            }
-            if let Some(new) = said.max(max, self.report) {
-                max = new;
-                self.assembly.program.max_changes.push(MaxChange { at, group: id, max });
-            }
+            return;
+        }
+        // What is not said stays as the last change before left it.
+        let earlier = program.max_changes.iter().filter(|change| change.group == group && change.at <= at);
+        let before = earlier.max_by_key(|change| change.at).map_or(program.groups[group].max, |change| change.max);
+        if let Some(max) = said.max(before, self.report) {
+            self.assembly.program.max_changes.push(MaxChange { at, group, max });
         }
     }
 }

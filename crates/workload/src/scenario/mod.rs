@@ -12,17 +12,21 @@
 //! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
 //! | `task` | `[task]`, its phases, its attributes |
 //! | `step` | what a task does |
+//! | `service` | `[service]`: requests, a queue, workers |
+//! | `change` | `[[change]]`: what is set during the run |
 //! | `pause` | `[pause]`: times in which nobody else runs |
 //! | `schema` | the tables as JSON Schema |
 //!
 //! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
 
 mod bandwidth;
+mod change;
 mod compose;
 mod machine;
 mod pause;
 pub mod schema;
 mod server;
+mod service;
 mod shared;
 mod step;
 mod table;
@@ -32,7 +36,7 @@ mod times;
 use crate::assemble::{Assembly, Kind};
 use crate::check;
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Source, Span};
-use crate::goal::Goal;
+use crate::goal::{Goal, Subject};
 use crate::program::{ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::{LoadOptions, Scenario};
 use compose::Texts;
@@ -45,7 +49,7 @@ use zerolag_model::settings::nearest;
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 21] = [
     "include",
     "parameters",
     "kernel",
@@ -65,6 +69,8 @@ const KEYS: [&str; 19] = [
     "timer",
     "pause",
     "task",
+    "service",
+    "change",
 ];
 
 /// A file being read.
@@ -73,6 +79,8 @@ struct Reader<'r> {
     assembly: Assembly,
     nr_cpus: usize,
     task_names: BTreeMap<String, usize>,
+    /// Threads at the start so far.
+    threads: u64,
     /// Index of each cpuset; `None` for one that was refused, so that its users are not.
     cpusets: BTreeMap<String, Option<usize>>,
     /// What each name stands for, and where that was first said.
@@ -100,7 +108,7 @@ pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, D
         return Err(report.finish(texts.source()));
     }
     let parameters = compose::fill_in(&mut root, &mut report);
-    let scenario = read(&Table::new(&root, Span::default()), options, &mut report);
+    let scenario = read(&Table::new(&root, Span::default()), name, options, &mut report);
     if report.has_errors() {
         return Err(report.finish(texts.source()));
     }
@@ -113,7 +121,7 @@ fn lowercase(message: &str) -> String {
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
 }
 
-fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Scenario {
+fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Report) -> Scenario {
     root.refuse_unknown(&KEYS, "the scenario", report);
     let kernel = root.get("kernel").and_then(|entry| machine::kernel(entry, report));
     let stated = root.get("machine").and_then(|entry| machine::machine(entry, report));
@@ -134,6 +142,7 @@ fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Sce
         assembly: Assembly::default(),
         nr_cpus,
         task_names: BTreeMap::new(),
+        threads: 0,
         cpusets: BTreeMap::new(),
         kinds: BTreeMap::new(),
         counted_barriers: BTreeSet::new(),
@@ -143,7 +152,10 @@ fn read(root: &Table<'_, '_>, options: &LoadOptions, report: &mut Report) -> Sce
     reader.cpusets(root);
     reader.groups(root);
     reader.resources(root);
+    reader.number_tasks(root);
     reader.tasks(root);
+    reader.services(root, options, name);
+    reader.changes(root);
     reader.pauses(root);
     let goals = reader.goals(root);
     let Reader { mut assembly, report, timer_modes, .. } = reader;
@@ -182,9 +194,7 @@ impl Reader<'_> {
             let Some(text) = table::string("goals", item, self.report) else { continue };
             match Goal::parse(text) {
                 Ok(goal) => {
-                    if let Some(task) = &goal.task {
-                        self.task_named("goals", task, table::span(item));
-                    }
+                    self.goal_named(&goal, table::span(item));
                     goals.push(goal);
                 }
                 Err((message, help)) => {
@@ -197,6 +207,34 @@ impl Reader<'_> {
             }
         }
         goals
+    }
+
+    /// Reports a goal of somebody whom there is not.
+    fn goal_named(&mut self, goal: &Goal, span: Span) {
+        let program = &self.assembly.program;
+        let (what, names): (&str, Vec<String>) = match goal.metric.subject() {
+            Subject::Task => {
+                if let Some(task) = &goal.task {
+                    self.task_named("goals", task, span);
+                }
+                return;
+            }
+            Subject::Service => ("service", program.sources.iter().map(|source| source.name.to_string()).collect()),
+            Subject::Group => ("group", program.groups.iter().map(|group| group.path.to_string()).collect()),
+        };
+        let name = goal.task.as_deref();
+        if name.is_some_and(|name| names.iter().any(|known| known == name)) || name.is_none() && !names.is_empty() {
+            return;
+        }
+        let message = match name {
+            Some(name) => format!("`goals`: there is no {what} `{name}`"),
+            None => format!("`goals`: there is no {what}, and `{}` is a figure of one", goal.metric.name()),
+        };
+        let diagnostic = Diagnostic::error(span, message);
+        self.report.push(match name.and_then(|name| nearest(name, names.iter().map(String::as_str))) {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            None => diagnostic,
+        });
     }
 
     /// Returns the resource of a name; reports if the name stands for something else.

@@ -3,7 +3,7 @@
 //! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
 //! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
 
-use super::{machine, pause, server, shared, step, task, times};
+use super::{change, machine, pause, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{KernelVersion, MAX_CPUS, Policy};
@@ -89,7 +89,7 @@ fn root(key: &str) -> Value {
         "costs" => string(),
         "goals" => {
             let names: Vec<String> = Metric::TABLE.iter().map(|(name, _)| name.replace('.', "\\.")).collect();
-            json!({ "type": "array", "items": { "type": "string", "pattern": format!("\\.({})\\s*[<>]", names.join("|")) } })
+            json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
         "machine" => object(&machine::KEYS, machine_key),
         // The table grows with every mechanism: `zerolag settings` lists it, with what each takes.
@@ -120,7 +120,53 @@ fn root(key: &str) -> Value {
             _ => json!({ "type": "boolean" }),
         })),
         "task" => named(&object(&task::TASK_KEYS, task_key)),
+        // A group's keys may stand beside these.
+        "change" => {
+            let properties: Map<String, Value> =
+                change::KEYS.iter().map(|key| ((*key).to_owned(), change_key(key))).collect();
+            json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
+        }
+        "service" => named(&object(&service::KEYS, service_key)),
         _ => json!({}),
+    }
+}
+
+fn change_key(key: &str) -> Value {
+    match key {
+        "at" => defined("time"),
+        "task" => string(),
+        "start" => int(1, i64::from(u32::MAX)),
+        "end" => json!({ "const": true }),
+        _ => task_key(key),
+    }
+}
+
+fn service_key(key: &str) -> Value {
+    let threads = || json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] });
+    let rate = || json!({ "type": "string", "pattern": "^[0-9.]+ */ *(ms|s|m|h)$|\\$\\{" });
+    let of = |kind: &str| match kind {
+        "fixed" | "poisson" => rate(),
+        "every" => defined("dist"),
+        "bursts" => object(&service::BURST_KEYS, |key| match key {
+            "size" => int(1, 1_000_000),
+            _ => defined("dist"),
+        }),
+        "times" => json!({ "type": "array", "items": defined("time"), "minItems": 1 }),
+        _ => string(),
+    };
+    match key {
+        "arrivals" => {
+            let kinds: Map<String, Value> =
+                service::ARRIVALS.iter().map(|kind| ((*kind).to_owned(), of(kind))).collect();
+            json!({
+                "type": "object", "properties": kinds, "additionalProperties": false, "minProperties": 1, "maxProperties": 1
+            })
+        }
+        "workers" => threads(),
+        "queue" | "requests" => int(1, i64::from(u32::MAX)),
+        "until" => defined("time"),
+        "irq_cpus" => defined("cpus"),
+        _ => task_key(key),
     }
 }
 
@@ -144,7 +190,7 @@ fn task_key(key: &str) -> Value {
         "slice" | "runtime" | "deadline" | "period" | "delay" => defined("time"),
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
-        "instances" => json!({ "anyOf": [defined("count"), { "const": "cpus" }] }),
+        "instances" => json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] }),
         "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),
         "steps" => defined("steps"),
         "phase" => json!({ "type": "array", "items": object(&task::PHASE_KEYS, task_key) }),
@@ -219,6 +265,9 @@ mod tests {
         }
         for key in task::TASK_KEYS.iter().chain(&task::PHASE_KEYS) {
             assert_ne!(task_key(key), empty, "{key}");
+        }
+        for key in service::KEYS {
+            assert_ne!(service_key(key), empty, "{key}");
         }
     }
 }

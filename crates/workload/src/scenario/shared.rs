@@ -203,7 +203,7 @@ impl Reader<'_> {
                 (&["initial"], ResourceKind::Semaphore { initial })
             }
             Kind::Timer => (&["mode"], ResourceKind::Timer),
-            Kind::Condition | Kind::SuspendPoint => (&[], ResourceKind::Condition),
+            Kind::Condition | Kind::SuspendPoint | Kind::Queue => (&[], ResourceKind::Condition),
         };
         table.refuse_unknown(known, kind.name(), self.report);
         let Some(id) = self.resource(entry.key, entry.key_span, resource) else { return };

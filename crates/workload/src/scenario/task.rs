@@ -9,7 +9,7 @@ use super::{Reader, step};
 use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::program::{Action, AffinityChange, GroupDef, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
 use toml::de::DeValue;
@@ -49,7 +49,7 @@ impl Reader<'_> {
     /// Reads `[task]`, in the order of the text.
     pub(super) fn tasks(&mut self, root: &Table<'_, '_>) {
         let Some(tasks) = root.get("task").and_then(|entry| Table::of("task", entry.item, self.report)) else {
-            if root.get("task").is_none() {
+            if root.get("task").is_none() && root.get("service").is_none() {
                 let here = Span::default();
                 self.report.error_help(
                     here,
@@ -59,47 +59,85 @@ impl Reader<'_> {
             }
             return;
         };
-        for (index, entry) in tasks.entries.iter().enumerate() {
-            self.task_names.insert(entry.key.to_string(), index);
-        }
-        let mut total = 0_u64;
         for entry in &tasks.entries {
             self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: Vec::new() });
             let Some(table) = Table::of(entry.key, entry.item, self.report) else { continue };
-            let counted = self.instances(&table);
-            let instances = counted.map_or(1, |(instances, _)| instances);
-            let before = total;
-            total += instances;
-            if total > INSTANCES_MAX && before <= INSTANCES_MAX {
-                let span = counted.map_or(entry.key_span, |(_, span)| span);
-                let message = format!(
-                    "with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated"
-                );
-                self.report.error(span, message);
-            }
+            let counted = self.threads("instances", &table);
+            let (instances, at) = counted.unwrap_or((1, entry.key_span));
+            self.count_instances(instances, at);
             if let Some(task) = self.task(entry, &table, u32::try_from(instances).unwrap_or(1)) {
                 self.assembly.program.tasks.push(task);
             }
         }
     }
 
-    /// Reads how many threads a task has: a number, or `"cpus"` for as many as the machine or its cpuset has CPUs.
-    fn instances(&mut self, table: &Table<'_, '_>) -> Option<(u64, Span)> {
-        let entry = table.get("instances")?;
-        if !matches!(entry.item.get_ref(), DeValue::String(text) if text == "cpus") {
-            return table.int("instances", 0..=u64::from(u32::MAX), self.report);
+    /// Counts threads; reports when there are too many, once.
+    pub(super) fn count_instances(&mut self, instances: u64, at: Span) {
+        let before = self.threads;
+        self.threads = before.saturating_add(instances);
+        let total = self.threads;
+        if total > INSTANCES_MAX && before <= INSTANCES_MAX {
+            let message = format!(
+                "with these {instances} instances there are {total} tasks; at most {INSTANCES_MAX} are simulated"
+            );
+            self.report.error(at, message);
         }
+    }
+
+    /// Reads how many threads there are: a number, `"cpus"` for as many as the machine or the cpuset has CPUs, or `"quota"`
+    /// for as many as the group's limit has CPUs, rounded up.
+    pub(super) fn threads(&mut self, key: &str, table: &Table<'_, '_>) -> Option<(u64, Span)> {
+        let entry = table.get(key)?;
+        let by_quota = match entry.item.get_ref() {
+            DeValue::String(text) if text == "cpus" => false,
+            DeValue::String(text) if text == "quota" => true,
+            DeValue::String(text) => {
+                let message = format!("`{key}` = \"{text}\" is not a number of threads");
+                self.report.error_help(span(entry.item), message, "write a number, \"cpus\" or \"quota\"");
+                return None;
+            }
+            _ => return table.int(key, 0..=u64::from(u32::MAX), self.report),
+        };
         let named = |name: &str| self.cpusets.get(name).copied().flatten();
         let cpuset = table.get("cpuset").and_then(|entry| match entry.item.get_ref() {
             DeValue::String(name) => named(name),
             _ => None,
         });
-        let cpus = cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count());
-        Some((cpus as u64, span(entry.item)))
+        let cpus = cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count()) as u64;
+        let limit = if by_quota { self.quota_in_cpus(table) } else { None };
+        Some((limit.map_or(cpus, |limit| limit.min(cpus)), span(entry.item)))
+    }
+
+    /// Returns how many CPUs the limits of a table's group and of those above it come to, rounded up.
+    fn quota_in_cpus(&self, table: &Table<'_, '_>) -> Option<u64> {
+        let groups = &self.assembly.program.groups;
+        let path = match table.get("group")?.item.get_ref() {
+            DeValue::String(path) => path.trim_end_matches('/'),
+            _ => return None,
+        };
+        // A group that is named here for the first time has no limit, those above it may.
+        let within = |group: &GroupDef| {
+            path.strip_prefix(&*group.path).is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/')))
+        };
+        let limits = groups
+            .iter()
+            .filter(|group| within(group))
+            .filter_map(|group| Some(group.max.quota?.as_nanos().div_ceil(group.max.period.as_nanos().max(1))));
+        limits.min()
     }
 
     fn task(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {
         table.refuse_unknown(&TASK_KEYS, "a task", self.report);
+        self.task_body(entry, table, instances)
+    }
+
+    /// Reads what a task or the threads of a service do, and how they are scheduled.
+    pub(super) fn task_body(
+        &mut self,
+        entry: &Entry<'_, '_>,
+        table: &Table<'_, '_>,
+        instances: u32,
+    ) -> Option<TaskDef> {
         let mut scope = TaskScope { name: entry.key, instances, own_timers: Vec::new() };
         let attr = self.attr(table, None).unwrap_or(SchedAttr::NORMAL);
         let cpuset = self.cpuset(table);
@@ -114,23 +152,16 @@ impl Reader<'_> {
             (Some(steps), None) => {
                 let actions = self.steps(steps, &mut scope);
                 self.origin(entry.key_span, actions.1);
-                vec![Phase {
-                    name: entry.key.into(),
-                    loops: 1,
-                    attr: None,
-                    affinity: AffinityChange::Keep,
-                    group: None,
-                    actions: actions.0,
-                }]
+                vec![plain_phase(entry.key, actions.0)]
             }
             (None, Some(phases)) => self.phases(phases, attr, cpuset, &mut scope),
             (Some(steps), Some(_)) => {
-                self.report.error(steps.key_span, format!("task `{}` has both steps and phases", entry.key));
+                self.report.error(steps.key_span, format!("`{}` has both steps and phases", entry.key));
                 return None;
             }
             (None, None) => {
                 let help = "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]";
-                self.report.error_help(entry.key_span, format!("task `{}` does nothing", entry.key), help);
+                self.report.error_help(entry.key_span, format!("`{}` does nothing", entry.key), help);
                 return None;
             }
         };
@@ -215,7 +246,7 @@ impl Reader<'_> {
     }
 
     /// Reads `cpus`; what lies outside the cpuset does not count, as in the kernel.
-    fn affinity(&mut self, table: &Table<'_, '_>, cpuset: Option<usize>) -> AffinityChange {
+    pub(super) fn affinity(&mut self, table: &Table<'_, '_>, cpuset: Option<usize>) -> AffinityChange {
         let Some(entry) = table.get("cpus") else { return AffinityChange::Keep };
         if matches!(entry.item.get_ref(), DeValue::String(text) if text == "all") {
             return AffinityChange::Reset;
@@ -230,7 +261,7 @@ impl Reader<'_> {
         AffinityChange::Set(cpus)
     }
 
-    fn group(&mut self, table: &Table<'_, '_>) -> Option<usize> {
+    pub(super) fn group(&mut self, table: &Table<'_, '_>) -> Option<usize> {
         let (path, span) = table.string("group", self.report)?;
         self.assembly.group(path).unwrap_or_else(|message| {
             self.report.error(span, message);
@@ -239,7 +270,7 @@ impl Reader<'_> {
     }
 
     /// Reads scheduling attributes; `None` if the table has none or they are wrong.
-    fn attr(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
+    pub(super) fn attr(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
         SCHED_KEYS.iter().find_map(|key| table.get(key))?;
         let policy = match table.string("policy", self.report) {
             None => current.map_or(Policy::Other, SchedAttr::policy),
@@ -356,4 +387,9 @@ impl Reader<'_> {
             *parties = parties.saturating_add(scope.instances);
         }
     }
+}
+
+/// Returns a phase that changes nothing and is gone through once.
+pub(super) fn plain_phase(name: &str, actions: Vec<Action>) -> Phase {
+    Phase { name: name.into(), loops: 1, attr: None, affinity: AffinityChange::Keep, group: None, actions }
 }

@@ -14,7 +14,6 @@ use zerolag::linux::plan::Recording;
 use zerolag::linux::{End, Host, Options, Plan, run as run_on_host};
 use zerolag::model::{CpuMask, Topology};
 use zerolag::report::human::{Human, Percent};
-use zerolag::report::table::{Align, Table};
 use zerolag::report::text;
 use zerolag::simulation::DEFAULT_DURATION;
 use zerolag::workload::Scenario;
@@ -104,33 +103,10 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
         speeds.join(", ")
     )
     .expect("invariant: a string takes everything");
-    if !figures.groups.is_empty() && !quiet {
-        write!(out, "\ngroups\n{}", groups_table(report)).expect("invariant: a string takes everything");
-    }
     if let Some(checks) = &report.checks {
         out.push_str(&view::checks_line(checks));
     }
     out
-}
-
-fn groups_table(report: &HostReport) -> Table {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in report.figures.groups.iter().flat_map(|group| &group.stat) {
-        if !keys.contains(&&**key) {
-            keys.push(key);
-        }
-    }
-    let columns: Vec<(&str, Align)> =
-        [("group", Align::Left)].into_iter().chain(keys.iter().map(|key| (*key, Align::Right))).collect();
-    let mut table = Table::new(&columns);
-    for group in &report.figures.groups {
-        let value = |key: &&str| {
-            let found = group.stat.iter().find(|(name, _)| name == key);
-            found.map_or_else(|| "-".to_owned(), |(_, value)| value.to_string())
-        };
-        table.push([group.path.clone()].into_iter().chain(keys.iter().map(value)));
-    }
-    table
 }
 
 /// Reads the workload for this host and asks the host whether it takes it.

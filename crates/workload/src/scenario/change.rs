@@ -1,0 +1,110 @@
+//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; threads that come
+//! and go.
+//!
+//! ```toml
+//! [[change]]
+//! at = "5s"
+//! group = "/batch"
+//! "cpu.weight" = 10
+//!
+//! [[change]]
+//! at = "8s"
+//! task = "batch"
+//! nice = 10
+//! cpus = "0-1"
+//! ```
+
+use super::Reader;
+use super::table::{Table, kind, span};
+use super::task::SCHED_KEYS;
+use crate::program::{AffinityChange, Change, TimedChange};
+use toml::de::DeValue;
+use zerolag_model::Duration;
+
+/// Keys of a change of a task; a change of a group has those of the group.
+pub(super) const KEYS: [&str; 13] = [
+    "at", "task", "group", "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "start",
+    "end",
+];
+
+impl Reader<'_> {
+    /// Reads `[[change]]`.
+    pub(super) fn changes(&mut self, root: &Table<'_, '_>) {
+        let Some(entry) = root.get("change") else { return };
+        let DeValue::Array(items) = entry.item.get_ref() else {
+            let help = "write [[change]] with at = \"2s\"";
+            self.report.error_help(entry.key_span, "`change` is an array of tables", help);
+            return;
+        };
+        for item in items.iter() {
+            let Some(table) = Table::of("change", item, self.report) else { continue };
+            let Some(at) = table.time("at", self.report) else {
+                if table.get("at").is_none() {
+                    self.report.error_help(span(item), "a change has no time", "write at = \"2s\"");
+                }
+                continue;
+            };
+            match (table.get("task"), table.get("group")) {
+                (Some(_), _) => self.task_change(at, &table),
+                (None, Some(_)) => self.group_change(at, &table),
+                (None, None) => {
+                    let help = "write task = \"NAME\" or group = \"/PATH\"";
+                    self.report.error_help(span(item), "a change of nothing", help);
+                }
+            }
+        }
+        self.assembly.program.changes.sort_by_key(|change| change.at);
+        self.assembly.program.max_changes.sort_by_key(|change| change.at);
+    }
+
+    fn task_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&KEYS, "a change of a task", self.report);
+        let Some((name, place)) = table.string("task", self.report) else { return };
+        let Some(task) = self.task_named("task", name, place) else { return };
+        let Some(def) = self.assembly.program.tasks.get(task) else { return };
+        let (attr, cpuset) = (def.attr, def.cpuset);
+        let before = self.assembly.program.changes.len();
+        let push = |reader: &mut Self, what| reader.assembly.program.changes.push(TimedChange { at, what });
+        if SCHED_KEYS.iter().any(|key| table.get(key).is_some())
+            && let Some(attr) = self.attr(table, Some(attr))
+        {
+            push(self, Change::Attr { task, attr });
+        }
+        match self.affinity(table, cpuset) {
+            AffinityChange::Keep => {}
+            AffinityChange::Reset => push(self, Change::Affinity { task, cpus: None }),
+            AffinityChange::Set(cpus) => push(self, Change::Affinity { task, cpus: Some(cpus) }),
+        }
+        if table.get("group").is_some() {
+            let group = self.group(table);
+            push(self, Change::Group { task, group });
+        }
+        if let Some((count, place)) = table.int("start", 1..=u64::from(u32::MAX), self.report) {
+            self.count_instances(count, place);
+            push(self, Change::Start { task, count: u32::try_from(count).unwrap_or(1) });
+        }
+        match table.get("end").map(|entry| (entry.item, entry.item.get_ref())) {
+            None => {}
+            Some((_, DeValue::Boolean(true))) => push(self, Change::End { task }),
+            Some((item, other)) => {
+                self.report.error(span(item), format!("`end` is true or left out, not {}", kind(other)));
+            }
+        }
+        if self.assembly.program.changes.len() == before && !self.report.has_errors() {
+            self.report.error_help(
+                table.span,
+                "a change that changes nothing",
+                "write nice = 10, cpus, group, start or end",
+            );
+        }
+    }
+
+    fn group_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        let Some((path, place)) = table.string("group", self.report) else { return };
+        match self.assembly.group(path) {
+            Ok(Some(id)) => self.change_of_group(id, at, table),
+            Ok(None) => self.report.error(place, "the root group has neither weight nor limit"),
+            Err(message) => self.report.error(place, message),
+        }
+    }
+}
