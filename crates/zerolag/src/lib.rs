@@ -12,6 +12,7 @@
 //! | [`goals`] | what a scenario must reach, held against its figures |
 //! | [`spec`] | Markdown specs: what is written must come out |
 //! | [`repro`] | published experiments, repeated: numbers beside numbers |
+//! | [`sweep`] | one workload under many values of anything; the least value that reaches a goal |
 //! | [`compare`] | one workload under several kernels or settings: what changes for whom |
 //! | [`validate`] | our figures beside those of real kernels |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
@@ -45,6 +46,7 @@ pub mod host;
 pub mod repro;
 pub mod simulation;
 pub mod spec;
+pub mod sweep;
 pub mod tools;
 pub mod validate;
 

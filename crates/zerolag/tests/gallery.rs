@@ -50,6 +50,7 @@ const STATED: &[(&str, &[&str])] = &[
     ("fork-storm.toml", &["--kernel", "6.1"]),
     ("upgrade.toml", &["--kernel", "6.1"]),
     ("rt-hog.toml", &["--set", "busy=500ms"]),
+    ("web-service-limit.toml", &["--set", "burst=200ms"]),
 ];
 
 #[test]

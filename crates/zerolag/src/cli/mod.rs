@@ -27,6 +27,7 @@ mod run;
 mod schema;
 mod settings;
 mod spec;
+mod sweep;
 mod tracing;
 mod validate;
 #[cfg(target_os = "linux")]
@@ -68,6 +69,8 @@ enum Command {
     Run(run::Args),
     /// What changes for whom: one workload under several kernels or settings
     Compare(compare::Args),
+    /// One workload under many values of anything, or the least value that is enough
+    Sweep(sweep::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
     /// cyclictest: how late threads wake
@@ -118,6 +121,7 @@ pub(crate) fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),
         Command::Timerlat(args) => rtla::timerlat(&args),

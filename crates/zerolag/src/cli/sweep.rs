@@ -1,0 +1,267 @@
+//! `zerolag sweep`: one workload under many values, or the least value that is enough.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::options::{MachineArgs, WorkloadArgs};
+use super::progress::{Progress, catch_interrupts};
+use super::{Done, code, options, output, run};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zerolag::goals::Verdict;
+use zerolag::model::Duration;
+use zerolag::report::table::{Align, Table};
+use zerolag::simulation::Plan;
+use zerolag::sweep::search::{self, Found, Trial};
+use zerolag::sweep::{self, Axis, Figure, Grid, Knob, RunError, knob};
+use zerolag::workload::goal::Goal;
+
+/// Arguments of `zerolag sweep`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Keys of --set: a parameter of the scenario, a setting (`zerolag settings`), kernel, cpus, seed, cpu.max, cpu.max.burst, \
+cpu.cfs_period_us, cpu.cfs_quota_us, cpu.weight, workers; whose it is stands before a colon where that is not clear \
+(/web:cpu.max, web:workers).
+
+Examples:
+  zerolag sweep web.toml --set cpu.max=100000,200000,400000 --set cpu.max.burst=0,100000
+  zerolag sweep web.toml --set kernel=5.15,6.12 --show '*.latency.p99,request_latency.p99'
+  zerolag sweep web.toml --smallest cpu.max --such-that 'request_latency.p99 <= 20ms'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Figures, as goals write them, separated by commas [default: of services, of limits, else of tasks]
+    #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
+    show: Vec<String>,
+    /// Runs of each cell, with one seed more each time
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    runs: u64,
+    /// How long to run [default: the file's, else 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
+    duration: Option<Duration>,
+    /// Search for the least value of this instead: cpu.max, cpu.max.burst, cpu.weight, workers
+    #[arg(long, value_name = "KEY", requires = "such_that")]
+    smallest: Option<String>,
+    /// What must be reached, in every run; more than once: all of them
+    #[arg(long, value_name = "GOAL", requires = "smallest")]
+    such_that: Vec<String>,
+    /// Write JSON to a file, or to stdout instead of the table (-)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// Draw the first figure over the first --set, as SVG
+    #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
+    plot: Option<PathBuf>,
+}
+
+/// More cells than this are a mistake.
+const CELLS_MAX: usize = 100_000;
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    for path in args.plot.iter().chain(args.json.as_ref().filter(|path| *path != Path::new("-"))) {
+        output::check_target(path)?;
+    }
+    let (axes, fixed) = axes(args)?;
+    match &args.smallest {
+        None => run_grid(args, axes, &fixed),
+        Some(key) => {
+            if let Some(axis) = axes.first() {
+                let help = "give one value, or leave --smallest out";
+                return Err(Failure::input_help(format!("--set {} has several values in a search", axis.key), help));
+            }
+            run_search(args, key, &fixed)
+        }
+    }
+}
+
+type Pairs = Vec<(String, String)>;
+
+/// Splits what is set into what is varied and what is the same for all.
+fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
+    let (mut axes, mut fixed): (Vec<Axis>, Pairs) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    for (key, values) in &args.machine.set {
+        if !seen.insert(key) {
+            let help = format!("write --set {key}=V1,V2");
+            return Err(Failure::input_help(format!("--set {key} stands twice"), help));
+        }
+        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+        if values.iter().any(String::is_empty) {
+            return Err(Failure::input(format!("--set {key}={}: a value is empty", values.join(","))));
+        }
+        match &values[..] {
+            [only] => fixed.push((key.clone(), only.clone())),
+            _ => axes.push(Axis { key: key.clone(), values }),
+        }
+    }
+    let cells = axes.iter().fold(1_usize, |cells, axis| cells.saturating_mul(axis.values.len()));
+    if cells > CELLS_MAX {
+        return Err(Failure::input(format!("these are {cells} cells; at most {CELLS_MAX} are run")));
+    }
+    Ok((axes, fixed))
+}
+
+/// Returns the plan under these values.
+fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan, Failure> {
+    let mut machine = args.machine.clone();
+    machine.set.clear();
+    // What the file declares is known only when it has been read.
+    let declared = run::load_scenario(&args.workload, &machine, machine.topology())?;
+    let mut knobs: Vec<(Knob, &str, &str)> = Vec::new();
+    for (key, value) in pairs {
+        let wrong = |reason: String| Failure::input(format!("--set {key}={value}: {reason}"));
+        if declared.parameters.contains(key) {
+            machine.set.push((key.clone(), value.clone()));
+            continue;
+        }
+        match key.as_str() {
+            "kernel" => machine.kernel = Some(options::kernel(value).map_err(wrong)?),
+            "cpus" => (machine.machine, machine.cpus) = (None, Some(options::cpus(value).map_err(wrong)?)),
+            "seed" => machine.seed = Some(value.parse().map_err(|_| wrong("a whole number is wanted".to_owned()))?),
+            _ => match Knob::find(key, &declared.program) {
+                None => machine.set.push((key.clone(), value.clone())),
+                Some(found) => knobs.push((found.map_err(|error| knob_failure(key, value, &error))?, key, value)),
+            },
+        }
+    }
+    let mut plan = run::plan_of(&args.workload, &machine, args.duration, !is_first)?;
+    let mut program = (*plan.program).clone();
+    // A burst may be above the quota for as long as not all is set: the burst goes first to where it is allowed.
+    for (knob, key, value) in &knobs {
+        if let Err(error) = knob.set(&mut program, value) {
+            return Err(knob_failure(key, value, &error));
+        }
+    }
+    plan.program = Arc::new(program);
+    Ok(plan)
+}
+
+fn knob_failure(key: &str, value: &str, error: &knob::KnobError) -> Failure {
+    Failure::input_help(format!("--set {key}={value}: {error}"), error.help.clone())
+}
+
+fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
+    if axes.is_empty() {
+        let help =
+            "for example --set cpu.max=100000,200000, or --smallest cpu.max --such-that 'request_latency.p99 <= 20ms'";
+        return Err(Failure::input_help("nothing to vary: give --set KEY=V1,V2 with several values", help));
+    }
+    let mut plans = Vec::new();
+    for (index, values) in sweep::combinations(&axes).into_iter().enumerate() {
+        let varied = axes.iter().map(|axis| axis.key.clone()).zip(values);
+        let pairs: Pairs = fixed.iter().cloned().chain(varied).collect();
+        plans.push(plan(args, &pairs, index == 0)?);
+    }
+    let figures = match &args.show[..] {
+        [] => plans.first().map(|plan| Figure::usual(&plan.program)).unwrap_or_default(),
+        names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
+    };
+    catch_interrupts();
+    let mut progress = Progress::new(plans.len() as u64 * args.runs, "runs", false);
+    let grid = Grid::run(axes, figures, &plans, args.runs, |done| progress.at(done as u64));
+    progress.finish();
+    let grid = match grid {
+        Ok(grid) => grid,
+        Err(error) => return failed(&error),
+    };
+    if let Some(path) = &args.plot {
+        let title =
+            format!("{}: {}", args.workload.file.display(), grid.figures.first().map_or("", |first| &first.name));
+        output::write_file(path, |out| out.write_all(grid.to_svg(&title).as_bytes()))?;
+    }
+    print(args, &grid.to_string(), &grid.to_json())
+}
+
+fn figure(name: &str) -> Result<Figure, Failure> {
+    Figure::parse(name.trim())
+        .map_err(|help| Failure::input_help(format!("--show: there is no figure `{}`", name.trim()), help))
+}
+
+fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
+    let plan = plan(args, fixed, true)?;
+    let known = || "known are cpu.max, cpu.max.burst, cpu.cfs_quota_us, cpu.weight, workers".to_owned();
+    let knob = match Knob::find(key, &plan.program) {
+        None => return Err(Failure::input_help(format!("--smallest: there is nothing to search in `{key}`"), known())),
+        Some(Err(error)) => return Err(Failure::input_help(format!("--smallest {key}: {error}"), error.help)),
+        Some(Ok(knob)) => knob,
+    };
+    if knob.range(&plan.program, plan.config.topology.nr_cpus()).is_none() {
+        let help =
+            if knob.part == knob::Part::Burst { "a burst needs a quota: set cpu.max".to_owned() } else { known() };
+        return Err(Failure::input_help(format!("--smallest {key}: it has no least value"), help));
+    }
+    let goal = |text: &String| {
+        Goal::parse(text).map_err(|(message, help)| Failure::Input { message: format!("--such-that: {message}"), help })
+    };
+    let goals: Vec<Goal> = args.such_that.iter().map(goal).collect::<Result<_, _>>()?;
+    catch_interrupts();
+    let mut progress = Progress::new(12 * args.runs, "runs or so", false);
+    let found = search::smallest(&plan, knob, &goals, args.runs, |done| progress.at(done as u64));
+    progress.finish();
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return failed(&error),
+    };
+    print(args, &search_text(key, &found, args.runs), &search_json(key, &found, args.runs))?;
+    Ok(if found.least.is_some() { code::OK } else { code::GOAL_MISSED })
+}
+
+fn search_text(key: &str, found: &Found, runs: u64) -> String {
+    let mut text = match &found.least {
+        Some(least) => format!("the least {key} is {}\n\n", least.written),
+        None => format!("no {key} is enough\n\n"),
+    };
+    let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
+    let heads = [(key, Align::Left), ("", Align::Left)].into_iter();
+    let mut table =
+        Table::new(&heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right))).collect::<Vec<_>>());
+    for trial in &found.trials {
+        let met = if trial.is_met() { "met" } else { "missed" };
+        let figures = trial.verdicts.iter().map(Verdict::figure_text);
+        table.push([trial.written.clone(), met.to_owned()].into_iter().chain(figures));
+    }
+    text += &table.to_string();
+    let tried = found.trials.len();
+    text + &format!(
+        "\n{tried} values were tried, {runs} runs each, of which the worst counts; between them more is taken to be better\n"
+    )
+}
+
+fn search_json(key: &str, found: &Found, runs: u64) -> String {
+    let trial = |trial: &Trial| {
+        let goals: Vec<_> = trial
+            .verdicts
+            .iter()
+            .map(|verdict| serde_json::json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
+            .collect();
+        serde_json::json!({ "value": trial.written, "met": trial.is_met(), "goals": goals })
+    };
+    let trials: Vec<_> = found.trials.iter().map(trial).collect();
+    let least = found.least.as_ref().map(|trial| trial.written.clone());
+    let json = serde_json::json!({ "schema_version": 1, "key": key, "least": least, "runs": runs, "trials": trials });
+    format!("{json:#}\n")
+}
+
+fn print(args: &Args, text: &str, json: &str) -> Done {
+    match args.json.as_deref() {
+        Some(path) if path == Path::new("-") => output::print(json)?,
+        Some(path) => {
+            output::write_file(path, |out| out.write_all(json.as_bytes()))?;
+            output::print(text)?;
+        }
+        None => output::print(text)?,
+    }
+    Ok(code::OK)
+}
+
+fn failed(error: &RunError) -> Done {
+    match error {
+        RunError::Interrupted => {
+            eprintln_lossy("interrupted: nothing is printed of a part");
+            Ok(code::INTERRUPTED)
+        }
+        RunError::Failed { values, why } => Err(Failure::Failed(format!("the run of {values}: {why}"))),
+    }
+}

@@ -1,0 +1,270 @@
+//! One workload under many values: [`Grid`], all of them at once; [`search`], the smallest that is enough.
+//!
+//! Every cell runs with the same seeds, and what is random about a task or a request belongs to it by name: two cells differ in what
+//! was asked for and in what follows from it, not in their luck (common random numbers).
+//!
+//! Runs share nothing, so they go to all CPUs of the host, and what comes out is put in the order of the grid: the result
+//! does not depend on how many CPUs there were.
+
+pub mod knob;
+pub mod search;
+mod view;
+
+pub use knob::Knob;
+
+use crate::goals;
+use crate::simulation::{Checks, Observe, Plan};
+use serde::Serialize;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use zerolag_report::Summary;
+use zerolag_workload::Program;
+use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
+
+/// Something that is varied, and its values in order.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Axis {
+    /// What is varied, as it was written.
+    pub key: String,
+    /// Its values, as they were written.
+    pub values: Vec<String>,
+}
+
+/// A figure that is looked at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// As it is written: `request_latency.p99`.
+    pub name: String,
+    whose: Option<String>,
+    metric: Metric,
+}
+
+impl Figure {
+    /// Reads a figure as goals write it.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let (whose, metric) = Goal::parse_figure(name)?;
+        Ok(Self { name: name.to_owned(), whose, metric })
+    }
+
+    /// Returns what it is measured in.
+    #[must_use]
+    pub const fn measure(&self) -> Measure {
+        self.metric.measure()
+    }
+
+    /// Returns its value in a run, in nanoseconds, as a number or in millionths of a CPU; `None` if there is nothing to measure.
+    #[must_use]
+    pub fn of(&self, summary: &Summary) -> Option<u64> {
+        let goal = Goal {
+            text: String::new(),
+            task: self.whose.clone(),
+            metric: self.metric,
+            relation: Relation::AtMost,
+            value: 0,
+        };
+        goals::judge(&[goal], summary).first().and_then(|verdict| verdict.figure)
+    }
+
+    /// Returns the figures that a workload is asked for when nobody says which: of its services, of its limits, else of
+    /// its tasks.
+    #[must_use]
+    pub fn usual(program: &Program) -> Vec<Self> {
+        let mut names: Vec<&str> = Vec::new();
+        if !program.sources.is_empty() {
+            names.extend(["request_latency.p50", "request_latency.p99", "request_latency.max", "requests.unfinished"]);
+        }
+        if program.groups.iter().any(|group| group.max.quota.is_some()) {
+            names.extend(["nr_throttled", "throttled"]);
+        }
+        if names.is_empty() {
+            names.extend(["*.latency.p99", "*.wait.max", "*.run"]);
+        }
+        names.into_iter().filter_map(|name| Self::parse(name).ok()).collect()
+    }
+}
+
+/// A figure over the seeds of a cell, in the unit of the figure.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Range {
+    /// The mean.
+    pub mean: f64,
+    /// The least.
+    pub min: u64,
+    /// The most.
+    pub max: u64,
+}
+
+impl Range {
+    fn of(values: &[Option<u64>]) -> Option<Self> {
+        let known: Vec<u64> = values.iter().copied().collect::<Option<_>>()?;
+        let (min, max) = (*known.iter().min()?, *known.iter().max()?);
+        let mean = known.iter().map(|value| *value as f64).sum::<f64>() / known.len() as f64;
+        Some(Self { mean, min, max })
+    }
+}
+
+/// A point of the grid.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// A value per axis.
+    pub values: Vec<String>,
+    /// A range per figure; `None` if a run had nothing to measure.
+    pub figures: Vec<Option<Range>>,
+}
+
+/// A workload under every combination of values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Grid {
+    /// What is varied; the first varies slowest.
+    pub axes: Vec<Axis>,
+    /// What is looked at.
+    pub figures: Vec<Figure>,
+    /// Runs per cell, each with one seed more.
+    pub runs: u64,
+    /// The first seed.
+    pub seed: u64,
+    /// Every combination, in order.
+    pub cells: Vec<Cell>,
+}
+
+/// Returns every combination of the axes' values, the first axis slowest.
+#[must_use]
+pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
+    axes.iter().fold(vec![Vec::new()], |found, axis| {
+        let longer = |values: &Vec<String>, value: &String| values.iter().chain([value]).cloned().collect();
+        found.iter().flat_map(|values| axis.values.iter().map(move |value| longer(values, value))).collect()
+    })
+}
+
+impl Grid {
+    /// Runs every plan, one per combination of `axes`, `runs` times; `progress` hears how many runs are over and may end it.
+    ///
+    /// # Errors
+    /// A run that failed, with the values that it had; or `progress` ended it.
+    ///
+    /// # Panics
+    /// If there is not one plan per combination.
+    pub fn run(
+        axes: Vec<Axis>,
+        figures: Vec<Figure>,
+        plans: &[Plan],
+        runs: u64,
+        progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Self, RunError> {
+        let combinations = combinations(&axes);
+        assert_eq!(plans.len(), combinations.len(), "a plan per combination");
+        let seed = plans.first().map_or(0, |plan| plan.config.seed);
+        let seeded: Vec<Plan> = plans
+            .iter()
+            .flat_map(|plan| (0..runs).map(move |run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))))
+            .collect();
+        let measure =
+            |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
+        let measured = run_all(&seeded, measure, progress)?;
+        let per_cell = measured.chunks(usize::try_from(runs).unwrap_or(usize::MAX).max(1));
+        let mut cells = Vec::with_capacity(combinations.len());
+        for (values, of_runs) in combinations.into_iter().zip(per_cell) {
+            let mut by_figure = vec![Vec::new(); figures.len()];
+            for outcome in of_runs {
+                let found =
+                    outcome.as_ref().map_err(|why| RunError::Failed { values: values.join(", "), why: why.clone() })?;
+                by_figure.iter_mut().zip(found).for_each(|(all, value)| all.push(*value));
+            }
+            cells.push(Cell { values, figures: by_figure.iter().map(|all| Range::of(all)).collect() });
+        }
+        Ok(Self { axes, figures, runs, seed, cells })
+    }
+}
+
+/// Why there is no result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunError {
+    /// A run did not end well.
+    Failed {
+        /// The values that it had.
+        values: String,
+        /// Why.
+        why: String,
+    },
+    /// The caller ended it.
+    Interrupted,
+}
+
+/// Runs all plans on all CPUs of the host and returns what `measure` says of each, or why it failed, in order.
+///
+/// # Errors
+/// `progress` ended it.
+pub fn run_all<T: Send>(
+    plans: &[Plan],
+    measure: impl Fn(&Summary) -> T + Sync,
+    mut progress: impl FnMut(usize) -> ControlFlow<()>,
+) -> Result<Vec<Result<T, String>>, RunError> {
+    let next = AtomicUsize::new(0);
+    let is_over = AtomicBool::new(false);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    let mut found: Vec<Option<Result<T, String>>> = plans.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        let (tell, hear) = mpsc::channel();
+        for _ in 0..threads {
+            let (tell, next, is_over, measure) = (tell.clone(), &next, &is_over, &measure);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(plan) = plans.get(index).filter(|_| !is_over.load(Ordering::Relaxed)) else { return };
+                    let sent = tell.send((index, run_one(plan, is_over, measure)));
+                    debug_assert!(sent.is_ok(), "the listener lives as long as its scope");
+                }
+            });
+        }
+        drop(tell);
+        let mut done = 0;
+        loop {
+            match hear.recv_timeout(LOOK_EVERY) {
+                Ok((index, outcome)) => {
+                    found[index] = Some(outcome);
+                    done += 1;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if progress(done).is_break() {
+                is_over.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    if is_over.into_inner() {
+        return Err(RunError::Interrupted);
+    }
+    Ok(found.into_iter().map(|outcome| outcome.expect("invariant: every plan was run")).collect())
+}
+
+/// How long the caller waits for news until it asks whether to go on.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
+
+fn run_one<T>(plan: &Plan, is_over: &AtomicBool, measure: impl Fn(&Summary) -> T) -> Result<T, String> {
+    let observe = Observe { checks: Checks::Off, worst_waits: 0 };
+    let ask = || if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    let report = plan.run_into(observe, &mut zerolag_sim::NoTrace, |_, _| ask()).map_err(|error| error.to_string())?;
+    if report.outcome.why.is_ok() { Ok(measure(&report.summary)) } else { Err(report.outcome.why.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_axis_varies_slowest() {
+        let axis = |key: &str, values: &[&str]| Axis {
+            key: key.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        let all = combinations(&[axis("a", &["1", "2"]), axis("b", &["x", "y", "z"])]);
+        let all: Vec<String> = all.iter().map(|values| values.join("")).collect();
+        assert_eq!(all, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+        assert_eq!(combinations(&[]), [Vec::<String>::new()]);
+    }
+}

@@ -1,0 +1,114 @@
+//! A grid as a table, as JSON and as a plot.
+
+use super::{Figure, Grid, Range};
+use serde_json::{Map, Value, json};
+use std::fmt;
+use zerolag_model::Duration;
+use zerolag_report::human::Human;
+use zerolag_report::plot::{self, Mark, Plot};
+use zerolag_report::table::{Align, Table};
+use zerolag_workload::goal::Measure;
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
+        let seeds = match self.runs {
+            1 => format!("one run each, seed {}", self.seed),
+            runs => format!("means of {runs} runs, seeds {}..={last}", self.seed),
+        };
+        writeln!(f, "{} cells, {seeds}\n", self.cells.len())?;
+        let axes = self.axes.iter().map(|axis| (&*axis.key, Align::Right));
+        let figures = self.figures.iter().map(|figure| (&*figure.name, Align::Right));
+        let mut table = Table::new(&axes.chain(figures).collect::<Vec<_>>());
+        for cell in &self.cells {
+            let figures = self.figures.iter().zip(&cell.figures);
+            let figures =
+                figures.map(|(figure, range)| range.map_or_else(|| "-".to_owned(), |range| text(figure, range)));
+            table.push(cell.values.iter().cloned().chain(figures));
+        }
+        write!(f, "{table}")
+    }
+}
+
+fn text(figure: &Figure, range: Range) -> String {
+    match figure.measure() {
+        Measure::Time => Human(Duration::from_nanos(range.mean.round() as u64)).to_string(),
+        Measure::Count if range.min == range.max => range.min.to_string(),
+        Measure::Count => format!("{:.1}", range.mean),
+        Measure::Share => format!("{:.1}%", range.mean / 1e4),
+    }
+}
+
+impl Grid {
+    /// Returns the grid as JSON, with a line break at the end.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let cells: Vec<Value> = self
+            .cells
+            .iter()
+            .map(|cell| {
+                let values: Map<String, Value> =
+                    self.axes.iter().zip(&cell.values).map(|(axis, value)| (axis.key.clone(), json!(value))).collect();
+                let figures: Map<String, Value> =
+                    self.figures.iter().zip(&cell.figures).map(|(figure, range)| (key(figure), json!(range))).collect();
+                json!({ "values": values, "figures": figures })
+            })
+            .collect();
+        let grid = json!({
+            "schema_version": 1, "runs": self.runs, "seed": self.seed, "axes": self.axes, "cells": cells,
+        });
+        format!("{grid:#}\n")
+    }
+
+    /// Draws the first figure over the first axis, a line per combination of the other axes; as SVG.
+    #[must_use]
+    pub fn to_svg(&self, title: &str) -> String {
+        let (Some(axis), Some(figure)) = (self.axes.first(), self.figures.first()) else { return String::new() };
+        let (x, places) = x_axis(&axis.key, &axis.values);
+        let unit = match figure.measure() {
+            Measure::Time => plot::Unit::Nanos,
+            Measure::Count => plot::Unit::Number,
+            Measure::Share => plot::Unit::Percent,
+        };
+        let scale = if figure.measure() == Measure::Share { 1e-4 } else { 1.0 };
+        let mut drawn = Plot::new(title, x, plot::Axis::linear(&figure.name, unit));
+        for rest in super::combinations(&self.axes[1..]) {
+            let names = self.axes[1..].iter().zip(&rest).map(|(axis, value)| format!("{} {value}", axis.key));
+            let of_series = self.cells.iter().filter(|cell| cell.values[1..] == rest[..]);
+            let points =
+                of_series.zip(&places).filter_map(|(cell, x)| Some((*x, cell.figures.first()?.as_ref()?.mean * scale)));
+            let mut points: Vec<(f64, f64)> = points.collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            drawn = drawn.with(&names.collect::<Vec<_>>().join(", "), Mark::Line, points);
+        }
+        drawn.to_svg()
+    }
+}
+
+/// The name of a figure with its unit, for JSON.
+fn key(figure: &Figure) -> String {
+    match figure.measure() {
+        Measure::Time => format!("{}_ns", figure.name),
+        Measure::Count => figure.name.clone(),
+        Measure::Share => format!("{}_millionths", figure.name),
+    }
+}
+
+/// Returns the axis of values and where each stands: times and numbers at their value, words one behind the other.
+fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
+    // Of `cpu.max` the first word.
+    let first = |value: &String| value.split_whitespace().next().unwrap_or_default().to_owned();
+    let numbers: Option<Vec<f64>> = values.iter().map(|value| first(value).parse::<f64>().ok()).collect();
+    if let Some(numbers) = numbers {
+        let is_time = ["_us", "cpu.max", "cpu.max.burst"].iter().any(|end| key.ends_with(end));
+        let (unit, scale) = if is_time { (plot::Unit::Nanos, 1e3) } else { (plot::Unit::Number, 1.0) };
+        return (plot::Axis::linear(key, unit), numbers.iter().map(|number| number * scale).collect());
+    }
+    let times: Option<Vec<f64>> =
+        values.iter().map(|value| first(value).parse::<Duration>().ok().map(|time| time.as_nanos() as f64)).collect();
+    if let Some(times) = times {
+        return (plot::Axis::linear(key, plot::Unit::Nanos), times);
+    }
+    let names: Vec<&str> = values.iter().map(String::as_str).collect();
+    (plot::Axis::categories(key, &names), (0..values.len()).map(|place| place as f64).collect())
+}

@@ -1,0 +1,172 @@
+//! Services against queueing theory, and what must not change a request.
+//!
+//! With costs of zero and a CPU per worker nothing but the queue makes a request wait, so the known formulas must come out.
+
+use zerolag::report::{RequestTimes, ServiceSummary, Summary};
+use zerolag::simulation::{Checks, Observe, Plan};
+use zerolag::workload::{LoadOptions, load};
+
+fn run(text: &str, seed: u64) -> Summary {
+    let scenario = load("s.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|errors| panic!("{errors}"));
+    let plan = Plan::new(scenario).expect("a plan").with_seed(seed);
+    let report = plan.run(Observe { checks: Checks::On, worst_waits: 1 }).expect("it runs");
+    assert!(report.outcome.why.is_ok(), "{}", report.outcome.why);
+    assert!(report.checks.is_some_and(|checks| checks.is_clean()));
+    report.summary
+}
+
+fn web(summary: &Summary) -> &ServiceSummary {
+    summary.service_by_name("web").expect("the service")
+}
+
+fn ms(times: Option<RequestTimes>, pick: fn(RequestTimes) -> zerolag::model::Duration) -> f64 {
+    pick(times.expect("requests")).as_nanos() as f64 / 1e6
+}
+
+fn near(what: &str, figure: f64, formula: f64, part: f64) {
+    assert!((figure / formula - 1.0).abs() < part, "{what}: {figure} ms, by the formula {formula} ms");
+}
+
+/// One worker, constant demand: Pollaczek and Khinchine.
+#[test]
+fn m_d_1_waits_as_pollaczek_and_khinchine_say() {
+    let summary = run(
+        "costs = \"zero\"\nmachine = { cpus = 1 }\n[service.web]\narrivals = { poisson = \"140/s\" }\nrequests = 100000\n\
+         workers = 1\nsteps = [{ run = \"5ms\" }]\n",
+        1,
+    );
+    let (load, demand) = (0.7, 5.0);
+    let wait = load * demand / (2.0 * (1.0 - load));
+    near("mean wait", ms(web(&summary).queued, |times| times.mean), wait, 0.04);
+    near("mean latency", ms(web(&summary).latency, |times| times.mean), wait + demand, 0.04);
+    assert_eq!((web(&summary).arrived, web(&summary).completed, web(&summary).unfinished), (100_000, 100_000, 0));
+}
+
+/// Four workers, exponential demand: Erlang's C.
+#[test]
+fn m_m_c_waits_as_erlang_says() {
+    let summary = run(
+        "costs = \"zero\"\nmachine = { cpus = 4 }\n[service.web]\narrivals = { poisson = \"600/s\" }\nrequests = 200000\n\
+         workers = 4\nsteps = [{ run = { exponential = { mean = \"5ms\" } } }]\n",
+        1,
+    );
+    let (workers, offered) = (4_i32, 3.0_f64);
+    let terms = |most: i32| {
+        let mut term = 1.0;
+        let mut sum = 0.0;
+        for k in 0..=most {
+            term = if k == 0 { 1.0 } else { term * offered / f64::from(k) };
+            sum += term;
+        }
+        (term, sum)
+    };
+    let (last, _) = terms(workers);
+    let (_, below) = terms(workers - 1);
+    let idle_share = 1.0 - offered / f64::from(workers);
+    let must_wait = last / idle_share / (below + last / idle_share);
+    // Per millisecond: what four workers can do beyond what is asked of them.
+    let spare = (f64::from(workers) - offered) / 5.0;
+    near("mean wait", ms(web(&summary).queued, |times| times.mean), must_wait / spare, 0.04);
+    near("p99 of the wait", ms(web(&summary).queued, |times| times.p99), (100.0 * must_wait).ln() / spare, 0.04);
+}
+
+/// What a request asks for belongs to the request: who works on it, and how many do, changes nothing.
+#[test]
+fn workers_and_limits_change_no_request() {
+    let text = |workers: u32, max: &str| {
+        format!(
+            "machine = {{ cpus = 4 }}\n[group.\"/web\"]\n\"cpu.max\" = \"{max}\"\n[service.web]\ngroup = \"/web\"\n\
+             arrivals = {{ poisson = \"200/s\" }}\nrequests = 2000\nworkers = {workers}\n\
+             steps = [{{ run = {{ lognormal = {{ median = \"2ms\", sigma = 1.0 }} }} }}, {{ sleep = \"1ms\" }}]\n"
+        )
+    };
+    let free = run(&text(4, "max"), 5);
+    let limited = run(&text(9, "80000 100000"), 5);
+    assert_eq!((web(&free).completed, web(&limited).completed), (2000, 2000));
+    let exec = |summary: &Summary| -> f64 {
+        summary.tasks.iter().filter_map(|task| task.exec).map(|exec| exec.as_nanos() as f64).sum()
+    };
+    // The same computations; what the scheduler charges beside them (cache refill after moves) differs a little.
+    assert!((exec(&free) / exec(&limited) - 1.0).abs() < 0.005, "{} {}", exec(&free), exec(&limited));
+    assert!(ms(web(&limited).latency, |times| times.p99) > 2.0 * ms(web(&free).latency, |times| times.p99));
+    let group = limited.group_by_path("/web").expect("the group");
+    assert!(group.stat.nr_throttled > 0 && group.local_throttled == group.stat.throttled, "{group:?}");
+}
+
+/// Open loop: a service that is too slow gets its requests all the same, and the figures say so.
+#[test]
+fn an_overloaded_service_does_not_look_fast() {
+    let summary = run(
+        "duration = \"2s\"\nmachine = { cpus = 1 }\n[service.web]\narrivals = { fixed = \"100/s\" }\nworkers = 1\n\
+         steps = [{ run = \"20ms\" }]\n",
+        1,
+    );
+    let web = web(&summary);
+    assert_eq!(web.arrived, 200);
+    assert!((99..=100).contains(&web.completed) && web.unfinished == web.arrived - web.completed, "{web:?}");
+    assert!(ms(web.latency, |times| times.p99) > 950.0, "{web:?}");
+}
+
+/// The command line on the example of the README, shortened.
+fn zerolag(args: &[&str]) -> (Option<i32>, String, String) {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/web-service-limit.toml");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_zerolag"))
+        .args(["sweep", example, "-d", "10s", "--runs", "2"])
+        .args(args)
+        .output()
+        .expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_sweep_is_a_table_in_the_order_of_its_values() {
+    let (code, table, stderr) = zerolag(&["--set", "cpu.max.burst=0,200000", "--set", "kernel=6.12,5.15"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let rows: Vec<Vec<&str>> = table.lines().skip(3).map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(rows, [["0", "6.12"], ["0", "5.15"], ["200000", "6.12"], ["200000", "5.15"]], "{table}");
+    let (_, json, _) = zerolag(&["--set", "cpu.max.burst=0,200000", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let p99 =
+        |cell: usize| json["cells"][cell]["figures"]["request_latency.p99_ns"]["mean"].as_f64().expect("a figure");
+    assert!(p99(0) > 1.5 * p99(1), "{json}");
+    assert_eq!(json["cells"][1]["values"]["cpu.max.burst"], "200000");
+}
+
+#[test]
+fn the_smallest_limit_reaches_the_goal_and_one_step_less_does_not() {
+    let goal = "request_latency.p99 <= 40ms";
+    let (code, json, stderr) = zerolag(&["--smallest", "cpu.max", "--such-that", goal, "--json"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let least = json["least"].as_str().expect("a value");
+    let trials = json["trials"].as_array().expect("trials");
+    let at = trials.iter().position(|trial| trial["value"] == least).expect("it was tried");
+    assert_eq!((&trials[at]["met"], &trials[at - 1]["met"]), (&true.into(), &false.into()), "{json}");
+    let quota = |trial: &serde_json::Value| -> u64 {
+        trial["value"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).expect("microseconds")
+    };
+    assert_eq!(quota(&trials[at]) - quota(&trials[at - 1]), 1_000, "a hundredth of a CPU: {json}");
+    // Nothing is enough for what cannot be: exit code 99.
+    let (code, text, _) = zerolag(&["--smallest", "cpu.max", "--such-that", "request_latency.p50 <= 1us"]);
+    assert_eq!(code, Some(99), "{text}");
+    assert!(text.starts_with("no cpu.max is enough"), "{text}");
+}
+
+#[test]
+fn sweeps_that_make_no_sense_are_refused() {
+    for (args, says) in [
+        (&["--set", "hz=100"][..], "nothing to vary"),
+        (&["--set", "hzz=100,250"], "did you mean"),
+        (&["--set", "cpu.max=1,2"], "quota 1us is below 1ms (EINVAL)"),
+        (&["--set", "/db:cpu.max=1000,2000"], "there is no group `/db`"),
+        (&["--set", "burst=0s,50ms", "--show", "request_latency.p98"], "did you mean `request_latency.p9"),
+        (&["--smallest", "cpu.max"], "--such-that"),
+        (&["--smallest", "hz", "--such-that", "nr_throttled <= 1"], "nothing to search in `hz`"),
+        (&["--smallest", "cpu.max", "--such-that", "p99 <= 1ms"], "there is no figure `p99`"),
+    ] {
+        let (code, _, stderr) = zerolag(args);
+        assert_eq!(code, Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+    }
+}
