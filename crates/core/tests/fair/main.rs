@@ -7,6 +7,7 @@ mod host;
 mod lag;
 mod random;
 mod recorded;
+mod reference;
 mod shares;
 
 /// How many cases a random test draws: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
