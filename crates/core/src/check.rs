@@ -111,13 +111,7 @@ impl<L: RawMutex> Scheduler<L> {
         };
         let counts_rt = self.config.settings.rt_balance.is_passive();
         let averages = rq.published_averages(counts_rt);
-        let (running, idle_policy) = (rq.nr_runnable(), rq.fair.nr_idle_policy());
-        let counts = PublishedCounts {
-            running,
-            fair: rq.fair.nr_running(),
-            only_idle_policy: idle_policy > 0 && idle_policy == running,
-            has_waiting: rq.has_waiting(counts_rt),
-        };
+        let counts = rq.published_counts(&self.config.settings);
         (prios, averages, counts, rq.nr_running == 0 && rq.is_online)
     }
 

@@ -24,7 +24,8 @@ use crate::task::Task;
 use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
 use zerolag_model::{
-    ClassId, CpuId, GroupId, Instant, Prio, ServerKind, ServerParams, ServerState, SignedDuration, TaskId, TraceEvent,
+    ClassId, CpuId, GroupId, Instant, Prio, ServerKind, ServerParams, ServerState, Settings, SignedDuration, TaskId,
+    TraceEvent,
 };
 use zerolag_model::{PrevState, attr::SchedAttr};
 
@@ -324,19 +325,13 @@ impl Rq {
     fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
         let current = self.current.map(|slot| &self.tasks[slot]);
         let counts_rt = cx.config.settings.rt_balance.is_passive();
-        let runnable = self.nr_runnable();
         let prios = PublishedPrios {
             current: self.current_prio(),
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
         };
-        let counts = PublishedCounts {
-            running: runnable,
-            fair: self.fair.nr_running(),
-            only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
-            has_waiting: self.has_waiting(counts_rt),
-        };
+        let counts = self.published_counts(&cx.config.settings);
         Published {
             prios: prios.pack(),
             averages: self.published_averages(counts_rt),
@@ -345,6 +340,24 @@ impl Rq {
             is_online: self.is_online,
             is_idle: self.nr_running == 0 && self.is_online,
         }
+    }
+
+    /// Returns what others count here.
+    pub(crate) fn published_counts(&self, settings: &Settings) -> PublishedCounts {
+        let (runnable, phantoms) = (self.nr_runnable(), self.phantoms(settings));
+        let moves_rt = settings.rt_balance.is_passive();
+        let (running, fair) = (runnable + phantoms, self.fair.nr_running() + phantoms);
+        PublishedCounts {
+            running,
+            fair,
+            only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
+            has_waiting: running > 1 && (moves_rt || fair > 0),
+        }
+    }
+
+    /// Returns the throttled tasks that count as running all the same (`hierarchical_running = off`).
+    pub(crate) const fn phantoms(&self, settings: &Settings) -> u32 {
+        if settings.hierarchical_running { 0 } else { self.fair.nr_apart }
     }
 
     /// Field by field, in place: most calls change one or two of them.

@@ -294,7 +294,7 @@ impl<L: RawMutex> Shared<L> {
             overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
-            groups: GroupTable::new(groups),
+            groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
             directory: Vec::new(),
         }
     }

@@ -148,6 +148,16 @@ switch! {
 }
 
 switch! {
+    /// Where the quota of a limited group is.
+    BandwidthControl {
+        /// In one pool, from which CPUs take slices (Turner & Rao 2010; every kernel since 3.2).
+        Pool = "pool",
+        /// Divided over the CPUs, which borrow from each other under a lock (Rao 2009, "CFS hard limits").
+        HardLimits = "hard_limits",
+    }
+}
+
+switch! {
     /// What counts as the load of a task and of a CPU, for placing and balancing.
     LoadTracking {
         /// The weights of what is queued at the moment (before 3.8).
@@ -302,6 +312,11 @@ pub struct Settings {
     pub delay_dequeue: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
+    /// Key `bandwidth`.
+    pub bandwidth: BandwidthControl,
+    /// Key `hierarchical_running`: throttled tasks do not count as running, and none is moved to a CPU where its group is
+    /// throttled (3.2). Without, a CPU whose tasks are all throttled does not look for others when it goes idle.
+    pub hierarchical_running: bool,
     /// Key `sched_cfs_bandwidth_slice_us`: what a CPU takes out of a group's pool at a time.
     pub bandwidth_slice: Duration,
     /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
@@ -447,6 +462,9 @@ const GRANULARITY_MIN: Duration = Duration::from_micros(100);
 const GRANULARITY_MAX: Duration = Duration::from_secs(1);
 
 impl Settings {
+    /// A timer that looks again at a turn that is over comes no sooner (Linux v6.1 `kernel/sched/core.c`, `hrtick_start`).
+    pub const SHORTEST_HRTICK: Duration = Duration::from_micros(10);
+
     /// Every setting: one row each.
     pub const TABLE: &'static [Setting] = &[
         value!("fair", fair, "cfs | eevdf", "algorithm of the fair class"),
@@ -574,6 +592,13 @@ impl Settings {
             load_tracking,
             "weights | pelt",
             "what counts as load when fair tasks are placed and balanced"
+        ),
+        value!("bandwidth", bandwidth, "pool | hard_limits", "where the quota of a limited group is"),
+        value!(
+            "hierarchical_running",
+            hierarchical_running,
+            "on | off",
+            "throttled tasks do not count as running, and none is moved to where its group is throttled"
         ),
         duration!(
             "sched_cfs_bandwidth_slice_us",

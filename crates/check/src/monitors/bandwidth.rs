@@ -3,7 +3,8 @@
 //!
 //! From the setting of a limit on, after n refreshes a group has used at most (n + 1) quotas, what was saved up (burst),
 //! and the *slack* of each CPU where it ran: a slice that it had taken, and the time of a tick by which it used more than
-//! it took (Turner & Rao 2010: "weight(tg->allowed_cpus) * cfs_bandwidth_slice"). Without `enforce.fair = exact` quota is
+//! it took (Turner & Rao 2010: "weight(tg->allowed_cpus) * cfs_bandwidth_slice"). With `bandwidth = hard_limits` CPUs take no
+//! slices: the time of a tick is left. Without `enforce.fair = exact` quota is
 //! looked at by ticks. The same holds for each period by itself.
 //!
 //! CPU time is taken from switches, so it includes what interrupts took: a fiftieth more is allowed.
@@ -56,7 +57,10 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let hz: u64 = context.meta.setting("hz").and_then(|text| text.parse().ok()).unwrap_or(250);
     Ok(Box::new(Bandwidth {
         groups: Groups::default(),
-        slice: us("sched_cfs_bandwidth_slice_us", Duration::from_millis(5)),
+        slice: match context.meta.setting("bandwidth") {
+            Some("hard_limits") => Duration::ZERO,
+            _ => us("sched_cfs_bandwidth_slice_us", Duration::from_millis(5)),
+        },
         tick: Duration::from_nanos(1_000_000_000 / hz.max(1)),
         used: BTreeMap::new(),
         throttled_at: BTreeMap::new(),

@@ -81,6 +81,9 @@ struct LevelState {
 
 /// A CPU is about to go idle: asks for the pair of run queues to take a task from another.
 pub(crate) fn new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    if rq.phantoms(&cx.config.settings) > 0 {
+        return Step::Done;
+    }
     cx.io.costs.fair_balance += u32::from(cx.view().next_waiting(CpuId(0)).is_some());
     search_new_idle(rq, cx, 0)
 }
@@ -529,7 +532,10 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
     if other.current == Some(slot) || task.fair.is_delayed() || !task.may_run_on(own.cpu) {
         return false;
     }
-    if bandwidth::is_throttled(other, slot) {
+    let settings = &cx.config.settings;
+    if bandwidth::is_throttled(other, slot)
+        || settings.hierarchical_running && bandwidth::is_throttled_for(own, cx, task.group)
+    {
         return false; // `throttled_lb_pair`.
     }
     debug_assert!(task.prio.class() == ClassId::Fair, "only fair tasks are listed");
@@ -540,7 +546,7 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
         Distance::Smt | Distance::Llc => 1,
         Distance::Socket | Distance::Remote => 2,
     };
-    let cost = cx.config.settings.migration_cost;
+    let cost = settings.migration_cost;
     let is_hot = task.last_ran != Instant::ZERO && other.clock.wall.since(task.last_ran) < cost;
     !is_hot || work.failed > patience
 }

@@ -73,6 +73,7 @@ impl Rq {
             assert_eq!(self.fair.queues[q].bandwidth.throttled_below(), *below, "throttled queues below");
         }
         let root = self.queue(QueueIx::ROOT).tally;
+        assert_eq!(self.fair.nr_apart, apart, "throttled tasks");
         assert_eq!(root.tasks() + apart, tasks, "a task is throttled or counts at the root");
         let others = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Rt).count();
         if !self.tasks.iter().any(|(_, task)| task.prio.class() == ClassId::Deadline) {

@@ -74,6 +74,7 @@ pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             let was_throttled = !count(rq, q, Tally::default(), Tally::DELAYED);
             if was_throttled {
                 rq.nr_running += 1; // It did not count; `detach` counts one less.
+                rq.fair.nr_apart -= 1;
             }
             rq.fair.recency.remove(slot);
             if rq.current == Some(slot) {

@@ -94,6 +94,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     join_above(rq, cx, leaf);
     if !count(rq, leaf, Tally::runnable(rq, slot), Tally::default()) {
         rq.nr_running -= 1; // Its group is throttled.
+        rq.fair.nr_apart += 1;
     }
     rq.fair.recency.push(slot);
     rearm(rq, cx);
@@ -119,6 +120,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     part_above(rq, cx, q);
     if was_throttled {
         rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
+        rq.fair.nr_apart -= 1;
         bandwidth::release_if_empty(rq, cx, q);
     }
     rearm(rq, cx);

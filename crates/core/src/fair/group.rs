@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
+use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuMax, CpuMaxError, CpuStat, GroupId, Instant, TaskId};
 
 /// The deepest level of a group; the root is 0.
@@ -102,8 +103,8 @@ struct Row<L: RawMutex> {
     pool: Mutex<L, Pool>,
 }
 
-impl<L: RawMutex> Default for Row<L> {
-    fn default() -> Self {
+impl<L: RawMutex> Row<L> {
+    fn new(pool: Pool) -> Self {
         Self {
             parent: AtomicU32::default(),
             depth: AtomicU32::default(),
@@ -115,7 +116,7 @@ impl<L: RawMutex> Default for Row<L> {
             nr_children: AtomicU32::default(),
             limit: AtomicU32::default(),
             refreshes: AtomicU32::default(),
-            pool: Mutex::new(Pool::default()),
+            pool: Mutex::new(pool),
         }
     }
 }
@@ -130,9 +131,9 @@ pub(crate) struct GroupTable<L: RawMutex> {
 }
 
 impl<L: RawMutex> GroupTable<L> {
-    /// Returns a table with the root group and room for `groups` more.
-    pub(crate) fn new(groups: usize) -> Self {
-        let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::default()).collect();
+    /// Returns a table with the root group and room for `groups` more, on a machine of `cpus` CPUs.
+    pub(crate) fn new(groups: usize, control: BandwidthControl, cpus: usize) -> Self {
+        let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::new(Pool::new(control, cpus))).collect();
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
@@ -267,7 +268,7 @@ impl<L: RawMutex> GroupTable<L> {
         self.rows[group.index()].generation.load(Ordering::Acquire)
     }
 
-    fn parent(&self, group: GroupId) -> GroupId {
+    pub(crate) fn parent(&self, group: GroupId) -> GroupId {
         GroupId(self.rows[group.index()].parent.load(Ordering::Relaxed))
     }
 
@@ -411,11 +412,12 @@ pub(super) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
     if rq.fair.resting.len() == RESTING_MAX {
         let oldest = rq.fair.resting.remove(0);
         unattach(rq, oldest);
+        let cpu = rq.cpu;
         let fair = &mut rq.fair;
         let Queue { group, generation, bandwidth, .. } = &fair.queues[oldest.index()];
         let group = *group;
         if *generation == table.generation(group) {
-            bandwidth::settle(table, group, bandwidth);
+            bandwidth::settle(table, group, cpu, bandwidth);
         }
         let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
         fair.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));

@@ -80,6 +80,8 @@ pub(crate) struct FairRq {
     due: Resched,
     /// Queues of groups that are out of quota.
     nr_throttled: u32,
+    /// Tasks in them, which do not count as running.
+    pub(crate) nr_apart: u32,
     recency: Recency,
     balance: balance::BalanceState,
     pressure: capacity::Pressure,
@@ -147,6 +149,7 @@ impl FairRq {
             lives: 0,
             due: Resched::No,
             nr_throttled: 0,
+            nr_apart: 0,
             recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::default(),
             pressure: capacity::Pressure::default(),

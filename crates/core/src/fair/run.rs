@@ -15,7 +15,7 @@ use crate::slab::Slot;
 use crate::step::{Op, Resched, RqTimer};
 use lock_api::RawMutex;
 use zerolag_model::settings::{FairAlgorithm, Grain};
-use zerolag_model::{Duration, Instant};
+use zerolag_model::{Duration, Instant, Settings};
 
 /// Returns the task that should run. The current one competes. Delayed ones that come first have paid and leave.
 ///
@@ -249,7 +249,9 @@ pub(super) fn slice_end(rq: &Rq, now: Instant) -> Option<Instant> {
                 // Its turn is over once it has run *longer* than its slice.
                 FairAlgorithm::Cfs => {
                     let slice = cfs::slice(rq, q, current).min(rq.fair.tune.latency);
-                    slice.saturating_sub(running.ran) + Duration::from_nanos(1)
+                    // If it is over and nobody is more deserving, it goes on: that is looked at again, not at once.
+                    let left = slice.saturating_sub(running.ran);
+                    if left.is_zero() { Settings::SHORTEST_HRTICK } else { left + Duration::from_nanos(1) }
                 }
             };
             left = Some(left.map_or(here, |left| left.min(here)));

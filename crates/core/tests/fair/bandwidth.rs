@@ -3,6 +3,7 @@
 use crate::host::{Host, Program, at_ms, ms};
 use std::fmt::Write;
 use zerolag_core::{Config, Weight};
+use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, KernelVersion, SchedAttr, Settings, TaskId, Topology};
 
 fn host(settings: Settings, cpus: u32) -> Host {
@@ -106,6 +107,55 @@ fn expiry_throttles_who_does_not_use_the_quota() {
     let (old, _) = throttled(KernelVersion::V4_15);
     let (new, used) = throttled(KernelVersion::V5_4);
     assert!(old.nr_throttled > 2 * new.nr_throttled, "{old:?} {new:?} {used}");
+}
+
+fn under_hard_limits(hierarchical_running: bool) -> Settings {
+    let bandwidth = BandwidthControl::HardLimits;
+    Settings { bandwidth, hierarchical_running, ..KernelVersion::V6_1.settings() }
+}
+
+/// Divided quota is used in full where tasks are where the parts are.
+#[test]
+fn hard_limits_give_the_quota_to_a_task_on_each_cpu() {
+    let mut host = host(under_hard_limits(true), 4);
+    let group = limited(&mut host, GroupId::ROOT, ms(200), ms(100), Duration::ZERO);
+    let tasks = hogs(&mut host, group, 4);
+    host.run(at_ms(4_000));
+    let share = used(&host, &tasks).as_nanos() as f64 / 4e9;
+    assert!((1.97..2.02).contains(&share), "{share}");
+}
+
+/// One task has its CPU's part and what it borrows: less than the quota at first, nearly all of it in the end, since what was
+/// borrowed is kept. From a pool it would have had 40 ms of each 100 ms from the start.
+#[test]
+fn under_hard_limits_parts_follow_a_task_slowly() {
+    let mut host = host(under_hard_limits(true), 4);
+    let group = limited(&mut host, GroupId::ROOT, ms(40), ms(100), Duration::ZERO);
+    let task = host.spawn(SchedAttr::NORMAL, group, Some("2"), Program::Hog);
+    let mut before = Duration::ZERO;
+    let mut periods = Vec::new();
+    for period in 1..=30 {
+        host.run(at_ms(period * 100));
+        let now = used(&host, &[task]);
+        periods.push((now - before).as_nanos() / 1_000_000);
+        before = now;
+    }
+    assert!((14..=36).contains(&periods[0]), "{periods:?}");
+    assert!(periods[0] < periods[29] && (36..=41).contains(&periods[29]), "{periods:?}");
+}
+
+/// What a throttled CPU may take: without hierarchical running counts, a task that then waits there for the period's end.
+#[test]
+fn a_task_goes_to_a_throttled_cpu_only_without_hierarchical_running() {
+    let idle_quota = |hierarchical| {
+        let mut host = host(under_hard_limits(hierarchical), 4);
+        let group = limited(&mut host, GroupId::ROOT, ms(320), ms(100), Duration::ZERO);
+        let tasks = hogs(&mut host, group, 4);
+        host.run(at_ms(10_000));
+        used(&host, &tasks).as_nanos() as f64 / 1e10
+    };
+    let (with, without) = (idle_quota(true), idle_quota(false));
+    assert!(with > 3.1 && without <= with, "{with} and {without}");
 }
 
 /// What one recorded case measured.

@@ -4,7 +4,7 @@ use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
-use zerolag_model::settings::Grain;
+use zerolag_model::settings::{BandwidthControl, Grain};
 use zerolag_model::{
     CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
@@ -353,6 +353,18 @@ proptest! {
     fn limited_groups_enforced_exactly(events in proptest::collection::vec(event(), 1..200)) {
         let exact = Settings { enforce_fair: Grain::Exact, ..KernelVersion::V6_6.settings() };
         check_limited(exact, 2, events);
+    }
+
+    #[test]
+    fn groups_under_hard_limits(events in proptest::collection::vec(event(), 1..200), exact in any::<bool>()) {
+        let settings = KernelVersion::V2_6_25.settings();
+        let enforce_fair = if exact { Grain::Exact } else { Grain::Tick };
+        check_limited(Settings { bandwidth: BandwidthControl::HardLimits, enforce_fair, ..settings }, 3, events);
+    }
+
+    #[test]
+    fn limited_groups_with_phantoms(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(Settings { hierarchical_running: false, ..KernelVersion::V6_12.settings() }, 4, events);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Presets: what the kernels of twenty years had for each setting.
 
 use super::{
-    CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope, Preempt, RtBalance,
-    RtOverload, ServerStart, Settings, TunableScaling,
+    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
+    Preempt, RtBalance, RtOverload, ServerStart, Settings, TunableScaling,
 };
 use crate::server::ServerParams;
 use crate::time::Duration;
@@ -52,6 +52,8 @@ impl KernelVersion {
             preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
             wakeup_preemption: true,
+            bandwidth: BandwidthControl::Pool,
+            hierarchical_running: since(Self::V3_2),
             bandwidth_slice: Duration::from_millis(5),
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),

@@ -1,6 +1,7 @@
 //! CPU bandwidth control: a group uses no more than its quota per period (`cpu.max`).
 //!
-//! What a group may use in a period is in its [`pool`]. A CPU takes it in slices as tasks of the group run there
+//! What a group may use in a period is in its [`pool`], or with `bandwidth = hard_limits` divided over the CPUs
+//! ([`hard_limits`]). A CPU takes it in slices as tasks of the group run there
 //! ([`account`]); when the pool is empty and the slice used up, the group's queue on that CPU is *throttled*
 //! ([`throttle`]): its entity leaves its parent's queue, and what it has counts nowhere above it, until the period ends
 //! or others give back what they do not need ([`refresh`]).
@@ -26,12 +27,13 @@
 //! group next, the kernel locks all run queues.
 
 mod check;
+mod hard_limits;
 pub(crate) mod pool;
 mod refresh;
 mod throttle;
 
 pub(crate) use refresh::resume;
-pub(crate) use throttle::{is_throttled, release_if_empty, throttle_exhausted};
+pub(crate) use throttle::{is_throttled, is_throttled_for, release_if_empty, throttle_exhausted};
 
 use super::group::GroupTable;
 use super::queue::QueueIx;
@@ -39,7 +41,8 @@ use crate::rq::{Cx, Phase, Rq};
 use crate::step::{GroupTimer, Op, Resched};
 use lock_api::RawMutex;
 use pool::Taken;
-use zerolag_model::{CpuMax, Duration, GroupId, Instant, SignedDuration};
+use zerolag_model::settings::{BandwidthControl, Grain};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, Settings, SignedDuration};
 
 /// What an empty queue keeps.
 const KEPT: SignedDuration = CpuMax::KEPT_BY_A_CPU;
@@ -128,11 +131,21 @@ fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     is_old
 }
 
+/// Returns up to what a CPU fills what it has. Where quota is divided, others must see what is used as it is used: a CPU takes
+/// what it has used already and 1 ns, as `rt_time` counts; with exact enforcement a timer needs more to be set to.
+const fn slice(settings: &Settings) -> Duration {
+    match (settings.bandwidth, settings.enforce_fair) {
+        (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => settings.bandwidth_slice,
+        (BandwidthControl::HardLimits, Grain::Tick) => Duration::from_nanos(1),
+    }
+}
+
 /// Takes quota up to a slice; returns whether it has some now.
 fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     let (group, remaining) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining);
-    let want = (cx.config.settings.bandwidth_slice.to_signed() - remaining).max_zero();
-    let taken = with_pool(cx, group, |pool, now| pool.take(now, want));
+    let want = (slice(&cx.config.settings).to_signed() - remaining).max_zero();
+    let cpu = rq.cpu;
+    let taken = with_pool(cx, group, |pool, now| pool.take(now, cpu, want));
     receive(rq, cx, q, taken)
 }
 
@@ -156,14 +169,23 @@ fn with_pool<L: RawMutex>(
 ) -> Taken {
     cx.io.costs.inner_locks += 1;
     let (now, table) = (cx.now.wall, &cx.shared.groups);
-    let mut arm = None;
+    let (mut arm, mut scanned) = (None, 0);
     let amount = cx.io.observer.u64(|| {
         let taken = take(&mut table.pool(group), now);
-        arm = taken.arm;
+        (arm, scanned) = (taken.arm, taken.scanned);
         taken.amount.as_nanos()
     });
     let arm = cx.io.observer.u64(|| arm.map_or(0, Instant::as_nanos));
-    Taken { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)) }
+    let scanned = count_scanned(cx, scanned);
+    Taken { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)), scanned }
+}
+
+/// Counts CPUs whose part of a divided quota was looked at, each under its own lock.
+fn count_scanned<L: RawMutex>(cx: &mut Cx<'_, L>, scanned: u32) -> u32 {
+    let scanned = cx.io.observer.u64(|| u64::from(scanned)) as u32;
+    cx.io.costs.cpus_scanned += scanned;
+    cx.io.costs.inner_locks += scanned;
+    scanned
 }
 
 fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupTimer, at: Option<Instant>) {
@@ -198,15 +220,14 @@ pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
         return;
     }
     rq.queue_mut(q).bandwidth.remaining = KEPT;
-    let (group, slice) = (rq.queue(q).group, cx.config.settings.bandwidth_slice);
-    let taken =
-        with_pool(cx, group, |pool, now| Taken { amount: Duration::ZERO, arm: pool.give_back(now, slack, slice) });
+    let (group, cpu, slice) = (rq.queue(q).group, rq.cpu, cx.config.settings.bandwidth_slice);
+    let taken = with_pool(cx, group, |pool, now| Taken::nothing(pool.give_back(now, cpu, slack, slice)));
     arm(cx, group, GroupTimer::Slack, taken.arm);
 }
 
 /// A queue is freed: the pool takes what it has, or pays what it owes.
-pub(crate) fn settle<L: RawMutex>(table: &GroupTable<L>, group: GroupId, local: &Local) {
+pub(crate) fn settle<L: RawMutex>(table: &GroupTable<L>, group: GroupId, cpu: CpuId, local: &Local) {
     if local.limit != 0 && local.limit == table.limit(group) {
-        table.pool(group).settle(local.remaining);
+        table.pool(group).settle(cpu, local.remaining);
     }
 }

@@ -1,5 +1,8 @@
 //! [`Pool`]: the quota of one group that no CPU has taken yet, and the CPUs that wait for it.
 //!
+//! Where that quota is, is a setting: in one place for all CPUs, or divided over them ([`HardLimits`]). Periods, the list of
+//! throttled CPUs and statistics are the same for both.
+//!
 //! ```text
 //!                 take [1]                       refresh, idle and nobody throttled [3]
 //!   Stopped ------------------> Active(fresh) ----------------------------------------> Stopped
@@ -12,12 +15,15 @@
 //! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped.
 //!
 //! Everything here is under the group's own lock, which is taken while at most one run queue is held; no run queue is
-//! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group).
+//! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group), and what
+//! [`HardLimits`] says of itself.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`, `__assign_cfs_rq_runtime`,
 //! `start_cfs_bandwidth`, `do_sched_cfs_period_timer`, `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
 
+use super::hard_limits::HardLimits;
 use alloc::collections::VecDeque;
+use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
 
 /// Quota is not handed out by the slack timer when the period ends within this time (`min_bandwidth_expiration`).
@@ -31,10 +37,7 @@ pub(crate) struct Pool {
     max: CpuMax,
     /// Counts the limits that the group has had.
     epoch: u32,
-    /// What no CPU has taken (`runtime`).
-    runtime: Duration,
-    /// What was there after the last refresh (`runtime_snap`).
-    filled: Duration,
+    quota: Quota,
     /// When the present period ends, or ended when the pool was stopped.
     ends: Instant,
     state: PoolState,
@@ -42,6 +45,32 @@ pub(crate) struct Pool {
     /// CPUs whose queue of the group is throttled, in the order in which they were.
     throttled: VecDeque<CpuId>,
     stat: CpuStat,
+}
+
+/// Where the quota is that no CPU has taken.
+#[derive(Debug)]
+enum Quota {
+    /// In one place.
+    Common {
+        /// (`runtime`).
+        runtime: Duration,
+        /// What was there after the last refresh (`runtime_snap`).
+        filled: Duration,
+    },
+    /// At each CPU its part.
+    Divided(HardLimits),
+}
+
+impl Quota {
+    const EMPTY: Self = Self::Common { runtime: Duration::ZERO, filled: Duration::ZERO };
+
+    /// Returns what is there in all. O(CPUs) where it is divided.
+    fn total(&self) -> Duration {
+        match self {
+            Self::Common { runtime, .. } => *runtime,
+            Self::Divided(parts) => parts.left(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +96,15 @@ pub(crate) struct Taken {
     pub(crate) amount: Duration,
     /// The period timer is to be set to this.
     pub(crate) arm: Option<Instant>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
+}
+
+impl Taken {
+    /// Nothing but a timer to set.
+    pub(crate) const fn nothing(arm: Option<Instant>) -> Self {
+        Self { amount: Duration::ZERO, arm, scanned: 0 }
+    }
 }
 
 /// What a refresh leaves to be done.
@@ -78,6 +116,8 @@ pub(crate) struct Refreshed {
     pub(crate) arm: Option<Instant>,
     /// The first throttled CPU, and how many there are.
     pub(crate) first: Option<(CpuId, u32)>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
 }
 
 /// What a throttled CPU gets of what is in the pool.
@@ -86,25 +126,38 @@ pub(crate) struct Share {
     pub(crate) amount: Duration,
     /// The next throttled CPU, if there is something left for it.
     pub(crate) next: Option<CpuId>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
 }
 
-impl Default for Pool {
-    fn default() -> Self {
+impl Pool {
+    /// Returns the pool of a group without a limit, on a machine of `cpus` CPUs.
+    pub(crate) fn new(control: BandwidthControl, cpus: usize) -> Self {
+        Self::with(match control {
+            BandwidthControl::Pool => Quota::EMPTY,
+            BandwidthControl::HardLimits => Quota::Divided(HardLimits::new(cpus)),
+        })
+    }
+
+    const fn with(quota: Quota) -> Self {
         Self {
             max: CpuMax::UNLIMITED,
             epoch: 0,
-            runtime: Duration::ZERO,
-            filled: Duration::ZERO,
+            quota,
             ends: Instant::ZERO,
             state: PoolState::Stopped,
             slack: Slack::Stopped,
             throttled: VecDeque::new(),
-            stat: CpuStat::default(),
+            stat: CpuStat {
+                nr_periods: 0,
+                nr_throttled: 0,
+                throttled: Duration::ZERO,
+                nr_bursts: 0,
+                burst: Duration::ZERO,
+            },
         }
     }
-}
 
-impl Pool {
     pub(crate) const fn max(&self) -> CpuMax {
         self.max
     }
@@ -128,39 +181,52 @@ impl Pool {
         if self.max.quota.is_some() { self.epoch } else { 0 }
     }
 
-    /// Sets a limit and fills the pool.
+    /// Sets a limit and fills the pool, or gives each CPU its part.
     pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
         self.max = max;
         self.epoch = self.epoch.wrapping_add(1).max(1);
-        if max.quota.is_none() {
-            self.runtime = Duration::ZERO;
+        match &mut self.quota {
+            Quota::Common { runtime, .. } if max.quota.is_none() => *runtime = Duration::ZERO,
+            Quota::Common { .. } => {}
+            Quota::Divided(parts) => parts.divide(max.quota.unwrap_or_default()),
         }
-        self.fill();
+        let scanned = self.fill(0);
         let arm = if max.quota.is_some() { self.start(now) } else { None };
-        Refreshed { runtime: self.runtime, arm, first: self.first_throttled() }
+        Refreshed { runtime: self.quota.total(), arm, first: self.first_throttled(), scanned }
     }
 
     /// Forgets everything: the group is removed. Limits go on being counted.
     pub(crate) fn clear(&mut self) {
         assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
-        *self = Self { epoch: self.epoch, ..Self::default() };
+        let quota = match &mut self.quota {
+            Quota::Common { .. } => Quota::EMPTY,
+            Quota::Divided(parts) => Quota::Divided(parts.forget()),
+        };
+        *self = Self { epoch: self.epoch, ..Self::with(quota) };
     }
 
     fn first_throttled(&self) -> Option<(CpuId, u32)> {
         self.throttled.front().map(|cpu| (*cpu, self.throttled.len() as u32))
     }
 
-    /// Adds the quota of one period; at most quota and burst are kept.
-    fn fill(&mut self) {
-        let Some(quota) = self.max.quota else { return };
-        self.runtime += quota;
-        let above = self.filled.saturating_sub(self.runtime);
-        if !above.is_zero() {
-            self.stat.nr_bursts += 1;
-            self.stat.burst += above;
+    /// Adds the quota of one period to the pool; at most quota and burst are kept. Where it is divided, each CPU has its part
+    /// anew. Returns how many CPUs were looked at.
+    fn fill(&mut self, periods: u64) -> u32 {
+        let Some(quota) = self.max.quota else { return 0 };
+        match &mut self.quota {
+            Quota::Common { runtime, filled } => {
+                *runtime += quota;
+                let above = filled.saturating_sub(*runtime);
+                if !above.is_zero() {
+                    self.stat.nr_bursts += 1;
+                    self.stat.burst += above;
+                }
+                *runtime = (*runtime).min(quota + self.max.burst);
+                *filled = *runtime;
+                0
+            }
+            Quota::Divided(parts) => parts.refill(periods),
         }
-        self.runtime = self.runtime.min(quota + self.max.burst);
-        self.filled = self.runtime;
     }
 
     /// Starts the period timer; returns what it is to be set to if it did not run.
@@ -184,22 +250,33 @@ impl Pool {
     }
 
     /// A CPU asks for `want`.
-    pub(crate) fn take(&mut self, now: Instant, want: Duration) -> Taken {
+    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Duration) -> Taken {
         if self.max.quota.is_none() {
-            return Taken { amount: want, arm: None };
+            return Taken { amount: want, arm: None, scanned: 0 };
         }
         let arm = self.start(now);
-        let amount = want.min(self.runtime);
-        if !self.runtime.is_zero() {
+        let (amount, scanned) = self.draw(cpu, want);
+        if !amount.is_zero() {
             self.state = PoolState::Fresh;
         }
-        self.runtime -= amount;
-        Taken { amount, arm }
+        Taken { amount, arm, scanned }
     }
 
-    /// A CPU is out of quota: it is throttled unless the pool can pay its debt and 1 ns more.
+    /// Hands out up to `want`; returns it, and how many CPUs were looked at.
+    fn draw(&mut self, cpu: CpuId, want: Duration) -> (Duration, u32) {
+        match &mut self.quota {
+            Quota::Common { runtime, .. } => {
+                let amount = want.min(*runtime);
+                *runtime -= amount;
+                (amount, 0)
+            }
+            Quota::Divided(parts) => parts.take(cpu, want, self.max.period),
+        }
+    }
+
+    /// A CPU is out of quota: it is throttled unless its debt and 1 ns more can be paid.
     pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
-        let taken = self.take(now, above(remaining, 1));
+        let taken = self.take(now, cpu, above(remaining, 1));
         if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
             debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
             self.throttled.push_back(cpu);
@@ -216,17 +293,25 @@ impl Pool {
 
     /// Gives quota to a throttled CPU: what it owes and 1 ns, so that it runs and asks again.
     pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
-        let amount = above(remaining, 1).min(self.runtime);
-        self.runtime -= amount;
+        let (amount, scanned) = self.draw(cpu, above(remaining, 1));
         if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
             self.release(cpu, lasted);
+        } else if matches!(self.quota, Quota::Divided(_)) {
+            // Its part does not pay its debt; that of others may.
+            let place = self.throttled.iter().position(|throttled| *throttled == cpu);
+            self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
+            self.throttled.push_back(cpu);
         }
-        Share { amount, next: self.next_to_serve() }
+        Share { amount, next: self.next_to_serve(), scanned }
     }
 
     /// Returns the first throttled CPU if there is something to give.
     pub(crate) fn next_to_serve(&self) -> Option<CpuId> {
-        self.throttled.front().copied().filter(|_| !self.runtime.is_zero())
+        let has_some = match &self.quota {
+            Quota::Common { runtime, .. } => !runtime.is_zero(),
+            Quota::Divided(_) => true,
+        };
+        self.throttled.front().copied().filter(|_| has_some)
     }
 
     /// The period timer fired. `None` if it is a timer of the past.
@@ -240,7 +325,7 @@ impl Pool {
             return None;
         }
         self.stat.nr_periods += periods;
-        self.fill();
+        let scanned = self.fill(periods);
         let first = self.first_throttled();
         self.state = match (first, self.state) {
             (Some(_), _) => {
@@ -251,14 +336,20 @@ impl Pool {
             (None, PoolState::Idle | PoolState::Stopped) => PoolState::Stopped, // [3]
         };
         let arm = (self.state != PoolState::Stopped).then_some(self.ends);
-        Some(Refreshed { runtime: self.runtime, arm, first })
+        Some(Refreshed { runtime: self.quota.total(), arm, first, scanned })
     }
 
     /// A CPU gives quota back; returns what the slack timer is to be set to.
-    pub(crate) fn give_back(&mut self, now: Instant, amount: Duration, slice: Duration) -> Option<Instant> {
+    pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
         self.max.quota?;
-        self.runtime += amount;
-        let is_worth_it = self.runtime > slice && !self.throttled.is_empty();
+        match &mut self.quota {
+            Quota::Common { runtime, .. } => *runtime += amount,
+            Quota::Divided(parts) => {
+                parts.settle(cpu, amount.to_signed());
+                return None;
+            }
+        }
+        let is_worth_it = self.quota.total() > slice && !self.throttled.is_empty();
         if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
             return None;
         }
@@ -267,11 +358,13 @@ impl Pool {
     }
 
     /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as there is quota.
-    pub(crate) fn settle(&mut self, remaining: SignedDuration) {
-        if remaining.is_negative() {
-            self.runtime = self.runtime.saturating_sub((-remaining).max_zero());
-        } else {
-            self.runtime += remaining.max_zero();
+    pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
+        match &mut self.quota {
+            Quota::Common { runtime, .. } if remaining.is_negative() => {
+                *runtime = runtime.saturating_sub((-remaining).max_zero());
+            }
+            Quota::Common { runtime, .. } => *runtime += remaining.max_zero(),
+            Quota::Divided(parts) => parts.settle(cpu, remaining),
         }
     }
 
@@ -281,7 +374,7 @@ impl Pool {
             return None;
         }
         self.slack = Slack::Stopped;
-        if self.max.quota.is_none() || self.ends_within(now, ENDS_SOON) || self.runtime <= slice {
+        if self.max.quota.is_none() || self.ends_within(now, ENDS_SOON) || self.quota.total() <= slice {
             return None;
         }
         self.first_throttled()
@@ -302,6 +395,7 @@ fn above(remaining: SignedDuration, target: i64) -> Duration {
 mod tests {
     use super::*;
 
+    const CPU: CpuId = CpuId(0);
     const MS: Duration = Duration::from_millis(1);
 
     fn at(ms: u64) -> Instant {
@@ -309,21 +403,21 @@ mod tests {
     }
 
     fn pool(quota: u64, burst: u64) -> Pool {
-        let mut pool = Pool::default();
+        let mut pool = Pool::new(BandwidthControl::Pool, 2);
         let max = CpuMax { quota: Some(MS * quota), period: MS * 100, burst: MS * burst };
         let set = pool.set(at(30), max);
-        assert_eq!(set, Refreshed { runtime: MS * quota, arm: Some(at(100)), first: None });
+        assert_eq!(set, Refreshed { runtime: MS * quota, arm: Some(at(100)), first: None, scanned: 0 });
         pool
     }
 
     #[test]
     fn the_timer_stops_after_an_idle_period_and_keeps_its_grid() {
         let mut pool = pool(20, 0);
-        assert_eq!(pool.take(at(40), MS * 5), Taken { amount: MS * 5, arm: None });
+        assert_eq!(pool.take(at(40), CPU, MS * 5), Taken { amount: MS * 5, arm: None, scanned: 0 });
         assert_eq!(pool.refresh(at(100)).and_then(|refreshed| refreshed.arm), Some(at(200)));
         assert_eq!(pool.refresh(at(200)).and_then(|refreshed| refreshed.arm), None);
         assert_eq!(pool.refresh(at(300)), None, "it does not run");
-        assert_eq!(pool.take(at(725), MS * 5), Taken { amount: MS * 5, arm: Some(at(800)) });
+        assert_eq!(pool.take(at(725), CPU, MS * 5), Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 });
         assert_eq!(pool.stat.nr_periods, 2);
     }
 
@@ -331,11 +425,11 @@ mod tests {
     fn a_burst_is_saved_up_and_counted() {
         let mut pool = pool(20, 30);
         for end in [100, 200, 300] {
-            pool.take(at(end - 10), MS);
+            pool.take(at(end - 10), CPU, MS);
             pool.refresh(at(end));
         }
-        assert_eq!(pool.runtime, MS * 50);
-        assert_eq!(pool.take(at(310), MS * 60).amount, MS * 50);
+        assert_eq!(pool.quota.total(), MS * 50);
+        assert_eq!(pool.take(at(310), CPU, MS * 60).amount, MS * 50);
         let refreshed = pool.refresh(at(400)).expect("it runs");
         assert_eq!(refreshed.runtime, MS * 20);
         assert_eq!((pool.stat.nr_bursts, pool.stat.burst), (1, MS * 30));
@@ -344,7 +438,7 @@ mod tests {
     #[test]
     fn a_throttled_cpu_gets_its_debt_and_one_nanosecond() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), MS * 20);
+        pool.take(at(40), CPU, MS * 20);
         let debt = SignedDuration::from_nanos(-3_000_000);
         assert_eq!(pool.throttle(at(44), CpuId(1), debt).amount, Duration::ZERO);
         assert_eq!(pool.throttle(at(44), CpuId(0), debt).amount, Duration::ZERO);
@@ -352,7 +446,7 @@ mod tests {
         assert_eq!(refreshed.first, Some((CpuId(1), 2)));
         let share = pool.share(CpuId(1), debt, MS * 56);
         let one = Duration::from_nanos(1);
-        assert_eq!(share, Share { amount: MS * 3 + one, next: Some(CpuId(0)) });
+        assert_eq!(share, Share { amount: MS * 3 + one, next: Some(CpuId(0)), scanned: 0 });
         assert_eq!(pool.share(CpuId(0), debt, MS * 56).next, None);
         assert_eq!((pool.stat.nr_throttled, pool.stat.throttled), (1, MS * 112));
     }
@@ -360,12 +454,12 @@ mod tests {
     #[test]
     fn slack_is_handed_out_unless_the_period_ends_soon() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), MS * 20);
+        pool.take(at(40), CPU, MS * 20);
         pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
-        assert_eq!(pool.give_back(at(50), MS * 4, MS * 5), None, "not more than a slice");
-        assert_eq!(pool.give_back(at(50), MS * 4, MS * 5), Some(at(55)));
-        assert_eq!(pool.give_back(at(51), MS * 4, MS * 5), None, "the timer runs");
+        assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), None, "not more than a slice");
+        assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));
+        assert_eq!(pool.give_back(at(51), CPU, MS * 4, MS * 5), None, "the timer runs");
         assert_eq!(pool.serve_slack(at(55), MS * 5), Some((CpuId(1), 1)));
-        assert_eq!(pool.give_back(at(94), MS, MS * 5), None, "the period ends in 6 ms");
+        assert_eq!(pool.give_back(at(94), CPU, MS, MS * 5), None, "the period ends in 6 ms");
     }
 }

@@ -8,7 +8,7 @@
 use super::super::GroupError;
 use super::pool::Share;
 use super::throttle::unthrottle;
-use super::{arm, follow_limit};
+use super::{arm, count_scanned, follow_limit};
 use crate::class;
 use crate::dl;
 use crate::rq::{Cx, Rq};
@@ -36,6 +36,7 @@ impl<L: RawMutex> Scheduler<L> {
         cx.io.costs.inner_locks += 1;
         let set = self.shared.groups.set_max(group, now.wall, max)?;
         cx.io.event(now, by, || TraceEvent::GroupMax { group, max });
+        count_scanned(cx, set.scanned);
         arm(cx, group, GroupTimer::Period, set.arm);
         Ok(begin(group, Distribute::NewLimit, set.first))
     }
@@ -65,6 +66,7 @@ impl<L: RawMutex> Scheduler<L> {
                 let Some(refreshed) = self.shared.groups.refresh(group, now.wall) else { return Step::Done };
                 let (runtime, throttled) = (refreshed.runtime, refreshed.first.is_some());
                 cx.io.event(now, by, || TraceEvent::BandwidthRefresh { group, runtime, throttled });
+                count_scanned(cx, refreshed.scanned);
                 arm(cx, group, GroupTimer::Period, refreshed.arm);
                 begin(group, Distribute::Quota, refreshed.first)
             }
@@ -140,19 +142,20 @@ fn serve<L: RawMutex>(
 ) -> Share {
     cx.io.costs.inner_locks += 1;
     let (cpu, table) = (rq.cpu, &cx.shared.groups);
-    let mut next = None;
+    let (mut next, mut scanned) = (None, 0);
     let amount = cx.io.observer.u64(|| {
         let mut pool = table.pool(work.group);
         let share = match work.what {
             Distribute::Quota => pool.share(cpu, remaining, lasted),
             Distribute::NewLimit => {
                 pool.release(cpu, lasted);
-                Share { amount: Duration::ZERO, next: pool.throttled().next() }
+                Share { amount: Duration::ZERO, next: pool.throttled().next(), scanned: 0 }
             }
         };
-        next = share.next;
+        (next, scanned) = (share.next, share.scanned);
         share.amount.as_nanos()
     });
     let next = cx.io.observer.cpu(|| next);
-    Share { amount: Duration::from_nanos(amount), next }
+    let scanned = count_scanned(cx, scanned);
+    Share { amount: Duration::from_nanos(amount), next, scanned }
 }

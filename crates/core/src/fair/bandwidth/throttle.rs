@@ -23,7 +23,7 @@ use crate::rq::{Cx, Phase, Rq};
 use crate::slab::Slot;
 use crate::step::Resched;
 use lock_api::RawMutex;
-use zerolag_model::{Duration, TraceEvent};
+use zerolag_model::{GroupId, TraceEvent};
 
 /// Returns whether a task is in a throttled queue, at any depth. O(depth) if this CPU has any.
 pub(crate) fn is_throttled(rq: &Rq, slot: Slot) -> bool {
@@ -39,6 +39,19 @@ pub(crate) fn is_below_throttled(rq: &Rq, from: QueueIx) -> bool {
             return true;
         }
         at = queue.parent;
+    }
+    false
+}
+
+/// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if that has any throttled.
+pub(crate) fn is_throttled_for<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, group: GroupId) -> bool {
+    let table = &cx.shared.groups;
+    let mut at = group;
+    while rq.fair.nr_throttled > 0 && at != GroupId::ROOT {
+        if rq.fair.live_queue(table, at).is_some_and(|q| rq.queue(q).bandwidth.is_throttled()) {
+            return true;
+        }
+        at = table.parent(at);
     }
     false
 }
@@ -83,6 +96,7 @@ pub(super) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
         part(rq, cx, parent, EntityRef::Group(q), true);
         if count(rq, parent, Tally::default(), tally) {
             rq.nr_running -= tally.tasks();
+            rq.fair.nr_apart += tally.tasks();
         }
         part_above_throttled(rq, cx, parent);
     }
@@ -119,6 +133,7 @@ pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     join_above(rq, cx, q);
     if count(rq, parent, tally, Tally::default()) {
         rq.nr_running += tally.tasks();
+        rq.fair.nr_apart -= tally.tasks();
         // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
         if rq.current.is_none() && rq.phase == Phase::Running && tally.runnable > 0 {
             rq.resched(cx, Resched::Now);
@@ -138,7 +153,7 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
             let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
-                super::Taken { amount: Duration::ZERO, arm: None }
+                super::Taken::nothing(None)
             });
             unthrottle(rq, cx, q);
         }
