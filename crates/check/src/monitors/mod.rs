@@ -76,7 +76,7 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "bandwidth",
-        says: "a limited group uses no more than its quota, burst and slack, and what is throttled does not run",
+        says: "a limited group uses no more than its quota, burst and slack, what is throttled does not run, and no CPU is forgotten",
         begin: bandwidth::begin,
     },
     Rule {
