@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use zerolag::model::Duration;
+use zerolag::repro::bandwidth::Bandwidth2010;
 use zerolag::repro::dl_server::DlServer2023;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
 use zerolag::repro::rt_ipi::RtIpi2017;
@@ -24,6 +25,8 @@ pub(crate) struct Args {
 enum Experiment {
     /// 2007: push and pull of real-time tasks against the periodic balancer
     RtBalance(RtBalanceArgs),
+    /// 2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs
+    Bandwidth(BandwidthArgs),
     /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
     RtIpi(RtIpiArgs),
     /// 2023: deadline servers against starvation, beside RT throttling
@@ -42,6 +45,16 @@ struct RtBalanceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Where the plot and the table are written
+    #[arg(long, value_name = "DIR", default_value = "target/repro")]
+    out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+struct BandwidthArgs {
+    /// Threads that work [default: one per CPU of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where the plots, the tables and the figures as JSON are written
     #[arg(long, value_name = "DIR", default_value = "target/repro")]
     out: PathBuf,
 }
@@ -84,12 +97,14 @@ pub(crate) fn run(args: &Args) -> Done {
         None => {
             output::print(
                 "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
+                 bandwidth   2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
                  dl-server   2023: deadline servers against starvation, beside RT throttling\n",
             )?;
             Ok(code::OK)
         }
         Some(Experiment::RtBalance(args)) => rt_balance(args),
+        Some(Experiment::Bandwidth(args)) => bandwidth(args),
         Some(Experiment::RtIpi(args)) => rt_ipi(args),
         Some(Experiment::DlServer(args)) => dl_server(args),
     }
@@ -115,6 +130,37 @@ fn dl_server(args: &DlServerArgs) -> Done {
 /// Returns how many threads work: as many as were asked for, or as the host has CPUs.
 fn threads(asked: Option<u16>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+fn bandwidth(args: &BandwidthArgs) -> Done {
+    let experiment = Bandwidth2010 { threads: threads(args.threads), ..Bandwidth2010::default() };
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
+    catch_interrupts();
+    let progress = Mutex::new(Progress::new(experiment.nr_runs(), "runs", false));
+    let tell = |run| match progress.try_lock() {
+        Ok(mut progress) => progress.at(run),
+        Err(_) if interrupted() => ControlFlow::Break(()),
+        Err(_) => ControlFlow::Continue(()),
+    };
+    let results = experiment.run_all(tell);
+    if let Ok(progress) = progress.lock() {
+        progress.finish();
+    }
+    let text = results.to_string();
+    let mut files = vec![
+        ("bandwidth.json".to_owned(), format!("{:#}\n", results.to_json())),
+        ("bandwidth.txt".to_owned(), text.clone()),
+    ];
+    for (workload, period) in results.graphs() {
+        let name = format!("bandwidth-{}-{period}ms.svg", workload.name());
+        files.push((name, results.plot(workload, period).to_svg()));
+    }
+    for (name, bytes) in files {
+        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
+    }
+    output::print(&text)?;
+    eprintln_lossy(&format!("wrote bandwidth-*.svg, bandwidth.json and bandwidth.txt to {}", args.out.display()));
+    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {

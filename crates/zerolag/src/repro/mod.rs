@@ -3,6 +3,7 @@
 //! An experiment is a value that is run and a result that prints itself. Runs are spread over threads; results do not
 //! depend on how many.
 
+pub mod bandwidth;
 pub mod dl_server;
 pub mod rt_balance;
 pub mod rt_ipi;
