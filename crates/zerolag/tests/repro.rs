@@ -1,6 +1,7 @@
 //! The published experiments keep their shape: who wins, by what factor, within which band.
 
 use std::ops::ControlFlow;
+use zerolag::repro::bandwidth::{self, Bandwidth2010, Method, Workload};
 use zerolag::repro::rt_balance::{Findings, Mode, RtBalance2007};
 use zerolag::repro::rt_ipi::{Results, RtIpi2017, Scene, Variant};
 
@@ -80,4 +81,41 @@ fn waits_for_locks_grow_with_the_cpus_and_ipis_cut_them() {
 fn rt_ipi_does_not_depend_on_the_number_of_host_threads() {
     let [one, three] = [1, 3].map(rt_ipi);
     assert_eq!(one.findings, three.findings);
+}
+
+fn limits(workloads: &[Workload], cpus: &[u32], periods: &[u64], threads: usize) -> bandwidth::Results {
+    let (workloads, cpus, periods) = (workloads.to_vec(), cpus.to_vec(), periods.to_vec());
+    Bandwidth2010 { cpus, periods, workloads, threads }.run_all(|_| ControlFlow::Continue(()))
+}
+
+/// 2010: with periods of 500 ms all three methods agree with the text but for hard limits above 12 CPUs.
+#[test]
+fn long_periods_agree_with_the_text_of_2010() {
+    let results = limits(&[Workload::Loops], &[2, 7, 11], &[500], 2);
+    assert_eq!(results.values.len(), 9);
+    for (cell, value) in &results.values {
+        let error = results.error(*cell).expect("a published cell");
+        assert!(error.abs() < 2.0, "{cell:?}: {value} is off by {error} %");
+    }
+}
+
+/// Affinity is the ideal: the computation takes as long as the text says, on as many CPUs.
+#[test]
+fn the_computation_of_2010_takes_as_long() {
+    let results = limits(&[Workload::Primes], &[16], &[100], 2);
+    for method in [Method::Affinity, Method::Pool] {
+        let errors = results.errors(method, None, None).expect("a cell");
+        assert!(errors.worst.abs() < method.band().max && errors.mean < 2.0, "{errors:?}");
+    }
+}
+
+/// A limit is never exceeded in the long run, whoever keeps it.
+#[test]
+fn no_method_of_2010_gives_more_than_the_limit() {
+    let results = limits(&[Workload::Loops], &[1, 9], &[100], 3);
+    assert_eq!(results, limits(&[Workload::Loops], &[1, 9], &[100], 1), "host threads do not matter");
+    for (cell, value) in results.values {
+        let limit = f64::from(cell.cpus) / f64::from(bandwidth::CPUS) * 100.0;
+        assert!(value > limit * 0.98 && value < limit * 1.02, "{cell:?}: {value} of {limit}");
+    }
 }

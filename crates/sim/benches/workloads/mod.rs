@@ -1,10 +1,10 @@
 //! The workloads that speed is measured with; shared by the benchmark `machine` and the example `speed`.
 
 use std::sync::Arc;
-use zerolag_model::{Duration, KernelVersion, Nice, SchedAttr, Topology};
+use zerolag_model::{CpuMax, Duration, KernelVersion, Nice, SchedAttr, Topology};
 use zerolag_sim::{Costs, Machine, MachineConfig, Tracing};
 use zerolag_workload::builtin::{PeriodicPolicy, periodic};
-use zerolag_workload::program::{Action, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
 /// A program and the machine that it is meant for.
@@ -16,7 +16,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64` (rate-monotonic FIFO), `edf4`, `edf8`, `edf64` (the same sets as
-    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`.
+    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`, `limits<CPUS>`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let count = |prefix: &str| name.strip_prefix(prefix).and_then(|count| count.parse::<u32>().ok());
         if name == "hogs" {
@@ -25,6 +25,8 @@ impl Workload {
             Some(hogs)
         } else if let Some(cpus) = count("light") {
             Some(Self::on_flat(light(4 * cpus, Duration::from_millis(10)), cpus))
+        } else if let Some(cpus) = count("limits") {
+            Some(Self::on_flat(limits(40 * cpus), cpus))
         } else if let Some(cpus) = count("idle") {
             Some(Self::on_flat(light(4 * cpus, Duration::from_secs(1000)), cpus))
         } else {
@@ -81,6 +83,27 @@ fn light(tasks: u32, period: Duration) -> Program {
         })
         .collect();
     Program { tasks, ..Program::default() }
+}
+
+/// Limited groups of four threads each that run 200 us every 50 ms; every fourth group may use less than that.
+fn limits(groups: u32) -> Program {
+    let (period, ms) = (Duration::from_millis(50), Duration::from_millis);
+    let timer = Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };
+    let actions = vec![Action::Run(Dist::Constant(Duration::from_micros(200))), timer];
+    let group = |index: u32| GroupDef {
+        path: format!("/pod{index}").into(),
+        parent: None,
+        weight: GroupWeight::Weight(100),
+        max: CpuMax { quota: Some(ms(if index.is_multiple_of(4) { 1 } else { 10 })), ..CpuMax::UNLIMITED },
+    };
+    let tasks = (0..4 * groups).map(|index| {
+        let mut task = task(format!("thread{index}"), SchedAttr::NORMAL, &actions);
+        task.delay = Duration::from_nanos(period.as_nanos() / u64::from(4 * groups) * u64::from(index));
+        task.phases[0].loops = u64::MAX;
+        task.group = Some((index / 4) as usize);
+        task
+    });
+    Program { tasks: tasks.collect(), groups: (0..groups).map(group).collect(), ..Program::default() }
 }
 
 fn task(name: String, attr: SchedAttr, actions: &[Action]) -> TaskDef {

@@ -4,11 +4,11 @@
 //! machine is. [`Workload::Primes`]: a fixed computation on sixteen threads; how long it takes. 96 published cells per method.
 //!
 //! Machine, settings and costs are frozen in `frozen.toml`, with their origin. One number is fitted: what a piece of the
-//! computation takes ([`PIECE`]), on the affinity cell of one CPU. All other cells are predictions, but for what the file says of
+//! computation takes (`PIECE`), on the affinity cell of one CPU. All other cells are predictions, but for what the file says of
 //! `hz`. Which error each method should stay within was written down before the first full run: [`Band`].
 //!
-//! What is measured is CPU time. The text's busy time is most likely `/proc/stat`, which counts ticks: who runs from the refresh to
-//! a tick is counted with one tick more than it ran on average half of.
+//! What is measured is CPU time. The text's busy time is most likely `/proc/stat`, which counts ticks, each as if the task had
+//! run since the one before.
 //!
 //! Source: Turner & Rao 2010, *CFS Bandwidth Control*, RFC v1.
 
@@ -29,9 +29,7 @@ use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, Instant, SchedAttr};
 use zerolag_sim::{End, Tracing};
 use zerolag_workload::LoadOptions;
-use zerolag_workload::program::{
-    Action, AffinityChange, GroupDef, GroupWeight, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef,
-};
+use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::Dist;
 
 /// CPUs of the machine; also threads.
@@ -274,19 +272,12 @@ fn program(cell: Cell2010) -> Program {
             vec![Action::SemWait(ResourceId(0)), Action::Run(Dist::Constant(PIECE)), Action::Stamp(0)]
         }
     };
-    let phase =
-        Phase { name: "run".into(), loops: 1, attr: None, affinity: AffinityChange::Keep, group: None, actions };
     // A shell starts one after another.
     let thread = |nth: u32| TaskDef {
-        name: format!("{}{nth}", cell.workload.name()).into(),
-        instances: 1,
         delay: Duration::from_millis(1) * u64::from(nth),
-        attr: SchedAttr::NORMAL,
         affinity: affinity.clone(),
         group: Some(0),
-        cpuset: None,
-        turns: None,
-        phases: vec![phase.clone()],
+        ..TaskDef::looping(format!("{}{nth}", cell.workload.name()), SchedAttr::NORMAL, actions.clone())
     };
     let pieces = Resource { name: "pieces".into(), kind: ResourceKind::Semaphore { initial: PIECES } };
     Program {
