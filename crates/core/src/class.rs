@@ -198,7 +198,7 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
             charge(rq, cx, slot, delta);
         }
     } else {
-        charge_idle(rq);
+        charge_idle(rq, cx);
     }
 }
 
@@ -224,12 +224,12 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
 }
 
 /// Tells the servers of the time that the CPU has idled.
-fn charge_idle(rq: &mut Rq) {
+fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let Some(since) = rq.idle_since else { return };
     let delta = rq.clock.task.since(since);
     if !delta.is_zero() {
         rq.idle_since = Some(rq.clock.task);
-        dl::server::idled(rq, delta);
+        dl::server::idled(rq, cx, delta);
     }
 }
 

@@ -345,6 +345,9 @@ pub struct Settings {
     pub fair_server_runtime: Duration,
     /// Key `fair_server.period`.
     pub fair_server_period: Duration,
+    /// Key `fair_server.scaled`: a server is charged for what its class has done, not for how long it ran, so it runs longer
+    /// on slower CPUs (6.12 to 6.15; mended by commit fc975cfb3639). Frequencies are not modelled, capacities are.
+    pub fair_server_scaled: bool,
     /// Key `fair_server.cpus`: CPUs whose server differs.
     pub fair_server_cpus: CpuServers,
     /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without being free for a timer; zero is
@@ -680,6 +683,12 @@ impl Settings {
             ServerParams::PERIOD_MAX,
             "nanoseconds",
             "period of the fair server"
+        ),
+        value!(
+            "fair_server.scaled",
+            fair_server_scaled,
+            "on | off",
+            "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)"
         ),
         value!(
             "fair_server.cpus",

@@ -38,7 +38,7 @@
 //! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12 `kernel/sched/deadline.c`
 //! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`),
 //! `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
-//! server; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
+//! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
 //! period when the microseconds until the switch are charged to it.
 
 use super::admission::Bandwidth;
@@ -59,6 +59,9 @@ use zerolag_model::{
 
 /// A deferred server whose instant has moved by less than this starts nevertheless (`dl_server_min_res`).
 const MIN_RESOLUTION: Duration = Duration::from_millis(1);
+
+/// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
+const FULL_CAPACITY: u64 = 1024;
 
 /// The server of one class on one CPU.
 #[derive(Debug)]
@@ -297,9 +300,26 @@ fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Insta
     }
 }
 
+/// Returns what a server is charged for a time: with `fair_server.scaled` what a CPU of full capacity would have needed.
+fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
+    if !cx.config.settings.fair_server_scaled {
+        return time;
+    }
+    time.mul_div_floor(u64::from(cx.config.topology.capacity(rq.cpu)), FULL_CAPACITY)
+}
+
+/// Returns in what time a server is charged so much: the inverse of [`charged`], rounded up.
+fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
+    if !cx.config.settings.fair_server_scaled {
+        return charge;
+    }
+    charge.mul_div_ceil(FULL_CAPACITY, u64::from(cx.config.topology.capacity(rq.cpu)))
+}
+
 /// Charges time that the server's class has run.
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     let now = rq.clock.wall;
+    let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
     match server.state {
         State::Stopped | State::Interrupted | State::Throttled { .. } => {}
@@ -348,7 +368,8 @@ fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 }
 
 /// Charges time in which the CPU idled: the class could have run.
-pub(crate) fn idled(rq: &mut Rq, delta: Duration) {
+pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
+    let delta = charged(rq, cx, delta);
     for kind in ServerKind::ALL {
         let server = rq.dl.server_mut(kind);
         if !server.is_deferred() || server.runtime_left.is_negative() {
@@ -411,7 +432,8 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Serve
 fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     match cx.config.settings.enforce_dl {
         Grain::Exact if rq.dl.serving == Some(kind) => {
-            let at = rq.clock.wall.saturating_add(rq.dl.server(kind).runtime_left.max_zero());
+            let left = time_of(rq, cx, rq.dl.server(kind).runtime_left.max_zero());
+            let at = rq.clock.wall.saturating_add(left);
             arm(rq, cx, kind, at);
         }
         Grain::Exact | Grain::Tick => {}

@@ -13,7 +13,8 @@ impl KernelVersion {
     /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
     /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
     /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
-    /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`).
+    /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
+    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`).
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;
@@ -68,6 +69,7 @@ impl KernelVersion {
             fair_server_start: ServerStart::Fair,
             fair_server_runtime: ServerParams::DEFAULT.runtime,
             fair_server_period: ServerParams::DEFAULT.period,
+            fair_server_scaled: since(Self::V6_12) && !since(Self::V6_18),
             fair_server_cpus: CpuServers::default(),
             watchdog_thresh: Duration::from_secs(10),
         }
