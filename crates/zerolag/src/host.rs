@@ -6,7 +6,7 @@
 
 use zerolag_check::Report as Checks;
 use zerolag_linux::{Figures, TaskFigures};
-use zerolag_model::{Duration, MigrateReason};
+use zerolag_model::{Duration, GroupId, MigrateReason, TraceEvent};
 use zerolag_report::{Latency, Metrics, Summary, TaskSummary};
 
 /// What came of a run on the host.
@@ -67,8 +67,31 @@ pub fn measure(figures: Figures) -> HostReport {
         let Some(row) = summary.groups.iter_mut().find(|row| *row.path == *group.path) else { continue };
         row.max = group.max;
         (row.usage, row.stat, row.local_throttled) = group.counters();
+        if row.usage.is_zero() {
+            // v1 keeps CPU time in another controller.
+            row.usage = run_below(&figures, &row.path);
+        }
     }
     HostReport { figures, summary, checks }
+}
+
+/// Returns the CPU time of the tasks of a group and of all below it, where they began.
+fn run_below(figures: &Figures, path: &str) -> Duration {
+    let records = || figures.trace.records.iter().map(|record| &record.event);
+    let is_below = |group: GroupId| {
+        records().any(|event| match event {
+            TraceEvent::GroupNew { group: known, path: of, .. } if *known == group => {
+                of.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+            _ => false,
+        })
+    };
+    let members = records().filter_map(|event| match event {
+        TraceEvent::TaskNew { task, group, .. } if *group != GroupId::ROOT && is_below(*group) => Some(*task),
+        _ => None,
+    });
+    let run = |task| figures.tasks.iter().find(|known| known.task == task).map_or(Duration::ZERO, |task| task.run);
+    members.map(run).sum()
 }
 
 fn fill(row: &mut TaskSummary, task: &TaskFigures, elapsed: Duration) {

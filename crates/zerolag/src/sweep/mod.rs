@@ -75,7 +75,7 @@ impl Figure {
     pub fn usual(program: &Program) -> Vec<Self> {
         let mut names: Vec<&str> = Vec::new();
         if !program.sources.is_empty() {
-            names.extend(["request_latency.p50", "request_latency.p99", "request_latency.max", "requests.unfinished"]);
+            names.extend(["request_latency.p99", "request_latency.p50", "request_latency.max", "requests.unfinished"]);
         }
         if program.groups.iter().any(|group| group.max.quota.is_some()) {
             names.extend(["nr_throttled", "throttled"]);

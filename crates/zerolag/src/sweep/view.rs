@@ -60,7 +60,7 @@ impl Grid {
         format!("{grid:#}\n")
     }
 
-    /// Draws the first figure over the first axis, a line per combination of the other axes; as SVG.
+    /// Draws the first figure over the first axis, from zero, a line per combination of the other axes; as SVG.
     #[must_use]
     pub fn to_svg(&self, title: &str) -> String {
         let (Some(axis), Some(figure)) = (self.axes.first(), self.figures.first()) else { return String::new() };
@@ -71,7 +71,14 @@ impl Grid {
             Measure::Share => plot::Unit::Percent,
         };
         let scale = if figure.measure() == Measure::Share { 1e-4 } else { 1.0 };
-        let mut drawn = Plot::new(title, x, plot::Axis::linear(&figure.name, unit));
+        let highest =
+            self.cells.iter().filter_map(|cell| cell.figures.first()?.as_ref()).map(|range| range.mean * scale);
+        let y = plot::Axis::linear(&figure.name, unit);
+        let y = match highest.fold(0.0, f64::max) {
+            highest if highest > 0.0 => y.from_to(0.0, highest * 1.05),
+            _ => y,
+        };
+        let mut drawn = Plot::new(title, x, y);
         for rest in super::combinations(&self.axes[1..]) {
             let names = self.axes[1..].iter().zip(&rest).map(|(axis, value)| format!("{} {value}", axis.key));
             let of_series = self.cells.iter().filter(|cell| cell.values[1..] == rest[..]);
@@ -98,11 +105,15 @@ fn key(figure: &Figure) -> String {
 fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
     // Of `cpu.max` the first word.
     let first = |value: &String| value.split_whitespace().next().unwrap_or_default().to_owned();
-    let numbers: Option<Vec<f64>> = values.iter().map(|value| first(value).parse::<f64>().ok()).collect();
+    // Rates of one unit are numbers, too.
+    let unit = values.first().and_then(|value| value.find('/').map(|at| value[at..].to_owned())).unwrap_or_default();
+    let bare = |value: &String| first(value).strip_suffix(&*unit).and_then(|number| number.parse::<f64>().ok());
+    let numbers: Option<Vec<f64>> = values.iter().map(bare).collect();
     if let Some(numbers) = numbers {
+        let label = format!("{key}{}", unit.replace('/', ", per "));
         let is_time = ["_us", "cpu.max", "cpu.max.burst"].iter().any(|end| key.ends_with(end));
         let (unit, scale) = if is_time { (plot::Unit::Nanos, 1e3) } else { (plot::Unit::Number, 1.0) };
-        return (plot::Axis::linear(key, unit), numbers.iter().map(|number| number * scale).collect());
+        return (plot::Axis::linear(&label, unit), numbers.iter().map(|number| number * scale).collect());
     }
     let times: Option<Vec<f64>> =
         values.iter().map(|value| first(value).parse::<Duration>().ok().map(|time| time.as_nanos() as f64)).collect();
