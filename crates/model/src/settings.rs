@@ -319,6 +319,9 @@ pub struct Settings {
     pub hierarchical_running: bool,
     /// Key `sched_cfs_bandwidth_slice_us`: what a CPU takes out of a group's pool at a time.
     pub bandwidth_slice: Duration,
+    /// Key `cfs_bandwidth_slice_steps`: a CPU's first requests to the pool are a quarter and half of a slice, and none is more
+    /// than a quarter of what is left there (Turner & Rao 2010, "some sort of limited step-function"; in no kernel).
+    pub bandwidth_slice_steps: bool,
     /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
     pub bandwidth_expiry: bool,
     /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
@@ -611,6 +614,12 @@ impl Settings {
             Duration::from_secs(1_000),
             "microseconds",
             "what a CPU takes out of a limited group's pool at a time"
+        ),
+        value!(
+            "cfs_bandwidth_slice_steps",
+            bandwidth_slice_steps,
+            "on | off",
+            "a CPU's first requests are a quarter and half of a slice, none more than a quarter of what is left in the pool"
         ),
         value!(
             "cfs_bandwidth_expiry",

@@ -109,6 +109,25 @@ fn expiry_throttles_who_does_not_use_the_quota() {
     assert!(old.nr_throttled > 2 * new.nr_throttled, "{old:?} {new:?} {used}");
 }
 
+/// Stepped slices strand less: eight threads that each run for 1.1 ms and need less than the quota are throttled more rarely.
+#[test]
+fn stepped_slices_leave_quota_to_others() {
+    let throttled = |bandwidth_slice_steps| {
+        let settings = Settings { bandwidth_slice_steps, bandwidth_slack: false, ..KernelVersion::V5_4.settings() };
+        let mut host = host(settings, 8);
+        let group = limited(&mut host, GroupId::ROOT, ms(16), ms(20), Duration::ZERO);
+        for cpu in 0..8 {
+            let pinned = cpu.to_string();
+            let program = Program::RunSleep(Duration::from_micros(1_100), Duration::from_micros(10_000 + 300 * cpu));
+            host.spawn(SchedAttr::NORMAL, group, Some(&pinned), program);
+        }
+        host.run(at_ms(4_000));
+        host.sched.group_stat(group).expect("it is there").throttled
+    };
+    let (stepped, fixed) = (throttled(true), throttled(false));
+    assert!(stepped * 2 < fixed, "{stepped} and {fixed}");
+}
+
 fn under_hard_limits(hierarchical_running: bool) -> Settings {
     let bandwidth = BandwidthControl::HardLimits;
     Settings { bandwidth, hierarchical_running, ..KernelVersion::V6_1.settings() }

@@ -363,6 +363,11 @@ proptest! {
     }
 
     #[test]
+    fn limited_groups_with_stepped_slices(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(Settings { bandwidth_slice_steps: true, ..KernelVersion::V6_12.settings() }, 4, events);
+    }
+
+    #[test]
     fn limited_groups_with_phantoms(events in proptest::collection::vec(event(), 1..200)) {
         check_limited(Settings { hierarchical_running: false, ..KernelVersion::V6_12.settings() }, 4, events);
     }

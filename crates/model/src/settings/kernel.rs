@@ -56,6 +56,7 @@ impl KernelVersion {
             bandwidth: BandwidthControl::Pool,
             hierarchical_running: since(Self::V3_2),
             bandwidth_slice: Duration::from_millis(5),
+            bandwidth_slice_steps: false,
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
             load_tracking: if since(Self::V4_1) { LoadTracking::Pelt } else { LoadTracking::Weights },

@@ -40,7 +40,7 @@ use super::queue::QueueIx;
 use crate::rq::{Cx, Phase, Rq};
 use crate::step::{GroupTimer, Op, Resched};
 use lock_api::RawMutex;
-use pool::Taken;
+use pool::{Request, Taken};
 use zerolag_model::settings::{BandwidthControl, Grain};
 use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, Settings, SignedDuration};
 
@@ -56,6 +56,8 @@ pub(crate) struct Local {
     remaining: SignedDuration,
     /// The refresh after which it took some last.
     issued: u32,
+    /// How often it has asked for quota since it was empty, up to [`STEPS`].
+    requests: u8,
     /// Since when it is throttled.
     throttled: Option<Instant>,
     /// Throttled queues below it: it stays, even if it is empty.
@@ -64,7 +66,14 @@ pub(crate) struct Local {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { limit: 0, remaining: SignedDuration::from_nanos(0), issued: 0, throttled: None, throttled_below: 0 }
+        Self {
+            limit: 0,
+            remaining: SignedDuration::from_nanos(0),
+            issued: 0,
+            requests: 0,
+            throttled: None,
+            throttled_below: 0,
+        }
     }
 }
 
@@ -140,12 +149,32 @@ const fn slice(settings: &Settings) -> Duration {
     }
 }
 
+/// How often a stepped slice doubles.
+const STEPS: u8 = 2;
+
+/// Returns what a CPU asks for: what fills it up to a slice.
+///
+/// With `cfs_bandwidth_slice_steps` the slice is a quarter of that at first and half at the second request, in full if it goes on
+/// asking; whoever soon has nothing to run holds little. Near the end of the quota nobody gets more than a quarter of what is
+/// left, but what he owes and 1 ms, so that no CPU takes the rest from those that ask after it.
+fn request(settings: &Settings, local: &mut Local) -> Request {
+    let fills = |level: Duration| (level.to_signed() - local.remaining).max_zero();
+    match (settings.bandwidth, settings.bandwidth_slice_steps) {
+        (BandwidthControl::Pool, true) => {
+            let most = fills(slice(settings) / (1 << (STEPS - local.requests)));
+            let least = (KEPT - local.remaining).max_zero().min(most);
+            local.requests = STEPS.min(local.requests + 1);
+            Request { most, least }
+        }
+        (BandwidthControl::Pool, false) | (BandwidthControl::HardLimits, _) => Request::exactly(fills(slice(settings))),
+    }
+}
+
 /// Takes quota up to a slice; returns whether it has some now.
 fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
-    let (group, remaining) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining);
-    let want = (slice(&cx.config.settings).to_signed() - remaining).max_zero();
-    let cpu = rq.cpu;
-    let taken = with_pool(cx, group, |pool, now| pool.take(now, cpu, want));
+    let (group, cpu) = (rq.queue(q).group, rq.cpu);
+    let wanted = request(&cx.config.settings, &mut rq.queue_mut(q).bandwidth);
+    let taken = with_pool(cx, group, |pool, now| pool.take(now, cpu, wanted));
     receive(rq, cx, q, taken)
 }
 
@@ -210,6 +239,7 @@ pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Que
 
 /// A queue is empty: all but 1 ms of what it has goes back to the pool.
 pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    rq.queue_mut(q).bandwidth.requests = 0;
     let local = rq.queue(q).bandwidth;
     let slack = (local.remaining - KEPT).max_zero();
     if local.limit == 0 || slack.is_zero() || !cx.config.settings.bandwidth_slack || !follow_limit(rq, cx, q) {

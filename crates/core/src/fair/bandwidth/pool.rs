@@ -90,6 +90,22 @@ enum Slack {
     Armed,
 }
 
+/// What a CPU asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    /// If there is plenty.
+    pub(crate) most: Duration,
+    /// If there is little: more than a quarter of what is left is not given beyond this.
+    pub(crate) least: Duration,
+}
+
+impl Request {
+    /// As much as there is, up to `amount`.
+    pub(crate) const fn exactly(amount: Duration) -> Self {
+        Self { most: amount, least: amount }
+    }
+}
+
 /// What a CPU got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
@@ -249,10 +265,10 @@ impl Pool {
         periods
     }
 
-    /// A CPU asks for `want`.
-    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Duration) -> Taken {
+    /// A CPU asks for quota.
+    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Request) -> Taken {
         if self.max.quota.is_none() {
-            return Taken { amount: want, arm: None, scanned: 0 };
+            return Taken { amount: want.most, arm: None, scanned: 0 };
         }
         let arm = self.start(now);
         let (amount, scanned) = self.draw(cpu, want);
@@ -262,21 +278,21 @@ impl Pool {
         Taken { amount, arm, scanned }
     }
 
-    /// Hands out up to `want`; returns it, and how many CPUs were looked at.
-    fn draw(&mut self, cpu: CpuId, want: Duration) -> (Duration, u32) {
+    /// Hands out what there is; returns it, and how many CPUs were looked at.
+    fn draw(&mut self, cpu: CpuId, want: Request) -> (Duration, u32) {
         match &mut self.quota {
             Quota::Common { runtime, .. } => {
-                let amount = want.min(*runtime);
+                let amount = want.most.min(want.least.max(*runtime / 4)).min(*runtime);
                 *runtime -= amount;
                 (amount, 0)
             }
-            Quota::Divided(parts) => parts.take(cpu, want, self.max.period),
+            Quota::Divided(parts) => parts.take(cpu, want.most, self.max.period),
         }
     }
 
     /// A CPU is out of quota: it is throttled unless its debt and 1 ns more can be paid.
     pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
-        let taken = self.take(now, cpu, above(remaining, 1));
+        let taken = self.take(now, cpu, Request::exactly(above(remaining, 1)));
         if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
             debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
             self.throttled.push_back(cpu);
@@ -293,7 +309,7 @@ impl Pool {
 
     /// Gives quota to a throttled CPU: what it owes and 1 ns, so that it runs and asks again.
     pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
-        let (amount, scanned) = self.draw(cpu, above(remaining, 1));
+        let (amount, scanned) = self.draw(cpu, Request::exactly(above(remaining, 1)));
         if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
             self.release(cpu, lasted);
         } else if matches!(self.quota, Quota::Divided(_)) {
@@ -394,6 +410,7 @@ fn above(remaining: SignedDuration, target: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     const CPU: CpuId = CpuId(0);
     const MS: Duration = Duration::from_millis(1);
@@ -413,11 +430,14 @@ mod tests {
     #[test]
     fn the_timer_stops_after_an_idle_period_and_keeps_its_grid() {
         let mut pool = pool(20, 0);
-        assert_eq!(pool.take(at(40), CPU, MS * 5), Taken { amount: MS * 5, arm: None, scanned: 0 });
+        assert_eq!(pool.take(at(40), CPU, Request::exactly(MS * 5)), Taken { amount: MS * 5, arm: None, scanned: 0 });
         assert_eq!(pool.refresh(at(100)).and_then(|refreshed| refreshed.arm), Some(at(200)));
         assert_eq!(pool.refresh(at(200)).and_then(|refreshed| refreshed.arm), None);
         assert_eq!(pool.refresh(at(300)), None, "it does not run");
-        assert_eq!(pool.take(at(725), CPU, MS * 5), Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 });
+        assert_eq!(
+            pool.take(at(725), CPU, Request::exactly(MS * 5)),
+            Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 }
+        );
         assert_eq!(pool.stat.nr_periods, 2);
     }
 
@@ -425,20 +445,29 @@ mod tests {
     fn a_burst_is_saved_up_and_counted() {
         let mut pool = pool(20, 30);
         for end in [100, 200, 300] {
-            pool.take(at(end - 10), CPU, MS);
+            pool.take(at(end - 10), CPU, Request::exactly(MS));
             pool.refresh(at(end));
         }
         assert_eq!(pool.quota.total(), MS * 50);
-        assert_eq!(pool.take(at(310), CPU, MS * 60).amount, MS * 50);
+        assert_eq!(pool.take(at(310), CPU, Request::exactly(MS * 60)).amount, MS * 50);
         let refreshed = pool.refresh(at(400)).expect("it runs");
         assert_eq!(refreshed.runtime, MS * 20);
         assert_eq!((pool.stat.nr_bursts, pool.stat.burst), (1, MS * 30));
     }
 
     #[test]
+    fn little_is_left_to_others_too() {
+        let mut pool = pool(20, 0);
+        let stepped = Request { most: MS * 5, least: MS };
+        let taken: Vec<u64> = (0..30).map(|_| pool.take(at(40), CPU, stepped).amount.as_nanos() / 10_000).collect();
+        assert_eq!(taken[..6], [500, 375, 281, 210, 158, 118]);
+        assert_eq!(taken[6..12], [100, 100, 100, 55, 0, 0], "what is owed and 1 ms is given while there is some");
+    }
+
+    #[test]
     fn a_throttled_cpu_gets_its_debt_and_one_nanosecond() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), CPU, MS * 20);
+        pool.take(at(40), CPU, Request::exactly(MS * 20));
         let debt = SignedDuration::from_nanos(-3_000_000);
         assert_eq!(pool.throttle(at(44), CpuId(1), debt).amount, Duration::ZERO);
         assert_eq!(pool.throttle(at(44), CpuId(0), debt).amount, Duration::ZERO);
@@ -454,7 +483,7 @@ mod tests {
     #[test]
     fn slack_is_handed_out_unless_the_period_ends_soon() {
         let mut pool = pool(20, 0);
-        pool.take(at(40), CPU, MS * 20);
+        pool.take(at(40), CPU, Request::exactly(MS * 20));
         pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
         assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), None, "not more than a slice");
         assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));
