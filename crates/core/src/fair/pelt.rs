@@ -157,7 +157,7 @@ impl Average {
             self.load_sum += signals.load * counts;
             self.runnable_sum += (signals.runnable * counts) << 10;
             if signals.runs {
-                self.util_sum += (counts << 10) as u32;
+                self.util_sum = self.util_sum.saturating_add((counts << 10) as u32);
             }
         }
         periods > 0
@@ -190,7 +190,8 @@ impl Average {
         self.load += entity.load;
         self.load_sum += weight * entity.load_sum;
         self.util += entity.util;
-        self.util_sum += entity.util_sum;
+        // differs: a kernel's u32 wraps when some ninety busy entities come to one queue at once; a queue so full is full.
+        self.util_sum = self.util_sum.saturating_add(entity.util_sum);
         self.runnable += entity.runnable;
         self.runnable_sum += entity.runnable_sum;
     }
@@ -275,6 +276,17 @@ mod tests {
             }
         }
         sum
+    }
+
+    #[test]
+    fn a_thousand_busy_entities_fill_a_queue_and_leave_it() {
+        let mut queue = Average::default();
+        let busy = Average { util: 1024, ..Average::default() };
+        let mut entities: Vec<Average> = (0..1000).map(|_| busy).collect();
+        entities.iter_mut().for_each(|entity| queue.attach(entity, 1024));
+        assert_eq!((queue.util, queue.util_sum), (1024 * 1000, u32::MAX));
+        entities.iter().for_each(|entity| queue.detach(entity, 1024));
+        assert_eq!(queue.util, 0);
     }
 
     #[test]
