@@ -79,6 +79,7 @@ struct Reader<'r> {
     assembly: Assembly,
     nr_cpus: usize,
     task_names: BTreeMap<String, usize>,
+    service_names: Vec<String>,
     /// Threads at the start so far.
     threads: u64,
     /// Index of each cpuset; `None` for one that was refused, so that its users are not.
@@ -142,6 +143,7 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
         assembly: Assembly::default(),
         nr_cpus,
         task_names: BTreeMap::new(),
+        service_names: Vec::new(),
         threads: 0,
         cpusets: BTreeMap::new(),
         kinds: BTreeMap::new(),
@@ -219,7 +221,7 @@ impl Reader<'_> {
                 }
                 return;
             }
-            Subject::Service => ("service", program.sources.iter().map(|source| source.name.to_string()).collect()),
+            Subject::Service => ("service", self.service_names.clone()),
             Subject::Group => ("group", program.groups.iter().map(|group| group.path.to_string()).collect()),
         };
         let name = goal.task.as_deref();

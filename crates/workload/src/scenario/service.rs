@@ -56,6 +56,9 @@ impl Reader<'_> {
                         format!("`{}` is a task and a service: the service's threads bear its name", entry.key);
                     self.report.push(Diagnostic::error(entry.key_span, message).label(*first, "the task"));
                 }
+                if key == "service" {
+                    self.service_names.push(entry.key.to_owned());
+                }
                 names.push((entry.key.to_owned(), entry.key_span));
             }
         }
