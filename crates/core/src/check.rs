@@ -209,7 +209,8 @@ fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
 }
 
 fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
-    (task.id, task.attr, task.prio, task.inherited, task.cpuset, task.last_cpu, task.is_new).hash(into);
+    (task.id, task.attr, task.prio, task.inherited, task.cpuset, task.last_cpu, task.is_new, task.mode as u8)
+        .hash(into);
     (&task.allowed, &task.affinity).hash(into);
     // Among fair tasks of equal virtual times order of arrival is not part of the fingerprint.
     let fair = &task.fair;

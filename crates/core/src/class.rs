@@ -160,7 +160,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     if dl::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
         return; // It wants to run, but may not yet.
     }
-    if class == ClassId::Fair && fair::bandwidth::is_throttled(rq, slot) {
+    if class == ClassId::Fair && fair::bandwidth::is_barred(rq, slot) {
         return; // Its group may not yet.
     }
     // Between tasks that a server runs their own class decides.

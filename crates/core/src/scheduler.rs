@@ -6,6 +6,7 @@
 //! | a task wakes: where to? | [`select_cpu`](Scheduler::select_cpu) | none |
 //! | ... and is put there | [`wake`](Scheduler::wake) | the target |
 //! | a blocked task that is still queued wakes | [`wake_queued`](Scheduler::wake_queued) | its home |
+//! | the current task changes mode | [`enter_kernel`](Scheduler::enter_kernel), [`return_to_user`](Scheduler::return_to_user) | its own |
 //! | the current task gives up its CPU | [`leave`](Scheduler::leave), [`pick`](Scheduler::pick), [`switched`](Scheduler::switched) | its own |
 //! | tick, timer, interrupt from a CPU | [`tick`](Scheduler::tick), [`timer`](Scheduler::timer), [`remote`](Scheduler::remote) | its own |
 //! | a step goes on | [`resume`](Scheduler::resume), [`resume_pair`](Scheduler::resume_pair) | one, two |
@@ -22,6 +23,7 @@ use crate::dl::admission::{self, DlParamError};
 use crate::dl::entity::DlEntity;
 use crate::fair;
 use crate::fair::FairEntity;
+use crate::mode::TaskMode;
 use crate::rq::{Cx, Phase, Prev, Rq, Stage};
 use crate::rt::{self, RtEntity};
 use crate::shared::{Home, Shared};
@@ -118,8 +120,10 @@ pub enum CpuMode {
     User,
     /// Kernel mode that could be preempted.
     Kernel,
-    /// At an explicit preemption point of kernel mode.
+    /// At a place of kernel mode that may sleep (`might_sleep`): a voluntary preemption point.
     KernelPoint,
+    /// At a place of kernel mode that is long and says so (`cond_resched`).
+    CondResched,
     /// Kernel mode under a spinning lock.
     KernelLocked,
 }
@@ -183,6 +187,7 @@ impl<L: RawMutex> Scheduler<L> {
             (Resched::Lazy, _) => false,
             (Resched::Now, CpuMode::Kernel) => matches!(model, Preempt::Full | Preempt::Lazy | Preempt::Rt),
             (Resched::Now, CpuMode::KernelPoint) => !matches!(model, Preempt::None),
+            (Resched::Now, CpuMode::CondResched) => true,
             (Resched::Now, CpuMode::KernelLocked) => matches!(model, Preempt::Rt),
         }
     }
@@ -222,6 +227,7 @@ impl<L: RawMutex> Scheduler<L> {
             cpuset: spec.cpuset,
             last_cpu: spec.born_on,
             is_new: true,
+            mode: TaskMode::User,
             exec_start: Instant::ZERO,
             last_ran: Instant::ZERO,
             counters: TaskCounters::default(),
@@ -458,13 +464,16 @@ impl<L: RawMutex> Scheduler<L> {
                 }
                 Left::Queued
             }
-            Leave::Block => match class::dequeue(rq, cx, slot, Dequeue::Sleep) {
-                Dequeued::Gone => {
-                    rq.current = None;
-                    Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
+            Leave::Block => {
+                rq.tasks[slot].mode = TaskMode::Kernel;
+                match class::dequeue(rq, cx, slot, Dequeue::Sleep) {
+                    Dequeued::Gone => {
+                        rq.current = None;
+                        Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
+                    }
+                    Dequeued::Delayed => Left::Delayed,
                 }
-                Dequeued::Delayed => Left::Delayed,
-            },
+            }
             Leave::Exit => {
                 let body = self.take_current(rq, cx, slot, Dequeue::Exit);
                 self.shared.groups.quit(body.group);
@@ -512,6 +521,9 @@ impl<L: RawMutex> Scheduler<L> {
         }
         if next.is_some_and(|slot| !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu)) {
             rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
+        }
+        if next.is_some_and(|slot| fair::bandwidth::is_due_to_park(rq, slot)) {
+            rq.resched(cx, Resched::Now); // It passes through the return to user mode.
         }
         let next_task = rq.current();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {

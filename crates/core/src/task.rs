@@ -15,6 +15,7 @@
 
 use crate::dl::entity::DlEntity;
 use crate::fair::FairEntity;
+use crate::mode::TaskMode;
 use crate::rt::RtEntity;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -75,6 +76,7 @@ pub struct Task {
     pub(crate) cpuset: CpusetId,
     pub(crate) last_cpu: CpuId,
     pub(crate) is_new: bool,
+    pub(crate) mode: TaskMode,
     /// Task clock up to which `counters.exec` is charged.
     pub(crate) exec_start: Instant,
     /// Wall clock when it last left a CPU: how cold its cache is.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
 use zerolag_workload::Program;
-use zerolag_workload::program::AffinityChange;
+use zerolag_workload::program::{Action, AffinityChange};
 
 /// What the caller wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -89,6 +89,7 @@ impl Plan {
             refusals.push(Refusal { who: "the workload".to_owned(), why });
         }
         refuse_affinities(&program, &wanted, &mut refusals);
+        refuse_syscalls(&program, &mut refusals);
         let watchdog = refuse_attrs(&program, &mut refusals);
         let changed = |index| program.partition_changes.iter().any(|change| change.cpuset == index);
         let partitions = program.cpusets.iter().enumerate().filter(|(index, set)| set.partition || changed(*index));
@@ -138,6 +139,26 @@ fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refus
         if let Some(mask) = nowhere {
             let why = format!("CPUs {mask} are not among those it may use ({cpuset})");
             refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
+        }
+    }
+}
+
+/// Steps inside the kernel cannot be dictated to it.
+fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
+    for (at, def) in program.tasks.iter().enumerate() {
+        let inside = def.phases.iter().flat_map(|phase| &phase.actions).any(|action| {
+            matches!(
+                action,
+                Action::SyscallEnter
+                    | Action::CondResched
+                    | Action::Down { .. }
+                    | Action::Up { .. }
+                    | Action::Io { .. }
+            )
+        });
+        if inside {
+            let why = "what a system call does inside, its semaphores and its disks can only be simulated";
+            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
         }
     }
 }

@@ -206,7 +206,10 @@ impl Shared {
             ResourceKind::Condition | ResourceKind::SuspendPoint => Self::Condition(Mutex::default()),
             ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
             ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
-            ResourceKind::Timer => Self::Timer(Mutex::new(None)),
+            // Nobody uses a semaphore, disk or file of the kernel here: the plan refuses that.
+            ResourceKind::Timer | ResourceKind::RwSemaphore | ResourceKind::Disk(_) | ResourceKind::File(_) => {
+                Self::Timer(Mutex::new(None))
+            }
             ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),
         }
     }

@@ -451,6 +451,13 @@ impl<'w: 's, 's> Thread<'w, 's> {
                 Ok(())
             }
             Action::Fork(def) => self.fork(*def),
+            Action::SyscallEnter
+            | Action::SyscallExit
+            | Action::CondResched
+            | Action::Down { .. }
+            | Action::Up { .. }
+            | Action::Read(_)
+            | Action::Io { .. } => unreachable!("the plan refuses it"),
             Action::Stamp(label) => {
                 let exec = clock::thread_time();
                 self.mark(Mark::Stamp { label: *label, exec });

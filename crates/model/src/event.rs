@@ -206,6 +206,27 @@ pub enum TraceEvent {
         /// Which.
         lock: u32,
     },
+    /// A task enters kernel mode by a system call, or leaves it (`raw_syscalls:sys_enter`, `sys_exit`).
+    Syscall {
+        /// Who.
+        task: TaskId,
+        /// Whether it enters.
+        enters: bool,
+    },
+    /// A task of a limited group is let run until it leaves the kernel whatever its group may, or not any more.
+    Boost {
+        /// Who.
+        task: TaskId,
+        /// Whether it is.
+        boosted: bool,
+    },
+    /// A task was taken off its queue at the return to user mode because its group has no quota there, or is put back.
+    TaskThrottle {
+        /// Who.
+        task: TaskId,
+        /// Whether it is off.
+        throttled: bool,
+    },
     /// A task group came to be.
     GroupNew {
         /// Which.

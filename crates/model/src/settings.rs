@@ -64,6 +64,11 @@ macro_rules! switch {
     };
 }
 
+mod limits;
+mod load;
+pub use limits::{BandwidthControl, Throttle};
+pub use load::LoadTracking;
+
 /// A type that a setting can have.
 trait Value: Sized {
     fn show(&self) -> String;
@@ -144,26 +149,6 @@ switch! {
         Queued = "queued",
         /// An RT task waits that may move (6.7: `pushable_tasks` drives `rto_mask`).
         Pushable = "pushable",
-    }
-}
-
-switch! {
-    /// Where the quota of a limited group is.
-    BandwidthControl {
-        /// In one pool, from which CPUs take slices (Turner & Rao 2010; every kernel since 3.2).
-        Pool = "pool",
-        /// Divided over the CPUs, which borrow from each other under a lock (Rao 2009, "CFS hard limits").
-        HardLimits = "hard_limits",
-    }
-}
-
-switch! {
-    /// What counts as the load of a task and of a CPU, for placing and balancing.
-    LoadTracking {
-        /// The weights of what is queued at the moment (before 3.8).
-        Weights = "weights",
-        /// Decaying averages of load, running and waiting (PELT).
-        Pelt = "pelt",
     }
 }
 
@@ -326,6 +311,8 @@ pub struct Settings {
     pub bandwidth_expiry: bool,
     /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
     pub bandwidth_slack: bool,
+    /// Key `throttle`.
+    pub throttle: Throttle,
     /// Key `load_tracking`.
     pub load_tracking: LoadTracking,
     /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
@@ -592,6 +579,12 @@ impl Settings {
             wakeup_preemption,
             "on | off",
             "a woken fair task may preempt the current one"
+        ),
+        value!(
+            "throttle",
+            throttle,
+            "immediate | boost_on_wakeup | boost_in_kernel | at_user_return",
+            "what stops where a limited group has no quota left"
         ),
         value!(
             "load_tracking",

@@ -40,6 +40,9 @@ pub const KINDS: &[&str] = &[
     "server",
     "domain",
     "rt-throttle",
+    "syscall",
+    "boost",
+    "throttle-task",
     "group",
     "limit",
     "refresh",
@@ -141,6 +144,12 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::TakeLock { task, lock } => ("take", format!("{} lock {lock}", name(task))),
         TraceEvent::DropLock { task, lock } => ("drop", format!("{} lock {lock}", name(task))),
+        TraceEvent::Syscall { task, enters: true } => ("syscall", format!("{} enters", name(task))),
+        TraceEvent::Syscall { task, enters: false } => ("syscall", format!("{} leaves", name(task))),
+        TraceEvent::Boost { task, boosted: true } => ("boost", format!("{} begins", name(task))),
+        TraceEvent::Boost { task, boosted: false } => ("boost", format!("{} ends", name(task))),
+        TraceEvent::TaskThrottle { task, throttled: true } => ("throttle-task", format!("{} off", name(task))),
+        TraceEvent::TaskThrottle { task, throttled: false } => ("throttle-task", format!("{} back", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
         TraceEvent::QueueNew { queue, name } => ("request", format!("queue {queue} is of {name}")),
         TraceEvent::Request { queue, request, step } => {

@@ -8,6 +8,7 @@
 //! | [`json`] | the figures as JSON of a versioned schema |
 //! | [`timeline`] | who ran and who waited, a character per time step; and the exact list of switches |
 //! | [`events`](mod@events) | events as text, one line each |
+//! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
 //! | [`plot`] | plots as SVG |
 //! | [`human`] | durations of three significant digits |
 //!
@@ -15,6 +16,7 @@
 #![warn(missing_docs)]
 
 pub mod events;
+pub mod explain;
 mod groups;
 pub mod human;
 pub mod json;

@@ -151,6 +151,9 @@ impl Machine {
     fn end_task(&mut self, cpu: CpuId, task: TaskId) {
         let body = &mut self.tasks[task.index()];
         body.is_ended = true;
+        if body.cursor.in_syscall {
+            return; // It hears of it when it returns to user mode.
+        }
         body.segment = Segment::None;
         match body.state {
             State::Active => {
@@ -199,7 +202,8 @@ impl Machine {
 
 const fn resource_of(wait: WaitFor) -> Option<zerolag_workload::program::ResourceId> {
     match wait {
-        WaitFor::Time => None,
+        // These are waits within a system call, which are not cut off.
+        WaitFor::Time | WaitFor::RwSemaphore(_) | WaitFor::Page(_) => None,
         WaitFor::Condition { condition: id, .. }
         | WaitFor::Mutex(id)
         | WaitFor::Barrier(id)

@@ -11,6 +11,7 @@ use crate::lock::RqLock;
 use std::collections::VecDeque;
 use zerolag_core::{Clock, GroupTimer, Leave, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, GroupId, Instant, LayerTimes, SchedAttr, TaskId};
+use zerolag_workload::program::ResourceId;
 
 /// An interrupt that a CPU takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,11 @@ pub(crate) enum Interrupt {
     Change(u32),
     /// This task is to end as soon as it runs.
     Ended(TaskId),
+    /// A disk has read a window of a file.
+    PagesRead {
+        file: ResourceId,
+        window: u32,
+    },
 }
 
 /// A piece of kernel work that needs run-queue locks.
@@ -84,6 +90,13 @@ pub(crate) enum Job {
         change: u32,
     },
     Remote(Work),
+}
+
+impl Job {
+    /// Returns the job that wakes a task which has waited.
+    pub(crate) const fn wakeup(task: TaskId) -> Self {
+        Self::Wake { task, why: WakeKind::Wakeup, target: None }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

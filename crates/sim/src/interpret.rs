@@ -11,7 +11,7 @@ use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Leave, most_urgent};
+use zerolag_core::{CpuMode, Leave, most_urgent};
 use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, TaskId, TraceEvent};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
@@ -32,8 +32,12 @@ impl Machine {
         if !self.makes_progress(task) {
             return;
         }
-        if self.tasks[task.index()].is_ended {
+        let body = &self.tasks[task.index()];
+        if body.is_ended && !body.cursor.in_syscall {
             self.leave_for_good(cpu, task);
+            return;
+        }
+        if !self.back_to_user(cpu, task) {
             return;
         }
         self.report_timer(cpu, task);
@@ -135,7 +139,8 @@ impl Machine {
     ///
     /// Nothing here is seen by others; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
-        if self.tasks[task.index()].cursor.relock.is_some() || self.tasks[task.index()].is_ended {
+        let body = &self.tasks[task.index()];
+        if body.cursor.relock.is_some() || body.is_ended || !self.back_to_user(cpu, task) {
             return;
         }
         let program = Rc::clone(&self.program);
@@ -182,15 +187,23 @@ impl Machine {
 
     /// Starts a computation and moves on behind it.
     fn compute(&mut self, cpu: CpuId, task: TaskId, dist: &Dist, layer: CpuLayer) {
+        self.step_over(task);
+        self.compute_for(cpu, task, dist, layer);
+    }
+
+    /// Starts a computation.
+    pub(crate) fn compute_for(&mut self, cpu: CpuId, task: TaskId, dist: &Dist, layer: CpuLayer) {
         let time = self.draw(task, dist);
-        let body = &mut self.tasks[task.index()];
-        body.cursor.action += 1;
         if time.is_zero() {
             return;
         }
+        let body = &mut self.tasks[task.index()];
         body.idle_actions = 0;
         let left = time + core::mem::take(&mut body.refill);
         let place = &mut self.cpus[cpu.index()];
+        if layer == CpuLayer::Kernel {
+            self.scheduler.enter_kernel(&mut place.rq);
+        }
         place.segment = Segment::Work { left, layer };
         place.segment_since = place.busy_until;
     }
@@ -210,6 +223,9 @@ impl Machine {
     }
 
     fn act(&mut self, cpu: CpuId, task: TaskId, action: &Action) {
+        if self.tasks[task.index()].cursor.in_syscall && may_wait(action) && self.gives_way(cpu, CpuMode::KernelPoint) {
+            return;
+        }
         match action {
             Action::Run(dist) => self.compute(cpu, task, dist, CpuLayer::User),
             Action::Kernel(dist) => self.compute(cpu, task, dist, CpuLayer::Kernel),
@@ -279,6 +295,31 @@ impl Machine {
                 self.step_over(task);
                 self.fork(cpu, task, *def);
             }
+            Action::SyscallEnter => {
+                self.step_over(task);
+                self.enter_syscall(cpu, task);
+            }
+            Action::SyscallExit => {
+                self.step_over(task);
+                self.exit_syscall(cpu, task);
+            }
+            Action::CondResched => {
+                self.step_over(task);
+                self.gives_way(cpu, CpuMode::CondResched);
+            }
+            Action::Down { semaphore, access } => {
+                self.step_over(task);
+                self.down(cpu, task, *semaphore, *access);
+            }
+            Action::Up { semaphore, access } => {
+                self.step_over(task);
+                self.up(cpu, task, *semaphore, *access);
+            }
+            Action::Read(read) => self.read(cpu, task, read),
+            Action::Io { disk, bytes } => {
+                self.step_over(task);
+                self.wait_for_disk(cpu, task, *disk, *bytes);
+            }
             Action::Stamp(label) => {
                 self.step_over(task);
                 let place = &mut self.cpus[cpu.index()];
@@ -294,7 +335,7 @@ impl Machine {
         self.tasks[task.index()].cursor.action += 1;
     }
 
-    fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
+    pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
         self.tasks[task.index()].state = State::Waits(wait);
         self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Block));
     }
@@ -307,7 +348,7 @@ impl Machine {
         self.block(cpu, task, wait);
     }
 
-    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, due: zerolag_model::Instant) {
+    pub(crate) fn sleep_until(&mut self, cpu: CpuId, task: TaskId, due: zerolag_model::Instant) {
         let body = &mut self.tasks[task.index()];
         body.idle_actions = 0;
         body.timer_cpu = cpu;
@@ -368,14 +409,36 @@ impl Machine {
             holder => {
                 self.emit(cpu, TraceEvent::WaitLock { task, lock: id.0, holder });
                 self.block_on(cpu, task, id, WaitFor::Mutex(id));
-                if let Some(chain) = self.find_circle(task) {
-                    self.stop = Some(End::Deadlock(chain));
-                } else if let (true, Some(holder)) = (inherit, holder) {
+                if !self.stop_if_circle(task)
+                    && let (true, Some(holder)) = (inherit, holder)
+                {
                     self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder, depth: 0 });
                 }
                 false
             }
         }
+    }
+
+    /// Ends the run if the task waits for itself; returns whether it does.
+    pub(crate) fn stop_if_circle(&mut self, task: TaskId) -> bool {
+        let circle = self.find_circle(task);
+        let found = circle.is_some();
+        if let Some(chain) = circle {
+            self.stop = Some(End::Deadlock(chain));
+        }
+        found
+    }
+
+    /// Ends the run: a task gives back what it does not hold.
+    pub(crate) fn stop_not_held(&mut self, task: TaskId, id: ResourceId) {
+        let (task, resource) =
+            (Arc::clone(&self.tasks[task.index()].name), Arc::clone(&self.program.resources[id.index()].name));
+        self.stop = Some(End::NotHeld { task, resource });
+    }
+
+    /// Has a task woken that does not wait any more.
+    pub(crate) fn wake_from(&mut self, cpu: CpuId, task: TaskId) {
+        self.cpus[cpu.index()].jobs.push_back(Job::wakeup(task));
     }
 
     /// Follows who holds what the task waits for; returns the waits if they lead back to it.
@@ -385,9 +448,9 @@ impl Machine {
         // Bounded by the number of tasks.
         for _ in 0..self.tasks.len() {
             let body = &self.tasks[at.index()];
-            let State::Waits(WaitFor::Mutex(mutex)) = body.state else { return None };
+            let State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) = body.state else { return None };
             chain.extend(self.wait_of(body));
-            at = self.shared[mutex.index()].owner()?;
+            at = self.shared[lock.index()].owner()?;
             if at == task {
                 return Some(chain);
             }
@@ -401,9 +464,7 @@ impl Machine {
             unreachable!("the program was checked")
         };
         if *owner != Some(task) {
-            let (task, resource) =
-                (Arc::clone(&self.tasks[task.index()].name), Arc::clone(&self.program.resources[id.index()].name));
-            self.stop = Some(End::NotHeld { task, resource });
+            self.stop_not_held(task, id);
             return;
         }
         let next = waiters.pop();
@@ -419,8 +480,9 @@ impl Machine {
                 jobs.push_back(Job::Inherit { holder: next, depth: 0 });
             }
             self.tasks[next.index()].state = State::Active;
-            jobs.push_back(Job::Wake { task: next, why: WakeKind::Wakeup, target: None });
+            self.wake_from(cpu, next);
         }
+        let jobs = &mut self.cpus[cpu.index()].jobs;
         if inherit {
             jobs.push_back(Job::Inherit { holder: task, depth: 0 });
         }
@@ -537,6 +599,40 @@ impl Machine {
 
     fn exit(&mut self, cpu: CpuId) {
         self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Exit));
+    }
+}
+
+/// Returns whether an action may put the task to sleep (`might_sleep`).
+fn may_wait(action: &Action) -> bool {
+    match action {
+        Action::Sleep(_)
+        | Action::Timer { .. }
+        | Action::Lock(_)
+        | Action::Wait { .. }
+        | Action::Sync { .. }
+        | Action::Barrier(_)
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::Take(_)
+        | Action::Down { .. }
+        | Action::Read(_)
+        | Action::Io { .. } => true,
+        Action::Run(_)
+        | Action::Kernel(_)
+        | Action::Spin { .. }
+        | Action::Unlock(_)
+        | Action::Signal(_)
+        | Action::Broadcast(_)
+        | Action::SemPost(_)
+        | Action::Resume(_)
+        | Action::Yield
+        | Action::Fork(_)
+        | Action::Stamp(_)
+        | Action::Complete(_)
+        | Action::SyscallEnter
+        | Action::SyscallExit
+        | Action::CondResched
+        | Action::Up { .. } => false,
     }
 }
 

@@ -15,6 +15,7 @@
 //! | [`outcome`] | how a run ended |
 #![warn(missing_docs)]
 
+mod cache;
 mod changes;
 pub mod costs;
 mod cpu;
@@ -31,6 +32,7 @@ mod queue;
 mod requests;
 mod servers;
 mod sync;
+mod syscall;
 mod task;
 mod trace;
 

@@ -22,7 +22,7 @@ use zerolag_core::{Config, CpusetId, GroupTimer, Io, Partition, RqTimer, Schedul
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
-use zerolag_workload::program::Program;
+use zerolag_workload::program::{Program, ResourceId};
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
 pub(crate) type InnerLock = spin::Mutex<()>;
@@ -50,6 +50,7 @@ pub(crate) enum Event {
     Interrupt { cpu: CpuId, what: Interrupt },
     RqTimer { cpu: CpuId, timer: RqTimer, generation: u32 },
     TaskTimer { task: TaskId },
+    PagesRead { cpu: CpuId, file: ResourceId, window: u32 },
     GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
     GroupMax { change: u32 },
     Partition { change: u32 },
@@ -116,7 +117,7 @@ impl Machine {
             .collect();
         let groups = create_groups(&scheduler, &program)?;
         let mut machine = Self {
-            shared: program.resources.iter().map(Shared::new).collect(),
+            shared: Shared::all(&program.resources),
             topology: config.topology.clone(),
             costs: config.costs.clone(),
             seed: config.seed,
@@ -287,6 +288,7 @@ impl Machine {
             Event::Server { change } => self.servers_change(change),
             Event::Source { index } => self.source_fires(index),
             Event::Arrival { source } => self.request_arrives(source),
+            Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
             Event::TaskTimer { task } => {
                 let cpu = self.tasks[task.index()].timer_cpu;
                 self.interrupt(cpu, Interrupt::TaskTimer(task));
@@ -380,11 +382,12 @@ impl Machine {
     pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
         let State::Waits(wait) = task.state else { return None };
         let (what, resource) = match wait {
-            WaitFor::Time | WaitFor::Request(_) => return None,
+            WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => return None,
             WaitFor::Mutex(id) => ("mutex", id),
             WaitFor::Condition { condition, .. } => ("condition", condition),
             WaitFor::Barrier(id) => ("barrier", id),
             WaitFor::Semaphore(id) => ("semaphore", id),
+            WaitFor::RwSemaphore(id) => ("rw_semaphore", id),
             WaitFor::Resume(id) => ("resume of", id),
         };
         let holder = self.shared[resource.index()].owner();

@@ -93,6 +93,7 @@ impl Machine {
             | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
+            Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
             Interrupt::Source(index) => {
                 self.serve_source(cpu, index);
                 return None;
@@ -127,6 +128,7 @@ impl Machine {
                 None
             }
             Interrupt::Arrival(source) => self.accept_request(cpu, source),
+            Interrupt::PagesRead { file, window } => self.pages_read(cpu, file, window),
             Interrupt::Resched | Interrupt::Source(_) => None,
             Interrupt::Works => self.take_works(cpu),
         }
@@ -177,6 +179,7 @@ impl Machine {
         let mode = match (place.current, place.segment) {
             (None, _) => CpuMode::Idle,
             (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
+            (Some(task), Segment::None) if self.tasks[task.index()].cursor.in_syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
         };
         self.scheduler.preempts(place.rq.need_resched(), mode)

@@ -1,8 +1,10 @@
-//! What tasks share: mutexes, conditions, barriers, semaphores, timers, suspend points, queues of requests.
+//! What tasks share: mutexes, conditions, barriers, semaphores, timers, suspend points, disks, queues of requests.
 //!
 //! Who is served first is the core's [`WaitQueue`]; here is only who holds what. A plain mutex is given up before its
 //! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
+use crate::cache::CachedFile;
+use crate::syscall::{DiskQueue, RwSemaphore};
 use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
 use zerolag_model::{Instant, TaskId};
@@ -17,10 +19,14 @@ pub(crate) enum Shared {
     Timer { next: Option<Instant> },
     SuspendPoint { waiters: WaitQueue },
     Queue { capacity: Option<u32>, requests: VecDeque<u64>, waiters: WaitQueue },
+    RwSemaphore(RwSemaphore),
+    Disk(DiskQueue),
+    File(CachedFile),
 }
 
 impl Shared {
-    pub(crate) fn new(resource: &Resource) -> Self {
+    /// Makes a resource; a file's windows have the locks from `first_lock` on.
+    pub(crate) fn new(resource: &Resource, first_lock: u32) -> Self {
         let waiters = WaitQueue::new();
         match resource.kind {
             ResourceKind::Mutex { inherit } => Self::Mutex { inherit, owner: None, waiters },
@@ -30,19 +36,38 @@ impl Shared {
             ResourceKind::Timer => Self::Timer { next: None },
             ResourceKind::SuspendPoint => Self::SuspendPoint { waiters },
             ResourceKind::Queue { capacity } => Self::Queue { capacity, requests: VecDeque::new(), waiters },
+            ResourceKind::RwSemaphore => Self::RwSemaphore(RwSemaphore::default()),
+            ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk)),
+            ResourceKind::File(file) => Self::File(CachedFile::new(file, first_lock)),
         }
     }
 
-    pub(crate) const fn owner(&self) -> Option<TaskId> {
+    pub(crate) fn owner(&self) -> Option<TaskId> {
         match self {
             Self::Mutex { owner, .. } => *owner,
+            Self::RwSemaphore(semaphore) => semaphore.holder(),
             Self::Condition { .. }
             | Self::Barrier { .. }
             | Self::Semaphore { .. }
             | Self::Timer { .. }
             | Self::SuspendPoint { .. }
-            | Self::Queue { .. } => None,
+            | Self::Queue { .. }
+            | Self::Disk(_)
+            | Self::File(_) => None,
         }
+    }
+
+    /// Makes all that a program has.
+    pub(crate) fn all(resources: &[Resource]) -> Vec<Self> {
+        let mut next_lock = u32::try_from(resources.len()).unwrap_or(u32::MAX);
+        let made = resources.iter().map(|resource| {
+            let first_lock = next_lock;
+            if let ResourceKind::File(file) = resource.kind {
+                next_lock = next_lock.saturating_add(file.windows);
+            }
+            Self::new(resource, first_lock)
+        });
+        made.collect()
     }
 
     pub(crate) fn waiters(&mut self) -> Option<&mut WaitQueue> {
@@ -53,7 +78,7 @@ impl Shared {
             | Self::Semaphore { waiters, .. }
             | Self::SuspendPoint { waiters }
             | Self::Queue { waiters, .. } => Some(waiters),
-            Self::Timer { .. } => None,
+            Self::Timer { .. } | Self::RwSemaphore(_) | Self::Disk(_) | Self::File(_) => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! [`SimTask`]: a task as the machine sees it: its body while it waits, and where it is in its program.
 
+use crate::cache::Reading;
 use crate::cpu::Segment;
 use crate::requests::InService;
 use std::sync::Arc;
@@ -35,6 +36,9 @@ pub(crate) enum WaitFor {
     },
     Barrier(ResourceId),
     Semaphore(ResourceId),
+    RwSemaphore(ResourceId),
+    /// A window of a file.
+    Page(ResourceId),
     Resume(ResourceId),
     Request(ResourceId),
 }
@@ -54,6 +58,12 @@ pub(crate) struct Cursor {
     pub(crate) handed: Option<ResourceId>,
     /// `Sync` has signalled and now waits.
     pub(crate) signalled: bool,
+    /// Between the beginning and the end of a system call.
+    pub(crate) in_syscall: bool,
+    /// Where it is in a read.
+    pub(crate) reading: Option<Reading>,
+    /// Windows that the present read has read.
+    pub(crate) windows_read: u32,
 }
 
 #[derive(Debug)]
@@ -88,6 +98,8 @@ pub(crate) struct SimTask {
     pub(crate) is_ended: bool,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ResourceId>,
+    /// Where it is in each file that it reads: the next window.
+    pub(crate) positions: Vec<(ResourceId, u32)>,
     pub(crate) events: u32,
     pub(crate) forks: u32,
     pub(crate) counters: TaskCounters,
@@ -115,9 +127,23 @@ impl SimTask {
             idle_actions: 0,
             is_ended: false,
             holds: Vec::new(),
+            positions: Vec::new(),
             events: 0,
             forks: 0,
             counters: TaskCounters::default(),
+        }
+    }
+
+    /// Returns where it is in a file.
+    pub(crate) fn position(&self, file: ResourceId) -> u32 {
+        self.positions.iter().find(|(id, _)| *id == file).map_or(0, |(_, window)| *window)
+    }
+
+    /// Goes on by a window.
+    pub(crate) fn advance(&mut self, file: ResourceId) {
+        match self.positions.iter_mut().find(|(id, _)| *id == file) {
+            Some((_, window)) => *window += 1,
+            None => self.positions.push((file, 1)),
         }
     }
 

@@ -12,9 +12,31 @@ pub struct Groups {
     members: BTreeMap<TaskId, GroupId>,
     limits: BTreeMap<GroupId, CpuMax>,
     throttled: BTreeSet<(GroupId, CpuId)>,
+    /// Tasks that run although their group may not.
+    boosted: BTreeSet<TaskId>,
+    /// Tasks that were taken off one by one.
+    parked: BTreeSet<TaskId>,
+    stops: Stops,
+}
+
+/// What stops where a group is throttled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Stops {
+    /// The group, but for what is boosted.
+    #[default]
+    Group,
+    /// What is taken off task by task.
+    Tasks,
 }
 
 impl Groups {
+    /// Begins a trace whose metadata say what `throttle` was set to.
+    #[must_use]
+    pub fn new(throttle: Option<&str>) -> Self {
+        let stops = if throttle == Some("at_user_return") { Stops::Tasks } else { Stops::Group };
+        Self { stops, ..Self::default() }
+    }
+
     /// Follows a record.
     pub fn apply(&mut self, record: &Record) {
         match &record.event {
@@ -34,6 +56,18 @@ impl Groups {
             TraceEvent::Unthrottle { group } => {
                 self.throttled.remove(&(*group, record.cpu));
             }
+            TraceEvent::Boost { task, boosted: true } => {
+                self.boosted.insert(*task);
+            }
+            TraceEvent::Boost { task, boosted: false } => {
+                self.boosted.remove(task);
+            }
+            TraceEvent::TaskThrottle { task, throttled: true } => {
+                self.parked.insert(*task);
+            }
+            TraceEvent::TaskThrottle { task, throttled: false } => {
+                self.parked.remove(task);
+            }
             // Nothing else is about groups.
             _ => {}
         }
@@ -46,10 +80,23 @@ impl Groups {
         std::iter::successors(Some(group), up).take_while(|group| *group != GroupId::ROOT).take(DEPTH_MAX)
     }
 
-    /// Returns whether a group that a task is in is throttled on a CPU; which.
+    /// Returns whether a group is throttled on a CPU.
+    #[must_use]
+    pub fn is_throttled(&self, group: GroupId, cpu: CpuId) -> bool {
+        self.throttled.contains(&(group, cpu))
+    }
+
+    /// Returns whether a task may not run on a CPU because a group that it is in is throttled there; which.
     #[must_use]
     pub fn throttled_on(&self, task: TaskId, cpu: CpuId) -> Option<GroupId> {
         if self.throttled.is_empty() {
+            return None;
+        }
+        let may_run = match self.stops {
+            Stops::Group => self.boosted.contains(&task),
+            Stops::Tasks => !self.parked.contains(&task),
+        };
+        if may_run {
             return None;
         }
         self.path(task).find(|group| self.throttled.contains(&(*group, cpu)))

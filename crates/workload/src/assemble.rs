@@ -25,12 +25,25 @@ pub(crate) enum Kind {
     Semaphore,
     Timer,
     SuspendPoint,
+    RwSemaphore,
+    Disk,
+    File,
     Queue,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Mutex, Self::Condition, Self::Barrier, Self::Semaphore, Self::Timer, Self::SuspendPoint, Self::Queue];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Mutex,
+        Self::Condition,
+        Self::Barrier,
+        Self::Semaphore,
+        Self::Timer,
+        Self::SuspendPoint,
+        Self::RwSemaphore,
+        Self::Disk,
+        Self::File,
+        Self::Queue,
+    ];
 
     pub(crate) const fn of(kind: ResourceKind) -> Self {
         match kind {
@@ -41,6 +54,9 @@ impl Kind {
             ResourceKind::Timer => Self::Timer,
             ResourceKind::SuspendPoint => Self::SuspendPoint,
             ResourceKind::Queue { .. } => Self::Queue,
+            ResourceKind::RwSemaphore => Self::RwSemaphore,
+            ResourceKind::Disk(_) => Self::Disk,
+            ResourceKind::File(_) => Self::File,
         }
     }
 
@@ -53,6 +69,9 @@ impl Kind {
             Self::Timer => "timer",
             Self::SuspendPoint => "suspend point",
             Self::Queue => "queue",
+            Self::RwSemaphore => "rw_semaphore",
+            Self::Disk => "disk",
+            Self::File => "file",
         }
     }
 }

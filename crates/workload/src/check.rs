@@ -8,9 +8,11 @@
 //! Held mutexes: what a pass over a phase leaves held depends on what was held before only for mutexes that the phase
 //! does not touch, so two passes over a loop see everything that any number of passes can.
 //!
+//! What a system call takes it gives back: the kernel holds no lock in user mode.
+//!
 //! Cost: O(actions) and the resources.
 
-use crate::assemble::{Origins, PhaseOrigin, TaskOrigin};
+use crate::assemble::{Kind, Origins, PhaseOrigin, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::program::{Action, Program, ResourceId, ResourceKind, TaskDef};
 use std::collections::BTreeMap;
@@ -38,9 +40,13 @@ fn name(program: &Program, id: ResourceId) -> &str {
     program.resources.get(id.index()).map_or("?", |resource| &resource.name)
 }
 
-/// Follows which mutexes a task holds.
+fn kind(program: &Program, id: ResourceId) -> &'static str {
+    program.resources.get(id.index()).map_or("lock", |resource| Kind::of(resource.kind).name())
+}
+
+/// Follows which locks a task holds.
 fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report: &mut Report) {
-    let mut held: BTreeMap<ResourceId, Span> = BTreeMap::new();
+    let mut held = Held::default();
     let turns = task.turns.unwrap_or(u64::MAX).min(2);
     for _ in 0..turns {
         for (phase, origin) in task.phases.iter().zip(&origin.phases) {
@@ -55,34 +61,62 @@ fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report:
         }
     }
     if task.turns.is_some() {
-        for (mutex, span) in held {
-            let message = format!("task \"{}\" ends while it holds mutex \"{}\"", task.name, name(program, mutex));
+        for (mutex, (span, _)) in held.locks {
+            let message = format!(
+                "task \"{}\" ends while it holds {} \"{}\"",
+                task.name,
+                kind(program, mutex),
+                name(program, mutex)
+            );
             report.warning(span, message);
         }
     }
 }
 
-fn follow(
-    program: &Program,
-    action: &Action,
-    span: Span,
-    held: &mut BTreeMap<ResourceId, Span>,
-) -> Result<(), Box<Diagnostic>> {
+/// What a task holds, and whether it is in a system call.
+#[derive(Default)]
+struct Held {
+    /// Where each lock was taken, and whether in a system call.
+    locks: BTreeMap<ResourceId, (Span, bool)>,
+    in_syscall: bool,
+}
+
+fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Result<(), Box<Diagnostic>> {
     let refuse = |message: String| Err(Box::new(Diagnostic::error(span, message)));
     match action {
-        Action::Lock(mutex) => match held.insert(*mutex, span) {
-            None => Ok(()),
-            Some(first) => {
-                let message =
-                    format!("mutex \"{}\" is already held here: the task waits for itself", name(program, *mutex));
-                Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
+        Action::Lock(lock) | Action::Down { semaphore: lock, .. } => {
+            match held.locks.insert(*lock, (span, held.in_syscall)) {
+                None => Ok(()),
+                Some((first, _)) => {
+                    let (kind, name) = (kind(program, *lock), name(program, *lock));
+                    let message = format!("{kind} \"{name}\" is already held here: the task waits for itself");
+                    Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
+                }
+            }
+        }
+        Action::Unlock(lock) | Action::Up { semaphore: lock, .. } => match held.locks.remove(lock) {
+            Some(_) => Ok(()),
+            None => {
+                refuse(format!("{} \"{}\" is unlocked but not held here", kind(program, *lock), name(program, *lock)))
             }
         },
-        Action::Unlock(mutex) => match held.remove(mutex) {
-            Some(_) => Ok(()),
-            None => refuse(format!("mutex \"{}\" is unlocked but not held here", name(program, *mutex))),
-        },
-        Action::Wait { condition, mutex } | Action::Sync { condition, mutex } => match held.get(mutex) {
+        Action::SyscallEnter => {
+            held.in_syscall = true;
+            Ok(())
+        }
+        Action::SyscallExit => {
+            held.in_syscall = false;
+            match held.locks.iter().find(|(_, (_, of_syscall))| *of_syscall) {
+                None => Ok(()),
+                Some((lock, (taken, _))) => {
+                    let message =
+                        format!("the system call ends with {} \"{}\" held", kind(program, *lock), name(program, *lock));
+                    let diagnostic = Diagnostic::error(span, message).label(*taken, "taken here");
+                    Err(Box::new(diagnostic.help("what a system call takes it gives back before it ends")))
+                }
+            }
+        }
+        Action::Wait { condition, mutex } | Action::Sync { condition, mutex } => match held.locks.get(mutex) {
             Some(_) => Ok(()),
             None => Err(Box::new(
                 Diagnostic::error(
@@ -112,7 +146,10 @@ fn follow(
         | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
-        | Action::Stamp(_) => Ok(()),
+        | Action::Stamp(_)
+        | Action::CondResched
+        | Action::Read(_)
+        | Action::Io { .. } => Ok(()),
     }
 }
 
@@ -127,6 +164,11 @@ fn takes_time(program: &Program, action: &Action) -> bool {
             .resources
             .get(barrier.index())
             .is_some_and(|resource| !matches!(resource.kind, ResourceKind::Barrier { parties: 0 | 1 })),
+        Action::Read(read) => !read.copy.is_zero(),
+        Action::Io { disk, bytes } => match program.resources.get(disk.index()).map(|found| found.kind) {
+            Some(ResourceKind::Disk(disk)) => !disk.service(*bytes).is_zero(),
+            _ => false,
+        },
         Action::Lock(_)
         | Action::Unlock(_)
         | Action::Signal(_)
@@ -136,7 +178,12 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
-        | Action::Stamp(_) => false,
+        | Action::Stamp(_)
+        | Action::SyscallEnter
+        | Action::SyscallExit
+        | Action::CondResched
+        | Action::Down { .. }
+        | Action::Up { .. } => false,
     }
 }
 
@@ -201,7 +248,14 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::Complete(_)
         | Action::Yield
         | Action::Fork(_)
-        | Action::Stamp(_) => {}
+        | Action::Stamp(_)
+        | Action::SyscallEnter
+        | Action::SyscallExit
+        | Action::CondResched
+        | Action::Down { .. }
+        | Action::Up { .. }
+        | Action::Read(_)
+        | Action::Io { .. } => {}
     });
     for (resource, uses) in program.resources.iter().zip(uses) {
         let Uses { waits: Some(span), wakes: false } = uses else { continue };
@@ -220,7 +274,10 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
             | ResourceKind::Mutex { .. }
             | ResourceKind::Barrier { .. }
             | ResourceKind::Queue { .. }
-            | ResourceKind::Timer => {}
+            | ResourceKind::Timer
+            | ResourceKind::RwSemaphore
+            | ResourceKind::Disk(_)
+            | ResourceKind::File(_) => {}
         }
     }
 }

@@ -195,6 +195,68 @@ pub enum ResourceKind {
     },
     /// The point where tasks of one name suspend themselves until resumed: no memory.
     SuspendPoint,
+    /// A lock that many may share, or one have alone (`rw_semaphore`): in order of arrival.
+    RwSemaphore,
+    /// A disk: requests wait in order of arrival for one of its servers.
+    Disk(Disk),
+    /// A file that is read through the page cache.
+    File(File),
+}
+
+/// A file on a disk, as the page cache reads it: in windows of read-ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it is.
+    pub disk: ResourceId,
+    /// How many windows it has.
+    pub windows: u32,
+    /// Bytes of each.
+    pub window: u32,
+}
+
+/// What [`Action::Read`] does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadAction {
+    /// Which file.
+    pub file: ResourceId,
+    /// How many windows, from where the task left off; no more than the file has.
+    pub windows: u32,
+    /// Kernel-mode work to have a window read: finding pages, making the request.
+    pub setup: Dist,
+    /// Kernel-mode work to copy a window that is in memory to user space.
+    pub copy: Dist,
+}
+
+/// What a disk does with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// Requests that it serves at once, at least 1.
+    pub depth: u32,
+    /// What a request takes whatever its size.
+    pub latency: Duration,
+    /// Bytes per second of one request's transfer; 0 is at once.
+    pub bandwidth: u64,
+}
+
+impl Disk {
+    /// Returns how long it works on a request, rounded up to whole nanoseconds.
+    #[must_use]
+    pub fn service(&self, bytes: u64) -> Duration {
+        if self.bandwidth == 0 {
+            return self.latency;
+        }
+        let transfer = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bandwidth));
+        self.latency.saturating_add(Duration::from_nanos(u64::try_from(transfer).unwrap_or(u64::MAX)))
+    }
+}
+
+/// How a [`ResourceKind::RwSemaphore`] is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// With others that read (`down_read`).
+    Read,
+    /// Alone (`down_write`).
+    Write,
 }
 
 /// One thing that a task does.
@@ -267,6 +329,35 @@ pub enum Action {
     Fork(usize),
     /// Leaves a time stamp in the trace ([`zerolag_model::Mark::Stamp`]).
     Stamp(u32),
+    /// A system call begins: the task is in kernel mode up to the next [`Action::SyscallExit`].
+    SyscallEnter,
+    /// The system call is over: the task goes back to user mode.
+    SyscallExit,
+    /// A place of kernel mode where the CPU is given up if that was asked for (`cond_resched`).
+    CondResched,
+    /// Takes a read-write semaphore; waits while it cannot be had so, or others came before.
+    Down {
+        /// Which.
+        semaphore: ResourceId,
+        /// How.
+        access: Access,
+    },
+    /// Gives a read-write semaphore back.
+    Up {
+        /// Which.
+        semaphore: ResourceId,
+        /// How it was taken.
+        access: Access,
+    },
+    /// Reads on in a file, through the page cache.
+    Read(ReadAction),
+    /// Has a disk read or write so many bytes, and waits for it.
+    Io {
+        /// Which.
+        disk: ResourceId,
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// Which timer an [`Action::Timer`] uses.

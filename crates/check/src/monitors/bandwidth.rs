@@ -7,6 +7,9 @@
 //! slices: the time of a tick is left. Without `enforce.fair = exact` quota is
 //! looked at by ticks. The same holds for each period by itself.
 //!
+//! What a group runs while it is throttled (`throttle`: tasks that are boosted, or in kernel mode) it must have paid when it
+//! gets free: until then, and no longer, that much more is allowed.
+//!
 //! CPU time is taken from switches, so it includes what interrupts took: a fiftieth more is allowed.
 //!
 //! A CPU that is throttled is served at every refresh, in order, before anybody takes from the pool: once new quota has been
@@ -54,6 +57,8 @@ struct Account {
     period: Duration,
     /// Up to when its time on each CPU where it ran is counted.
     charged: BTreeMap<CpuId, Instant>,
+    /// What it has run where it is throttled, since it is.
+    overrun: BTreeMap<CpuId, Duration>,
     is_broken: bool,
     nr_refreshes: u64,
     nr_throttled: u64,
@@ -76,7 +81,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     };
     let hz: u64 = context.meta.setting("hz").and_then(|text| text.parse().ok()).unwrap_or(250);
     Ok(Box::new(Bandwidth {
-        groups: Groups::default(),
+        groups: Groups::new(context.meta.setting("throttle")),
         slice: match context.meta.setting("bandwidth") {
             Some("hard_limits") => Duration::ZERO,
             _ => us("sched_cfs_bandwidth_slice_us", Duration::from_millis(5)),
@@ -128,10 +133,13 @@ impl Monitor for Bandwidth {
                 account.period = Duration::ZERO;
             }
             TraceEvent::Throttle { group } => {
+                self.charge_running(before, record, found);
                 let refreshes = self.used.get(group).map_or(0, |account| account.nr_refreshes);
                 self.throttled_at.insert((*group, record.cpu), Throttled { since: record.at, refreshes });
             }
             TraceEvent::Unthrottle { group } => {
+                self.charge_running(before, record, found);
+                self.used.entry(*group).or_default().overrun.remove(&record.cpu);
                 if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
                 }
@@ -167,6 +175,9 @@ impl Bandwidth {
             let ran = if is_fair { record.at.since(from) } else { Duration::ZERO };
             account.total += ran;
             account.period += ran;
+            if self.groups.is_throttled(group, on) {
+                *account.overrun.entry(on).or_default() += ran;
+            }
             account.judge(group, max, slack, record, found);
         }
     }
@@ -230,7 +241,8 @@ impl Account {
     /// Holds what was used against the limit.
     fn judge(&mut self, group: GroupId, max: CpuMax, slack: Duration, record: &Record, found: &mut Findings) {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
-        let slack = slack * self.charged.len() as u64 + max.burst;
+        let overrun: Duration = self.overrun.values().copied().sum();
+        let slack = slack * self.charged.len() as u64 + max.burst + overrun;
         let most = |used: Duration, allowed: Duration| used.saturating_sub(used / 50) > allowed;
         let allowed = quota * (self.refreshes + 1) + slack;
         if most(self.total, allowed) || most(self.period, quota + slack) {

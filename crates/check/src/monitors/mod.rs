@@ -6,6 +6,7 @@ mod affinity;
 mod bandwidth;
 mod counters;
 mod dl_bandwidth;
+mod kernel_mode;
 mod no_task_lost;
 mod one_cpu;
 mod rt_order;
@@ -78,6 +79,11 @@ pub const TABLE: &[Rule] = &[
         name: "bandwidth",
         says: "a limited group uses no more than its quota, burst and slack, what is throttled does not run, and no CPU is forgotten",
         begin: bandwidth::begin,
+    },
+    Rule {
+        name: "kernel-mode",
+        says: "where throttling spares kernel mode, no task is stopped inside a system call",
+        begin: kernel_mode::begin,
     },
     Rule {
         name: "watchdog",

@@ -34,7 +34,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         is_complete: context.meta.source.is_complete(),
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
-        groups: Groups::default(),
+        groups: Groups::new(context.meta.setting("throttle")),
     }))
 }
 
@@ -88,6 +88,11 @@ impl Monitor for NoTaskLost {
                 let freed =
                     self.waiting.iter_mut().filter(|(task, _)| groups.path(**task).any(|above| above == *group));
                 freed.for_each(|(_, since)| *since = record.at);
+            }
+            TraceEvent::TaskThrottle { task, throttled: false } => {
+                if let Some(since) = self.waiting.get_mut(task) {
+                    *since = record.at;
+                }
             }
             TraceEvent::Migrate { task, from, .. } if self.groups.throttled_on(*task, *from).is_some() => {
                 if let Some(since) = self.waiting.get_mut(task) {

@@ -102,6 +102,9 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::WaitLock { .. }
             | TraceEvent::TakeLock { .. }
             | TraceEvent::DropLock { .. }
+            | TraceEvent::TaskThrottle { .. }
+            | TraceEvent::Boost { .. }
+            | TraceEvent::Syscall { .. }
     )
 }
 

@@ -533,7 +533,7 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
         return false;
     }
     let settings = &cx.config.settings;
-    if bandwidth::is_throttled(other, slot)
+    if bandwidth::is_barred(other, slot)
         || settings.hierarchical_running && bandwidth::is_throttled_for(own, cx, task.group)
     {
         return false; // `throttled_lb_pair`.

@@ -1,7 +1,7 @@
 //! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and debugging hosts.
 
 use super::enqueue::Tally;
-use super::entity::{EntityRef, FairState};
+use super::entity::{EntityRef, FairState, Standing};
 use super::queue::QueueIx;
 use crate::rq::Rq;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ impl Rq {
     pub fn check_fair(&self) {
         let mut tasks = 0;
         let mut pending: Vec<QueueIx> = alloc::vec![QueueIx::ROOT];
-        pending.extend(self.throttled_queues());
+        pending.extend(self.throttled_queues().filter(|q| !self.queue(*q).entity.is_queued()));
         while let Some(q) = pending.pop() {
             let entities = self.check_queue(q);
             for entity in entities {
@@ -33,6 +33,9 @@ impl Rq {
                 }
             }
         }
+        let parked = self.check_parked();
+        let queued = tasks;
+        tasks += parked;
         let bodies = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Fair).count();
         assert_eq!(bodies, tasks, "every fair task on the run queue is in exactly one queue");
         self.check_throttled(tasks as u32);
@@ -42,33 +45,56 @@ impl Rq {
             listed += 1;
             at = self.fair.recency.newer(slot);
         }
-        assert_eq!(listed, tasks, "tasks by recency");
+        assert_eq!(listed, queued, "tasks by recency");
         for queue in &self.fair.resting {
             assert_eq!(self.queue(*queue).nr_queued, 0, "a resting queue is empty");
             assert_eq!(self.queue(*queue).entity.state, FairState::Off, "a resting queue's group is not queued");
         }
     }
 
-    fn throttled_queues(&self) -> impl Iterator<Item = QueueIx> + '_ {
+    /// Checks that parked tasks are where they say, and that this may not run; returns how many there are.
+    fn check_parked(&self) -> usize {
+        let mut listed = 0;
+        for (index, queue) in self.fair.queues.iter().enumerate() {
+            for entity in self.fair.timeline.check(queue.parked) {
+                let at = QueueIx(index as u32);
+                assert_eq!(self.entity(entity).state, FairState::Parked { at }, "a parked task knows where");
+                listed += 1;
+            }
+        }
+        let parked = self.tasks.iter().filter(|(_, task)| task.fair.is_parked()).count();
+        assert_eq!(listed, parked, "parked tasks are listed once");
+        parked
+    }
+
+    fn all_throttled(&self) -> impl Iterator<Item = QueueIx> + '_ {
         let listed = self.fair.by_group.iter().map(|(_, q)| *q);
         listed.filter(|q| self.queue(*q).bandwidth.is_throttled())
+    }
+
+    fn throttled_queues(&self) -> impl Iterator<Item = QueueIx> + '_ {
+        let listed = self.fair.by_group.iter().map(|(_, q)| *q);
+        listed.filter(|q| self.queue(*q).bandwidth.is_cut())
     }
 
     /// Checks that what is throttled is out of everything, and that its ancestors know.
     fn check_throttled(&self, tasks: u32) {
         let (mut apart, mut below) = (0, alloc::vec![0; self.fair.queues.len()]);
-        for q in self.throttled_queues() {
+        for q in self.all_throttled() {
             let queue = self.queue(q);
-            assert_eq!(queue.entity.state, FairState::Off, "a throttled group is not queued");
             assert!(queue.tally.tasks() > 0, "what has no task is not throttled");
-            apart += queue.tally.tasks();
+            if queue.bandwidth.is_cut() {
+                let has_boosted = queue.boosted.runnable > 0;
+                assert_eq!(queue.entity.is_queued(), has_boosted, "a group that is cut is queued for what is boosted");
+                apart += queue.tally.tasks() - queue.boosted.tasks();
+            }
             let mut at = queue.parent;
             while let Some(above) = at {
                 below[above.index()] += 1;
                 at = self.queue(above).parent;
             }
         }
-        assert_eq!(self.fair.nr_throttled as usize, self.throttled_queues().count(), "throttled queues");
+        assert_eq!(self.fair.nr_throttled as usize, self.all_throttled().count(), "throttled queues");
         for (q, below) in below.iter().enumerate() {
             assert_eq!(self.fair.queues[q].bandwidth.throttled_below(), *below, "throttled queues below");
         }
@@ -77,14 +103,32 @@ impl Rq {
         assert_eq!(root.tasks() + apart, tasks, "a task is throttled or counts at the root");
         let others = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Rt).count();
         if !self.tasks.iter().any(|(_, task)| task.prio.class() == ClassId::Deadline) {
-            assert_eq!(self.nr_running, root.tasks() + others as u32, "throttled tasks do not count as running");
+            assert_eq!(
+                self.nr_running,
+                root.tasks() - root.parked + others as u32,
+                "throttled tasks do not count as running"
+            );
         }
+    }
+
+    /// Returns the parked tasks of groups below a queue that are not queued themselves.
+    fn parked_below(&self, q: QueueIx) -> u32 {
+        let listed = self.fair.by_group.iter().map(|(_, below)| self.queue(*below));
+        let away = listed.filter(|below| below.parent == Some(q) && !below.entity.is_queued());
+        away.map(|below| below.tally.parked).sum()
     }
 
     /// Checks one queue and returns its entities.
     fn check_queue(&self, q: QueueIx) -> Vec<EntityRef> {
         let queue = self.queue(q);
-        let waiting = self.fair.timeline.check(queue.waiting);
+        let mut waiting = self.fair.timeline.check(queue.waiting);
+        assert!(waiting.iter().all(|entity| self.entity(*entity).standing == Standing::Ordinary), "ordinary ones wait");
+        let ahead = self.fair.timeline.check(queue.ahead);
+        assert!(
+            ahead.iter().all(|entity| self.entity(*entity).standing == Standing::Boosted),
+            "boosted ones wait ahead"
+        );
+        waiting.extend(ahead);
         let (mut weight, mut weighted) = (0, 0);
         for entity in &waiting {
             let waiting = self.entity(*entity);
@@ -102,7 +146,9 @@ impl Rq {
             assert!(self.entity(current).node.is_none(), "the current entity does not wait");
             all.push(current);
         }
-        let mut tally = Tally::default();
+        let (mut tally, mut boosted) = (Tally::default(), Tally::default());
+        tally.parked +=
+            self.tasks.iter().filter(|(_, task)| task.fair.is_parked() && task.fair.queue == q).count() as u32;
         for entity in &all {
             let entity_here = self.entity(*entity);
             assert!(entity_here.is_queued(), "an entity on a queue knows it");
@@ -113,16 +159,27 @@ impl Rq {
                 EntityRef::Group(owned) => {
                     let owned = self.queue(*owned);
                     assert!(owned.nr_queued > 0 || owned.entity.is_delayed(), "a queued group has entities");
-                    assert!(!owned.bandwidth.is_throttled(), "a throttled group is not queued");
-                    owned.tally
+                    if owned.bandwidth.is_cut() { owned.boosted } else { owned.tally }
                 }
             };
-            tally.runnable += here.runnable;
-            tally.delayed += here.delayed;
-            tally.idle_policy += here.idle_policy;
+            tally = tally.plus(here);
+            let is_boosted = entity_here.standing == Standing::Boosted;
+            match entity {
+                EntityRef::Task(_) if is_boosted => boosted = boosted.plus(here),
+                EntityRef::Task(_) => {}
+                EntityRef::Group(owned) => {
+                    let inside = self.queue(*owned).boosted;
+                    boosted = boosted.plus(inside);
+                    assert!(q == QueueIx::ROOT || is_boosted == (inside.runnable > 0), "a group is boosted for a task");
+                }
+            }
         }
         assert_eq!(queue.nr_queued as usize, all.len(), "queued entities");
+        tally.parked += self.parked_below(q);
         assert_eq!(queue.tally, tally, "tasks in the hierarchy");
+        if q != QueueIx::ROOT {
+            assert_eq!(queue.boosted, boosted, "boosted tasks in the hierarchy");
+        }
         assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.value()).sum::<u64>(), "load");
         if self.fair.tune.algorithm == FairAlgorithm::Eevdf && !all.is_empty() {
             let eligible = all.iter().filter(|entity| super::eevdf::is_eligible(self, q, **entity)).count();

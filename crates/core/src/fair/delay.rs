@@ -58,6 +58,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     join_above(rq, cx, leaf);
     let runnable = Tally::runnable(rq, slot);
     count(rq, leaf, runnable, Tally::DELAYED);
+    bandwidth::woken(rq, cx, slot);
     rearm(rq, cx);
     true
 }

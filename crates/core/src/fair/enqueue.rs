@@ -11,6 +11,7 @@ use super::run::rearm;
 use super::weight::LoadWeight;
 use super::{Join, bandwidth, cfs, eevdf, group, load};
 use crate::class::{Dequeue, Dequeued, Enqueue};
+use crate::mode::TaskMode;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use lock_api::RawMutex;
@@ -26,41 +27,67 @@ pub(crate) struct Tally {
     pub(crate) delayed: u32,
     /// Of those that want to run: of policy SCHED_IDLE.
     pub(crate) idle_policy: u32,
+    /// Want to run and may not: they are off their queue because their group is throttled.
+    pub(crate) parked: u32,
 }
 
 impl Tally {
     /// One task that stays only for its lag.
-    pub(super) const DELAYED: Self = Self { runnable: 0, delayed: 1, idle_policy: 0 };
+    pub(super) const DELAYED: Self = Self { runnable: 0, delayed: 1, idle_policy: 0, parked: 0 };
+    /// One task that may not run.
+    pub(super) const PARKED: Self = Self { runnable: 0, delayed: 0, idle_policy: 0, parked: 1 };
 
     /// Returns the tally of one task that wants to run.
     pub(super) fn runnable(rq: &Rq, slot: Slot) -> Self {
-        Self { runnable: 1, delayed: 0, idle_policy: u32::from(rq.tasks[slot].fair.is_idle) }
+        Self { runnable: 1, idle_policy: u32::from(rq.tasks[slot].fair.is_idle), ..Self::default() }
     }
 
     /// Returns how many tasks there are.
     pub(crate) const fn tasks(self) -> u32 {
-        self.runnable + self.delayed
+        self.runnable + self.delayed + self.parked
+    }
+
+    /// Returns the sum of two.
+    pub(super) const fn plus(self, more: Self) -> Self {
+        Self {
+            runnable: self.runnable + more.runnable,
+            delayed: self.delayed + more.delayed,
+            idle_policy: self.idle_policy + more.idle_policy,
+            parked: self.parked + more.parked,
+        }
+    }
+
+    /// Returns what is left without some of them.
+    pub(super) const fn minus(self, less: Self) -> Self {
+        Self {
+            runnable: self.runnable - less.runnable,
+            delayed: self.delayed - less.delayed,
+            idle_policy: self.idle_policy - less.idle_policy,
+            parked: self.parked - less.parked,
+        }
     }
 }
 
 /// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
-/// throttled queue does not count above it.
+/// queue that is cut does not count above it.
 pub(super) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
     let mut at = Some(from);
     while let Some(q) = at {
-        age_level(rq, q);
-        let queue = rq.queue_mut(q);
-        queue.tally = Tally {
-            runnable: queue.tally.runnable + more.runnable - less.runnable,
-            delayed: queue.tally.delayed + more.delayed - less.delayed,
-            idle_policy: queue.tally.idle_policy + more.idle_policy - less.idle_policy,
-        };
-        if queue.bandwidth.is_throttled() {
+        count_level(rq, q, more, less);
+        let queue = rq.queue(q);
+        if queue.bandwidth.is_cut() {
             return false;
         }
         at = queue.parent;
     }
     true
+}
+
+/// Counts tasks that come and tasks that go, at one queue.
+pub(super) fn count_level(rq: &mut Rq, q: QueueIx, more: Tally, less: Tally) {
+    age_level(rq, q);
+    let queue = rq.queue_mut(q);
+    queue.tally = queue.tally.plus(more).minus(less);
 }
 
 /// A queue that has got its first entity may have no quota.
@@ -96,6 +123,9 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         rq.nr_running -= 1; // Its group is throttled.
         rq.fair.nr_apart += 1;
     }
+    if rq.tasks[slot].mode == TaskMode::Kernel {
+        bandwidth::woken(rq, cx, slot);
+    }
     rq.fair.recency.push(slot);
     rearm(rq, cx);
 }
@@ -106,6 +136,15 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let q = rq.tasks[slot].fair.queue;
     let sleeps = why == Dequeue::Sleep;
     rq.age_entity(q, entity);
+    bandwidth::end_boost(rq, cx, slot);
+    if rq.entity(entity).is_parked() {
+        if !sleeps {
+            rq.age_queue(q);
+            rq.unattach(q, entity);
+        }
+        bandwidth::take_away(rq, cx, slot);
+        return Dequeued::Gone;
+    }
     if sleeps && owes(rq, q, entity) {
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
         let runnable = Tally::runnable(rq, slot);
@@ -121,6 +160,8 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     if was_throttled {
         rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
         rq.fair.nr_apart -= 1;
+    }
+    if rq.fair.nr_throttled > 0 {
         bandwidth::release_if_empty(rq, cx, q);
     }
     rearm(rq, cx);
@@ -139,28 +180,34 @@ fn age_level(rq: &mut Rq, q: QueueIx) {
 pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        if rq.queue(q).bandwidth.is_throttled() {
+        if rq.queue(q).bandwidth.is_cut() {
             return;
         }
-        let group = EntityRef::Group(q);
-        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
-        match rq.entity(group).state {
-            FairState::Off => {
-                rq.fair.wake_queue(q);
-                rq.attach(parent, group);
-                let before = rq.entity(group).load.value();
-                rq.entity_mut(group).reweigh(weight);
-                rq.reweigh_average(parent, group, before);
-                join(rq, parent, group, Join::Wakeup, Duration::ZERO);
-                check_first(rq, cx, parent);
-            }
-            FairState::DelayedDequeue => {
-                undelay(rq, group);
-                reweigh(rq, parent, group, weight);
-            }
-            FairState::Runnable => reweigh(rq, parent, group, weight),
-        }
+        join_group(rq, cx, q, parent);
         q = parent;
+    }
+}
+
+/// Queues the group of a queue at its parent, or lets its weight follow.
+pub(super) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+    let group = EntityRef::Group(q);
+    let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+    match rq.entity(group).state {
+        FairState::Off => {
+            rq.fair.wake_queue(q);
+            rq.attach(parent, group);
+            let before = rq.entity(group).load.value();
+            rq.entity_mut(group).reweigh(weight);
+            rq.reweigh_average(parent, group, before);
+            join(rq, parent, group, Join::Wakeup, Duration::ZERO);
+            check_first(rq, cx, parent);
+        }
+        FairState::DelayedDequeue => {
+            undelay(rq, group);
+            reweigh(rq, parent, group, weight);
+        }
+        FairState::Runnable => reweigh(rq, parent, group, weight),
+        FairState::Parked { .. } => unreachable!("a group is not parked"),
     }
 }
 
@@ -184,7 +231,7 @@ enum Leaving {
 fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, why: Leaving) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        if rq.queue(q).bandwidth.is_throttled() {
+        if rq.queue(q).bandwidth.is_cut() {
             return;
         }
         let group = EntityRef::Group(q);
@@ -264,7 +311,7 @@ pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
 pub(super) fn wait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     let waiting = rq.entity(entity);
     debug_assert!(waiting.node.is_none(), "an entity waits once");
-    let (vruntime, weight) = (waiting.vruntime, waiting.load.value());
+    let (vruntime, weight, standing) = (waiting.vruntime, waiting.load.value(), waiting.standing);
     let key = match rq.fair.tune.algorithm {
         FairAlgorithm::Eevdf => waiting.virtual_deadline,
         FairAlgorithm::Cfs => vruntime,
@@ -272,18 +319,19 @@ pub(super) fn wait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     let fair = &mut rq.fair;
     let queue = &mut fair.queues[q.index()];
     queue.add_to_sums(vruntime, weight);
-    let node = fair.timeline.insert(&mut queue.waiting, key, vruntime, entity);
+    let root = queue.waiting_as(standing);
+    let node = fair.timeline.insert(root, key, vruntime, entity);
     rq.entity_mut(entity).node = Some(node);
 }
 
 /// Takes a queued entity off the timeline.
 pub(super) fn unwait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     let waiting = rq.entity_mut(entity);
-    let (vruntime, weight) = (waiting.vruntime, waiting.load.value());
+    let (vruntime, weight, standing) = (waiting.vruntime, waiting.load.value(), waiting.standing);
     let node = waiting.node.take().expect("invariant: it waits");
     let fair = &mut rq.fair;
     let queue = &mut fair.queues[q.index()];
-    fair.timeline.remove(&mut queue.waiting, node);
+    fair.timeline.remove(queue.waiting_as(standing), node);
     queue.take_from_sums(vruntime, weight);
 }
 

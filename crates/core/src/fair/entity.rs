@@ -9,7 +9,8 @@
 //!                        DelayedDequeue -------- picked [2] ----> Off
 //! ```
 //!
-//! A queued entity is either the current one of its queue or waits on the queue's timeline.
+//! A queued entity is either the current one of its queue or waits on one of the queue's timelines, by its [`Standing`].
+//! A task that is *parked* is runnable but off its queue ([`super::bandwidth`]).
 
 use super::load::Attached;
 use super::pelt::Average;
@@ -37,6 +38,18 @@ pub(crate) enum FairState {
     Runnable,
     /// Queued only until the service that it owes is paid.
     DelayedDequeue,
+    /// Off its queue because its group may not run; it waits at the queue that is throttled.
+    Parked { at: QueueIx },
+}
+
+/// Before whom an entity is picked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Standing {
+    /// As the algorithm has it.
+    #[default]
+    Ordinary,
+    /// Before the ordinary ones of its queue: a task that must leave the kernel, or a group that has one.
+    Boosted,
 }
 
 /// What is kept of an entity between two stays on a queue, and where it is during one.
@@ -62,6 +75,7 @@ pub(crate) struct FairEntity {
     /// While off a queue: that queue's `min_vruntime` when it left (CFS).
     pub(crate) left_at: Vtime,
     pub(crate) state: FairState,
+    pub(crate) standing: Standing,
     /// Where it waits; `None` while it is current or off.
     pub(crate) node: Option<NodeIx>,
     /// The queue that it is on, or was on last.
@@ -90,6 +104,7 @@ impl Default for FairEntity {
             frame: None,
             left_at: Vtime::ZERO,
             state: FairState::Off,
+            standing: Standing::Ordinary,
             node: None,
             queue: QueueIx::ROOT,
             average: Average::default(),
@@ -103,13 +118,17 @@ impl Default for FairEntity {
 impl FairEntity {
     pub(crate) const fn is_queued(&self) -> bool {
         match self.state {
-            FairState::Off => false,
+            FairState::Off | FairState::Parked { .. } => false,
             FairState::Runnable | FairState::DelayedDequeue => true,
         }
     }
 
     pub(crate) const fn is_delayed(&self) -> bool {
         matches!(self.state, FairState::DelayedDequeue)
+    }
+
+    pub(crate) const fn is_parked(&self) -> bool {
+        matches!(self.state, FairState::Parked { .. })
     }
 
     /// Reads weight, slice and idleness from what the task asks for. It must not be queued.

@@ -394,6 +394,11 @@ impl FairRq {
         self.by_group.binary_search_by_key(&group, |(id, _)| *id).ok().map(|index| self.by_group[index].1)
     }
 
+    /// Returns whether a queue rests. O(resting).
+    pub(crate) fn rests(&self, ix: QueueIx) -> bool {
+        self.resting.contains(&ix)
+    }
+
     /// A group's entity is queued again: its queue rests no more.
     pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
         if let Some(place) = self.resting.iter().rposition(|resting| *resting == ix) {
@@ -403,10 +408,10 @@ impl FairRq {
 }
 
 /// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many. One with
-/// throttled queues below stays.
+/// throttled queues or parked tasks below stays.
 pub(super) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: QueueIx) {
     assert!(rq.queue(ix).nr_queued == 0, "a resting queue is empty");
-    if rq.queue(ix).bandwidth.is_needed() {
+    if rq.queue(ix).bandwidth.is_needed() || rq.queue(ix).tally.parked > 0 {
         return;
     }
     if rq.fair.resting.len() == RESTING_MAX {

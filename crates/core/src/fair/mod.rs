@@ -58,7 +58,7 @@ use entity::EntityRef;
 use queue::{Frame, Queue, QueueIx};
 use recency::Recency;
 use timeline::Timeline;
-use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking};
+use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking, Throttle};
 use zerolag_model::{Duration, GroupId, SchedAttr};
 
 /// The fair class's part of a run queue.
@@ -106,6 +106,7 @@ pub(crate) struct Tunables {
     wakeup_preemption: bool,
     /// Whether averages are kept (`load_tracking = pelt`, more than one CPU).
     tracks_load: bool,
+    throttle: Throttle,
 }
 
 /// Why an entity joins a queue.
@@ -135,6 +136,7 @@ impl FairRq {
             keep_requests: settings.place_rel_deadline,
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
+            throttle: settings.throttle,
             tracks_load: settings.load_tracking == LoadTracking::Pelt && config.topology.nr_cpus() > 1,
         };
         let mut queues = Vec::with_capacity(8);

@@ -2,7 +2,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `check_preempt_wakeup_fair`, `find_matching_se`.
 
-use super::entity::EntityRef;
+use super::entity::{EntityRef, Standing};
 use super::{cfs, eevdf};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
@@ -22,6 +22,11 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, curre
         return Resched::No;
     }
     let (running, waking) = siblings(rq, current, woken);
+    match (rq.entity(running).standing, rq.entity(waking).standing) {
+        (Standing::Ordinary, Standing::Ordinary) => {}
+        (Standing::Ordinary, Standing::Boosted) => return Resched::Now,
+        (Standing::Boosted, _) => return Resched::No,
+    }
     match (rq.entity(running).is_idle, rq.entity(waking).is_idle) {
         (true, false) => {
             rq.entity_mut(running).protected = None;

@@ -11,7 +11,7 @@
 
 use super::bandwidth::Local;
 use super::enqueue::Tally;
-use super::entity::{EntityRef, FairEntity};
+use super::entity::{EntityRef, FairEntity, Standing};
 use super::pelt::Average;
 use super::timeline::Root;
 use super::vtime::{Vlag, Vtime};
@@ -47,11 +47,17 @@ pub(crate) struct Queue {
     pub(crate) entity: FairEntity,
     pub(crate) frame: Frame,
     pub(crate) waiting: Root,
+    /// Boosted entities that wait.
+    pub(crate) ahead: Root,
+    /// Tasks that are parked because this queue is throttled, in order of arrival.
+    pub(crate) parked: Root,
     pub(crate) current: Option<EntityRef>,
     /// Queued entities, the current one included.
     pub(crate) nr_queued: u32,
-    /// Tasks queued here and below, without those below a throttled queue.
+    /// Tasks queued here and below; of those below a queue that is cut, the boosted.
     pub(crate) tally: Tally,
+    /// The boosted of them.
+    pub(crate) boosted: Tally,
     /// Weights of all queued entities, the current one included.
     pub(crate) load: u64,
     pub(crate) sum_weight: u64,
@@ -95,9 +101,12 @@ impl Queue {
             entity: FairEntity::default(),
             frame,
             waiting: Root::default(),
+            ahead: Root::default(),
+            parked: Root::default(),
             current: None,
             nr_queued: 0,
             tally: Tally::default(),
+            boosted: Tally::default(),
             load: 0,
             sum_weight: 0,
             sum_weighted_vruntime: 0,
@@ -106,6 +115,14 @@ impl Queue {
             average: Average::default(),
             published_load: 0,
             bandwidth: Local::default(),
+        }
+    }
+
+    /// Returns where entities of this standing wait.
+    pub(crate) const fn waiting_as(&mut self, standing: Standing) -> &mut Root {
+        match standing {
+            Standing::Ordinary => &mut self.waiting,
+            Standing::Boosted => &mut self.ahead,
         }
     }
 

@@ -28,10 +28,10 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
             assert!(q == QueueIx::ROOT, "a group that is empty is delayed or gone");
             return None;
         }
-        let entity = match rq.fair.tune.algorithm {
+        let entity = bandwidth::first_boosted(rq, q).unwrap_or_else(|| match rq.fair.tune.algorithm {
             FairAlgorithm::Eevdf => eevdf::pick(rq, q),
             FairAlgorithm::Cfs => cfs::pick(rq, q),
-        };
+        });
         if rq.entity(entity).is_delayed() {
             finish(rq, cx, entity);
             q = QueueIx::ROOT;
@@ -54,7 +54,7 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 /// Entities that were current before and still are have not been picked anew: their slice and their protection go on.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
-    if bandwidth::is_throttled(rq, slot) {
+    if bandwidth::is_barred(rq, slot) {
         // It runs, and was moved into a group that may not: it waits there, and the CPU goes on to another.
         put_down(rq, QueueIx::ROOT);
         rq.resched(cx, Resched::Now);

@@ -369,6 +369,15 @@ impl Host {
         }
     }
 
+    /// The current task of a CPU goes on in user mode.
+    pub(crate) fn return_to_user(&mut self, cpu: usize) {
+        if self.rqs[cpu].current().is_some() {
+            let clock = self.clock();
+            self.sched.return_to_user(&mut self.rqs[cpu], clock, &mut self.io);
+            self.settle();
+        }
+    }
+
     /// The periodic tick of one CPU.
     pub(crate) fn tick(&mut self, cpu: usize) {
         let clock = self.clock();

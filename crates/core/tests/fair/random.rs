@@ -4,7 +4,7 @@ use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
 use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
-use zerolag_model::settings::{BandwidthControl, Grain};
+use zerolag_model::settings::{BandwidthControl, Grain, Throttle};
 use zerolag_model::{
     CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
@@ -25,6 +25,8 @@ enum Event {
     Weigh { group: usize, weight: u64 },
     RemoveGroup { group: usize },
     Bounce { cpu: usize },
+    EnterKernel { cpu: usize },
+    ReturnToUser { cpu: usize },
     Max { group: usize, quota: Option<u64>, period: u64, burst: u64 },
     Timers,
 }
@@ -64,6 +66,8 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (any.clone(), proptest::option::weighted(0.8, 1..40_u64), 1..20_u64, 0..3_u64)
             .prop_map(|(group, quota, period, burst)| Event::Max { group, quota, period, burst }),
         6 => Just(Event::Timers),
+        2 => any.clone().prop_map(|cpu| Event::EnterKernel { cpu }),
+        4 => any.clone().prop_map(|cpu| Event::ReturnToUser { cpu }),
         1 => any.prop_map(|cpu| Event::Bounce { cpu }),
     ]
 }
@@ -101,6 +105,7 @@ impl World {
     }
 
     fn apply(&mut self, event: &Event) {
+        let nr_cpus = self.host.rqs.len();
         match *event {
             Event::Spawn { attr, group } if self.host.tasks.len() < 60 => {
                 self.host.spawn(attr, self.group(group), None, Program::Hog);
@@ -207,6 +212,13 @@ impl World {
                 }
             }
             Event::Timers => self.host.group_timers_fire(),
+            Event::EnterKernel { cpu } => {
+                let rq = &mut self.host.rqs[cpu % nr_cpus];
+                if rq.current().is_some() {
+                    self.host.sched.enter_kernel(rq);
+                }
+            }
+            Event::ReturnToUser { cpu } => self.host.return_to_user(cpu % nr_cpus),
             Event::Bounce { cpu } => self.bounce(cpu % self.host.rqs.len()),
         }
     }
@@ -370,6 +382,29 @@ proptest! {
     #[test]
     fn limited_groups_with_phantoms(events in proptest::collection::vec(event(), 1..200)) {
         check_limited(Settings { hierarchical_running: false, ..KernelVersion::V6_12.settings() }, 4, events);
+    }
+
+    #[test]
+    fn limited_groups_boosted_on_wakeup(events in proptest::collection::vec(event(), 1..200)) {
+        let boosts = Settings { throttle: Throttle::BoostOnWakeup, ..KernelVersion::V3_2.settings() };
+        check_limited(boosts, 2, events);
+    }
+
+    #[test]
+    fn limited_groups_boosted_in_the_kernel(events in proptest::collection::vec(event(), 1..200)) {
+        let boosts = Settings { throttle: Throttle::BoostInKernel, ..KernelVersion::V6_12.settings() };
+        check_limited(boosts, 2, events);
+    }
+
+    #[test]
+    fn limited_groups_throttled_at_the_return_to_user_mode(events in proptest::collection::vec(event(), 1..200)) {
+        check_limited(KernelVersion::V6_18.settings(), 2, events);
+    }
+
+    #[test]
+    fn limited_groups_throttled_task_by_task_under_cfs(events in proptest::collection::vec(event(), 1..200)) {
+        let by_task = Settings { throttle: Throttle::AtUserReturn, ..KernelVersion::V6_1.settings() };
+        check_limited(by_task, 3, events);
     }
 
     #[test]

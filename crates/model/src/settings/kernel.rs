@@ -2,7 +2,7 @@
 
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
-    Preempt, RtBalance, RtOverload, ServerStart, Settings, TunableScaling,
+    Preempt, RtBalance, RtOverload, ServerStart, Settings, Throttle, TunableScaling,
 };
 use crate::server::ServerParams;
 use crate::time::Duration;
@@ -14,7 +14,8 @@ impl KernelVersion {
     /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
     /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
     /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
-    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`).
+    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). Since 6.18 limits throttle task by task
+    /// (`throttle_cfs_rq_work`).
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;
@@ -59,6 +60,7 @@ impl KernelVersion {
             bandwidth_slice_steps: false,
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
+            throttle: if since(Self::V6_18) { Throttle::AtUserReturn } else { Throttle::Immediate },
             load_tracking: if since(Self::V4_1) { LoadTracking::Pelt } else { LoadTracking::Weights },
             migration_cost: Duration::from_micros(500),
             nr_migrate: 32,

@@ -240,6 +240,9 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
+            | TraceEvent::TaskThrottle { .. }
+            | TraceEvent::Boost { .. }
+            | TraceEvent::Syscall { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }

@@ -68,6 +68,12 @@ mod kind {
     pub(super) const REQUEST_START: u8 = 44;
     pub(super) const REQUEST_END: u8 = 45;
     pub(super) const REQUEST_DROP: u8 = 46;
+    pub(super) const SYSCALL_ENTER: u8 = 50;
+    pub(super) const SYSCALL_EXIT: u8 = 51;
+    pub(super) const BOOST: u8 = 52;
+    pub(super) const UNBOOST: u8 = 53;
+    pub(super) const TASK_THROTTLE: u8 = 54;
+    pub(super) const TASK_UNTHROTTLE: u8 = 55;
 }
 
 /// The numbers of [`PrevState`].
@@ -235,6 +241,18 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, *lock);
             kind::DROP_LOCK
         }
+        TraceEvent::Syscall { task, enters } => {
+            put_id(out, task.0);
+            if *enters { kind::SYSCALL_ENTER } else { kind::SYSCALL_EXIT }
+        }
+        TraceEvent::Boost { task, boosted } => {
+            put_id(out, task.0);
+            if *boosted { kind::BOOST } else { kind::UNBOOST }
+        }
+        TraceEvent::TaskThrottle { task, throttled } => {
+            put_id(out, task.0);
+            if *throttled { kind::TASK_THROTTLE } else { kind::TASK_UNTHROTTLE }
+        }
         TraceEvent::Mark { task, mark } => {
             put_id(out, task.0);
             put_mark(out, *mark)
@@ -392,6 +410,13 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
         kind::DROP_LOCK => TraceEvent::DropLock { task: take_task(cursor)?, lock: cursor.varint_u32()? },
         kind::MARK_PHASE | kind::MARK_TIMER_DUE | kind::MARK_STAMP | kind::MARK_TURN_END => {
             TraceEvent::Mark { task: take_task(cursor)?, mark: take_mark(kind, cursor)? }
+        }
+        kind::SYSCALL_ENTER | kind::SYSCALL_EXIT => {
+            TraceEvent::Syscall { task: take_task(cursor)?, enters: kind == kind::SYSCALL_ENTER }
+        }
+        kind::BOOST | kind::UNBOOST => TraceEvent::Boost { task: take_task(cursor)?, boosted: kind == kind::BOOST },
+        kind::TASK_THROTTLE | kind::TASK_UNTHROTTLE => {
+            TraceEvent::TaskThrottle { task: take_task(cursor)?, throttled: kind == kind::TASK_THROTTLE }
         }
         kind::GROUP_NEW => TraceEvent::GroupNew {
             group: take_group(cursor)?,

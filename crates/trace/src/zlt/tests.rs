@@ -97,6 +97,9 @@ fn event() -> impl Strategy<Value = TraceEvent> {
                 .prop_map(|(task, lock, holder)| TraceEvent::WaitLock { task, lock, holder }),
             (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::TakeLock { task, lock }),
             (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::DropLock { task, lock }),
+            (task(), any::<bool>()).prop_map(|(task, throttled)| TraceEvent::TaskThrottle { task, throttled }),
+            (task(), any::<bool>()).prop_map(|(task, boosted)| TraceEvent::Boost { task, boosted }),
+            (task(), any::<bool>()).prop_map(|(task, enters)| TraceEvent::Syscall { task, enters }),
             (task(), mark()).prop_map(|(task, mark)| TraceEvent::Mark { task, mark }),
             (task(), duration(), any::<[u64; 3]>()).prop_map(|(task, exec, [switches_in, migrations, wakeups])| {
                 TraceEvent::TaskTotals { task, counters: TaskCounters { exec, switches_in, migrations, wakeups } }

@@ -273,6 +273,16 @@ impl Writer<'_> {
                 self.cannot(&format!("time stamps (task {})", task.name));
                 return;
             }
+            Action::SyscallEnter
+            | Action::SyscallExit
+            | Action::CondResched
+            | Action::Down { .. }
+            | Action::Up { .. }
+            | Action::Read(_)
+            | Action::Io { .. } => {
+                self.cannot(&format!("system calls (task {})", task.name));
+                return;
+            }
         };
         let key = keys.event(kind);
         write!(self.out, ", \"{key}\" : {value}").expect("a String takes it");

@@ -49,7 +49,7 @@ use zerolag_model::settings::nearest;
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 24] = [
     "include",
     "parameters",
     "kernel",
@@ -67,6 +67,9 @@ const KEYS: [&str; 21] = [
     "barrier",
     "semaphore",
     "timer",
+    "rw_semaphore",
+    "disk",
+    "file",
     "pause",
     "task",
     "service",

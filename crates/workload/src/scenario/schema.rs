@@ -113,6 +113,13 @@ fn root(key: &str) -> Value {
         "barrier" => named(&object(&["parties"], |_| int(1, 1_000_000))),
         "semaphore" => named(&object(&["initial"], |_| int(0, i64::from(u32::MAX)))),
         "timer" => named(&object(&["mode"], |_| one_of(&["relative", "absolute"]))),
+        "rw_semaphore" => named(&object(&[], |_| string())),
+        "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
+            "depth" => int(1, i64::from(shared::DEPTH_MAX)),
+            "latency" => defined("time"),
+            _ => defined("count"),
+        })),
+        "file" => named(&object(&shared::FILE_KEYS, |key| if key == "disk" { string() } else { defined("count") })),
         "pause" => named(&object(&pause::KEYS, |key| match key {
             "every" | "length" => defined("dist"),
             "cpus" => defined("cpus"),
@@ -229,7 +236,7 @@ fn dist() -> Value {
 fn step_schema() -> Value {
     let steps: Map<String, Value> = step::STEPS.iter().map(|step| ((*step).to_owned(), step_value(step))).collect();
     json!({ "anyOf": [
-        { "enum": ["yield", "suspend"] },
+        { "enum": step::WORDS },
         { "type": "object", "properties": steps, "additionalProperties": false, "minProperties": 1, "maxProperties": 1 }
     ] })
 }
@@ -247,7 +254,14 @@ fn step_value(step: &str) -> Value {
             _ => string(),
         }),
         "wait" | "sync" => object(&["condition", "mutex"], |_| string()),
-        "suspend" | "yield" => json!({ "const": true }),
+        "suspend" | "yield" | "cond_resched" => json!({ "const": true }),
+        "syscall" => defined("steps"),
+        "read" => object(&step::READ_KEYS, |key| match key {
+            "file" => string(),
+            "windows" => defined("count"),
+            _ => defined("dist"),
+        }),
+        "io" => object(&["disk", "bytes"], |key| if key == "bytes" { defined("count") } else { string() }),
         "stamp" => int(0, i64::from(u32::MAX)),
         _ => string(),
     }

@@ -4,7 +4,7 @@
 //! `cpuset.cpus.partition = "root"` as dotted keys, since the first is not a table: they are written with quotes, or
 //! short as `cpus` and `partition`.
 //!
-//! Resources need no declaration: one that is only used is a plain mutex, condition, semaphore at 0, relative timer, or a
+//! Resources need no declaration: one that is only used is a plain mutex, condition, semaphore at 0, relative timer, slow disk, or a
 //! barrier for all instances of the tasks that name it. A name stands for one thing.
 
 use super::Reader;
@@ -12,11 +12,17 @@ use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, u
 use crate::assemble::Kind;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::program::{CpusetDef, PartitionChange, ResourceKind, TimerMode};
+use crate::program::{CpusetDef, Disk, File, PartitionChange, ResourceKind, TimerMode};
 use std::sync::Arc;
 use toml::de::DeValue;
-use zerolag_model::{CpuId, CpuMask, MAX_CPUS};
+use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
+/// A disk of which nothing is said: one request at a time, 5 ms and 100 MB/s, as a drive with turning platters.
+pub(super) const DISK: Disk = Disk { depth: 1, latency: Duration::from_millis(5), bandwidth: 100_000_000 };
+pub(super) const FILE_KEYS: [&str; 3] = ["disk", "size", "readahead"];
+pub(super) const DISK_KEYS: [&str; 3] = ["depth", "latency", "bandwidth"];
+/// The deepest queue of a disk: as NVMe has it.
+pub(super) const DEPTH_MAX: u32 = 65_536;
 pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
 /// Keys of one of its `changes`, apart from `partition`.
 pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
@@ -164,6 +170,9 @@ impl Reader<'_> {
             ("barrier", Kind::Barrier),
             ("semaphore", Kind::Semaphore),
             ("timer", Kind::Timer),
+            ("rw_semaphore", Kind::RwSemaphore),
+            ("disk", Kind::Disk),
+            ("file", Kind::File),
         ] {
             if let Some(section) = root.get(key).and_then(|entry| Table::of(key, entry.item, self.report)) {
                 sections.push((kind, section));
@@ -203,6 +212,23 @@ impl Reader<'_> {
                 (&["initial"], ResourceKind::Semaphore { initial })
             }
             Kind::Timer => (&["mode"], ResourceKind::Timer),
+            Kind::RwSemaphore => (&[], ResourceKind::RwSemaphore),
+            Kind::Disk => {
+                let depth = table.int("depth", 1..=u64::from(DEPTH_MAX), self.report);
+                let latency = table.time("latency", self.report);
+                let bandwidth = table.int("bandwidth", 0..=u64::MAX, self.report);
+                let disk = Disk {
+                    depth: depth.map_or(DISK.depth, |(depth, _)| u32::try_from(depth).unwrap_or(DEPTH_MAX)),
+                    latency: latency.unwrap_or(DISK.latency),
+                    bandwidth: bandwidth.map_or(DISK.bandwidth, |(bandwidth, _)| bandwidth),
+                };
+                (&DISK_KEYS, ResourceKind::Disk(disk))
+            }
+            Kind::File => {
+                table.refuse_unknown(&FILE_KEYS, kind.name(), self.report);
+                self.file(entry, &table);
+                return;
+            }
             Kind::Condition | Kind::SuspendPoint | Kind::Queue => (&[], ResourceKind::Condition),
         };
         table.refuse_unknown(known, kind.name(), self.report);
@@ -215,6 +241,26 @@ impl Reader<'_> {
         {
             self.timer_modes.insert(id, (mode, span));
         }
+    }
+
+    /// Reads a file: its disk must be known, so that its requests go somewhere.
+    fn file(&mut self, entry: Entry<'_, '_>, table: &Table<'_, '_>) {
+        let window = table.int("readahead", 4096..=1 << 30, self.report).map_or(131_072, |(bytes, _)| bytes);
+        let size = table.int("size", 1..=u64::from(u32::MAX) * 4096, self.report);
+        let disk = table.get("disk").and_then(|disk| {
+            let name = string("disk", disk.item, self.report)?;
+            self.resource(name, span(disk.item), ResourceKind::Disk(DISK))
+        });
+        let (Some((size, _)), Some(disk)) = (size, disk) else {
+            if table.get("size").is_none() || table.get("disk").is_none() {
+                let help = format!("write [file.{}] disk = \"sda\", size = 1_000_000_000", entry.key);
+                self.report.error_help(entry.key_span, format!("file `{}` needs disk and size", entry.key), help);
+            }
+            return;
+        };
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let file = File { disk, windows: count(size.div_ceil(window)), window: count(window) };
+        self.resource(entry.key, entry.key_span, ResourceKind::File(file));
     }
 
     pub(super) fn timer_mode(&mut self, mode: &str, span: Span) -> Option<TimerMode> {

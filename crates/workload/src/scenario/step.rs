@@ -1,19 +1,22 @@
 //! `steps`: what a task does, one table of one key per step (`{ run = "2ms" }`), or a word for what needs no value
-//! (`"yield"`, `"suspend"`).
+//! (`"yield"`, `"suspend"`). A system call is a step with steps of its own, all in kernel mode.
 //!
 //! Names are rt-app's, except that what rt-app calls `runtime` is `spin` and conditions are named `condition`.
 
 use super::Reader;
 use super::table::{Entry, Item, Table, int, kind, span, string};
 use super::task::TaskScope;
-use super::times;
+use super::{shared, times};
+use crate::assemble::Kind;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Action, ResourceId, ResourceKind, TimerMode, TimerRef};
+use crate::program::{Access, Action, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
+use crate::random::Dist;
 use crate::rtapp::RUNTIME_CHUNK;
 use toml::de::DeValue;
+use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 19] = [
+pub(super) const STEPS: [&str; 27] = [
     "run",
     "kernel",
     "spin",
@@ -33,7 +36,41 @@ pub(super) const STEPS: [&str; 19] = [
     "yield",
     "fork",
     "stamp",
+    "syscall",
+    "cond_resched",
+    "down_read",
+    "up_read",
+    "down_write",
+    "up_write",
+    "io",
+    "read",
 ];
+
+pub(super) const READ_KEYS: [&str; 4] = ["file", "windows", "setup", "copy"];
+/// Words that are steps by themselves.
+pub(super) const WORDS: [&str; 3] = ["yield", "suspend", "cond_resched"];
+
+/// Where a step stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    User,
+    /// In a system call: what it computes is kernel-mode work.
+    Kernel,
+}
+
+/// Actions, and where each stands.
+#[derive(Default)]
+struct Steps {
+    actions: Vec<Action>,
+    spans: Vec<Span>,
+}
+
+impl Steps {
+    fn push(&mut self, action: Action, span: Span) {
+        self.actions.push(action);
+        self.spans.push(span);
+    }
+}
 
 impl Reader<'_> {
     /// Reads `steps`; returns actions and where they stand.
@@ -46,21 +83,25 @@ impl Reader<'_> {
         if items.is_empty() {
             self.report.error(span(entry.item), "`steps` is empty");
         }
-        let steps = items.iter().filter_map(|item| self.step(item, scope).map(|action| (action, span(item))));
-        steps.collect()
+        let mut steps = Steps::default();
+        for item in items.iter() {
+            self.step(item, Mode::User, scope, &mut steps);
+        }
+        (steps.actions, steps.spans)
     }
 
-    fn step(&mut self, item: Item<'_, '_>, scope: &mut TaskScope<'_>) -> Option<Action> {
-        match item.get_ref() {
+    fn step(&mut self, item: Item<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+        let action = match item.get_ref() {
             DeValue::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
                 "suspend" => self.suspend(scope),
+                "cond_resched" => self.in_syscall("cond_resched", item, mode).then_some(Action::CondResched),
                 other => {
                     let message = format!("step \"{other}\" is unknown or needs a value");
                     self.report.error_help(
                         span(item),
                         message,
-                        "alone stand \"yield\" and \"suspend\"; else { run = \"1ms\" }",
+                        "alone stand \"yield\", \"suspend\" and \"cond_resched\"; else { run = \"1ms\" }",
                     );
                     None
                 }
@@ -70,57 +111,115 @@ impl Reader<'_> {
                 let [entry] = table.entries[..] else {
                     let help = "each step is a table of its own: { run = \"1ms\" }, { sleep = \"9ms\" }";
                     self.report.error_help(span(item), format!("a step with {} keys", table.entries.len()), help);
-                    return None;
+                    return;
                 };
-                self.action(entry, scope)
+                if entry.key == "syscall" {
+                    self.syscall(entry, mode, scope, steps);
+                    return;
+                }
+                self.action(entry, mode, scope)
             }
             other => {
                 let message = format!("a step is a table, not {}", kind(other));
                 self.report.error_help(span(item), message, "write { run = \"1ms\" }");
                 None
             }
+        };
+        if let Some(action) = action {
+            steps.push(action, span(item));
         }
     }
 
-    fn action(&mut self, entry: Entry<'_, '_>, scope: &mut TaskScope<'_>) -> Option<Action> {
+    /// `{ syscall = [{ run = "10us" }, { lock = "inode" }, ...] }`.
+    fn syscall(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
+        if mode == Mode::Kernel {
+            self.report.error(entry.key_span, "a system call within a system call");
+            return;
+        }
+        let DeValue::Array(items) = entry.item.get_ref() else {
+            let message = format!("`syscall` is an array of steps, not {}", kind(entry.item.get_ref()));
+            self.report.error_help(span(entry.item), message, "write { syscall = [{ run = \"10us\" }] }");
+            return;
+        };
+        steps.push(Action::SyscallEnter, entry.key_span);
+        for item in items.iter() {
+            self.step(item, Mode::Kernel, scope, steps);
+        }
+        steps.push(Action::SyscallExit, entry.key_span);
+    }
+
+    /// Reports what only makes sense in a system call.
+    fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: Mode) -> bool {
+        if mode == Mode::User {
+            let help = format!("write {{ syscall = [{{ run = \"10us\" }}, \"{key}\"] }}");
+            self.report.error_help(span(item), format!("`{key}` outside a system call"), help);
+        }
+        mode == Mode::Kernel
+    }
+
+    fn action(&mut self, entry: Entry<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>) -> Option<Action> {
         let Entry { key, item, .. } = entry;
         let time = |reader: &mut Self| times::dist(key, item, reader.report);
         let semaphore = ResourceKind::Semaphore { initial: 0 };
-        match key {
-            "run" => time(self).map(Action::Run),
-            "kernel" => time(self).map(Action::Kernel),
-            "sleep" => time(self).map(Action::Sleep),
-            "spin" => self.spin(item),
-            "timer" => self.timer(item, scope),
-            "lock" => self.named(key, item, ResourceKind::Mutex { inherit: false }).map(Action::Lock),
-            "unlock" => self.named(key, item, ResourceKind::Mutex { inherit: false }).map(Action::Unlock),
-            "signal" => self.named(key, item, ResourceKind::Condition).map(Action::Signal),
-            "broadcast" => self.named(key, item, ResourceKind::Condition).map(Action::Broadcast),
-            "wait" => self.condition_and_mutex(key, item).map(|(condition, mutex)| Action::Wait { condition, mutex }),
-            "sync" => self.condition_and_mutex(key, item).map(|(condition, mutex)| Action::Sync { condition, mutex }),
-            "barrier" => {
+        let rw = |reader: &mut Self| {
+            let inside = reader.in_syscall(key, item, mode);
+            reader.named(key, item, ResourceKind::RwSemaphore).filter(|_| inside)
+        };
+        match (key, mode) {
+            ("run", Mode::User) => time(self).map(Action::Run),
+            ("run" | "kernel", _) => time(self).map(Action::Kernel),
+            ("spin" | "fork" | "stamp" | "suspend" | "yield", Mode::Kernel) => {
+                self.report.error(entry.key_span, format!("`{key}` is no step of a system call"));
+                None
+            }
+            ("cond_resched", _) => {
+                (self.is_true(key, item) && self.in_syscall(key, item, mode)).then_some(Action::CondResched)
+            }
+            ("down_read", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Read }),
+            ("up_read", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Read }),
+            ("down_write", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Write }),
+            ("up_write", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Write }),
+            ("io", _) => self.io(item),
+            ("read", _) => {
+                let inside = self.in_syscall(key, item, mode);
+                self.read(item).filter(|_| inside)
+            }
+            ("sleep", _) => time(self).map(Action::Sleep),
+            ("spin", _) => self.spin(item),
+            ("timer", _) => self.timer(item, scope),
+            ("lock", _) => self.named(key, item, ResourceKind::Mutex { inherit: false }).map(Action::Lock),
+            ("unlock", _) => self.named(key, item, ResourceKind::Mutex { inherit: false }).map(Action::Unlock),
+            ("signal", _) => self.named(key, item, ResourceKind::Condition).map(Action::Signal),
+            ("broadcast", _) => self.named(key, item, ResourceKind::Condition).map(Action::Broadcast),
+            ("wait", _) => {
+                self.condition_and_mutex(key, item).map(|(condition, mutex)| Action::Wait { condition, mutex })
+            }
+            ("sync", _) => {
+                self.condition_and_mutex(key, item).map(|(condition, mutex)| Action::Sync { condition, mutex })
+            }
+            ("barrier", _) => {
                 let id = self.named(key, item, ResourceKind::Barrier { parties: 0 })?;
                 self.count_parties(id, scope);
                 Some(Action::Barrier(id))
             }
-            "sem_post" => self.named(key, item, semaphore).map(Action::SemPost),
-            "sem_wait" => self.named(key, item, semaphore).map(Action::SemWait),
-            "suspend" => self.is_true(key, item).then(|| self.suspend(scope))?,
-            "yield" => self.is_true(key, item).then_some(Action::Yield),
-            "resume" => {
+            ("sem_post", _) => self.named(key, item, semaphore).map(Action::SemPost),
+            ("sem_wait", _) => self.named(key, item, semaphore).map(Action::SemWait),
+            ("suspend", _) => self.is_true(key, item).then(|| self.suspend(scope))?,
+            ("yield", _) => self.is_true(key, item).then_some(Action::Yield),
+            ("resume", _) => {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item))?;
                 self.resource(name, span(item), ResourceKind::SuspendPoint).map(Action::Resume)
             }
-            "fork" => {
+            ("fork", _) => {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
-            "stamp" => {
+            ("stamp", _) => {
                 let label = int(key, item, 0..=u64::from(u32::MAX), self.report)?;
                 Some(Action::Stamp(u32::try_from(label).unwrap_or(u32::MAX)))
             }
-            other => {
+            (other, _) => {
                 let diagnostic = Diagnostic::error(entry.key_span, format!("unknown step `{other}`"));
                 let near = if other == "runtime" { Some("spin") } else { nearest(other, STEPS.into_iter()) };
                 self.report.push(match near {
@@ -130,6 +229,45 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// `{ read = { file = "big", windows = 8, setup = "20us", copy = "40us" } }`.
+    fn read(&mut self, item: Item<'_, '_>) -> Option<Action> {
+        let table = Table::of("read", item, self.report)?;
+        table.refuse_unknown(&READ_KEYS, "read", self.report);
+        let windows = table.int("windows", 1..=u64::from(u32::MAX), self.report);
+        let windows = windows.map_or(1, |(windows, _)| u32::try_from(windows).unwrap_or(u32::MAX));
+        let mut time = |name: &str, usual: Duration| match table.get(name) {
+            Some(entry) => times::dist(name, entry.item, self.report),
+            None => Some(Dist::Constant(usual)),
+        };
+        let (setup, copy) = (time("setup", Duration::from_micros(20)), time("copy", Duration::from_micros(40)));
+        let Some(file) = table.get("file") else {
+            let help = "write { read = { file = \"big\" } }, and [file.big]";
+            self.report.error_help(table.span, "`read` without `file`", help);
+            return None;
+        };
+        let name = string("file", file.item, self.report)?;
+        let known = self.assembly.find_resource(name, Kind::File);
+        if known.is_none() {
+            let help = format!("write [file.{name}] with disk and size");
+            self.report.error_help(span(file.item), format!("there is no file `{name}`"), help);
+        }
+        Some(Action::Read(ReadAction { file: known?, windows, setup: setup?, copy: copy? }))
+    }
+
+    /// `{ io = { disk = "sda", bytes = 4096 } }`.
+    fn io(&mut self, item: Item<'_, '_>) -> Option<Action> {
+        let table = Table::of("io", item, self.report)?;
+        table.refuse_unknown(&["disk", "bytes"], "io", self.report);
+        let bytes = table.int("bytes", 0..=u64::MAX, self.report).map_or(4096, |(bytes, _)| bytes);
+        let Some(disk) = table.get("disk") else {
+            let help = "write { io = { disk = \"sda\", bytes = 4096 } }";
+            self.report.error_help(table.span, "`io` without `disk`", help);
+            return None;
+        };
+        let disk = self.named("disk", disk.item, ResourceKind::Disk(shared::DISK))?;
+        Some(Action::Io { disk, bytes })
     }
 
     fn suspend(&mut self, scope: &TaskScope<'_>) -> Option<Action> {
@@ -178,7 +316,7 @@ impl Reader<'_> {
             None => Some(RUNTIME_CHUNK),
             Some(entry) => {
                 let chunk = times::time("chunk", entry.item, self.report);
-                if chunk.is_some_and(zerolag_model::Duration::is_zero) {
+                if chunk.is_some_and(Duration::is_zero) {
                     self.report.error(span(entry.item), "`chunk` must be above zero");
                 }
                 chunk

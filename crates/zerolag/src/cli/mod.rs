@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod convert;
 mod cyclictest;
+mod explain;
 mod export;
 mod failure;
 mod init;
@@ -71,6 +72,8 @@ enum Command {
     Compare(compare::Args),
     /// One workload under many values of anything, or the least value that is enough
     Sweep(sweep::Args),
+    /// Why the worst waits happened: chains of causes that add up to them
+    Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
     /// cyclictest: how late threads wake
@@ -122,6 +125,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),
         Command::Timerlat(args) => rtla::timerlat(&args),

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use zerolag::model::Duration;
 use zerolag::repro::bandwidth::Bandwidth2010;
 use zerolag::repro::dl_server::DlServer2023;
+use zerolag::repro::inversion::Inversion2012;
 use zerolag::repro::rt_balance::{Mode, Results, RtBalance2007};
 use zerolag::repro::rt_ipi::RtIpi2017;
 
@@ -27,6 +28,8 @@ enum Experiment {
     RtBalance(RtBalanceArgs),
     /// 2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs
     Bandwidth(BandwidthArgs),
+    /// 2012: throttled while others wait for what one holds, and four cures
+    Inversion(InversionArgs),
     /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
     RtIpi(RtIpiArgs),
     /// 2023: deadline servers against starvation, beside RT throttling
@@ -76,6 +79,19 @@ struct RtIpiArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct InversionArgs {
+    /// Runs of each row
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
+    /// Threads that work [default: one per CPU of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where the table and the figures as JSON are written
+    #[arg(long, value_name = "DIR", default_value = "target/repro")]
+    out: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
 struct DlServerArgs {
     /// Simulated minutes of each run
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -98,6 +114,7 @@ pub(crate) fn run(args: &Args) -> Done {
             output::print(
                 "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
                  bandwidth   2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs\n\
+                 inversion   2012: throttled while others wait for what one holds, and four cures\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
                  dl-server   2023: deadline servers against starvation, beside RT throttling\n",
             )?;
@@ -105,6 +122,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         Some(Experiment::RtBalance(args)) => rt_balance(args),
         Some(Experiment::Bandwidth(args)) => bandwidth(args),
+        Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::RtIpi(args)) => rt_ipi(args),
         Some(Experiment::DlServer(args)) => dl_server(args),
     }
@@ -124,6 +142,30 @@ fn dl_server(args: &DlServerArgs) -> Done {
     output::write_file(&args.out.join("dl-server.txt"), |out| out.write_all(text.as_bytes()))?;
     output::print(&text)?;
     eprintln_lossy(&format!("wrote dl-server.txt to {}", args.out.display()));
+    Ok(code::OK)
+}
+
+fn inversion(args: &InversionArgs) -> Done {
+    let experiment = Inversion2012 { seeds: args.seeds, threads: threads(args.threads), ..Inversion2012::default() };
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
+    catch_interrupts();
+    let progress = Mutex::new(Progress::new(experiment.cases().len() as u64 * args.seeds, "runs", false));
+    let tell = |run| match progress.try_lock() {
+        Ok(mut progress) => progress.at(run),
+        Err(_) if interrupted() => ControlFlow::Break(()),
+        Err(_) => ControlFlow::Continue(()),
+    };
+    let results = experiment.run(tell);
+    if let Ok(progress) = progress.lock() {
+        progress.finish();
+    }
+    let Some(results) = results else { return Ok(code::INTERRUPTED) };
+    let text = results.to_string();
+    for (name, bytes) in [("inversion.json", format!("{:#}\n", results.to_json())), ("inversion.txt", text.clone())] {
+        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
+    }
+    output::print(&text)?;
+    eprintln_lossy(&format!("wrote inversion.json and inversion.txt to {}", args.out.display()));
     Ok(code::OK)
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bandwidth;
 pub mod dl_server;
+pub mod inversion;
 pub mod rt_balance;
 pub mod rt_ipi;
 

@@ -14,6 +14,9 @@
 //!      +-- quota, when the period ends -----------------> debt and 1 ns to each, in order <-----+
 //! ```
 //!
+//! What throttling stops is a setting (`throttle`): the group wherever its tasks are; the group but for tasks that must
+//! leave the kernel first ([`boost`]); or each task when it leaves the kernel ([`park`]).
+//!
 //! What is used is noticed when the current task is charged: at ticks, or at once with `enforce.fair = exact`. So a CPU
 //! uses more than it took, by a tick at most; that is a debt which its next share pays first.
 //!
@@ -26,18 +29,24 @@
 //! debt does not count as throttled in that period; a limit that is changed takes effect on a CPU when it runs the
 //! group next, the kernel locks all run queues.
 
+mod boost;
 mod check;
 mod hard_limits;
+mod park;
 pub(crate) mod pool;
 mod refresh;
 mod throttle;
 
+pub(crate) use boost::{end as end_boost, first as first_boosted, woken};
+pub(crate) use park::{is_due as is_due_to_park, take_away};
 pub(crate) use refresh::resume;
-pub(crate) use throttle::{is_throttled, is_throttled_for, release_if_empty, throttle_exhausted};
+pub(crate) use throttle::{is_barred, is_throttled_for, release_if_empty, throttle_exhausted};
 
+use super::entity::Standing;
 use super::group::GroupTable;
 use super::queue::QueueIx;
 use crate::rq::{Cx, Phase, Rq};
+use crate::slab::Slot;
 use crate::step::{GroupTimer, Op, Resched};
 use lock_api::RawMutex;
 use pool::{Request, Taken};
@@ -58,10 +67,20 @@ pub(crate) struct Local {
     issued: u32,
     /// How often it has asked for quota since it was empty, up to [`STEPS`].
     requests: u8,
-    /// Since when it is throttled.
-    throttled: Option<Instant>,
+    throttled: Throttled,
     /// Throttled queues below it: it stays, even if it is empty.
     throttled_below: u32,
+}
+
+/// Whether a group's queue is out of quota, since when, and what that stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Throttled {
+    /// It may run.
+    No,
+    /// It is cut: out of the hierarchy, with all that is in it but what is boosted ([`boost`]).
+    Cut(Instant),
+    /// It stays; its tasks are taken off one by one ([`park`]).
+    ByTask(Instant),
 }
 
 impl Default for Local {
@@ -71,21 +90,39 @@ impl Default for Local {
             remaining: SignedDuration::from_nanos(0),
             issued: 0,
             requests: 0,
-            throttled: None,
+            throttled: Throttled::No,
             throttled_below: 0,
         }
     }
 }
 
 impl Local {
-    /// Returns whether the group's entity may not be queued.
+    /// Returns since when it has no quota; `None` while it may run.
+    pub(crate) const fn throttled_since(&self) -> Option<Instant> {
+        match self.throttled {
+            Throttled::No => None,
+            Throttled::Cut(since) | Throttled::ByTask(since) => Some(since),
+        }
+    }
+
+    /// Returns whether it has no quota.
     pub(crate) const fn is_throttled(&self) -> bool {
-        self.throttled.is_some()
+        self.throttled_since().is_some()
+    }
+
+    /// Returns whether it knows of a limit.
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.limit != 0
+    }
+
+    /// Returns whether what is in it may not run and counts for nothing above it, what is boosted apart.
+    pub(crate) const fn is_cut(&self) -> bool {
+        matches!(self.throttled, Throttled::Cut(_))
     }
 
     /// Returns whether the queue is needed although nothing is in it.
     pub(crate) const fn is_needed(&self) -> bool {
-        self.throttled.is_some() || self.throttled_below > 0
+        self.is_throttled() || self.throttled_below > 0
     }
 
     pub(crate) const fn throttled_below(&self) -> u32 {
@@ -96,10 +133,16 @@ impl Local {
         self.limit != 0 && self.remaining.as_nanos() <= 0
     }
 
-    /// Returns what may be used before more must be taken; `None` without a limit.
+    /// Returns what may be used before more must be taken; `None` without a limit, and while nothing can be taken.
     pub(crate) const fn left(&self) -> Option<Duration> {
-        if self.limit == 0 { None } else { Some(self.remaining.max_zero()) }
+        if self.limit == 0 || self.is_throttled() { None } else { Some(self.remaining.max_zero()) }
     }
+}
+
+/// Returns whether a task must leave its CPU before it goes on in user mode: it was boosted, or is to be parked.
+#[inline]
+pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
+    rq.tasks[slot].fair.standing == Standing::Boosted || park::is_due(rq, slot)
 }
 
 /// Learns of a limit that was set since; returns whether there is one.

@@ -6,14 +6,15 @@
 //! last, and run queues of other CPUs are locked rather than sent an interrupt (as before 6.3).
 
 use super::super::GroupError;
+use super::park::More;
 use super::pool::Share;
 use super::throttle::unthrottle;
-use super::{arm, count_scanned, follow_limit};
+use super::{arm, count_scanned, follow_limit, park};
 use crate::class;
 use crate::dl;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Phase, Rq};
 use crate::scheduler::Scheduler;
-use crate::step::{Clock, Cont, Distribute, Distribution, GroupTimer, Io, Step};
+use crate::step::{Clock, Cont, Distribute, Distribution, GroupTimer, Io, Resched, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, SignedDuration, TraceEvent};
 
@@ -96,7 +97,7 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
     let group = work.group;
     let throttled = rq.fair.live_queue(&cx.shared.groups, group).and_then(|q| {
         let local = &rq.queue(q).bandwidth;
-        local.throttled.map(|since| (q, local.remaining, cx.now.wall.since(since)))
+        local.throttled_since().map(|since| (q, local.remaining, cx.now.wall.since(since)))
     });
     let next = match throttled {
         Some((q, remaining, lasted)) => {
@@ -120,9 +121,20 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
             }
             share.next
         }
-        // It left the list meanwhile.
+        // It left the list meanwhile, or has more to take back.
         None => cx.io.observer.cpu(|| cx.shared.groups.pool(group).next_to_serve()),
     };
+    let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
+    if let Some(q) = parked {
+        let more = park::take_back(rq, cx, q);
+        if rq.current.is_none() && rq.phase == Phase::Running && rq.fair.nr_running() > 0 {
+            rq.resched(cx, Resched::Now);
+        }
+        dl::server::update(rq, cx);
+        if more == More::Yes {
+            return Step::Again { own: rq.cpu, then: Cont::Bandwidth(work) };
+        }
+    }
     let left = work.left - 1;
     match next {
         Some(own) if left > 0 && own != rq.cpu => {

@@ -1,4 +1,5 @@
-//! Throttling: a group's queue on one CPU is taken out of the hierarchy, with all that is in it, and put back.
+//! Throttling: a group's queue on one CPU is out of quota, and has some again. It is taken out of the hierarchy, with all that
+//! is in it, and put back; or, task by task, it stays where it is (`throttle = at_user_return`).
 //!
 //! ```text
 //!            out of quota when its task leaves the CPU, or when its first entity joins [1]
@@ -7,40 +8,38 @@
 //!            quota at a refresh, a new limit [2]; or its last task has left [3]
 //! ```
 //!
-//! Tasks may join and leave a throttled queue; counts of tasks stop at it on the way up.
+//! Tasks may join and leave a throttled queue; counts of tasks stop on the way up at one that is cut.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document of 2010 throttles
 //! when the time is charged; since 3.2 the kernel does so when the task is put, as here.
 
 use super::super::enqueue::{Tally, count, join_above, part, part_above_throttled};
-use super::super::entity::EntityRef;
-use super::super::group::{self, MAX_DEPTH};
+use super::super::entity::{EntityRef, FairState, Standing};
+use super::super::group::MAX_DEPTH;
 use super::super::queue::QueueIx;
 use super::super::run::put_down;
-use super::{receive, with_pool};
+use super::{Throttled, boost, park, receive, with_pool};
 use crate::dl;
+use crate::mode::TaskMode;
 use crate::rq::{Cx, Phase, Rq};
 use crate::slab::Slot;
 use crate::step::Resched;
 use lock_api::RawMutex;
+use zerolag_model::settings::Throttle;
 use zerolag_model::{GroupId, TraceEvent};
 
-/// Returns whether a task is in a throttled queue, at any depth. O(depth) if this CPU has any.
-pub(crate) fn is_throttled(rq: &Rq, slot: Slot) -> bool {
-    rq.fair.nr_throttled > 0 && is_below_throttled(rq, rq.tasks[slot].fair.queue)
+/// Returns whether a task may not run because of its group: it is below a queue that is cut and is not boosted, or is
+/// parked. O(depth) if this CPU has a throttled queue.
+pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
+    let entity = &rq.tasks[slot].fair;
+    rq.fair.nr_throttled > 0
+        && entity.standing == Standing::Ordinary
+        && (entity.is_parked() || above(rq, entity.queue).any(|q| rq.queue(q).bandwidth.is_cut()))
 }
 
-/// Returns whether a queue or one above it is throttled.
-pub(crate) fn is_below_throttled(rq: &Rq, from: QueueIx) -> bool {
-    let mut at = Some(from);
-    while let Some(q) = at {
-        let queue = rq.queue(q);
-        if queue.bandwidth.is_throttled() {
-            return true;
-        }
-        at = queue.parent;
-    }
-    false
+/// Returns the first throttled queue on the way up, from a queue itself. O(depth).
+pub(crate) fn nearest_throttled(rq: &Rq, from: QueueIx) -> Option<QueueIx> {
+    above(rq, from).find(|q| rq.queue(*q).bandwidth.is_throttled())
 }
 
 /// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if that has any throttled.
@@ -56,8 +55,24 @@ pub(crate) fn is_throttled_for<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, group: Grou
     false
 }
 
-/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from the task upwards.
+/// Returns a queue and those above it.
+pub(super) fn above(rq: &Rq, from: QueueIx) -> impl Iterator<Item = QueueIx> + '_ {
+    core::iter::successors(Some(from), |q| rq.queue(*q).parent)
+}
+
+/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from the task upwards. What
+/// that means for the task itself depends on where it is left.
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let goes_on = |rq: &Rq| rq.current.filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
+    if let Some(slot) = goes_on(rq)
+        && rq.tasks[slot].fair.standing == Standing::Boosted
+        && rq.tasks[slot].mode == TaskMode::User
+    {
+        boost::end(rq, cx, slot);
+        dl::server::update(rq, cx);
+    } else if let Some(slot) = goes_on(rq) {
+        boost::preempted(rq, cx, slot);
+    }
     let mut path = [QueueIx::ROOT; MAX_DEPTH];
     let mut depth = 0;
     let mut at = rq.queue(QueueIx::ROOT).current;
@@ -70,10 +85,15 @@ pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         let queue = rq.queue(q);
         // A group that has left with its last task, or stays only for its lag, runs nothing.
         let may_run = queue.entity.is_queued() && queue.tally.tasks() > 0;
-        if may_run && queue.bandwidth.is_out_of_quota() {
+        if may_run && queue.bandwidth.is_out_of_quota() && !queue.bandwidth.is_throttled() {
             throttle(rq, cx, q);
             dl::server::update(rq, cx);
         }
+    }
+    let Some(slot) = goes_on(rq).filter(|_| rq.fair.nr_throttled > 0) else { return };
+    if park::is_due(rq, slot) {
+        park::park(rq, cx, slot);
+        dl::server::update(rq, cx);
     }
 }
 
@@ -87,18 +107,12 @@ pub(super) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     rq.is_unpublished = true;
     rq.fair.nr_throttled += 1;
     cx.io.costs.throttles += 1;
-    let queue = rq.queue_mut(q);
-    queue.bandwidth.throttled = Some(cx.now.wall); // [1]
-    let (tally, parent) = (queue.tally, queue.parent.expect("invariant: the root has no limit"));
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
-    put_down(rq, q);
-    if rq.queue(q).entity.is_queued() {
-        part(rq, cx, parent, EntityRef::Group(q), true);
-        if count(rq, parent, Tally::default(), tally) {
-            rq.nr_running -= tally.tasks();
-            rq.fair.nr_apart += tally.tasks();
-        }
-        part_above_throttled(rq, cx, parent);
+    let by_task = rq.fair.tune.throttle == Throttle::AtUserReturn;
+    let since = cx.now.wall;
+    rq.queue_mut(q).bandwidth.throttled = if by_task { Throttled::ByTask(since) } else { Throttled::Cut(since) }; // [1]
+    if !by_task {
+        cut(rq, cx, q);
     }
     for_each_above(rq, q, |local| local.throttled_below += 1);
     // It may have rested, and those above it too: they are needed now.
@@ -109,27 +123,48 @@ pub(super) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     }
 }
 
+/// Takes a queue out of the hierarchy, but for what is boosted.
+fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    let queue = rq.queue(q);
+    let (tally, boosted) = (queue.tally, queue.boosted);
+    let parent = queue.parent.expect("invariant: the root has no limit");
+    put_down(rq, q);
+    if !rq.queue(q).entity.is_queued() {
+        return;
+    }
+    let stays = boosted.runnable > 0;
+    if !stays {
+        part(rq, cx, parent, EntityRef::Group(q), true);
+    }
+    let gone = tally.minus(boosted);
+    if count(rq, parent, Tally::default(), gone) {
+        rq.nr_running -= gone.tasks();
+        rq.fair.nr_apart += gone.tasks();
+    }
+    if !stays {
+        part_above_throttled(rq, cx, parent);
+    }
+}
+
 /// Puts a throttled queue back. The pool knows already.
 pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     rq.is_unpublished = true;
     rq.fair.nr_throttled -= 1;
     cx.io.costs.throttles += 1;
     let (group, cpu) = (rq.queue(q).group, rq.cpu);
-    rq.queue_mut(q).bandwidth.throttled = None; // [2] [3]
+    let was_cut = rq.queue(q).bandwidth.is_cut();
+    rq.queue_mut(q).bandwidth.throttled = Throttled::No; // [2] [3]
     cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
     for_each_above(rq, q, |local| local.throttled_below -= 1);
     if rq.queue(q).nr_queued == 0 {
-        let mut at = Some(q);
-        while let Some(q) = at {
-            let queue = rq.queue(q);
-            at = queue.parent;
-            if at.is_some() && queue.nr_queued == 0 && !queue.entity.is_queued() {
-                group::rest_queue(rq, &cx.shared.groups, q);
-            }
-        }
+        park::rest_empty(rq, cx, q);
         return;
     }
-    let (tally, parent) = (rq.queue(q).tally, rq.queue(q).parent.expect("invariant: the root has no limit"));
+    if !was_cut {
+        return; // It was never away.
+    }
+    let (tally, parent) =
+        (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
     join_above(rq, cx, q);
     if count(rq, parent, tally, Tally::default()) {
         rq.nr_running += tally.tasks();
@@ -148,7 +183,7 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
     while let Some(q) = at {
         let queue = rq.queue(q);
         at = queue.parent;
-        if let Some(since) = queue.bandwidth.throttled.filter(|_| queue.tally.tasks() == 0) {
+        if let Some(since) = queue.bandwidth.throttled_since().filter(|_| queue.tally.tasks() == 0) {
             let (group, cpu) = (queue.group, rq.cpu);
             let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {

@@ -1,0 +1,16 @@
+//! [`LoadTracking`]: what counts as load.
+
+use super::Value;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+switch! {
+    /// What counts as the load of a task and of a CPU, for placing and balancing.
+    LoadTracking {
+        /// The weights of what is queued at the moment (before 3.8).
+        Weights = "weights",
+        /// Decaying averages of load, running and waiting (PELT).
+        Pelt = "pelt",
+    }
+}

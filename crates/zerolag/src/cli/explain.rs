@@ -1,0 +1,127 @@
+//! `zerolag explain`: why the worst waits happened, as chains of causes that add up to them.
+
+use super::failure::Failure;
+use super::options::{self, MachineArgs, WorkloadArgs};
+use super::{Done, code, output, run};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use zerolag::model::{Duration, Record};
+use zerolag::report::explain::{Explainer, Explanation, Options, explain};
+use zerolag::report::human::Human;
+use zerolag::sim::{Sink, Tracing};
+use zerolag::simulation::Plan;
+
+/// Arguments of `zerolag explain`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// Explain waits of tasks whose name begins so [default: all]
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+    /// Explain so many of the longest waits
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    worst: u16,
+    /// Run again with one setting changed, and say what that changes per cause (workloads only)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = options::setting)]
+    what_if: Option<(String, String)>,
+    /// How long to run [default: the file's, else 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
+    duration: Option<Duration>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let options = || Options { worst: usize::from(args.worst), task: args.task.clone() };
+    if let Some(trace) = as_trace(args)? {
+        if args.what_if.is_some() {
+            return Err(Failure::input("--what-if runs a workload again, and a trace cannot be run"));
+        }
+        return print(args, &explain(&trace, options()), None);
+    }
+    let plan = run::plan_of(&args.workload, &args.machine, args.duration, false)?;
+    let found = simulate(&plan, options())?;
+    let other = match &args.what_if {
+        None => None,
+        Some((key, value)) => {
+            let mut plan = plan;
+            let set = plan.config.settings.set(key, value);
+            set.map_err(|error| Failure::input(format!("--what-if {key}={value}: {error}")))?;
+            Some((format!("{key}={value}"), simulate(&plan, options())?))
+        }
+    };
+    print(args, &found, other.as_ref())
+}
+
+/// Reads the input as a trace, if it is one.
+fn as_trace(args: &Args) -> Result<Option<zerolag::trace::Trace>, Failure> {
+    let path = &args.workload.file;
+    let is_workload = path.extension().is_none_or(|ending| ending == "toml" || ending == "json" || ending == "csv");
+    if is_workload {
+        return Ok(None);
+    }
+    zerolag::trace::open(path).map(Some).map_err(|error| Failure::trace(path, &error))
+}
+
+/// A sink that explains.
+struct Listener(Explainer);
+
+impl Sink for Listener {
+    fn record(&mut self, record: &Record) {
+        self.0.observe(record);
+    }
+}
+
+fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Failure> {
+    let mut machine = plan.build(Tracing::On).map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut listener = Listener(Explainer::new(&plan.meta(), options));
+    let outcome = machine.run_with(&mut listener, |_, _| ControlFlow::Continue(()));
+    Ok(listener.0.finish(outcome.end))
+}
+
+fn print(args: &Args, found: &Explanation, other: Option<&(String, Explanation)>) -> Done {
+    if args.json {
+        let mut json = found.to_json();
+        if let Some((change, other)) = other {
+            json["what_if"] = serde_json::json!({ "change": change, "result": other.to_json() });
+        }
+        output::print(&format!("{json:#}\n"))?;
+        return Ok(code::OK);
+    }
+    let mut text = found.to_string();
+    if let Some((change, other)) = other {
+        difference(&mut text, change, found, other);
+    }
+    output::print(&text)?;
+    Ok(code::OK)
+}
+
+/// Appends what a change does to each kind of cause, the largest difference first.
+fn difference(text: &mut String, change: &str, before: &Explanation, after: &Explanation) {
+    let time = |of: &Explanation, kind: &str| of.totals.get(kind).copied().unwrap_or(Duration::ZERO);
+    let kinds: BTreeSet<&String> = before.totals.keys().chain(after.totals.keys()).collect();
+    let mut rows: Vec<(Duration, Duration, &String)> =
+        kinds.into_iter().map(|kind| (time(before, kind), time(after, kind), kind)).collect();
+    rows.sort_by_key(|(was, is, _)| core::cmp::Reverse(if was > is { *was - *is } else { *is - *was }));
+    let longest =
+        |of: &Explanation| of.waits.first().map_or(Duration::ZERO, zerolag::report::explain::Explained::length);
+    let sum = |of: &Explanation| of.totals.values().copied().sum::<Duration>();
+    let mut line = |was: Duration, is: Duration, what: &str| {
+        writeln!(text, "{:>10} {:>10}  {what}", Human(was).to_string(), Human(is).to_string())
+            .expect("invariant: a string takes everything");
+    };
+    line(longest(before), longest(after), &format!("longest wait: as it is, with {change}"));
+    line(sum(before), sum(after), "all waits, of which");
+    for (was, is, kind) in rows.into_iter().filter(|(was, is, _)| was != is).take(SHOWN) {
+        line(was, is, kind);
+    }
+}
+
+/// How many kinds of causes the difference lists.
+const SHOWN: usize = 20;

@@ -1,0 +1,312 @@
+//! Experiment 4: what a task that is throttled in the kernel does to others, and what sparing it is worth (2012).
+//!
+//! Two groups on a CPU each read the same file of 1 GB; the first may use 10 % of a CPU and runs busy loops beside its reader. "The
+//! read time was the same for both groups": whoever waits for a page that the throttled reader has been given waits until that reader's
+//! group gets quota again. The set-up is the scenario `inversion.toml` beside this file, which says what is fitted: disk and copying, on
+//! 8.42 s alone. So 40.03 s is a prediction, reported as it comes, with its sensitivity to what was assumed.
+//!
+//! The mechanism that comes out is that of the page cache of that time ([`zerolag_sim`], its module `cache`): the end of a read wakes
+//! *one* of those that wait for the page's lock, and that one wakes the next. If the first is the limited reader and its group is
+//! throttled, the other waits with it.
+//!
+//! Source: Davydov 2012, "sched: boost throttled entities on wakeups" (RFC).
+
+use super::spread;
+use crate::simulation::Plan;
+use core::fmt;
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use zerolag_model::settings::{Preempt, Throttle};
+use zerolag_model::{Duration, Instant, Record, TraceEvent};
+use zerolag_sim::{Sink, Tracing};
+use zerolag_workload::{LoadOptions, load};
+
+/// The set-up.
+pub const SCENARIO: &str = include_str!("inversion.toml");
+
+/// Published read times in milliseconds, mean and deviation: without the patch, with it.
+pub const PUBLISHED: [(u64, u64); 2] = [(40_030, 7_040), (8_420, 480)];
+
+/// After so long a reader counts as never done.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// The experiment.
+#[derive(Clone, Debug)]
+pub struct Inversion2012 {
+    /// Seeds per row: 0, 1, ...
+    pub seeds: u64,
+    /// Threads that work.
+    pub threads: usize,
+    /// Models of preemption to run.
+    pub preempts: Vec<Preempt>,
+    /// Parameters that are changed, one at a time, for `immediate` under voluntary preemption: key and value; a setting if the
+    /// scenario has no such parameter.
+    pub sensitivity: Vec<(&'static str, &'static str)>,
+}
+
+impl Default for Inversion2012 {
+    fn default() -> Self {
+        Self {
+            seeds: 10,
+            threads: 1,
+            preempts: vec![Preempt::Voluntary, Preempt::None, Preempt::Full, Preempt::Lazy, Preempt::Rt],
+            sensitivity: vec![
+                ("loops", "1"),
+                ("loops", "3"),
+                ("spread", "1us"),
+                ("spread", "8us"),
+                ("copy", "10us"),
+                ("copy", "40us"),
+                ("setup", "5us"),
+                ("setup", "80us"),
+                ("bandwidth", "100000000"),
+                ("bandwidth", "160000000"),
+                ("hz", "100"),
+                ("hz", "1000"),
+            ],
+        }
+    }
+}
+
+/// One row: a way to throttle under a model of preemption, and maybe a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// What throttling stops.
+    pub throttle: Throttle,
+    /// Where kernel mode is preempted.
+    pub preempt: Preempt,
+    /// What else differs from the scenario.
+    pub change: Option<(&'static str, &'static str)>,
+}
+
+/// Read times of the two readers in one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadTimes {
+    /// Of the limited group's; `None` if it was not done by the limit.
+    pub limited: Option<Duration>,
+    /// Of the other group's.
+    pub free: Option<Duration>,
+}
+
+/// What came out of a row: a run per seed.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Of what.
+    pub case: Case,
+    /// By seed.
+    pub runs: Vec<ReadTimes>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// All rows: first the modes, then the changes.
+    pub rows: Vec<Row>,
+}
+
+/// Mean and deviation (of a sample) in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spread {
+    /// The mean.
+    pub mean: u64,
+    /// The deviation.
+    pub deviation: u64,
+}
+
+impl Inversion2012 {
+    /// Returns the rows in their order.
+    #[must_use]
+    pub fn cases(&self) -> Vec<Case> {
+        let modes = self.preempts.iter().flat_map(|preempt| {
+            let ways = [Throttle::Immediate, Throttle::BoostOnWakeup, Throttle::BoostInKernel, Throttle::AtUserReturn];
+            ways.map(|throttle| Case { throttle, preempt: *preempt, change: None })
+        });
+        let changes = self.sensitivity.iter().map(|change| Case {
+            throttle: Throttle::Immediate,
+            preempt: Preempt::Voluntary,
+            change: Some(*change),
+        });
+        modes.chain(changes).collect()
+    }
+
+    /// Runs everything; `progress` hears which run begins, and may say that no other shall.
+    #[must_use]
+    pub fn run(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Option<Results> {
+        let cases = self.cases();
+        let count = cases.len() as u64 * self.seeds;
+        let work = |index: u64, done: &mut Vec<(u64, ReadTimes)>| {
+            let place = usize::try_from(index / self.seeds.max(1)).expect("invariant: few rows");
+            done.push((index, cases[place].run(index % self.seeds.max(1))));
+        };
+        let mut done: Vec<(u64, ReadTimes)> =
+            spread(count, self.threads, work, |index| progress(index).is_continue()).into_iter().flatten().collect();
+        if done.len() as u64 != count {
+            return None;
+        }
+        done.sort_by_key(|(index, _)| *index);
+        let mut runs = done.into_iter().map(|(_, times)| times);
+        let rows = cases.into_iter().map(|case| Row {
+            case,
+            runs: runs.by_ref().take(usize::try_from(self.seeds).unwrap_or(usize::MAX)).collect(),
+        });
+        Some(Results { rows: rows.collect() })
+    }
+}
+
+impl Case {
+    /// Returns the plan of one run.
+    ///
+    /// # Panics
+    /// If the change is neither a parameter nor a setting.
+    #[must_use]
+    pub fn plan(&self, seed: u64) -> Plan {
+        let parameters: Vec<(String, String)> =
+            self.change.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let options = LoadOptions { parameters, ..LoadOptions::default() };
+        let scenario = load("inversion.toml", SCENARIO.as_bytes(), &options).expect("invariant: the scenario is right");
+        let known = scenario.parameters.clone();
+        let mut plan =
+            Plan::new(scenario).expect("invariant: its settings are known").with_seed(seed).for_duration(LIMIT);
+        let settings = &mut plan.config.settings;
+        settings.throttle = self.throttle;
+        settings.preempt = self.preempt;
+        if let Some((key, value)) = self.change.filter(|(key, _)| !known.iter().any(|known| known == key)) {
+            settings.set(key, value).expect("invariant: a parameter or a setting");
+        }
+        plan
+    }
+
+    /// Runs once.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> ReadTimes {
+        let mut machine = self.plan(seed).build(Tracing::On).expect("invariant: the scenario fits its machine");
+        let done = Cell::new(0_u32);
+        let mut watch = Watch { times: ReadTimes::default(), limited: None, free: None, done: &done };
+        machine.run_with(
+            &mut watch,
+            |_, _| {
+                if done.get() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
+        watch.times
+    }
+}
+
+/// Notes when the readers are done.
+struct Watch<'c> {
+    times: ReadTimes,
+    limited: Option<zerolag_model::TaskId>,
+    free: Option<zerolag_model::TaskId>,
+    done: &'c Cell<u32>,
+}
+
+impl Sink for Watch<'_> {
+    fn record(&mut self, record: &Record) {
+        match &record.event {
+            TraceEvent::TaskNew { task, name, .. } if &**name == "limited-0" => self.limited = Some(*task),
+            TraceEvent::TaskNew { task, name, .. } if &**name == "free-0" => self.free = Some(*task),
+            TraceEvent::TaskExit { task } => {
+                let took = Some(record.at.since(Instant::ZERO));
+                if self.limited == Some(*task) {
+                    self.times.limited = took;
+                } else if self.free == Some(*task) {
+                    self.times.free = took;
+                }
+                self.done.set(self.done.get() + 1);
+            }
+            // Nothing else is measured.
+            _ => {}
+        }
+    }
+}
+
+impl Row {
+    /// Returns mean and deviation of the read times of one reader; `None` if a run was not done by the limit.
+    #[must_use]
+    pub fn spread(&self, of: impl Fn(&ReadTimes) -> Option<Duration>) -> Option<Spread> {
+        let times: Option<Vec<f64>> =
+            self.runs.iter().map(|run| of(run).map(|time| time.as_nanos() as f64 / 1e6)).collect();
+        let times = times.filter(|times| !times.is_empty())?;
+        let mean = times.iter().sum::<f64>() / times.len() as f64;
+        let squares: f64 = times.iter().map(|time| (time - mean) * (time - mean)).sum();
+        let deviation = (squares / (times.len() as f64 - 1.0).max(1.0)).sqrt();
+        Some(Spread { mean: mean.round() as u64, deviation: deviation.round() as u64 })
+    }
+
+    fn both(&self) -> [Option<Spread>; 2] {
+        [self.spread(|run| run.limited), self.spread(|run| run.free)]
+    }
+}
+
+impl Results {
+    /// Returns the row of a way to throttle under a model of preemption.
+    #[must_use]
+    pub fn of(&self, throttle: Throttle, preempt: Preempt) -> Option<&Row> {
+        let wanted = Case { throttle, preempt, change: None };
+        self.rows.iter().find(|row| row.case == wanted)
+    }
+
+    /// Returns everything as JSON, schema `zerolag.repro.inversion.v1`: times in nanoseconds.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);
+        let rows: Vec<serde_json::Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                let runs: Vec<serde_json::Value> = row
+                    .runs
+                    .iter()
+                    .map(|run| serde_json::json!({ "limited_ns": nanos(run.limited), "free_ns": nanos(run.free) }))
+                    .collect();
+                serde_json::json!({
+                    "throttle": row.case.throttle.to_string(),
+                    "preempt": row.case.preempt.to_string(),
+                    "change": row.case.change.map(|(key, value)| format!("{key}={value}")),
+                    "runs": runs,
+                })
+            })
+            .collect();
+        let published: Vec<serde_json::Value> = PUBLISHED
+            .iter()
+            .map(|(mean, deviation)| serde_json::json!({ "mean_ms": mean, "deviation_ms": deviation }))
+            .collect();
+        serde_json::json!({ "schema": "zerolag.repro.inversion.v1", "published": published, "rows": rows })
+    }
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |ms: u64| format!("{}.{:02}", ms / 1_000, ms % 1_000 / 10);
+        let text = format!("{} +- {}", seconds(self.mean), seconds(self.deviation));
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Results {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = self.rows.first().map_or(0, |row| row.runs.len());
+        writeln!(
+            f,
+            "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one; {runs} seeds"
+        )?;
+        writeln!(f, "\npreempt    throttle         limited reader (s)      free reader (s)   published (both)")?;
+        for row in &self.rows {
+            let [limited, free] =
+                row.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |s| s.to_string()));
+            let name = match row.case.change {
+                None => row.case.throttle.to_string(),
+                Some((key, value)) => format!("{key}={value}"),
+            };
+            let published = match (row.case.preempt, row.case.throttle, row.case.change) {
+                (Preempt::Voluntary, Throttle::Immediate, None) => Some(PUBLISHED[0]),
+                (Preempt::Voluntary, Throttle::BoostOnWakeup, None) => Some(PUBLISHED[1]),
+                _ => None,
+            };
+            let published =
+                published.map_or_else(String::new, |(mean, deviation)| Spread { mean, deviation }.to_string());
+            writeln!(f, "{:<10} {name:<16} {limited:>18} {free:>20}   {published:>16}", row.case.preempt.to_string())?;
+        }
+        writeln!(f, "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate` with that change.")
+    }
+}
