@@ -14,7 +14,8 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_else(|| "w4".to_owned());
     let seconds: f64 = args.next().map_or(10.0, |text| text.parse().expect("seconds"));
-    let mut workload = Workload::named(&name).expect("hogs, w4, w8, w64, edf4, edf8, edf64, light<CPUS> or idle<CPUS>");
+    let mut workload = Workload::named(&name)
+        .expect("hogs, w4, w8, w64, edf4, edf8, edf64, light<CPUS>, idle<CPUS>, limits<CPUS> or mixed<CPUS>");
     workload.config.costs = Costs::named(&args.next().unwrap_or_else(|| "default".to_owned())).expect("a profile");
     for setting in args {
         let (key, value) = setting.split_once('=').expect("key=value");

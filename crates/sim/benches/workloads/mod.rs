@@ -5,7 +5,7 @@ use zerolag_model::{CpuMax, Duration, KernelVersion, Nice, SchedAttr, Topology};
 use zerolag_sim::{Costs, Machine, MachineConfig, Tracing};
 use zerolag_workload::builtin::{PeriodicPolicy, periodic};
 use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, TaskDef, TimerMode, TimerRef};
-use zerolag_workload::random::Dist;
+use zerolag_workload::random::{Bounds, Dist};
 
 /// A program and the machine that it is meant for.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64` (rate-monotonic FIFO), `edf4`, `edf8`, `edf64` (the same sets as
-    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`, `limits<CPUS>`.
+    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`, `limits<CPUS>`, `mixed<CPUS>`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let count = |prefix: &str| name.strip_prefix(prefix).and_then(|count| count.parse::<u32>().ok());
         if name == "hogs" {
@@ -25,6 +25,8 @@ impl Workload {
             Some(hogs)
         } else if let Some(cpus) = count("light") {
             Some(Self::on_flat(light(4 * cpus, Duration::from_millis(10)), cpus))
+        } else if let Some(cpus) = count("mixed") {
+            Some(Self::on_flat(mixed(10 * cpus), cpus))
         } else if let Some(cpus) = count("limits") {
             Some(Self::on_flat(limits(40 * cpus), cpus))
         } else if let Some(cpus) = count("idle") {
@@ -83,6 +85,28 @@ fn light(tasks: u32, period: Duration) -> Program {
         })
         .collect();
     Program { tasks, ..Program::default() }
+}
+
+/// Of ten tasks, one is real-time and periodic, and nine are fair, of five nice levels, and compute and sleep for random
+/// times; of every fortieth, one computes all the time instead. CPUs are busy for three quarters of the time.
+fn mixed(tasks: u32) -> Program {
+    let micros = Duration::from_micros;
+    let bounds = Bounds { low: Duration::ZERO, high: Duration::from_millis(100) };
+    let random = |mean| Dist::exponential(micros(mean), bounds).expect("a distribution");
+    let timer =
+        Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(micros(5_000)), mode: TimerMode::Absolute };
+    let periodic = vec![Action::Run(Dist::Constant(micros(200))), timer];
+    let forever = vec![Action::Run(Dist::Constant(Duration::from_secs(1_000_000)))];
+    let sleeper = vec![Action::Run(random(300)), Action::Sleep(random(5_000))];
+    let task = |index: u32| match index % 40 {
+        of if of % 10 == 0 => task(format!("rt{index}"), SchedAttr::fifo_at(i64::from(1 + index % 50)), &periodic),
+        1 => task(format!("hog{index}"), SchedAttr::nice(Nice::new(10).expect("a nice level")), &forever),
+        of => {
+            let nice = Nice::new(i64::from(of % 5) * 3 - 6).expect("a nice level");
+            task(format!("sleeper{index}"), SchedAttr::nice(nice), &sleeper)
+        }
+    };
+    Program { tasks: (0..tasks).map(task).collect(), ..Program::default() }
 }
 
 /// Limited groups of four threads each that run 200 us every 50 ms; every fourth group may use less than that.
