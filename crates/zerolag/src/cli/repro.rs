@@ -4,9 +4,10 @@ use super::failure::{Failure, eprintln_lossy};
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
 use clap::Subcommand;
+use std::fmt;
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use zerolag::model::Duration;
 use zerolag::repro::bandwidth::Bandwidth2010;
@@ -128,45 +129,53 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-fn dl_server(args: &DlServerArgs) -> Done {
-    let experiment = DlServer2023 {
-        duration: Duration::from_secs(60) * args.minutes,
-        seed: args.seed,
-        threads: threads(args.threads),
-    };
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
-    catch_interrupts();
-    let results = experiment.run(|_| if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) });
-    let Some(results) = results else { return Ok(code::INTERRUPTED) };
-    let text = results.to_string();
-    output::write_file(&args.out.join("dl-server.txt"), |out| out.write_all(text.as_bytes()))?;
-    output::print(&text)?;
-    eprintln_lossy(&format!("wrote dl-server.txt to {}", args.out.display()));
-    Ok(code::OK)
+/// Progress that several threads tell: whoever finds another at it does not wait.
+struct Told(Mutex<Progress>);
+
+impl Told {
+    /// Begins to tell of `count` things.
+    fn begin(count: u64, things: &'static str) -> Self {
+        catch_interrupts();
+        Self(Mutex::new(Progress::new(count, things, false)))
+    }
+
+    fn at(&self, done: u64) -> ControlFlow<()> {
+        match self.0.try_lock() {
+            Ok(mut progress) => progress.at(done),
+            Err(_) => go_on(),
+        }
+    }
+
+    fn finish(&self) {
+        if let Ok(progress) = self.0.lock() {
+            progress.finish();
+        }
+    }
 }
 
-fn inversion(args: &InversionArgs) -> Done {
-    let experiment = Inversion2012 { seeds: args.seeds, threads: threads(args.threads), ..Inversion2012::default() };
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
-    catch_interrupts();
-    let progress = Mutex::new(Progress::new(experiment.cases().len() as u64 * args.seeds, "runs", false));
-    let tell = |run| match progress.try_lock() {
-        Ok(mut progress) => progress.at(run),
-        Err(_) if interrupted() => ControlFlow::Break(()),
-        Err(_) => ControlFlow::Continue(()),
-    };
-    let results = experiment.run(tell);
-    if let Ok(progress) = progress.lock() {
-        progress.finish();
+fn go_on() -> ControlFlow<()> {
+    if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Makes the directory that results go to, before they are worked out.
+fn make_room(out: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(out).map_err(|error| Failure::writing(out, &error))
+}
+
+/// Writes what came out: `text` to standard output and to `NAME.txt`, the other files beside that.
+fn publish(out: &Path, name: &str, text: &str, mut files: Vec<(String, String)>) -> Done {
+    files.push((format!("{name}.txt"), text.to_owned()));
+    for (file, content) in &files {
+        output::write_file(&out.join(file), |to| to.write_all(content.as_bytes()))?;
     }
-    let Some(results) = results else { return Ok(code::INTERRUPTED) };
-    let text = results.to_string();
-    for (name, bytes) in [("inversion.json", format!("{:#}\n", results.to_json())), ("inversion.txt", text.clone())] {
-        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
-    }
-    output::print(&text)?;
-    eprintln_lossy(&format!("wrote inversion.json and inversion.txt to {}", args.out.display()));
-    Ok(code::OK)
+    output::print(text)?;
+    let names: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();
+    eprintln_lossy(&format!("wrote to {}: {}", out.display(), names.join(", ")));
+    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+}
+
+fn json(name: &str, value: &impl fmt::Display) -> (String, String) {
+    (format!("{name}.json"), format!("{value:#}\n"))
 }
 
 /// Returns how many threads work: as many as were asked for, or as the host has CPUs.
@@ -174,91 +183,66 @@ fn threads(asked: Option<u16>) -> usize {
     asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
 }
 
+fn dl_server(args: &DlServerArgs) -> Done {
+    let experiment = DlServer2023 {
+        duration: Duration::from_secs(60) * args.minutes,
+        seed: args.seed,
+        threads: threads(args.threads),
+    };
+    make_room(&args.out)?;
+    catch_interrupts();
+    let Some(results) = experiment.run(|_| go_on()) else { return Ok(code::INTERRUPTED) };
+    publish(&args.out, "dl-server", &results.to_string(), Vec::new())
+}
+
+fn inversion(args: &InversionArgs) -> Done {
+    let experiment = Inversion2012 { seeds: args.seeds, threads: threads(args.threads), ..Inversion2012::default() };
+    make_room(&args.out)?;
+    let told = Told::begin(experiment.cases().len() as u64 * args.seeds, "runs");
+    let results = experiment.run(|run| told.at(run));
+    told.finish();
+    let Some(results) = results else { return Ok(code::INTERRUPTED) };
+    publish(&args.out, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())])
+}
+
 fn bandwidth(args: &BandwidthArgs) -> Done {
     let experiment = Bandwidth2010 { threads: threads(args.threads), ..Bandwidth2010::default() };
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
-    catch_interrupts();
-    let progress = Mutex::new(Progress::new(experiment.nr_runs(), "runs", false));
-    let tell = |run| match progress.try_lock() {
-        Ok(mut progress) => progress.at(run),
-        Err(_) if interrupted() => ControlFlow::Break(()),
-        Err(_) => ControlFlow::Continue(()),
-    };
-    let results = experiment.run_all(tell);
-    if let Ok(progress) = progress.lock() {
-        progress.finish();
-    }
-    let text = results.to_string();
-    let mut files = vec![
-        ("bandwidth.json".to_owned(), format!("{:#}\n", results.to_json())),
-        ("bandwidth.txt".to_owned(), text.clone()),
-    ];
+    make_room(&args.out)?;
+    let told = Told::begin(experiment.nr_runs(), "runs");
+    let results = experiment.run_all(|run| told.at(run));
+    told.finish();
+    let mut files = vec![json("bandwidth", &results.to_json())];
     for (workload, period) in results.graphs() {
         let name = format!("bandwidth-{}-{period}ms.svg", workload.name());
         files.push((name, results.plot(workload, period).to_svg()));
     }
-    for (name, bytes) in files {
-        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
-    }
-    output::print(&text)?;
-    eprintln_lossy(&format!("wrote bandwidth-*.svg, bandwidth.json and bandwidth.txt to {}", args.out.display()));
-    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+    publish(&args.out, "bandwidth", &results.to_string(), files)
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
     let mut experiment = RtIpi2017 { seed: args.seed, threads: threads(args.threads), ..RtIpi2017::default() };
     experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
     experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
-    catch_interrupts();
-    let progress = Mutex::new(Progress::new(experiment.runs().len() as u64, "runs", false));
-    let tell = |run| match progress.try_lock() {
-        Ok(mut progress) => progress.at(run),
-        Err(_) if interrupted() => ControlFlow::Break(()),
-        Err(_) => ControlFlow::Continue(()),
-    };
-    let results = experiment.run_all(tell);
-    if let Ok(progress) = progress.lock() {
-        progress.finish();
-    }
-    let text = results.to_string();
-    for (name, bytes) in [
-        ("rt-ipi-stretch.svg", results.stretch_plot().to_svg()),
-        ("rt-ipi-latency.svg", results.latency_plot().to_svg()),
-        ("rt-ipi.json", format!("{:#}\n", results.to_json())),
-        ("rt-ipi.txt", text.clone()),
-    ] {
-        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
-    }
-    output::print(&text)?;
-    eprintln_lossy(&format!("wrote rt-ipi-*.svg, rt-ipi.json and rt-ipi.txt to {}", args.out.display()));
-    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+    make_room(&args.out)?;
+    let told = Told::begin(experiment.runs().len() as u64, "runs");
+    let results = experiment.run_all(|run| told.at(run));
+    told.finish();
+    let plots = [("rt-ipi-stretch.svg", results.stretch_plot()), ("rt-ipi-latency.svg", results.latency_plot())];
+    let mut files = vec![json("rt-ipi", &results.to_json())];
+    files.extend(plots.map(|(name, plot)| (name.to_owned(), plot.to_svg())));
+    publish(&args.out, "rt-ipi", &results.to_string(), files)
 }
 
 fn rt_balance(args: &RtBalanceArgs) -> Done {
     let threads = threads(args.threads);
     let experiment = RtBalance2007 { tests: args.tests, seed: args.seed, threads, ..RtBalance2007::default() };
-    std::fs::create_dir_all(&args.out).map_err(|error| Failure::writing(&args.out, &error))?;
-    catch_interrupts();
-    let progress = Mutex::new(Progress::new(args.tests * Mode::ALL.len() as u64, "tests", false));
+    make_room(&args.out)?;
+    let told = Told::begin(args.tests * Mode::ALL.len() as u64, "tests");
     let mut modes = Vec::new();
     for (mode, done) in Mode::ALL.into_iter().zip(0_u64..) {
-        let tell = |test| match progress.try_lock() {
-            Ok(mut progress) => progress.at(done * args.tests + test),
-            Err(_) if interrupted() => ControlFlow::Break(()),
-            Err(_) => ControlFlow::Continue(()),
-        };
-        modes.push((mode, experiment.run(mode, tell)));
+        modes.push((mode, experiment.run(mode, |test| told.at(done * args.tests + test))));
     }
-    if let Ok(progress) = progress.lock() {
-        progress.finish();
-    }
+    told.finish();
     let results = Results { experiment, modes };
-    let text = results.to_string();
-    for (name, bytes) in [("rt-balance.svg", results.plot().to_svg()), ("rt-balance.txt", text.clone())] {
-        output::write_file(&args.out.join(name), |out| out.write_all(bytes.as_bytes()))?;
-    }
-    output::print(&text)?;
-    eprintln_lossy(&format!("wrote rt-balance.svg and rt-balance.txt to {}", args.out.display()));
-    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+    publish(&args.out, "rt-balance", &results.to_string(), vec![("rt-balance.svg".to_owned(), results.plot().to_svg())])
 }
