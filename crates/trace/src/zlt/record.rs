@@ -449,6 +449,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
                 burst: take_duration(cursor)?,
             },
         },
+        kind::ROOT_DOMAIN => TraceEvent::RootDomain { domain: cursor.varint_u32()? },
         kind::QUEUE_NEW => TraceEvent::QueueNew { queue: cursor.varint_u32()?, name: Arc::from(cursor.text()?) },
         kind::REQUEST_ARRIVE | kind::REQUEST_START | kind::REQUEST_END | kind::REQUEST_DROP => {
             let (queue, request) = (cursor.varint_u32()?, cursor.varint()?);
