@@ -535,6 +535,10 @@ impl Machine {
                 self.stats.wakeups += 1;
                 self.push_step(cpu, step, Job::Pick, false);
             }
+            // It has not left its CPU yet, which spins for another lock first: that one wakes it then (`ttwu_queue_wakelist`).
+            Err(_) if self.cpus[home.index()].current == Some(task) => {
+                self.cpus[home.index()].jobs.push_back(Job::Wake { task, why: WakeKind::Wakeup, target: None });
+            }
             // It was taken off meanwhile: its body is in hand now.
             Err(_) => {
                 self.cpus[cpu.index()].jobs.push_front(Job::Wake { task, why: WakeKind::Wakeup, target: None });
