@@ -13,20 +13,16 @@ use crate::queue::{Phase, Source};
 use crate::task::{State, WaitFor};
 use std::rc::Rc;
 use zerolag_core::{Home, Leave, TaskError, Weight};
-use zerolag_model::{CpuId, GroupId, Instant, TaskId, TraceEvent};
+use zerolag_model::{CpuId, GroupId, TaskId, TraceEvent};
 use zerolag_workload::program::{Change, GroupWeight};
 
 impl Machine {
     /// Sets the times of all changes.
     pub(crate) fn announce_changes(&mut self) {
         let program = Rc::clone(&self.program);
-        for (index, change) in program.changes.iter().enumerate() {
-            let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
-            let (at, count) = (Instant::ZERO.saturating_add(change.at), self.cpus[0].next_count());
-            let event = Event::Interrupt { cpu: CpuId(0), what: Interrupt::Change(index) };
-            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, event);
-            self.changes_to_come += 1;
-        }
+        self.changes_to_come += program.changes.len();
+        let times = program.changes.iter().map(|change| change.at);
+        self.plan(times, |index| Event::Interrupt { cpu: CpuId(0), what: Interrupt::Change(index) });
     }
 
     /// Makes a change, or a job per thread that it is about.

@@ -7,10 +7,9 @@ use crate::cpu::{Interrupt, Job};
 use crate::lock::Lock;
 use crate::machine::{Event, Machine};
 use crate::path::Done;
-use crate::queue::{Phase, Source};
 use std::sync::Arc;
 use zerolag_core::{CpusetId, Partition};
-use zerolag_model::{CpuId, CpuMask, Instant, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, TraceEvent};
 use zerolag_workload::program::Program;
 
 /// Returns the program's cpusets as the core wants them.
@@ -36,11 +35,8 @@ impl Machine {
                 self.emit(cpu, TraceEvent::RootDomain { domain });
             }
         }
-        for (index, change) in Arc::clone(&self.program).partition_changes.iter().enumerate() {
-            let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
-            let (at, count) = (Instant::ZERO.saturating_add(change.at), self.cpus[0].next_count());
-            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, Event::Partition { change: index });
-        }
+        let program = Arc::clone(&self.program);
+        self.plan(program.partition_changes.iter().map(|change| change.at), |change| Event::Partition { change });
     }
 
     /// A cpuset becomes a partition, or ceases to be one: interrupts its CPUs.

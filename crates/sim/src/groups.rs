@@ -73,11 +73,7 @@ impl Machine {
                 self.after_call(CpuId(0));
             }
         }
-        for (index, change) in program.max_changes.iter().enumerate() {
-            let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
-            let (at, count) = (Instant::ZERO.saturating_add(change.at), self.cpus[0].next_count());
-            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, Event::GroupMax { change: index });
-        }
+        self.plan(program.max_changes.iter().map(|change| change.at), |change| Event::GroupMax { change });
         Ok(())
     }
 

@@ -334,6 +334,14 @@ impl Machine {
         }
     }
 
+    /// Sets the times of what the program changes by itself: an event for each, by index. They come by CPU 0.
+    pub(crate) fn plan(&mut self, times: impl IntoIterator<Item = Duration>, event: impl Fn(u32) -> Event) {
+        for (at, index) in times.into_iter().zip(0_u32..) {
+            let (at, count) = (Instant::ZERO.saturating_add(at), self.cpus[0].next_count());
+            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, event(index));
+        }
+    }
+
     /// A task's timer fires at `at` on the CPU where it was armed.
     pub(crate) fn arm_task_timer(&mut self, task: TaskId, at: Instant) {
         let count = self.tasks[task.index()].next_count();

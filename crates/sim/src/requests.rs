@@ -40,7 +40,8 @@ pub(crate) struct Arriving {
 /// The request that a task works on.
 #[derive(Debug)]
 pub(crate) struct InService {
-    queue: ResourceId,
+    /// Index of its source, whose queue it was in.
+    source: usize,
     request: u64,
     /// What the request draws; made when it first does.
     stream: Option<Stream>,
@@ -122,11 +123,13 @@ impl Machine {
             self.block_on(cpu, task, id, WaitFor::Request(id));
             return;
         };
+        let source = self.arriving.iter().position(|source| source.def.queue == id);
+        let source = source.expect("invariant: requests come from a source");
         let body = &mut self.tasks[task.index()];
         body.cursor.action += 1;
         // Requests that take no time are bounded by their arrivals.
         body.idle_actions = 0;
-        body.request = Some(Box::new(InService { queue: id, request, stream: None }));
+        body.request = Some(Box::new(InService { source, request, stream: None }));
         self.emit(cpu, TraceEvent::Request { queue: id.0, request, step: RequestStep::Start { task } });
     }
 
@@ -135,16 +138,16 @@ impl Machine {
         let body = &mut self.tasks[task.index()];
         body.cursor.action += 1;
         let Some(done) = body.request.take() else { return };
-        let (queue, request) = (done.queue.0, done.request);
+        let (queue, request) = (self.arriving[done.source].def.queue.0, done.request);
         self.emit(cpu, TraceEvent::Request { queue, request, step: RequestStep::End { task } });
     }
 
     /// Returns the stream of the request that a task works on, if it works on one.
     pub(crate) fn request_stream(&mut self, task: TaskId) -> Option<&mut Stream> {
         let service = self.tasks[task.index()].request.as_mut()?;
-        let InService { queue, request, stream } = &mut **service;
-        let source = self.arriving.iter().find(|source| source.def.queue == *queue)?;
-        Some(stream.get_or_insert_with(|| source.def.request_stream(self.seed, *request)))
+        let InService { source, request, stream } = &mut **service;
+        let source = &self.arriving[*source].def;
+        Some(stream.get_or_insert_with(|| source.request_stream(self.seed, *request)))
     }
 
     /// Returns how many tasks wait for requests that will never come.

@@ -8,18 +8,14 @@ use crate::lock::Lock;
 use crate::machine::{Event, Machine};
 use crate::outcome::{End, SimError};
 use crate::path::Done;
-use crate::queue::{Phase, Source};
 use std::sync::Arc;
-use zerolag_model::{CpuId, Instant, ServerKind, ServerParams};
+use zerolag_model::{CpuId, ServerKind, ServerParams};
 
 impl Machine {
     /// Sets the times of the changes.
     pub(crate) fn plan_server_changes(&mut self) {
-        for (index, change) in Arc::clone(&self.program).server_changes.iter().enumerate() {
-            let index = u32::try_from(index).expect("invariant: a file has fewer than 2^32 changes");
-            let (at, count) = (Instant::ZERO.saturating_add(change.at), self.cpus[0].next_count());
-            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, Event::Server { change: index });
-        }
+        let program = Arc::clone(&self.program);
+        self.plan(program.server_changes.iter().map(|change| change.at), |change| Event::Server { change });
     }
 
     /// Interrupts the CPUs whose server changes.

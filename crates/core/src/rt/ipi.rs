@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use crate::{Clock, Config, Io, Leave, Left, Next, Placement, Scheduler, TaskSpec, Tracing};
     use alloc::sync::Arc;
-    use zerolag_model::{CpuMask, GroupId, Instant, KernelVersion, RtPriority, SchedAttr, TaskId, Topology};
+    use zerolag_model::{CpuMask, GroupId, Instant, KernelVersion, SchedAttr, TaskId, Topology};
 
     type Lock = parking_lot::RawMutex;
 
@@ -254,7 +254,7 @@ mod tests {
             let parcel = scheduler
                 .create_task(TaskSpec {
                     id: TaskId(task),
-                    attr: SchedAttr::fifo(RtPriority::new(priority).expect("1..=99")),
+                    attr: SchedAttr::fifo_at(priority),
                     affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
                     group: GroupId::ROOT,
                     cpuset: CpusetId::default(),

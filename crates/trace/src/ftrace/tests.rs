@@ -1,7 +1,7 @@
 use super::*;
 use crate::meta::{Machine, Meta, Source};
 use proptest::prelude::*;
-use zerolag_model::attr::{Prio, RtPriority, SchedAttr};
+use zerolag_model::attr::{Prio, SchedAttr};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
 
 const ONE_CPU: &str = include_str!("../../tests/data/rr-fifo-fair-1cpu.txt");
@@ -111,7 +111,7 @@ fn simulated() -> Trace {
     let mut meta = Meta::new(Source::Simulation, Machine::Cpus(2));
     let mut records = Vec::new();
     let mut push = |ns, cpu, event| records.push(Record { at: Instant::from_nanos(ns), cpu: CpuId(cpu), event });
-    let fifo = SchedAttr::fifo(RtPriority::new(5).unwrap());
+    let fifo = SchedAttr::fifo_at(5);
     for (id, name, attr) in [(0, "rt: 1", fifo), (1, "a b", SchedAttr::NORMAL), (2, "c-3", SchedAttr::NORMAL)] {
         let event =
             TraceEvent::TaskNew { task: TaskId(id), name: name.into(), parent: None, attr, group: GroupId::ROOT };

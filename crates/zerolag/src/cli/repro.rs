@@ -37,6 +37,24 @@ enum Experiment {
     DlServer(DlServerArgs),
 }
 
+/// How an experiment is run, and where its results go.
+#[derive(Debug, clap::Args)]
+struct Work {
+    /// Threads that work [default: one per CPU of this host]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Where tables, plots and figures as JSON are written
+    #[arg(long, value_name = "DIR", default_value = "target/repro")]
+    out: PathBuf,
+}
+
+impl Work {
+    /// Returns how many threads work.
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
+}
+
 #[derive(Debug, clap::Args)]
 struct RtBalanceArgs {
     /// Tests per mode, each of 50 wakeups
@@ -45,22 +63,14 @@ struct RtBalanceArgs {
     /// The first test's seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Threads that work [default: one per CPU of this host]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where the plot and the table are written
-    #[arg(long, value_name = "DIR", default_value = "target/repro")]
-    out: PathBuf,
+    #[command(flatten)]
+    work: Work,
 }
 
 #[derive(Debug, clap::Args)]
 struct BandwidthArgs {
-    /// Threads that work [default: one per CPU of this host]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where the plots, the tables and the figures as JSON are written
-    #[arg(long, value_name = "DIR", default_value = "target/repro")]
-    out: PathBuf,
+    #[command(flatten)]
+    work: Work,
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,12 +81,8 @@ struct RtIpiArgs {
     /// The seed of every run
     #[arg(long, value_name = "N", default_value_t = 2017)]
     seed: u64,
-    /// Threads that work [default: one per CPU of this host]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where the plots, the tables and the figures as JSON are written
-    #[arg(long, value_name = "DIR", default_value = "target/repro")]
-    out: PathBuf,
+    #[command(flatten)]
+    work: Work,
 }
 
 #[derive(Debug, clap::Args)]
@@ -84,12 +90,8 @@ struct InversionArgs {
     /// Runs of each row
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     seeds: u64,
-    /// Threads that work [default: one per CPU of this host]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where the table and the figures as JSON are written
-    #[arg(long, value_name = "DIR", default_value = "target/repro")]
-    out: PathBuf,
+    #[command(flatten)]
+    work: Work,
 }
 
 #[derive(Debug, clap::Args)]
@@ -100,12 +102,8 @@ struct DlServerArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Threads that work [default: one per CPU of this host]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// Where the tables are written
-    #[arg(long, value_name = "DIR", default_value = "target/repro")]
-    out: PathBuf,
+    #[command(flatten)]
+    work: Work,
 }
 
 /// Runs the subcommand.
@@ -178,36 +176,31 @@ fn json(name: &str, value: &impl fmt::Display) -> (String, String) {
     (format!("{name}.json"), format!("{value:#}\n"))
 }
 
-/// Returns how many threads work: as many as were asked for, or as the host has CPUs.
-fn threads(asked: Option<u16>) -> usize {
-    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
-}
-
 fn dl_server(args: &DlServerArgs) -> Done {
     let experiment = DlServer2023 {
         duration: Duration::from_secs(60) * args.minutes,
         seed: args.seed,
-        threads: threads(args.threads),
+        threads: args.work.threads(),
     };
-    make_room(&args.out)?;
+    make_room(&args.work.out)?;
     catch_interrupts();
     let Some(results) = experiment.run(|_| go_on()) else { return Ok(code::INTERRUPTED) };
-    publish(&args.out, "dl-server", &results.to_string(), Vec::new())
+    publish(&args.work.out, "dl-server", &results.to_string(), Vec::new())
 }
 
 fn inversion(args: &InversionArgs) -> Done {
-    let experiment = Inversion2012 { seeds: args.seeds, threads: threads(args.threads), ..Inversion2012::default() };
-    make_room(&args.out)?;
+    let experiment = Inversion2012 { seeds: args.seeds, threads: args.work.threads(), ..Inversion2012::default() };
+    make_room(&args.work.out)?;
     let told = Told::begin(experiment.cases().len() as u64 * args.seeds, "runs");
     let results = experiment.run(|run| told.at(run));
     told.finish();
     let Some(results) = results else { return Ok(code::INTERRUPTED) };
-    publish(&args.out, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())])
+    publish(&args.work.out, "inversion", &results.to_string(), vec![json("inversion", &results.to_json())])
 }
 
 fn bandwidth(args: &BandwidthArgs) -> Done {
-    let experiment = Bandwidth2010 { threads: threads(args.threads), ..Bandwidth2010::default() };
-    make_room(&args.out)?;
+    let experiment = Bandwidth2010 { threads: args.work.threads(), ..Bandwidth2010::default() };
+    make_room(&args.work.out)?;
     let told = Told::begin(experiment.nr_runs(), "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
@@ -216,27 +209,27 @@ fn bandwidth(args: &BandwidthArgs) -> Done {
         let name = format!("bandwidth-{}-{period}ms.svg", workload.name());
         files.push((name, results.plot(workload, period).to_svg()));
     }
-    publish(&args.out, "bandwidth", &results.to_string(), files)
+    publish(&args.work.out, "bandwidth", &results.to_string(), files)
 }
 
 fn rt_ipi(args: &RtIpiArgs) -> Done {
-    let mut experiment = RtIpi2017 { seed: args.seed, threads: threads(args.threads), ..RtIpi2017::default() };
+    let mut experiment = RtIpi2017 { seed: args.seed, threads: args.work.threads(), ..RtIpi2017::default() };
     experiment.cpus.retain(|cpus| *cpus <= args.max_cpus);
     experiment.sensitivity.retain(|cpus| *cpus <= args.max_cpus);
-    make_room(&args.out)?;
+    make_room(&args.work.out)?;
     let told = Told::begin(experiment.runs().len() as u64, "runs");
     let results = experiment.run_all(|run| told.at(run));
     told.finish();
     let plots = [("rt-ipi-stretch.svg", results.stretch_plot()), ("rt-ipi-latency.svg", results.latency_plot())];
     let mut files = vec![json("rt-ipi", &results.to_json())];
     files.extend(plots.map(|(name, plot)| (name.to_owned(), plot.to_svg())));
-    publish(&args.out, "rt-ipi", &results.to_string(), files)
+    publish(&args.work.out, "rt-ipi", &results.to_string(), files)
 }
 
 fn rt_balance(args: &RtBalanceArgs) -> Done {
-    let threads = threads(args.threads);
+    let threads = args.work.threads();
     let experiment = RtBalance2007 { tests: args.tests, seed: args.seed, threads, ..RtBalance2007::default() };
-    make_room(&args.out)?;
+    make_room(&args.work.out)?;
     let told = Told::begin(args.tests * Mode::ALL.len() as u64, "tests");
     let mut modes = Vec::new();
     for (mode, done) in Mode::ALL.into_iter().zip(0_u64..) {
@@ -244,5 +237,10 @@ fn rt_balance(args: &RtBalanceArgs) -> Done {
     }
     told.finish();
     let results = Results { experiment, modes };
-    publish(&args.out, "rt-balance", &results.to_string(), vec![("rt-balance.svg".to_owned(), results.plot().to_svg())])
+    publish(
+        &args.work.out,
+        "rt-balance",
+        &results.to_string(),
+        vec![("rt-balance.svg".to_owned(), results.plot().to_svg())],
+    )
 }
