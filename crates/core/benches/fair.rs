@@ -36,7 +36,7 @@ impl Bench {
                 cpuset: Default::default(),
                 born_on: CpuId(0),
             };
-            let parcel = bench.sched.create_task(spec).expect("a valid task");
+            let parcel = bench.sched.create_task(Clock::at(Instant::ZERO), spec).expect("a valid task");
             bench.wake(parcel, Placement::Fork);
         }
         bench.schedule(Leave::Preempted);

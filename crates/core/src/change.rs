@@ -8,6 +8,7 @@
 
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::dl;
+use crate::dl::admission::Request;
 use crate::fair;
 use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
@@ -38,7 +39,8 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let had = body.dl.reserved;
-        let reserved = self.reserve(task, attr, had, body.allowed.as_deref(), rq.cpu)?;
+        let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu };
+        let reserved = self.reserve(request, now.wall)?;
         cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
         if prio == rq.tasks[slot].prio && prio.is_rt() {
@@ -54,7 +56,13 @@ impl<L: RawMutex> Scheduler<L> {
             // The present job goes on as it is; the next has the new parameters.
             dl::change_reserved(rq, slot, had, reserved);
             rq.tasks[slot].attr = attr;
+            if rq.current == Some(slot) {
+                dl::flags_changed(rq, cx, slot);
+            }
             return Ok(Step::Done);
+        }
+        if reserved.is_none() {
+            self.give_back_all(&rq.tasks[slot], now.wall);
         }
         Ok(self.change_prio(rq, cx, slot, |body| {
             body.attr = attr;
@@ -79,7 +87,15 @@ impl<L: RawMutex> Scheduler<L> {
         self.check_attr(parcel.id(), attr)?;
         let body = &mut parcel.0;
         let had = body.dl.reserved;
-        body.dl.reserved = self.reserve(body.id, attr, had, body.allowed.as_deref(), body.last_cpu)?;
+        let request = Request { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
+        let reserved = self.reserve(request, now.wall)?;
+        if let Some(had) = had {
+            if reserved.is_none() {
+                self.give_back_all(body, now.wall);
+            }
+            dl::change_asleep(&self.shared, body, had, reserved);
+        }
+        body.dl.reserved = reserved;
         if had.is_none() || body.dl.reserved.is_none() {
             body.dl.reset();
         }

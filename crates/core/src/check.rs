@@ -4,6 +4,7 @@
 //! make one call at a time, or that have come to rest.
 
 use crate::dl;
+use crate::dl::entity::DlState;
 use crate::fair::load::CpuAverages;
 use crate::rq::{Phase, Rq};
 use crate::scheduler::Scheduler;
@@ -70,9 +71,14 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(format!("CPU {cpu} is wrong in the deadline overload mask"));
         }
         let here = rq.tasks.iter().filter(|(_, task)| task.prio == Prio::DEADLINE);
-        let bandwidth: u64 = here.filter_map(|(_, task)| Some(task.dl.reserved?.bandwidth.0)).sum();
-        if bandwidth != rq.dl.bandwidth() {
-            return Err(format!("CPU {cpu} accounts a bandwidth of {}, but has {bandwidth}", rq.dl.bandwidth()));
+        let queued: u64 = here.filter_map(|(_, task)| Some(task.dl.reserved?.bandwidth.0)).sum();
+        let lingering: u64 = rq.dl.sums.lingering().map(|(_, bandwidth, _)| bandwidth.0).sum();
+        let (_, running) = rq.dl.sums.of_tasks();
+        if running.0 != queued + lingering {
+            let running = running.0;
+            return Err(format!(
+                "CPU {cpu} has a running_bw of {running}, but {queued} queued and {lingering} lingering"
+            ));
         }
         Ok(())
     }
@@ -87,13 +93,30 @@ impl<L: RawMutex> Scheduler<L> {
         for rq in rqs {
             promised[self.shared.domain_of(rq.cpu).index()] += dl::server::bandwidth_of_all(rq).0;
         }
-        let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| task));
-        let held = parcels.into_iter().map(|parcel| &*parcel.0);
-        for had in queued.chain(held).filter_map(|task| task.dl.reserved) {
+        // `this_bw` of each run queue: who is queued there, who has blocked there last, who has just ended.
+        let mut belongs: alloc::vec::Vec<(usize, u64)> = alloc::vec::Vec::new();
+        let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| (Some(rq.cpu), task)));
+        let held = parcels.into_iter().map(|parcel| (None, &*parcel.0));
+        for (cpu, task) in queued.chain(held) {
+            let Some(had) = task.dl.reserved else { continue };
             promised[had.domain.index()] += had.bandwidth.0;
+            let on = cpu.filter(|_| task.prio == Prio::DEADLINE).or(task.dl.sleeps_on());
+            belongs.extend(on.map(|cpu| (cpu.index(), had.bandwidth.0)));
+        }
+        for rq in rqs {
+            let of_this = belongs.iter().filter(|(cpu, _)| *cpu == rq.cpu.index()).map(|(_, bandwidth)| bandwidth);
+            let ended = rq.dl.sums.lingering().filter(|(_, _, gone)| *gone).map(|(_, bandwidth, _)| bandwidth.0);
+            let truth = of_this.sum::<u64>() + ended.sum::<u64>();
+            let notes = self.shared.unread_dl_notes(rq.cpu);
+            let come: u64 = notes.iter().map(|note| note.come.0).sum();
+            let gone: u64 = notes.iter().map(|note| note.gone.0).sum();
+            let this = rq.dl.sums.of_tasks().0.0 + come - gone;
+            if this != truth {
+                return Err(format!("CPU {} has a this_bw of {this}, but {truth} belongs there", rq.cpu));
+            }
         }
         for (index, promised) in promised.into_iter().enumerate() {
-            let booked = self.shared.domains[index].dl_booked.lock().0;
+            let booked = self.shared.domains[index].dl_booked.lock().of_members().0;
             if booked != promised {
                 return Err(format!("root domain {index} has booked {booked}, but {promised} is promised"));
             }
@@ -215,7 +238,11 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
     // Among fair tasks of equal virtual times order of arrival is not part of the fingerprint.
     let fair = &task.fair;
     let dl = &task.dl;
-    debug(&(dl.state, dl.abs_deadline, dl.runtime_left, dl.reserved), into);
+    let state = match dl.state {
+        DlState::NonContending { on, .. } | DlState::Inactive { on } => DlState::Inactive { on },
+        other @ (DlState::Fresh | DlState::Contending | DlState::Throttled { .. }) => other,
+    };
+    debug(&(state, dl.abs_deadline, dl.runtime_left, dl.reserved), into);
     debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);
 }
 

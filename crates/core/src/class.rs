@@ -216,7 +216,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
             dl::server::charge(rq, cx, ServerKind::Fair, delta);
         }
         ClassId::Deadline => {
-            dl::charge(task, delta);
+            dl::charge(rq, cx, slot, delta);
             rt::throttle::charge(rq, cx, delta);
         }
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),

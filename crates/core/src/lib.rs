@@ -128,7 +128,7 @@
 //! for (id, attr) in [fifo(20), fifo(10), SchedAttr::NORMAL].into_iter().enumerate() {
 //!     let (id, born_on) = (TaskId::from_index(id), CpuId(0));
 //!     let spec = TaskSpec { id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on };
-//!     let parcel = host.scheduler.create_task(spec)?;
+//!     let parcel = host.scheduler.create_task(Clock::at(Instant::ZERO), spec)?;
 //!     host.place(parcel, CpuId(0), Placement::Fork);
 //!     host.settle();
 //! }

@@ -19,7 +19,7 @@
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::config::Config;
 use crate::dl;
-use crate::dl::admission::{self, DlParamError};
+use crate::dl::admission::{self, DlParamError, Request};
 use crate::dl::entity::DlEntity;
 use crate::fair;
 use crate::fair::FairEntity;
@@ -38,8 +38,8 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
 use zerolag_model::{
-    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId,
-    TraceEvent,
+    ClassId, CpuId, CpuMask, DlFlags, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters,
+    TaskId, TraceEvent,
 };
 
 /// The scheduler of one machine: what its CPUs share. The run queues are the host's.
@@ -200,15 +200,16 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// # Errors
     /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
-    pub fn create_task(&self, spec: TaskSpec) -> Result<Parcel, TaskError> {
+    pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
         if spec.id.index() >= self.shared.tasks_reserved() {
             return Err(TaskError::NotReserved(spec.id));
         }
         self.check_attr(spec.id, spec.attr)?;
         let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
         self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
-        let reserved = self.reserve(spec.id, spec.attr, None, allowed.as_deref(), spec.born_on);
-        let dl = match reserved {
+        let allowed_on = allowed.as_deref();
+        let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
+        let dl = match self.reserve(request, now.wall) {
             Ok(reserved) => DlEntity::new(reserved),
             Err(error) => {
                 self.shared.groups.quit(spec.group);
@@ -237,8 +238,7 @@ impl<L: RawMutex> Scheduler<L> {
         })))
     }
 
-    /// Checks whether a task on this run queue may fork: a deadline task may not. Without `SCHED_FLAG_RESET_ON_FORK`, which
-    /// is not modelled.
+    /// Checks whether a task on this run queue may fork: a deadline task may not, but with `SCHED_FLAG_RESET_ON_FORK`.
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
     ///
@@ -246,6 +246,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// It is a deadline task; it is not on this run queue.
     pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
         match rq.tasks[self.slot_of(rq, parent)?].attr {
+            SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
             SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
             SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
         }
@@ -477,7 +478,7 @@ impl<L: RawMutex> Scheduler<L> {
             Leave::Exit => {
                 let body = self.take_current(rq, cx, slot, Dequeue::Exit);
                 self.shared.groups.quit(body.group);
-                self.give_back(body.dl.reserved);
+                self.give_back_all(&body, now.wall);
                 Left::Dead(Parcel(body))
             }
         };
@@ -591,7 +592,10 @@ impl<L: RawMutex> Scheduler<L> {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::check_slice(rq, cx, slot),
                 ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
-                ClassId::Deadline => dl::check_budget(rq, cx, slot),
+                ClassId::Deadline => {
+                    dl::tell_overrun(rq, cx, slot);
+                    dl::check_budget(rq, cx, slot)
+                }
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
             let lazy_is_due = rq.need_resched == Resched::Lazy;

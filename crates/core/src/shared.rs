@@ -11,6 +11,7 @@
 //! | root domain of a CPU | the CPU's lock holder | a push finds the target gone and looks again; a pull skips it |
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
+//! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
 //! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
 //! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
@@ -28,8 +29,9 @@ use crate::atomic_mask::{AtomicCpuMask, Threads};
 use crate::config::Config;
 use crate::cpudl::CpuDl;
 use crate::cpupri::CpuPri;
-use crate::dl::admission::Bandwidth;
+use crate::dl::admission::{Bandwidth, Booked};
 use crate::dl::server;
+use crate::dl::sums::Note;
 use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
@@ -39,7 +41,7 @@ use crate::task::{CpusetId, DomainId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, ServerKind, Settings, TaskId};
@@ -69,6 +71,7 @@ pub(crate) struct CpuState {
     /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
     rt_time: AtomicU64,
     rt_runtime: AtomicU64,
+    has_dl_notes: AtomicBool,
 }
 
 /// How many tasks a CPU has that want to run, the current one included.
@@ -122,7 +125,20 @@ impl CpuState {
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
         let [load, util, capacity, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 6];
         let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
-        Self { prios, load, util, notes, capacity, counts, earliest, pushable_deadline, rt_time, rt_runtime }
+        let has_dl_notes = AtomicBool::new(false);
+        Self {
+            prios,
+            load,
+            util,
+            notes,
+            capacity,
+            counts,
+            earliest,
+            pushable_deadline,
+            rt_time,
+            rt_runtime,
+            has_dl_notes,
+        }
     }
 }
 
@@ -202,7 +218,7 @@ pub(crate) struct RootDomain<L: RawMutex> {
     /// CPUs on which a deadline task waits that could run elsewhere (`dlo_mask`).
     pub(crate) dl_overload: AtomicCpuMask,
     /// Bandwidth of its deadline tasks (`dl_bw.total_bw`).
-    pub(crate) dl_booked: Mutex<L, Bandwidth>,
+    pub(crate) dl_booked: Mutex<L, Booked>,
     /// Held while real-time runtime is lent.
     rt_lending: Mutex<L, ()>,
     /// `rto_loop_next`: raised by each CPU that lowers its priority.
@@ -238,6 +254,8 @@ pub(crate) struct Shared<L: RawMutex> {
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
     pub(crate) groups: GroupTable<L>,
+    /// Per CPU what it is to be told of deadline tasks that have blocked there.
+    dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
 }
 
@@ -279,7 +297,7 @@ impl<L: RawMutex> Shared<L> {
             domains: domains
                 .into_iter()
                 .map(|span| RootDomain {
-                    dl_booked: Mutex::new(servers_of(&span, config)),
+                    dl_booked: Mutex::new(Booked::new(servers_of(&span, config))),
                     rt_lending: Mutex::new(()),
                     span: atomic_copy(&span, nr_cpus, threads),
                     cpupri: CpuPri::new(nr_cpus, threads),
@@ -295,6 +313,7 @@ impl<L: RawMutex> Shared<L> {
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
             groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
+            dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
         }
     }
@@ -385,6 +404,32 @@ impl<L: RawMutex> Shared<L> {
         let notes = &self.cpus[cpu.index()].0.notes;
         let add = |word| Some(pack_notes(unpack_notes(word), removed));
         notes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).expect("invariant: it always adds");
+    }
+
+    /// Tells a CPU of a deadline task that has blocked there. O(notes that it has not read).
+    pub(crate) fn leave_dl_note(&self, cpu: CpuId, note: Note) {
+        let mut notes = self.dl_notes[cpu.index()].lock();
+        match notes.iter_mut().find(|earlier| earlier.task == note.task) {
+            Some(earlier) => earlier.come = note.come,
+            None => notes.push(note),
+        }
+        self.cpus[cpu.index()].0.has_dl_notes.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_dl_notes(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].0.has_dl_notes.load(Ordering::Relaxed)
+    }
+
+    /// Hands a CPU what it was told.
+    pub(crate) fn take_dl_notes(&self, cpu: CpuId, each: impl FnMut(Note)) {
+        let mut notes = self.dl_notes[cpu.index()].lock();
+        self.cpus[cpu.index()].0.has_dl_notes.store(false, Ordering::Relaxed);
+        notes.drain(..).for_each(each);
+    }
+
+    /// Returns what a CPU has not read yet, for checks.
+    pub(crate) fn unread_dl_notes(&self, cpu: CpuId) -> Vec<Note> {
+        self.dl_notes[cpu.index()].lock().clone()
     }
 
     /// `counts` is packed [`PublishedCounts`].
@@ -522,7 +567,9 @@ impl<L: RawMutex> View<'_, L> {
             let may_stay = span.contains(last) && allowed.is_none_or(|mask| mask.contains(last));
             if may_stay { Some(last) } else { span.next_and(allowed, CpuId(0)) }
         };
-        self.observer.cpu(stay).unwrap_or(last)
+        // All CPUs have left its domain: it is not bound to it any more, but to its own CPUs.
+        let elsewhere = || allowed.filter(|mask| !mask.contains(last)).and_then(CpuMask::first);
+        self.observer.cpu(stay).or_else(elsewhere).unwrap_or(last)
     }
 
     /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that the task may use, if

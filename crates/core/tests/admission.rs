@@ -50,9 +50,7 @@ impl Machine {
         if before == Before::Booked {
             let period = DlParams::PERIOD_MAX;
             let runtime = Duration::from_millis(2);
-            machine
-                .create(SchedAttr::Deadline(DlParams { runtime, deadline: period, period }), None)
-                .expect("it is the first");
+            machine.create(SchedAttr::Deadline(DlParams::new(runtime, period, period)), None).expect("it is the first");
         }
         machine
     }
@@ -61,7 +59,8 @@ impl Machine {
         let id = TaskId(self.tasks);
         self.tasks += 1;
         let (group, cpuset, born_on) = (GroupId::ROOT, CpusetId::default(), CpuId(0));
-        errno(self.scheduler.create_task(TaskSpec { id, attr, affinity, group, cpuset, born_on }))
+        let spec = TaskSpec { id, attr, affinity, group, cpuset, born_on };
+        errno(self.scheduler.create_task(Clock::at(Instant::ZERO), spec))
     }
 }
 
@@ -84,7 +83,7 @@ fn name<T>(answer: &Result<T, Errno>) -> &'static str {
 fn deadline(percent: f64) -> SchedAttr {
     let period = Duration::from_millis(100);
     let runtime = Duration::from_nanos((percent * 1e6) as u64);
-    SchedAttr::Deadline(DlParams { runtime, deadline: period, period })
+    SchedAttr::Deadline(DlParams::new(runtime, period, period))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Partition};
 use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
 use zerolag_model::{
-    CpuId, CpuMask, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId,
+    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId,
 };
 
 const CASES: u64 = 3_000;
@@ -141,11 +141,8 @@ fn attr(random: &mut Random) -> SchedAttr {
             let runtime = 1 + random.below(4);
             let deadline = runtime + random.below(8);
             let period = if random.below(2) == 0 { deadline } else { deadline + random.below(8) };
-            SchedAttr::Deadline(DlParams {
-                runtime: half_ms(runtime),
-                deadline: half_ms(deadline),
-                period: half_ms(period),
-            })
+            let params = DlParams::new(half_ms(runtime), half_ms(deadline), half_ms(period));
+            SchedAttr::Deadline(params.with_flags(DlFlags::from_bits(random.below(8))))
         }
     }
 }

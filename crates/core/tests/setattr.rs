@@ -1,8 +1,8 @@
 //! What `sched_setattr` answers: the same error as recorded kernels for each of 106 sets of arguments.
 
-use zerolag_core::{Config, CpusetId, Scheduler, TaskError, TaskSpec};
+use zerolag_core::{Clock, Config, CpusetId, Scheduler, TaskError, TaskSpec};
 use zerolag_model::setattr::{Caller, Errno, RawAttr};
-use zerolag_model::{CpuId, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
+use zerolag_model::{CpuId, GroupId, Instant, KernelVersion, SchedAttr, TaskId, Topology};
 
 const RECORDED: [(&str, &str, KernelVersion, u32); 4] = [
     ("6.1-vtime-1cpu", include_str!("data/sched_setattr/6.1-vtime-1cpu.csv"), KernelVersion::V6_1, 1),
@@ -58,7 +58,7 @@ fn admit(attr: SchedAttr, kernel: KernelVersion, cpus: u32) -> Result<(), Errno>
         cpuset: CpusetId::default(),
         born_on: CpuId(0),
     };
-    match scheduler.create_task(spec) {
+    match scheduler.create_task(Clock::at(Instant::ZERO), spec) {
         Ok(_) => Ok(()),
         Err(TaskError::DeadlineParams(..)) => Err(Errno::Einval),
         Err(TaskError::NoBandwidth(_)) => Err(Errno::Ebusy),

@@ -71,6 +71,7 @@ fn raw(attr: SchedAttr) -> RawAttr {
         SchedAttr::Deadline(params) => RawAttr {
             size,
             policy: 6,
+            flags: u64::from(params.flags.bits()),
             runtime: params.runtime.as_nanos(),
             deadline: params.deadline.as_nanos(),
             period: params.period.as_nanos(),

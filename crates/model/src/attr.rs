@@ -215,6 +215,48 @@ pub enum FairPolicy {
     Idle,
 }
 
+/// What a deadline task asks for besides its parameters: bits of `sched_flags`, with the kernel's values.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct DlFlags(u8);
+
+impl DlFlags {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// It may fork: its child does not inherit the policy (`SCHED_FLAG_RESET_ON_FORK`).
+    pub const RESET_ON_FORK: Self = Self(0x01);
+    /// It takes bandwidth that others leave (`SCHED_FLAG_RECLAIM`, GRUB).
+    pub const RECLAIM: Self = Self(0x02);
+    /// It is told when it has used up its budget (`SCHED_FLAG_DL_OVERRUN`, SIGXCPU).
+    pub const DL_OVERRUN: Self = Self(0x04);
+    /// Each flag, with the name that scenario files have for it.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::RESET_ON_FORK, "reset_on_fork"), (Self::RECLAIM, "reclaim"), (Self::DL_OVERRUN, "dl_overrun")];
+
+    /// Returns the flags with these bits of `sched_flags`; others are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self((bits & 0x07) as u8)
+    }
+
+    /// Returns the bits.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Returns the flags of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Returns whether it has all flags of the other.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
 /// SCHED_DEADLINE parameters: `sched_runtime`, `sched_deadline`, `sched_period`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DlParams {
@@ -224,6 +266,8 @@ pub struct DlParams {
     pub deadline: Duration,
     /// Distance of replenishments.
     pub period: Duration,
+    /// What it asks for besides.
+    pub flags: DlFlags,
 }
 
 impl DlParams {
@@ -234,8 +278,19 @@ impl DlParams {
     /// The longest period (`sched_deadline_period_max_us`).
     pub const PERIOD_MAX: Duration = Duration::from_micros(1 << 22);
     /// The share of each CPU that deadline tasks may have: `sched_rt_runtime_us` of `sched_rt_period_us`.
-    pub const LIMIT: Self =
-        Self { runtime: Duration::from_millis(950), deadline: Duration::from_secs(1), period: Duration::from_secs(1) };
+    pub const LIMIT: Self = Self::new(Duration::from_millis(950), Duration::from_secs(1), Duration::from_secs(1));
+
+    /// Returns parameters without flags.
+    #[must_use]
+    pub const fn new(runtime: Duration, deadline: Duration, period: Duration) -> Self {
+        Self { runtime, deadline, period, flags: DlFlags::NONE }
+    }
+
+    /// Returns the same parameters with flags.
+    #[must_use]
+    pub const fn with_flags(self, flags: DlFlags) -> Self {
+        Self { flags, ..self }
+    }
 }
 
 /// What a task asks of the scheduler: `struct sched_attr`, with each policy carrying only what it reads.

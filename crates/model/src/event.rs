@@ -137,6 +137,11 @@ pub enum TraceEvent {
         /// What it may run until then.
         budget: SignedDuration,
     },
+    /// A deadline task was told that it has used up its budget (SIGXCPU, `SCHED_FLAG_DL_OVERRUN`).
+    DlOverrun {
+        /// Which.
+        task: TaskId,
+    },
     /// The deadline server of the record's CPU is in another state.
     Server {
         /// Whom it serves.

@@ -31,7 +31,7 @@ pub mod settings;
 pub mod time;
 pub mod topology;
 
-pub use attr::{ClassId, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
+pub use attr::{ClassId, DlFlags, DlParams, FairPolicy, Nice, Policy, Prio, RtPolicy, RtPriority, SchedAttr};
 pub use bandwidth::{CpuMax, CpuMaxError, CpuStat};
 pub use cpumask::{CpuMask, MAX_CPUS};
 pub use event::{CpuLayer, LayerTimes, Mark, MigrateReason, PrevState, Record, RequestStep, TaskCounters, TraceEvent};

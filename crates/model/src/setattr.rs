@@ -7,7 +7,7 @@
 //! `user_check_sched_setscheduler`), `deadline.c` (`__checkparam_dl`). differs: utilisation clamps are never supported, as
 //! in a kernel without `CONFIG_UCLAMP_TASK`; SCHED_EXT is no policy; no process has rights by `RLIMIT_RTPRIO` or `RLIMIT_NICE`.
 
-use crate::attr::{DlParams, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
+use crate::attr::{DlFlags, DlParams, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
 use crate::time::Duration;
 
 /// An error of a system call.
@@ -162,16 +162,14 @@ impl RawAttr {
 
     const fn deadline(&self) -> DlParams {
         let period = if self.period == 0 { self.deadline } else { self.period };
-        DlParams {
-            runtime: Duration::from_nanos(self.runtime),
-            deadline: Duration::from_nanos(self.deadline),
-            period: Duration::from_nanos(period),
-        }
+        let ns = Duration::from_nanos;
+        let params = DlParams::new(ns(self.runtime), ns(self.deadline), ns(period));
+        params.with_flags(DlFlags::from_bits(self.flags))
     }
 
     /// `__checkparam_dl`.
     fn is_deadline(&self) -> bool {
-        let DlParams { runtime, deadline, period } = self.deadline();
+        let DlParams { runtime, deadline, period, flags: _ } = self.deadline();
         let in_range = (self.deadline | self.period) >> 63 == 0 && runtime >= DlParams::RUNTIME_MIN;
         let in_order = runtime <= deadline && deadline <= period && !deadline.is_zero();
         in_range && in_order && period >= DlParams::PERIOD_MIN && period <= DlParams::PERIOD_MAX

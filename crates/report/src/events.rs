@@ -126,6 +126,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::DlReplenish { task, deadline, budget } => {
             ("dl", format!("{} has {budget} until {deadline}", name(task)))
         }
+        TraceEvent::DlOverrun { task } => ("dl", format!("{} is told of an overrun (SIGXCPU)", name(task))),
         TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
         TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
         TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),

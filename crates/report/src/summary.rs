@@ -1,7 +1,7 @@
 //! [`Summary`]: the figures of a run.
 
 use std::sync::Arc;
-use zerolag_model::attr::{Nice, Prio, SchedAttr};
+use zerolag_model::attr::{DlFlags, Nice, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
     ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId,
@@ -354,7 +354,11 @@ pub fn policy_text(attr: SchedAttr) -> String {
         SchedAttr::Fair { nice, .. } => format!("{} {nice}", bare(attr.policy())),
         SchedAttr::Rt { priority, .. } => format!("{} {priority}", bare(attr.policy())),
         SchedAttr::Deadline(params) if params.runtime.is_zero() => bare(attr.policy()).to_owned(),
-        SchedAttr::Deadline(params) => format!("{} {}/{}", bare(attr.policy()), params.runtime, params.period),
+        SchedAttr::Deadline(params) => {
+            let flags = DlFlags::ALL.into_iter().filter(|(flag, _)| params.flags.has(*flag));
+            let flags: String = flags.flat_map(|(_, name)| [" ", name]).collect();
+            format!("{} {}/{}{flags}", bare(attr.policy()), params.runtime, params.period)
+        }
     }
 }
 

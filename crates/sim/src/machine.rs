@@ -184,16 +184,17 @@ impl Machine {
         let cpuset = task.cpuset.map_or(0, |index| index + 1);
         let group = task.group.map_or(GroupId::ROOT, |index| self.groups[index]);
         self.scheduler.reserve_tasks(id.index() + 1);
+        let spec = TaskSpec {
+            id,
+            attr: task.attr,
+            affinity: task.affinity.clone(),
+            group,
+            cpuset: CpusetId(u16::try_from(cpuset).expect("invariant: the core accepted the cpusets")),
+            born_on,
+        };
         let parcel = self
             .scheduler
-            .create_task(TaskSpec {
-                id,
-                attr: task.attr,
-                affinity: task.affinity.clone(),
-                group,
-                cpuset: CpusetId(u16::try_from(cpuset).expect("invariant: the core accepted the cpusets")),
-                born_on,
-            })
+            .create_task(self.cpus[born_on.index()].clock(self.now), spec)
             .map_err(|error| SimError::Task { name: Arc::clone(&name), error })?;
         let attr: SchedAttr = task.attr;
         let allowed = parcel.allowed();

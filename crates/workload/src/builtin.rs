@@ -208,7 +208,7 @@ fn row<'a>(
         report.error(here, format!("task {name} has a period of zero"));
         return None;
     }
-    let params = DlParams { runtime, deadline: deadline?.unwrap_or(period), period };
+    let params = DlParams::new(runtime, deadline?.unwrap_or(period), period);
     Some(Row { name, span, params, offset: offset?.unwrap_or(Duration::ZERO) })
 }
 
@@ -309,7 +309,7 @@ mod tests {
         let csv = "# ms and defaults\nperiod_ms, task, runtime_us\n10, a, 2500\n";
         let program = periodic(csv, PeriodicPolicy::Deadline).expect("valid");
         let (runtime, period) = (Duration::from_micros(2500), Duration::from_millis(10));
-        assert_eq!(program.tasks[0].attr, SchedAttr::Deadline(DlParams { runtime, deadline: period, period }));
+        assert_eq!(program.tasks[0].attr, SchedAttr::Deadline(DlParams::new(runtime, period, period)));
         assert_eq!(program.tasks[0].delay, Duration::ZERO);
     }
 

@@ -150,9 +150,8 @@ fn defaults_come_from_the_policy() {
     assert_eq!(attr(",\"priority\":3", "SCHED_FIFO"), fifo(3));
     assert_eq!(attr(",\"priority\":-7", "SCHED_OTHER"), nice(-7));
     let ms = Duration::from_millis;
-    let deadline = |runtime, deadline, period| {
-        SchedAttr::Deadline(DlParams { runtime: ms(runtime), deadline: ms(deadline), period: ms(period) })
-    };
+    let deadline =
+        |runtime, deadline, period| SchedAttr::Deadline(DlParams::new(ms(runtime), ms(deadline), ms(period)));
     assert_eq!(attr(",\"dl-runtime\":2000", "SCHED_DEADLINE"), deadline(2, 2, 2));
     assert_eq!(attr(",\"dl-runtime\":2000,\"dl-period\":9000", "SCHED_DEADLINE"), deadline(2, 9, 9));
     assert_eq!(

@@ -3,13 +3,14 @@
 //! In any window of length t a constant bandwidth server gives at most runtime x (t / period + 2), and what its task ran too
 //! long before that was noticed: a tick, with `enforce.dl = tick`. Kept as a bucket per task: running fills it, time empties
 //! it at the task's bandwidth, and it never holds more than two runtimes and that grain. Where operations cost time, a twentieth
-//! of the bandwidth is allowed for interrupts that a trace cannot tell from the task.
+//! of the bandwidth is allowed for interrupts that a trace cannot tell from the task. A task that reclaims runs for more, as
+//! long as others sleep: it is not judged.
 //!
 //! Complexity: O(1) per switch.
 
 use crate::checker::{Context, Monitor};
 use crate::report::{Findings, label};
-use zerolag_model::{ClassId, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, DlFlags, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
@@ -64,6 +65,9 @@ impl DlBandwidth {
     /// A task has run from `since` until now.
     fn run(&mut self, before: &Replay, task: TaskId, since: Instant, record: &Record, found: &mut Findings) {
         let Some(SchedAttr::Deadline(params)) = before.task(task).map(|view| view.attr) else { return };
+        if params.flags.has(DlFlags::RECLAIM) {
+            return;
+        }
         let bucket = self.buckets.entry(task);
         let rate = params.runtime + if self.is_costly { params.runtime / 20 } else { Duration::ZERO };
         let drained = record.at.since(bucket.at).mul_div_floor(rate.as_nanos(), params.period.as_nanos().max(1));
@@ -92,7 +96,7 @@ mod tests {
     fn runs(ms: u64) -> Trace {
         let mut script = Script::new(1);
         let (runtime, period) = (Duration::from_millis(2), Duration::from_millis(10));
-        let d = script.task("d", SchedAttr::Deadline(DlParams { runtime, deadline: period, period }));
+        let d = script.task("d", SchedAttr::Deadline(DlParams::new(runtime, period, period)));
         for period in 0..20 {
             let at = period * 10_000;
             script.wake(at, 0, d).run(at, 0, None, Some(d)).run(at + ms * 1000, 0, Some(d), None);

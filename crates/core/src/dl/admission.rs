@@ -1,7 +1,8 @@
 //! Admission: which deadline parameters a task may have, and whether its root domain has that much bandwidth left.
 //!
 //! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its capacity. What a task asks for
-//! is reserved when it asks, not when it runs, and given back when it ends or leaves the class. Global EDF does not
+//! is reserved when it asks, not when it runs, and given back at its 0-lag time after it has ended or left the class: until
+//! then it has had more than its share. Global EDF does not
 //! promise that an admitted set meets its deadlines on several CPUs, only that tardiness is bounded; on one CPU it does.
 //!
 //! Where a deadline task may run is not its own choice: affinity and cpuset must cover its root domain, for the test
@@ -15,17 +16,20 @@
 //! | [`NoBandwidth`](TaskError::NoBandwidth) | EBUSY | the domain is booked up |
 //! | [`DeadlineForks`](TaskError::DeadlineForks) | EAGAIN | a deadline task forks |
 //!
-//! O(words of a CPU mask + CPUs of the domain), under one inner lock.
+//! O(words of a CPU mask + CPUs of the domain + tasks that left less than a 0-lag time ago), under one inner lock.
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`__checkparam_dl`, `sched_dl_overflow`, `__dl_overflow`), `core.c`
-//! (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`). differs: bandwidth is given back at once, the kernel
-//! waits for the 0-lag time; a CPU that goes offline takes its share without being asked for it.
+//! (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`); `deadline.c` (`inactive_task_timer`,
+//! `switched_from_dl`). differs: no timer gives bandwidth back, but whoever asks next does ([`Booked`]); a CPU that goes
+//! offline takes its share without being asked for it.
 
+use super::entity::DlState;
 use crate::scheduler::{Scheduler, TaskError};
 use crate::task::{DomainId, Task};
+use alloc::vec::Vec;
 use core::fmt;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, CpuMask, DlParams, SchedAttr, TaskId};
+use zerolag_model::{CpuId, CpuMask, DlParams, Instant, SchedAttr, TaskId};
 
 /// A share of one CPU in units of 2^-20 (`BW_SHIFT`), rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -44,6 +48,55 @@ pub(crate) struct Reserved {
     /// Where it is booked.
     pub(crate) domain: DomainId,
     pub(crate) bandwidth: Bandwidth,
+}
+
+/// What a root domain has promised (`dl_bw.total_bw`).
+#[derive(Debug, Default)]
+pub(crate) struct Booked {
+    total: Bandwidth,
+    /// Bandwidth that is given back at its task's 0-lag time.
+    leaving: Vec<Leaving>,
+}
+
+#[derive(Debug)]
+struct Leaving {
+    task: TaskId,
+    bandwidth: Bandwidth,
+    at: Instant,
+}
+
+impl Booked {
+    pub(crate) const fn new(total: Bandwidth) -> Self {
+        Self { total, leaving: Vec::new() }
+    }
+
+    /// Returns what is promised at a time.
+    pub(super) fn total(&mut self, now: Instant) -> Bandwidth {
+        let total = &mut self.total;
+        self.leaving.retain(|leaving| {
+            if leaving.at <= now {
+                total.0 -= leaving.bandwidth.0;
+            }
+            now < leaving.at
+        });
+        *total
+    }
+
+    /// Returns what is promised to those that are there; for checks.
+    pub(crate) fn of_members(&self) -> Bandwidth {
+        Bandwidth(self.total.0 - self.leaving.iter().map(|leaving| leaving.bandwidth.0).sum::<u64>())
+    }
+
+    /// A task that has left is back: what it had does not count twice.
+    fn forget(&mut self, task: TaskId) {
+        let total = &mut self.total;
+        self.leaving.retain(|leaving| {
+            if leaving.task == task {
+                total.0 -= leaving.bandwidth.0;
+            }
+            leaving.task != task
+        });
+    }
 }
 
 /// The root domain has not that much left.
@@ -77,7 +130,7 @@ impl fmt::Display for DlParamError {
 
 /// Checks deadline parameters: `__checkparam_dl`.
 pub(crate) fn check_params(params: DlParams) -> Result<(), DlParamError> {
-    let DlParams { runtime, deadline, period } = params;
+    let DlParams { runtime, deadline, period, flags: _ } = params;
     if runtime < DlParams::RUNTIME_MIN {
         return Err(DlParamError::Runtime);
     }
@@ -90,21 +143,24 @@ pub(crate) fn check_params(params: DlParams) -> Result<(), DlParamError> {
     if period < DlParams::PERIOD_MIN || period > DlParams::PERIOD_MAX { Err(DlParamError::Period) } else { Ok(()) }
 }
 
+/// Who asks for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) task: TaskId,
+    pub(crate) attr: SchedAttr,
+    pub(crate) had: Option<Reserved>,
+    /// Where it may run; `None` is every CPU.
+    pub(crate) allowed: Option<&'a CpuMask>,
+    /// Where its root domain is looked for.
+    pub(crate) near: CpuId,
+}
+
 impl<L: RawMutex> Scheduler<L> {
-    /// Reserves what a task needs to be of this class, in place of what it has; `None` for other classes.
-    /// The caller keeps the answer in the task.
-    pub(crate) fn reserve(
-        &self,
-        task: TaskId,
-        attr: SchedAttr,
-        had: Option<Reserved>,
-        allowed: Option<&CpuMask>,
-        near: CpuId,
-    ) -> Result<Option<Reserved>, TaskError> {
-        let SchedAttr::Deadline(params) = attr else {
-            self.give_back(had);
-            return Ok(None);
-        };
+    /// Reserves what a task needs to be of this class, in place of what it has; `None` for other classes, which keeps what
+    /// it has booked: [`give_back`](Self::give_back). The caller keeps the answer in the task.
+    pub(crate) fn reserve(&self, request: Request<'_>, now: Instant) -> Result<Option<Reserved>, TaskError> {
+        let Request { task, attr, had, allowed, near } = request;
+        let SchedAttr::Deadline(params) = attr else { return Ok(None) };
         let domain = match (had, allowed) {
             (Some(had), _) => had.domain,
             (None, Some(mask)) if !mask.contains(near) => self.shared.domain_of(mask.first().unwrap_or(near)),
@@ -115,39 +171,62 @@ impl<L: RawMutex> Scheduler<L> {
         }
         let bandwidth = Bandwidth::of(params);
         let old = had.map_or(Bandwidth::default(), |had| had.bandwidth);
-        self.rebook(domain, old, bandwidth).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
+        self.rebook(domain, old, bandwidth, now).map_err(|BookedUp| TaskError::NoBandwidth(task))?;
+        if had.is_none() {
+            self.shared.domains[domain.index()].dl_booked.lock().forget(task);
+        }
         Ok(Some(Reserved { domain, bandwidth }))
     }
 
     /// Books `new` in place of `old` in a root domain. A change that keeps the bandwidth is always granted.
-    pub(super) fn rebook(&self, domain: DomainId, old: Bandwidth, new: Bandwidth) -> Result<(), BookedUp> {
+    pub(super) fn rebook(
+        &self,
+        domain: DomainId,
+        old: Bandwidth,
+        new: Bandwidth,
+        now: Instant,
+    ) -> Result<(), BookedUp> {
         let domain = &self.shared.domains[domain.index()];
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
-        let wanted = booked.0 - old.0 + new.0;
+        let wanted = booked.total(now).0 - old.0 + new.0;
         if new != old && (Bandwidth::of(DlParams::LIMIT).0 * capacity) >> 10 < wanted {
             return Err(BookedUp);
         }
-        booked.0 = wanted;
+        booked.total.0 = wanted;
         Ok(())
     }
 
-    /// Gives back what a task had.
-    pub(crate) fn give_back(&self, had: Option<Reserved>) {
-        if let Some(had) = had {
-            self.move_booking(had.bandwidth, Some(had.domain), None);
+    /// Gives back what a task had at its 0-lag time: it has ended, or is of another class now.
+    pub(crate) fn give_back(&self, task: TaskId, had: Option<Reserved>, at: Instant, now: Instant) {
+        let Some(Reserved { domain, bandwidth }) = had else { return };
+        let mut booked = self.shared.domains[domain.index()].dl_booked.lock();
+        assert!(booked.total(now).0 >= bandwidth.0, "what is given back was booked");
+        if at <= now {
+            booked.total.0 -= bandwidth.0;
+        } else {
+            booked.leaving.push(Leaving { task, bandwidth, at });
         }
+    }
+
+    /// Gives back what a task has, at the 0-lag time of its present job.
+    pub(crate) fn give_back_all(&self, task: &Task, now: Instant) {
+        let at = match task.attr {
+            SchedAttr::Deadline(params) if task.dl.state != DlState::Fresh => task.dl.zero_lag(params),
+            SchedAttr::Deadline(_) | SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => now,
+        };
+        self.give_back(task.id, task.dl.reserved, at, now);
     }
 
     /// Takes a booking out of a root domain and puts it into another, whether or not there is room.
     pub(crate) fn move_booking(&self, bandwidth: Bandwidth, from: Option<DomainId>, to: Option<DomainId>) {
         if let Some(from) = from {
             let mut booked = self.shared.domains[from.index()].dl_booked.lock();
-            assert!(booked.0 >= bandwidth.0, "what is given back was booked");
-            booked.0 -= bandwidth.0;
+            assert!(booked.total.0 >= bandwidth.0, "what is given back was booked");
+            booked.total.0 -= bandwidth.0;
         }
         if let Some(to) = to {
-            self.shared.domains[to.index()].dl_booked.lock().0 += bandwidth.0;
+            self.shared.domains[to.index()].dl_booked.lock().total.0 += bandwidth.0;
         }
     }
 
@@ -185,7 +264,7 @@ mod tests {
     fn parameters_are_refused_as_the_kernel_refuses_them() {
         let check = |runtime, deadline, period| {
             let ns = Duration::from_nanos;
-            check_params(DlParams { runtime: ns(runtime), deadline: ns(deadline), period: ns(period) })
+            check_params(DlParams::new(ns(runtime), ns(deadline), ns(period)))
         };
         assert_eq!(check(1024, 100_000, 100_000), Ok(()));
         assert_eq!(check(1023, 100_000, 100_000), Err(DlParamError::Runtime));

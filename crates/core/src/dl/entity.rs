@@ -6,18 +6,26 @@
 //! anyway ([`wake`](DlEntity::wake)).
 //!
 //! ```text
-//!   Fresh ---- queued [1]: a new job ----------------> Contending
-//!   Asleep --- woken [2]: the old job or a new one --> Contending
-//!   Asleep --- woken [3]: after its deadline, before
-//!              the next period (constrained) --------> Throttled{until}
-//!   Contending --- blocks, budget left [4] ----------> Asleep
-//!   Contending --- budget used up, or yields [5] ----> Throttled{until: its next period}
-//!   Throttled ---- `until` [6]: budget and deadline of the next period -> Contending
-//!   any ---------- leaves the class [7] -------------> Fresh
+//!   Fresh ---- queued [1]: a new job ----------------------> Contending
+//!   NonContending, Inactive --- woken [2]: the old job
+//!              or a new one -------------------------------> Contending
+//!   NonContending, Inactive --- woken [3] with its budget
+//!              used up, or after its deadline, before the
+//!              next period (constrained) ------------------> Throttled{until}
+//!   Contending --- blocks before its 0-lag time [4] -------> NonContending
+//!   Contending --- blocks behind it [5] -------------------> Inactive
+//!   NonContending --- the 0-lag time [6] ------------------> Inactive
+//!   Contending --- budget used up, or yields [7] ----------> Throttled{until: its next period}
+//!   Throttled ---- `until` [8]: budget and deadline of the next period -> Contending
+//!   any ---------- leaves the class [9] -------------------> Fresh
 //! ```
 //!
-//! A task that blocks with its budget used up is [`Throttled`](DlState::Throttled) in its owner's hands. There no timer
-//! finds it; [6] is made up for when it wakes, with the same result.
+//! The 0-lag time is when the task would have as little budget left had it run at its bandwidth since the job began. Who
+//! blocks before it has had more than his share: his bandwidth stays *active* until then (`running_bw`, see
+//! [`super::sums`]). [6] concerns the sums only, and is not noted in the body, which is in its owner's hands.
+//!
+//! A task that blocks with its budget used up is in debt until its next period: [4], with a 0-lag time at its deadline or
+//! behind. No timer finds it in its owner's hands; [8] is made up for when it wakes, with the same result.
 //!
 //! All of it is O(1).
 //!
@@ -28,7 +36,8 @@
 
 use super::admission::Reserved;
 use super::heap::PLACES;
-use zerolag_model::{DlParams, Duration, Instant, SignedDuration};
+use super::sums::Place;
+use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
 
 /// What a task carries for this class.
 #[derive(Debug, Default)]
@@ -43,6 +52,18 @@ pub(crate) struct DlEntity {
     pub(super) places: [Option<u32>; PLACES],
     /// What it has of its root domain's bandwidth.
     pub(crate) reserved: Option<Reserved>,
+    /// What its owner does not know yet: a budget was used up (`dl_overrun`).
+    pub(super) overrun: Overrun,
+}
+
+/// Whether a task is to be told that it has used up its budget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Overrun {
+    /// No.
+    #[default]
+    None,
+    /// At the next tick that finds it running.
+    Pending,
 }
 
 /// Where a deadline entity is: see the diagram of the module.
@@ -51,10 +72,20 @@ pub(crate) enum DlState {
     /// It has had no job since it joined the class.
     #[default]
     Fresh,
-    /// It sleeps with budget left.
-    Asleep,
     /// It is queued and may run.
     Contending,
+    /// It sleeps, and has blocked before its 0-lag time.
+    NonContending {
+        /// The CPU that its bandwidth belongs to.
+        on: CpuId,
+        /// Where it is found there.
+        place: Place,
+    },
+    /// It sleeps, and has blocked behind its 0-lag time.
+    Inactive {
+        /// The CPU that its bandwidth belongs to.
+        on: CpuId,
+    },
     /// It has used up its budget.
     Throttled {
         /// When it gets the next.
@@ -76,7 +107,20 @@ impl DlEntity {
         matches!(self.state, DlState::Throttled { .. })
     }
 
-    /// [5] It is not to run before its next period; answers when that is. An entity that yields gives up its budget.
+    /// Returns the CPU that its bandwidth belongs to while it sleeps.
+    pub(crate) const fn sleeps_on(&self) -> Option<CpuId> {
+        match self.state {
+            DlState::NonContending { on, .. } | DlState::Inactive { on } => Some(on),
+            DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
+        }
+    }
+
+    /// Returns its 0-lag time.
+    pub(crate) fn zero_lag(&self, params: DlParams) -> Instant {
+        super::sums::zero_lag(params, self.abs_deadline, self.runtime_left)
+    }
+
+    /// [7] It is not to run before its next period; answers when that is. An entity that yields gives up its budget.
     pub(super) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
         self.runtime_left = self.runtime_left.min(SignedDuration::default());
@@ -97,7 +141,15 @@ impl DlEntity {
                 self.begin_job(params, now);
                 self.state = DlState::Contending; // [1]
             }
-            DlState::Asleep => self.wake(params, now),
+            DlState::NonContending { .. } | DlState::Inactive { .. } if self.is_exhausted() => {
+                let until = self.next_period(params);
+                self.state = DlState::Throttled { until }; // [3]
+                if until <= now {
+                    self.replenish(params, until);
+                    self.wake(params, now);
+                }
+            }
+            DlState::NonContending { .. } | DlState::Inactive { .. } => self.wake(params, now),
             DlState::Throttled { until } if until <= now => {
                 self.replenish(params, until);
                 self.wake(params, now);
@@ -135,7 +187,7 @@ impl DlEntity {
         self.runtime_left = params.runtime.to_signed();
     }
 
-    /// [6] The next period begins: whoever is in debt skips as many as it takes.
+    /// [8] The next period begins: whoever is in debt skips as many as it takes.
     pub(super) fn replenish(&mut self, params: DlParams, now: Instant) {
         debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
         let debt = (-self.runtime_left).max_zero();
@@ -149,22 +201,25 @@ impl DlEntity {
         debug_assert!(!self.is_exhausted(), "a replenished entity may run");
     }
 
-    /// [4] [5] It leaves its queue to sleep or to go elsewhere.
-    pub(super) fn deactivate(&mut self, params: DlParams, sleeps: bool) {
-        match self.state {
-            DlState::Contending if self.is_exhausted() => {
-                self.throttle(params);
-            }
-            DlState::Contending if sleeps => self.state = DlState::Asleep, // [4]
-            DlState::Contending | DlState::Throttled { .. } => {}
-            DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+    /// It leaves its queue to sleep; the caller says where its bandwidth is [4] [5].
+    pub(super) fn block(&mut self, state: DlState) {
+        debug_assert!(self.state == DlState::Contending, "only who runs blocks");
+        self.state = state;
+        debug_assert!(self.sleeps_on().is_some(), "a sleeping task's bandwidth belongs to a CPU");
+    }
+
+    /// It leaves its queue to go elsewhere.
+    pub(super) fn migrate(&mut self, params: DlParams) {
+        if self.state == DlState::Contending && self.is_exhausted() {
+            self.throttle(params);
         }
     }
 
-    /// [7] Its task is of another class now.
+    /// [9] Its task is of another class now.
     pub(crate) fn reset(&mut self) {
         debug_assert!(self.places.iter().all(Option::is_none), "it is on no queue");
         (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());
+        self.overrun = Overrun::None;
     }
 
     pub(super) fn charge(&mut self, delta: Duration) {
@@ -186,9 +241,11 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    const ASLEEP: DlState = DlState::Inactive { on: CpuId(0) };
+
     fn params(runtime: u64, deadline: u64, period: u64) -> DlParams {
         let ms = Duration::from_millis;
-        DlParams { runtime: ms(runtime), deadline: ms(deadline), period: ms(period) }
+        DlParams::new(ms(runtime), ms(deadline), ms(period))
     }
 
     fn at(ms: u64) -> Instant {
@@ -226,8 +283,7 @@ mod tests {
         let params = params(2, 10, 10);
         for (ran, wakes, expected) in [(1, 4, (1, 10)), (1, 5, (1, 10)), (1, 6, (2, 16)), (0, 3, (2, 13))] {
             let mut entity = after_running(params, ran);
-            entity.deactivate(params, true);
-            assert_eq!(entity.state, DlState::Asleep);
+            entity.block(ASLEEP);
             entity.activate(params, at(wakes));
             assert_eq!(shows(&entity), (DlState::Contending, expected.0, expected.1), "{ran} ms, at {wakes} ms");
         }
@@ -237,10 +293,10 @@ mod tests {
     fn a_constrained_entity_gets_less_before_its_deadline_and_nothing_behind_it() {
         let params = params(4, 8, 20);
         let mut entity = after_running(params, 1);
-        entity.deactivate(params, true);
+        entity.block(ASLEEP);
         entity.activate(params, at(4));
         assert_eq!(shows(&entity), (DlState::Contending, 2, 8), "half of the 4 ms until its deadline");
-        entity.deactivate(params, true);
+        entity.block(ASLEEP);
         entity.activate(params, at(9));
         assert_eq!(shows(&entity), (DlState::Throttled { until: at(20) }, 0, 8));
         entity.replenish(params, at(20));
@@ -252,8 +308,7 @@ mod tests {
         let params = params(2, 10, 10);
         let sleeper = || {
             let mut entity = after_running(params, 2);
-            entity.deactivate(params, true);
-            assert_eq!(entity.state, DlState::Throttled { until: at(10) });
+            entity.block(ASLEEP);
             entity
         };
         for (wakes, expected) in [

@@ -8,6 +8,9 @@
 //! there: it waits in a queue of its own, and one timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That
 //! timer brings one task back per call and is set again at once if there are more.
 //!
+//! What its tasks have reserved and who of them is active is in [`sums`]; a task with `SCHED_FLAG_RECLAIM` spends its budget
+//! the slower the more of that is left.
+//!
 //! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is asked to schedule,
 //! and the task is throttled when it is left. What it ran until then is debt.
 //!
@@ -24,23 +27,25 @@ mod heap;
 pub(crate) mod pull;
 pub(crate) mod push;
 pub(crate) mod server;
+pub(crate) mod sums;
 
 use crate::class::{Dequeue, Enqueue};
 use crate::config::Config;
 use crate::rq::{Cx, Rq};
 use crate::rt;
 use crate::scheduler::Placement;
-use crate::shared::PublishedDeadlines;
+use crate::shared::{PublishedDeadlines, Shared};
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Op, Resched, RqTimer};
 use crate::task::Task;
 use admission::{Bandwidth, Reserved};
-use entity::DlState;
+use entity::{DlState, Overrun};
 use heap::{Heap, PUSHABLE, QUEUE};
 use lock_api::RawMutex;
 use server::Server;
+use sums::{Note, Sums, Then};
 use zerolag_model::settings::Grain;
-use zerolag_model::{ClassId, CpuId, DlParams, Duration, Instant, SchedAttr, ServerKind, TraceEvent};
+use zerolag_model::{ClassId, CpuId, DlFlags, DlParams, Duration, Instant, SchedAttr, ServerKind, TraceEvent};
 
 /// The deadline queue of one CPU.
 #[derive(Debug)]
@@ -51,9 +56,10 @@ pub(crate) struct DlRq {
     next_seq: u64,
     /// What the replenishment timer is set to.
     timer: Option<Instant>,
-    /// Bandwidth of the tasks here, throttled ones included (`running_bw`, without those that sleep before their 0-lag
-    /// time).
-    bandwidth: Bandwidth,
+    /// The bandwidth of those that belong here, and what of it is active.
+    pub(crate) sums: Sums,
+    /// Whether the current task takes what others leave.
+    reclaims: bool,
     is_in_mask: bool,
     servers: [Server; ServerKind::ALL.len()],
     /// The server that the current task runs by. It is queued then.
@@ -79,7 +85,8 @@ impl DlRq {
             pushable: Heap::new(),
             next_seq: 0,
             timer: None,
-            bandwidth: Bandwidth(0),
+            sums: Sums::new(),
+            reclaims: false,
             is_in_mask: false,
             servers: ServerKind::ALL.map(|kind| Server::new(config.server(cpu, kind))),
             serving: None,
@@ -125,11 +132,6 @@ impl DlRq {
         self.first().map(|(at, _)| at)
     }
 
-    /// Returns the sum of the bandwidths that are accounted here, for checks.
-    pub(crate) const fn bandwidth(&self) -> u64 {
-        self.bandwidth.0
-    }
-
     pub(crate) fn published(&self) -> PublishedDeadlines {
         PublishedDeadlines { earliest: self.earliest(), pushable: self.pushable.first().map(|(at, _)| at) }
     }
@@ -162,17 +164,19 @@ pub(crate) fn is_throttled(task: &Task) -> bool {
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     rq.is_unpublished = true;
     let now = rq.clock.wall;
+    join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = params(task);
-    let (id, deadline, was_throttled) = (task.id, task.dl.abs_deadline, task.dl.is_throttled());
+    let was_asleep = task.dl.sleeps_on().is_some();
+    let was_throttled = task.dl.is_throttled() || was_asleep && task.dl.is_exhausted();
+    let (id, deadline) = (task.id, task.dl.abs_deadline);
     match (why, task.dl.state) {
         (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
         (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
-            task.dl.replenish(params, now); // [6] its timer was on another CPU
+            task.dl.replenish(params, now); // [8] its timer was on another CPU
         }
         (Enqueue::Migrated | Enqueue::Changed, _) => {}
     }
-    rq.dl.bandwidth.0 += task.dl.reserved.map_or(0, |had| had.bandwidth.0);
     if task.dl.abs_deadline != deadline {
         trace_job(rq, cx, slot);
     }
@@ -185,8 +189,53 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             }
             enqueue_throttled(rq, cx, slot, until);
         }
-        DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+            unreachable!("a queued entity contends or is throttled")
+        }
     }
+    if rq.dl.reclaims {
+        rate_changed(rq, cx);
+    }
+}
+
+/// The bandwidth of a task that is about to be queued belongs here, and is active (`task_contending`).
+fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    sums::read_notes(rq, cx);
+    let task = &rq.tasks[slot];
+    let bandwidth = bandwidth_of(task);
+    let place = match task.dl.state {
+        DlState::NonContending { place, .. } => Some(place),
+        DlState::Inactive { .. } | DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
+    };
+    match task.dl.sleeps_on() {
+        Some(cpu) if cpu == rq.cpu => rq.dl.sums.wake(task.id, bandwidth, place),
+        Some(cpu) => {
+            cx.shared.leave_dl_note(cpu, Note { task: task.id, gone: bandwidth, come: Bandwidth(0) });
+            rq.dl.sums.join(bandwidth);
+        }
+        None => rq.dl.sums.join(bandwidth),
+    }
+}
+
+/// The task blocks, or ends: its bandwidth is active until its 0-lag time (`task_non_contending`).
+fn retire(rq: &mut Rq, slot: Slot, then: Then) -> DlState {
+    let (on, now) = (rq.cpu, rq.clock.wall);
+    let task = &rq.tasks[slot];
+    let bandwidth = bandwidth_of(task);
+    let until = task.dl.zero_lag(params(task));
+    if now < until {
+        let place = rq.dl.sums.linger(task.id, bandwidth, until, then);
+        return DlState::NonContending { on, place };
+    }
+    match then {
+        Then::Inactive => rq.dl.sums.rest(bandwidth),
+        Then::Gone => rq.dl.sums.quit(bandwidth),
+    }
+    DlState::Inactive { on }
+}
+
+fn bandwidth_of(task: &Task) -> Bandwidth {
+    task.dl.reserved.map_or(Bandwidth::default(), |had| had.bandwidth)
 }
 
 /// Says that a task has begun a job.
@@ -237,16 +286,41 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     match rq.tasks[slot].dl.state {
         DlState::Contending => dequeue_ready(rq, cx, slot),
         DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
-        DlState::Fresh | DlState::Asleep => unreachable!("a queued entity contends or is throttled"),
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+            unreachable!("a queued entity contends or is throttled")
+        }
     }
-    let task = &mut rq.tasks[slot];
-    let params = params(task);
+    let bandwidth = bandwidth_of(&rq.tasks[slot]);
     match why {
-        Dequeue::Sleep => task.dl.deactivate(params, true),
-        Dequeue::Migrate => task.dl.deactivate(params, false),
-        Dequeue::Exit | Dequeue::Change => {}
+        Dequeue::Sleep => {
+            let state = retire(rq, slot, Then::Inactive);
+            rq.tasks[slot].dl.block(state);
+        }
+        Dequeue::Exit => {
+            let _ = retire(rq, slot, Then::Gone);
+        }
+        Dequeue::Migrate => {
+            let task = &mut rq.tasks[slot];
+            task.dl.migrate(params(task));
+            rq.dl.sums.quit(bandwidth);
+        }
+        Dequeue::Change => rq.dl.sums.quit(bandwidth),
     }
-    rq.dl.bandwidth.0 -= task.dl.reserved.map_or(0, |had| had.bandwidth.0);
+    if rq.dl.reclaims {
+        rate_changed(rq, cx);
+    }
+}
+
+/// What the current task may take has changed: its budget lasts for a shorter or a longer time.
+fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some(slot) = rq.current.filter(|slot| is_contending(&rq.tasks[*slot]) && reclaims(&rq.tasks[*slot])) {
+        arm_budget(rq, cx, slot);
+    }
+}
+
+/// Returns whether a task takes what others leave.
+fn reclaims(task: &Task) -> bool {
+    matches!(task.attr, SchedAttr::Deadline(params) if params.flags.has(DlFlags::RECLAIM))
 }
 
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
@@ -258,6 +332,9 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     dequeue_ready(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = params(task);
+    if params.flags.has(DlFlags::DL_OVERRUN) && task.dl.is_exhausted() {
+        task.dl.overrun = Overrun::Pending;
+    }
     let until = task.dl.throttle(params);
     if until <= now {
         task.dl.replenish(params, now);
@@ -268,6 +345,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     let (id, left) = (task.id, task.dl.runtime_left);
     task.last_ran = now;
     rq.current = None;
+    rq.dl.reclaims = false;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
     enqueue_throttled(rq, cx, slot, until);
 }
@@ -360,7 +438,24 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slo
 pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: Reserved) {
     rq.is_unpublished = true;
     rq.tasks[slot].dl.reserved = Some(reserved);
-    rq.dl.bandwidth.0 = rq.dl.bandwidth.0 - had.bandwidth.0 + reserved.bandwidth.0;
+    rq.dl.sums.change(had.bandwidth, reserved.bandwidth);
+}
+
+/// The current task asks for other flags.
+pub(crate) fn flags_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.dl.reclaims = reclaims(&rq.tasks[slot]);
+    arm_budget(rq, cx, slot);
+}
+
+/// A sleeping deadline task has other parameters, or `None` if it has left the class. The CPU where it blocked is told.
+pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, had: Reserved, has: Option<Reserved>) {
+    let Some(on) = task.dl.sleeps_on() else { return };
+    let come = has.map_or(Bandwidth::default(), |has| has.bandwidth);
+    if come == had.bandwidth {
+        return;
+    }
+    shared.leave_dl_note(on, Note { task: task.id, gone: had.bandwidth, come });
+    task.dl.state = DlState::Inactive { on };
 }
 
 /// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody is stopped.
@@ -396,12 +491,14 @@ fn is_first(rq: &Rq, kind: ServerKind) -> bool {
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.is_unpublished = true;
     remove_pushable(rq, cx, slot);
+    rq.dl.reclaims = reclaims(&rq.tasks[slot]);
     arm_budget(rq, cx, slot);
 }
 
 /// The current task does not run any more but stays queued: it can be pushed.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     rq.is_unpublished = true;
+    rq.dl.reclaims = false;
     if !rq.dl.pushable.contains(&rq.tasks, slot) {
         add_pushable(rq, cx, slot);
     }
@@ -414,12 +511,28 @@ pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
 }
 
 /// Charges run time against the budget.
-pub(crate) fn charge(task: &mut Task, delta: Duration) {
-    task.dl.charge(delta);
+#[inline]
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+    let delta = if reclaims(&rq.tasks[slot]) { sums::reclaimed(rq, cx, slot, delta) } else { delta };
+    rq.tasks[slot].dl.charge(delta);
+}
+
+/// Tells the current task at the tick that it has used up a budget, if it wants to know (SIGXCPU).
+///
+/// Linux v6.12 `kernel/time/posix-cpu-timers.c`, `check_dl_overrun`: at the first tick that finds it running afterwards.
+pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &mut rq.tasks[slot];
+    match core::mem::take(&mut task.dl.overrun) {
+        Overrun::None => {}
+        Overrun::Pending => {
+            let id = task.id;
+            cx.io.event(cx.now, rq.cpu, || TraceEvent::DlOverrun { task: id });
+        }
+    }
 }
 
 /// Asks for a switch if the current task's budget is used up.
-pub(crate) fn check_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     if rq.tasks[slot].dl.is_exhausted() {
         return Resched::Now;
     }
@@ -428,10 +541,12 @@ pub(crate) fn check_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot)
     Resched::No
 }
 
-fn arm_budget<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     match cx.config.settings.enforce_dl {
         Grain::Exact => {
-            let at = cx.now.wall.saturating_add(rq.tasks[slot].dl.runtime_left.max_zero());
+            let left = rq.tasks[slot].dl.runtime_left.max_zero();
+            let left = if rq.dl.reclaims { sums::time_of(rq, cx, slot, left) } else { left };
+            let at = cx.now.wall.saturating_add(left);
             cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
         }
         Grain::Tick => {}

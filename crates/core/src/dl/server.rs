@@ -74,6 +74,8 @@ pub(crate) struct Server {
     seq: u64,
     /// What its timer is set to.
     timer: Option<Instant>,
+    /// What was left of its runtime when it was stopped: its 0-lag time follows from that.
+    left_when_stopped: SignedDuration,
 }
 
 /// Where a server is: see the diagram of the module.
@@ -104,7 +106,19 @@ impl Server {
             abs_deadline: Instant::ZERO,
             seq: 0,
             timer: None,
+            left_when_stopped: SignedDuration::from_nanos(0),
         }
+    }
+
+    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and until its 0-lag time after that.
+    pub(super) fn is_active(&self, now: Instant) -> bool {
+        self.state.is_started() || self.zero_lag().is_some_and(|at| now < at)
+    }
+
+    /// Returns when it is not active any more, if it has been stopped.
+    pub(super) fn zero_lag(&self) -> Option<Instant> {
+        let is_on = self.params.is_on() && !self.state.is_started();
+        is_on.then(|| super::sums::zero_lag(entity_params(self.params), self.abs_deadline, self.left_when_stopped))
     }
 
     pub(crate) const fn params(&self) -> ServerParams {
@@ -168,7 +182,7 @@ impl Server {
 
 /// Returns a server's parameters as those of a task.
 const fn entity_params(params: ServerParams) -> DlParams {
-    DlParams { runtime: params.runtime, deadline: params.period, period: params.period }
+    DlParams::new(params.runtime, params.period, params.period)
 }
 
 /// Returns the bandwidth that a server takes from its root domain.
@@ -240,6 +254,7 @@ fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let was_queued = server.state == State::Queued;
     let keeps_running = was_queued && server.is_deferred();
+    server.left_when_stopped = server.runtime_left;
     enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
     if was_queued {
         left_queue(rq, cx, kind);
@@ -498,7 +513,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(ServerError::Params);
         }
         let (old, new) = (bandwidth(rq.dl.server(kind).params), bandwidth(params));
-        self.rebook(self.shared.domain_of(rq.cpu), old, new).map_err(|_| ServerError::NoBandwidth)?;
+        self.rebook(self.shared.domain_of(rq.cpu), old, new, now.wall).map_err(|_| ServerError::NoBandwidth)?;
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         class::charge_current(rq, cx);

@@ -252,14 +252,17 @@ mod tests {
         for (task, priority, cpu, pinned) in [(0, 60, 0, true), (1, 60, 1, true), (2, 40, 0, false)] {
             let cpu = CpuId(cpu);
             let parcel = scheduler
-                .create_task(TaskSpec {
-                    id: TaskId(task),
-                    attr: SchedAttr::fifo_at(priority),
-                    affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
-                    group: GroupId::ROOT,
-                    cpuset: CpusetId::default(),
-                    born_on: cpu,
-                })
+                .create_task(
+                    Clock::at(Instant::ZERO),
+                    TaskSpec {
+                        id: TaskId(task),
+                        attr: SchedAttr::fifo_at(priority),
+                        affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
+                        group: GroupId::ROOT,
+                        cpuset: CpusetId::default(),
+                        born_on: cpu,
+                    },
+                )
                 .expect("it is a task");
             let rq = &mut rqs[cpu.index()];
             let step = scheduler.wake(rq, now, parcel, cpu, Placement::Fork, io);

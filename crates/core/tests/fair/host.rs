@@ -88,7 +88,7 @@ impl Host {
         let id = TaskId::from_index(self.tasks.len());
         let affinity = affinity.map(|list| std::sync::Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
         let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
-        let parcel = self.sched.create_task(spec).expect("a valid task");
+        let parcel = self.sched.create_task(Clock::at(Instant::ZERO), spec).expect("a valid task");
         let left = match program {
             Program::Hog => Duration::MAX,
             Program::Periodic(run, _) | Program::RunSleep(run, _) => run,

@@ -66,7 +66,7 @@ impl Machine {
             cpuset: CpusetId::default(),
             born_on: CpuId(cpu),
         };
-        let parcel = self.scheduler.create_task(spec).expect("a reserved task");
+        let parcel = self.scheduler.create_task(Clock::at(Instant::ZERO), spec).expect("a reserved task");
         self.put(parcel, cpu, Placement::Fork);
         self.settle();
     }

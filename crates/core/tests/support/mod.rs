@@ -363,7 +363,7 @@ impl World {
         let born_on = self.cpu_of(by);
         self.where_allowed[id.index()] = (affinity.clone(), cpuset);
         let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on };
-        let parcel = match self.scheduler.create_task(spec) {
+        let parcel = match self.scheduler.create_task(Clock::at(self.now), spec) {
             Ok(parcel) => parcel,
             Err(error) if is_refusal(&error) => return false,
             Err(error) => panic!("task {id} cannot be created: {error}"),

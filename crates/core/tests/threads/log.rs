@@ -67,7 +67,7 @@ pub(crate) fn create(scheduler: &Scheduler<RawMutex>, id: TaskId, attr: SchedAtt
         cpuset: CpusetId::default(),
         born_on: CpuId(id.0 % CPUS),
     };
-    scheduler.create_task(spec).expect("a reserved task")
+    scheduler.create_task(Clock::at(Instant::ZERO), spec).expect("a reserved task")
 }
 
 pub(crate) fn name_of(left: &Left) -> &'static str {

@@ -218,9 +218,7 @@ impl<'a> Builder<'a> {
 /// Returns the attributes that explain a priority; see the head of [`super`].
 fn attr_of(prio: Prio) -> SchedAttr {
     match prio.class() {
-        ClassId::Deadline => {
-            SchedAttr::Deadline(DlParams { runtime: Duration::ZERO, deadline: Duration::ZERO, period: Duration::ZERO })
-        }
+        ClassId::Deadline => SchedAttr::Deadline(DlParams::new(Duration::ZERO, Duration::ZERO, Duration::ZERO)),
         ClassId::Rt | ClassId::Stop => {
             SchedAttr::fifo(RtPriority::new(99 - i64::from(prio.raw())).unwrap_or(RtPriority::MAX))
         }

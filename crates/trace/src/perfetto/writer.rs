@@ -193,6 +193,10 @@ impl<W: Write> PerfettoWriter<W> {
                 let name = format!("{budget} until {deadline}");
                 self.on_track(record, Track::Thread(*task), Kind::Instant, Some(name))?;
             }
+            TraceEvent::DlOverrun { task } => {
+                self.meet(Some(*task))?;
+                self.on_track(record, Track::Thread(*task), Kind::Instant, Some("SIGXCPU".to_owned()))?;
+            }
             TraceEvent::TakeLock { task, .. } => self.end_lock_wait(record, *task)?,
             TraceEvent::GroupNew { group, path, .. } => {
                 self.groups.insert(*group, Arc::clone(path));

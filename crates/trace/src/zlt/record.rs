@@ -2,7 +2,7 @@
 
 use super::wire::{Cursor, Reason, put_bytes, put_varint, put_zigzag};
 use std::sync::Arc;
-use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason,
@@ -74,6 +74,7 @@ mod kind {
     pub(super) const UNBOOST: u8 = 53;
     pub(super) const TASK_THROTTLE: u8 = 54;
     pub(super) const TASK_UNTHROTTLE: u8 = 55;
+    pub(super) const DL_OVERRUN: u8 = 56;
 }
 
 /// The numbers of [`PrevState`].
@@ -187,6 +188,10 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_varint(out, deadline.as_nanos());
             put_zigzag(out, budget.as_nanos());
             kind::DL_REPLENISH
+        }
+        TraceEvent::DlOverrun { task } => {
+            put_id(out, task.0);
+            kind::DL_OVERRUN
         }
         TraceEvent::Server { kind, state } => {
             out.push(index_of(&ServerKind::ALL, *kind));
@@ -390,6 +395,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             deadline: Instant::from_nanos(cursor.varint()?),
             budget: SignedDuration::from_nanos(cursor.zigzag()?),
         },
+        kind::DL_OVERRUN => TraceEvent::DlOverrun { task: take_task(cursor)? },
         kind::SERVER => {
             TraceEvent::Server { kind: value_of(&ServerKind::ALL, cursor.byte()?)?, state: take_server(cursor)? }
         }
@@ -567,8 +573,12 @@ fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
             });
             out.push(priority.value());
         }
-        SchedAttr::Deadline(DlParams { runtime, deadline, period }) => {
-            out.push(5);
+        SchedAttr::Deadline(DlParams { runtime, deadline, period, flags }) => {
+            if flags == DlFlags::NONE {
+                out.push(5);
+            } else {
+                out.extend([6, flags.bits()]);
+            }
             for time in [runtime, deadline, period] {
                 put_varint(out, time.as_nanos());
             }
@@ -588,17 +598,21 @@ fn take_attr(cursor: &mut Cursor<'_>) -> Result<SchedAttr, Reason> {
         let priority = RtPriority::new(i64::from(cursor.byte()?)).ok_or("a real-time priority outside 1..=99")?;
         Ok(SchedAttr::Rt { policy, priority })
     };
+    let deadline = |flags, cursor: &mut Cursor<'_>| -> Result<SchedAttr, Reason> {
+        let (runtime, deadline) = (take_duration(cursor)?, take_duration(cursor)?);
+        Ok(SchedAttr::Deadline(DlParams::new(runtime, deadline, take_duration(cursor)?).with_flags(flags)))
+    };
     match cursor.byte()? {
         0 => fair(FairPolicy::Other, cursor),
         1 => fair(FairPolicy::Batch, cursor),
         2 => fair(FairPolicy::Idle, cursor),
         3 => rt(RtPolicy::Fifo, cursor),
         4 => rt(RtPolicy::Rr, cursor),
-        5 => Ok(SchedAttr::Deadline(DlParams {
-            runtime: take_duration(cursor)?,
-            deadline: take_duration(cursor)?,
-            period: take_duration(cursor)?,
-        })),
+        5 => deadline(DlFlags::NONE, cursor),
+        6 => {
+            let flags = DlFlags::from_bits(u64::from(cursor.byte()?));
+            deadline(flags, cursor)
+        }
         _ => Err("an unknown policy"),
     }
 }

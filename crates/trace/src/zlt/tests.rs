@@ -3,7 +3,7 @@ use crate::meta::{Machine, Meta, Source};
 use crate::{ReadError, Trace};
 use proptest::prelude::*;
 use std::sync::Arc;
-use zerolag_model::attr::{DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
     CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState,
@@ -36,11 +36,10 @@ fn attr() -> impl Strategy<Value = SchedAttr> {
         fair.prop_map(|(policy, nice, slice)| SchedAttr::Fair { policy, nice: Nice::new(nice).unwrap(), slice }),
         (prop_oneof![Just(RtPolicy::Fifo), Just(RtPolicy::Rr)], 1..=99_i64)
             .prop_map(|(policy, value)| SchedAttr::Rt { policy, priority: RtPriority::new(value).unwrap() }),
-        [duration(), duration(), duration()].prop_map(|[runtime, deadline, period]| SchedAttr::Deadline(DlParams {
-            runtime,
-            deadline,
-            period
-        })),
+        ([duration(), duration(), duration()], 0..8_u64).prop_map(|([runtime, deadline, period], flags)| {
+            let flags = DlFlags::from_bits(flags);
+            SchedAttr::Deadline(DlParams::new(runtime, deadline, period).with_flags(flags))
+        }),
     ]
 }
 
@@ -120,6 +119,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             deadline: Instant::from_nanos(deadline),
             budget: SignedDuration::from_nanos(budget)
         }),
+        task().prop_map(|task| TraceEvent::DlOverrun { task }),
         cpu().prop_map(|by| TraceEvent::NeedResched { by }),
         (cpu(), one_of(&IpiReason::ALL)).prop_map(|(to, reason)| TraceEvent::IpiSend { to, reason }),
         one_of(&Irq::ALL).prop_map(|irq| TraceEvent::IrqEnter { irq }),

@@ -13,7 +13,7 @@ use crate::program::{Action, AffinityChange, Phase, Program, ResourceId, Resourc
 use crate::random::Dist;
 use core::fmt::Write;
 use std::collections::{BTreeMap, BTreeSet};
-use zerolag_model::{CpuMask, Duration, SchedAttr};
+use zerolag_model::{CpuMask, DlFlags, Duration, SchedAttr};
 
 /// Returns the program as the text of an rt-app file.
 ///
@@ -192,6 +192,9 @@ impl Writer<'_> {
             }
             SchedAttr::Rt { priority, .. } => member("priority", priority.value().to_string()),
             SchedAttr::Deadline(params) => {
+                if params.flags != DlFlags::NONE {
+                    self.cannot(&format!("the flags of task {task}"));
+                }
                 for (key, time) in
                     [("dl-runtime", params.runtime), ("dl-period", params.period), ("dl-deadline", params.deadline)]
                 {

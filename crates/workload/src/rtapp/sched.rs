@@ -171,7 +171,7 @@ impl Props {
         };
         let given = |time: Option<(Duration, Span)>| time.map(|(time, _)| time).filter(|time| !time.is_zero());
         let period = given(self.period).unwrap_or(runtime);
-        let params = DlParams { runtime, deadline: given(self.deadline).unwrap_or(period), period };
+        let params = DlParams::new(runtime, given(self.deadline).unwrap_or(period), period);
         match deadline_error(params) {
             Some(message) => {
                 report.error(span, message);
@@ -184,7 +184,7 @@ impl Props {
 
 /// Returns what the kernel has against deadline parameters (EINVAL), if anything.
 pub(crate) fn deadline_error(params: DlParams) -> Option<String> {
-    let DlParams { runtime, deadline, period } = params;
+    let DlParams { runtime, deadline, period, flags: _ } = params;
     if runtime < DL_RUNTIME_MIN {
         Some(format!("runtime {runtime} is below {DL_RUNTIME_MIN}"))
     } else if runtime > deadline {

@@ -22,9 +22,9 @@ use toml::de::DeValue;
 use zerolag_model::Duration;
 
 /// Keys of a change of a task; a change of a group has those of the group.
-pub(super) const KEYS: [&str; 13] = [
-    "at", "task", "group", "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "start",
-    "end",
+pub(super) const KEYS: [&str; 14] = [
+    "at", "task", "group", "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags", "cpus",
+    "start", "end",
 ];
 
 impl Reader<'_> {

@@ -6,7 +6,7 @@
 use super::{change, machine, pause, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
-use zerolag_model::{KernelVersion, MAX_CPUS, Policy};
+use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
 
 /// Returns the schema, with indentation and a line break at the end.
 #[must_use]
@@ -195,6 +195,7 @@ fn task_key(key: &str) -> Value {
         "nice" => int(-20, 19),
         "priority" => int(1, 99),
         "slice" | "runtime" | "deadline" | "period" | "delay" => defined("time"),
+        "flags" => json!({ "type": "array", "items": { "enum": DlFlags::ALL.map(|(_, name)| name) } }),
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
         "instances" => json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] }),

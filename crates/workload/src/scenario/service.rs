@@ -30,9 +30,9 @@ use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
 /// Keys of a service: its own, and those of its threads.
-pub(super) const KEYS: [&str; 19] = [
+pub(super) const KEYS: [&str; 20] = [
     "arrivals", "workers", "queue", "requests", "until", "irq_cpus", "policy", "priority", "nice", "slice", "runtime",
-    "deadline", "period", "cpus", "cpuset", "group", "delay", "steps", "phase",
+    "deadline", "period", "flags", "cpus", "cpuset", "group", "delay", "steps", "phase",
 ];
 
 /// How requests follow each other.

@@ -3,7 +3,7 @@
 //! Everything that a phase sets sticks until another phase changes it: attributes (a phase without `policy` changes the
 //! ones in force), CPUs (`cpus = "all"` gives them all back) and group.
 
-use super::table::{Entry, Table, int, kind, span};
+use super::table::{Entry, Item, Table, int, kind, span};
 use super::times;
 use super::{Reader, step};
 use crate::INSTANCES_MAX;
@@ -14,10 +14,11 @@ use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::settings::nearest;
-use zerolag_model::{DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
+use zerolag_model::{DlFlags, DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
 
-pub(super) const SCHED_KEYS: [&str; 7] = ["policy", "priority", "nice", "slice", "runtime", "deadline", "period"];
-pub(super) const TASK_KEYS: [&str; 15] = [
+pub(super) const SCHED_KEYS: [&str; 8] =
+    ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags"];
+pub(super) const TASK_KEYS: [&str; 16] = [
     "policy",
     "priority",
     "nice",
@@ -25,6 +26,7 @@ pub(super) const TASK_KEYS: [&str; 15] = [
     "runtime",
     "deadline",
     "period",
+    "flags",
     "cpus",
     "cpuset",
     "group",
@@ -34,8 +36,10 @@ pub(super) const TASK_KEYS: [&str; 15] = [
     "steps",
     "phase",
 ];
-pub(super) const PHASE_KEYS: [&str; 12] =
-    ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "cpus", "group", "name", "loop", "steps"];
+pub(super) const PHASE_KEYS: [&str; 13] = [
+    "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags", "cpus", "group", "name", "loop",
+    "steps",
+];
 
 /// The task being read.
 pub(super) struct TaskScope<'t> {
@@ -287,7 +291,7 @@ impl Reader<'_> {
             Policy::Other | Policy::Batch => &["policy", "nice", "slice"],
             Policy::Idle => &["policy", "nice"],
             Policy::Fifo | Policy::Rr => &["policy", "priority"],
-            Policy::Deadline => &["policy", "runtime", "deadline", "period"],
+            Policy::Deadline => &["policy", "runtime", "deadline", "period", "flags"],
         };
         for key in SCHED_KEYS.iter().filter(|key| !known.contains(*key)) {
             if let Some(entry) = table.get(key) {
@@ -371,12 +375,37 @@ impl Reader<'_> {
             self.report.error(span, "SCHED_DEADLINE needs `runtime` and `period`");
             return None;
         };
-        let params = DlParams { runtime, deadline, period };
+        let flags = match table.get("flags") {
+            Some(entry) => self.flags(entry.item)?,
+            None => kept.map_or(DlFlags::NONE, |params| params.flags),
+        };
+        let params = DlParams::new(runtime, deadline, period).with_flags(flags);
         if let Some(message) = deadline_error(params) {
             let span = ["runtime", "deadline", "period"].iter().find_map(|key| table.get(key));
             self.report.error(span.map_or(table.span, |entry| entry.key_span), message);
         }
         Some(SchedAttr::Deadline(params))
+    }
+
+    /// Reads `flags`: a list of names.
+    fn flags(&mut self, item: Item<'_, '_>) -> Option<DlFlags> {
+        let DeValue::Array(items) = item.get_ref() else {
+            self.report.error_help(span(item), "`flags` is a list", "write flags = [\"reclaim\"]");
+            return None;
+        };
+        let mut flags = DlFlags::NONE;
+        for item in items.iter() {
+            let name = super::table::string("a flag", item, self.report)?;
+            let span = span(item);
+            match DlFlags::ALL.into_iter().find(|(_, known)| *known == name) {
+                Some((flag, _)) => flags = flags.and(flag),
+                None => {
+                    let known = DlFlags::ALL.map(|(_, name)| name).join(", ");
+                    self.report.error_help(span, format!("unknown flag \"{name}\""), format!("known are {known}"));
+                }
+            }
+        }
+        Some(flags)
     }
 
     /// Counts a task's instances among the parties of a barrier that states none.

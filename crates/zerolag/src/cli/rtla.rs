@@ -341,7 +341,7 @@ fn priority(text: &str) -> Result<SchedAttr, String> {
         "d" | "D" => {
             let (runtime, period) = rest.split_once(':').ok_or_else(wrong)?;
             let (runtime, period) = (options::duration(runtime)?, options::duration(period)?);
-            Ok(SchedAttr::Deadline(DlParams { runtime, deadline: period, period }))
+            Ok(SchedAttr::Deadline(DlParams::new(runtime, period, period)))
         }
         _ => Err(wrong()),
     }
