@@ -40,7 +40,7 @@ pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
     };
     let mut best = left;
     if queue.buddies.skip == Some(left) {
-        let next = if queue.current == Some(left) { Some(first) } else { fair.timeline.after(first) };
+        let next = if queue.current == Some(left) { Some(first) } else { fair.timeline.after(queue.waiting, first) };
         let next = match (next.map(|node| fair.timeline.entity(node)), queue.current) {
             (Some(next), Some(current))
                 if current != left && rq.entity(current).vruntime.is_before(rq.entity(next).vruntime) =>
