@@ -81,10 +81,16 @@ impl Rq {
     }
 
     /// Brings a queue's averages up to date, before what it holds changes. O(1).
+    ///
+    /// Often it is so: of what a switch or a wakeup changes only the first finds time to add.
+    #[inline]
     pub(super) fn age_queue(&mut self, q: QueueIx) {
-        if !self.fair.tune.tracks_load {
-            return;
+        if self.fair.tune.tracks_load && self.queue(q).average.is_behind(self.clock.task) {
+            self.bring_queue_up(q);
         }
+    }
+
+    fn bring_queue_up(&mut self, q: QueueIx) {
         let now = self.clock.task;
         let queue = self.queue_mut(q);
         let signals =
@@ -99,10 +105,14 @@ impl Rq {
     }
 
     /// Brings an entity's averages up to date, before its state changes. O(1).
+    #[inline]
     pub(super) fn age_entity(&mut self, q: QueueIx, entity: EntityRef) {
-        if !self.fair.tune.tracks_load {
-            return;
+        if self.fair.tune.tracks_load && self.entity(entity).average.is_behind(self.clock.task) {
+            self.bring_entity_up(q, entity);
         }
+    }
+
+    fn bring_entity_up(&mut self, q: QueueIx, entity: EntityRef) {
         let now = self.clock.task;
         let aging = self.entity(entity);
         let runnable = match entity {

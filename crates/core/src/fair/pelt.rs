@@ -60,10 +60,15 @@ const DECAY: [u32; 32] = [
 const HALF_LIFE: u64 = 32;
 /// What a period counts, and what a share of all is counted in.
 const PERIOD: u64 = 1024;
+/// The nanoseconds that are counted as one.
+const UNIT: u64 = 1024;
 /// The sum of something that was always there, at the end of a period: the fixed point of `s = s y + 1024`.
 const MAX: u64 = 47_742;
 /// The least divider: what is left of [`MAX`] at the start of a period.
 const MIN_DIVIDER: u64 = MAX - PERIOD;
+
+// A stretch of one period's end is what is left of its first part and what there is of the next: nothing lies between.
+const _: () = assert!(MAX - decay(MAX, 1) - PERIOD == 0);
 
 /// What something is now, until the next call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -95,15 +100,21 @@ pub(crate) struct Average {
 }
 
 /// Returns what is left of a sum after so many periods.
-pub(crate) fn decay(sum: u64, periods: u64) -> u64 {
+pub(crate) const fn decay(sum: u64, periods: u64) -> u64 {
     let halves = periods / HALF_LIFE;
     if halves > 63 {
         return 0;
     }
-    let factor = u64::from(DECAY[(periods % HALF_LIFE) as usize]);
+    let factor = DECAY[(periods % HALF_LIFE) as usize] as u64;
     let halved = sum >> halves;
     // The high half times the factor is whole: sums of queues can be above 2^32.
     (halved >> 32) * factor + (((halved & 0xffff_ffff) * factor) >> 32)
+}
+
+/// Returns what is left of a sum after one period: what [`decay`] does then, in one multiplication.
+#[inline]
+const fn decay_once(sum: u64) -> u64 {
+    ((sum as u128 * DECAY[1] as u128) >> 32) as u64
 }
 
 /// Returns the number of whole periods in a time.
@@ -128,31 +139,41 @@ impl Average {
         MIN_DIVIDER + u64::from(self.contrib)
     }
 
+    /// Returns whether [`pass`](Self::pass) has time to add.
+    #[inline]
+    pub(crate) const fn is_behind(&self, now: Instant) -> bool {
+        now.since(self.last).as_nanos() >= UNIT
+    }
+
     /// Adds the time since the last call, in which the signals were as given. Returns whether a period ended, and with it
     /// the averages should follow. O(1).
     #[inline]
     pub(crate) fn pass(&mut self, now: Instant, signals: Signals) -> bool {
-        if now <= self.last {
-            return false;
-        }
-        let units = now.since(self.last).as_nanos() >> 10;
+        let units = now.since(self.last).as_nanos() / UNIT;
         if units == 0 {
             return false;
         }
-        self.last += Duration::from_nanos(units << 10);
+        self.last += Duration::from_nanos(units * UNIT);
         let passed = units + u64::from(self.contrib);
-        let periods = passed / PERIOD;
-        let contrib = passed % PERIOD;
-        let mut counts = units;
-        if periods > 0 {
-            self.load_sum = decay(self.load_sum, periods);
-            self.runnable_sum = decay(self.runnable_sum, periods);
-            self.util_sum = decay(u64::from(self.util_sum), periods) as u32;
-            if signals.load > 0 {
-                counts = stretch(periods, PERIOD - u64::from(self.contrib), contrib);
-            }
-        }
+        let (periods, contrib) = (passed / PERIOD, passed % PERIOD);
+        let first = PERIOD - u64::from(self.contrib);
         self.contrib = contrib as u32;
+        let counts = match periods {
+            0 => units,
+            // A tick is about a period long: most calls end one.
+            1 => {
+                self.load_sum = decay_once(self.load_sum);
+                self.runnable_sum = decay_once(self.runnable_sum);
+                self.util_sum = decay_once(u64::from(self.util_sum)) as u32;
+                decay_once(first) + contrib
+            }
+            periods => {
+                self.load_sum = decay(self.load_sum, periods);
+                self.runnable_sum = decay(self.runnable_sum, periods);
+                self.util_sum = decay(u64::from(self.util_sum), periods) as u32;
+                stretch(periods, first, contrib)
+            }
+        };
         if signals.load > 0 {
             self.load_sum += signals.load * counts;
             self.runnable_sum += (signals.runnable * counts) << 10;
@@ -298,6 +319,21 @@ mod tests {
         for (value, periods) in [(88_761 * MAX * 50, 7), (u64::MAX, 31), (1 << 40, 33)] {
             let exact = (u128::from(value >> (periods / 32)) * u128::from(DECAY[(periods % 32) as usize])) >> 32;
             assert_eq!(u128::from(decay(value, periods)), exact);
+        }
+    }
+
+    /// The way of most calls is a short cut, not another result.
+    #[test]
+    fn one_period_is_not_a_special_case() {
+        let mut sum = 1_u64;
+        for shift in 0..4000 {
+            sum = sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Sums of a queue are below 2^63: weights of 2^18, 2^16 entities, 2^16 in a sum.
+            let sum = sum >> 1 >> (shift % 63);
+            assert_eq!(decay_once(sum), decay(sum, 1), "{sum}");
+        }
+        for (first, last) in (1..=PERIOD).flat_map(|first| [0, 1, 500, PERIOD - 1].map(|last| (first, last))) {
+            assert_eq!(decay_once(first) + last, stretch(1, first, last), "{first}, {last}");
         }
     }
 
