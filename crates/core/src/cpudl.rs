@@ -40,11 +40,14 @@ impl<L: RawMutex> CpuDl<L> {
     /// Says what a CPU is now. Called under that run queue's lock.
     pub(crate) fn set(&self, cpu: CpuId, level: DlLevel) {
         let mut busy = self.busy.lock();
-        busy.remove(cpu);
-        if let DlLevel::Busy(deadline) = level {
-            busy.insert(cpu, deadline);
+        match level {
+            DlLevel::Busy(deadline) => busy.set(cpu, deadline),
+            DlLevel::Free | DlLevel::Gone => busy.remove(cpu),
         }
-        self.free.assign(cpu, level == DlLevel::Free);
+        let is_free = level == DlLevel::Free;
+        if is_free != self.free.contains(cpu) {
+            self.free.assign(cpu, is_free);
+        }
     }
 
     /// Returns whether a CPU is held as this and nothing else, for checks.
@@ -100,9 +103,19 @@ impl LatestFirst {
         self.place[cpu.index()].map(|place| self.heap[place as usize].0)
     }
 
-    fn insert(&mut self, cpu: CpuId, deadline: Instant) {
-        self.heap.push((deadline, cpu));
-        self.rise(self.heap.len() - 1);
+    /// Adds a CPU, or changes the deadline of one: that moves it from where it is, most often not at all.
+    fn set(&mut self, cpu: CpuId, deadline: Instant) {
+        match self.place[cpu.index()] {
+            Some(place) => {
+                self.heap[place as usize].0 = deadline;
+                let place = self.rise(place as usize);
+                self.sink(place);
+            }
+            None => {
+                self.heap.push((deadline, cpu));
+                self.rise(self.heap.len() - 1);
+            }
+        }
     }
 
     fn remove(&mut self, cpu: CpuId) {
@@ -192,11 +205,10 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let cpu = CpuId((random >> 60) as u32);
             let deadline = (random >> 40) % 5;
-            heap.remove(cpu);
-            list[cpu.index()] = None;
-            if deadline > 0 {
-                heap.insert(cpu, Instant::from_nanos(deadline));
-                list[cpu.index()] = Some(Instant::from_nanos(deadline));
+            list[cpu.index()] = (deadline > 0).then_some(Instant::from_nanos(deadline));
+            match list[cpu.index()] {
+                Some(deadline) => heap.set(cpu, deadline),
+                None => heap.remove(cpu),
             }
             let latest = (0..16_u32).rev().filter_map(|cpu| Some((list[cpu as usize]?, CpuId(cpu))));
             assert_eq!(heap.first(), latest.max_by_key(|(deadline, _)| *deadline));

@@ -91,11 +91,9 @@ pub(crate) enum Stage {
 /// What the CPU has published, to publish changes only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Published {
-    /// Packed [`PublishedPrios`].
-    prios: u64,
+    prios: PublishedPrios,
     averages: CpuAverages,
-    /// Packed [`PublishedCounts`].
-    counts: u64,
+    counts: PublishedCounts,
     deadlines: PublishedDeadlines,
     is_online: bool,
     is_idle: bool,
@@ -135,9 +133,9 @@ impl Rq {
             idle_since: Some(Instant::ZERO),
             is_unpublished: true,
             published: Published {
-                prios: PublishedPrios::IDLE.pack(),
+                prios: PublishedPrios::IDLE,
                 averages: CpuAverages::default(),
-                counts: PublishedCounts::default().pack(),
+                counts: PublishedCounts::default(),
                 deadlines: PublishedDeadlines::NONE,
                 is_online: false,
                 is_idle: false,
@@ -321,25 +319,33 @@ impl Rq {
     }
 
     /// Returns what others should know now.
-    #[inline]
     fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
+        Published {
+            prios: self.published_prios(cx),
+            averages: self.published_averages(cx.config.settings.rt_balance.is_passive()),
+            counts: self.published_counts(&cx.config.settings),
+            deadlines: self.dl.published(),
+            is_online: self.is_online,
+            is_idle: self.is_idle_to_others(),
+        }
+    }
+
+    fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
         let current = self.current.map(|slot| &self.tasks[slot]);
-        let counts_rt = cx.config.settings.rt_balance.is_passive();
-        let prios = PublishedPrios {
-            current: self.current_prio(),
+        PublishedPrios {
+            current: match (current, self.dl.serving) {
+                (None, _) => Prio::IDLE,
+                (Some(_), Some(_)) => Prio::DEADLINE,
+                (Some(task), None) => task.prio,
+            },
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
-        };
-        let counts = self.published_counts(&cx.config.settings);
-        Published {
-            prios: prios.pack(),
-            averages: self.published_averages(counts_rt),
-            counts: counts.pack(),
-            deadlines: self.dl.published(),
-            is_online: self.is_online,
-            is_idle: self.nr_running == 0 && self.is_online,
         }
+    }
+
+    const fn is_idle_to_others(&self) -> bool {
+        self.nr_running == 0 && self.is_online
     }
 
     /// Returns what others count here.
@@ -360,55 +366,58 @@ impl Rq {
         if settings.hierarchical_running { 0 } else { self.fair.nr_apart }
     }
 
-    /// Field by field, in place: most calls change one or two of them.
+    /// Thing by thing, each made and compared on its own: most calls change one or two of them.
     fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
-        let (cpu, next) = (self.cpu, self.to_publish(cx));
-        let has = &mut self.published;
-        if next.prios != has.prios {
-            let highest = PublishedPrios::unpack(next.prios).highest;
-            if highest != PublishedPrios::unpack(has.prios).highest && next.is_online {
-                cx.shared.domain(cpu).cpupri.set(cpu, highest);
+        let cpu = self.cpu;
+        let prios = self.published_prios(cx);
+        if prios != self.published.prios {
+            let had = core::mem::replace(&mut self.published.prios, prios);
+            if prios.highest != had.highest && self.is_online {
+                cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
             }
-            cx.shared.publish_prios(cpu, next.prios);
-            has.prios = next.prios;
+            cx.shared.publish_prios(cpu, prios);
         }
-        if next.averages != has.averages {
-            cx.shared.publish_averages(cpu, next.averages);
-            has.averages = next.averages;
+        let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
+        if averages != self.published.averages {
+            self.published.averages = averages;
+            cx.shared.publish_averages(cpu, averages);
         }
-        if next.counts != has.counts {
-            let has_waiting = PublishedCounts::unpack(next.counts).has_waiting;
-            if has_waiting != PublishedCounts::unpack(has.counts).has_waiting {
-                cx.shared.publish_waiting(cpu, has_waiting);
+        let counts = self.published_counts(&cx.config.settings);
+        if counts != self.published.counts {
+            let had = core::mem::replace(&mut self.published.counts, counts);
+            if counts.has_waiting != had.has_waiting {
+                cx.shared.publish_waiting(cpu, counts.has_waiting);
             }
-            cx.shared.publish_counts(cpu, next.counts);
-            has.counts = next.counts;
+            cx.shared.publish_counts(cpu, counts);
         }
-        if next.is_idle != has.is_idle {
-            cx.shared.publish_idle(cpu, next.is_idle);
-            has.is_idle = next.is_idle;
+        let is_idle = self.is_idle_to_others();
+        if is_idle != self.published.is_idle {
+            self.published.is_idle = is_idle;
+            cx.shared.publish_idle(cpu, is_idle);
         }
-        if next.deadlines != has.deadlines || next.is_online != has.is_online {
-            self.publish_deadlines(cx, next);
+        let deadlines = self.dl.published();
+        if deadlines != self.published.deadlines || self.is_online != self.published.is_online {
+            self.publish_deadlines(cx, deadlines);
         }
     }
 
     /// The part of [`publish_changes`](Self::publish_changes) that a CPU without deadline tasks never needs again once it
     /// is online.
-    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>, next: Published) {
-        let (cpu, level) = (self.cpu, self.dl_level());
+    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>, deadlines: PublishedDeadlines) {
+        let (cpu, is_online) = (self.cpu, self.is_online);
         let has = &mut self.published;
-        if next.is_online != has.is_online {
-            cx.shared.publish_online(cpu, next.is_online);
+        let came_or_went = is_online != has.is_online;
+        if came_or_went {
+            has.is_online = is_online;
+            cx.shared.publish_online(cpu, is_online);
         }
-        if next.deadlines != has.deadlines {
-            cx.shared.publish_deadlines(cpu, next.deadlines);
+        let had = core::mem::replace(&mut has.deadlines, deadlines);
+        if deadlines != had {
+            cx.shared.publish_deadlines(cpu, deadlines);
         }
-        if next.deadlines.earliest != has.deadlines.earliest || next.is_online != has.is_online {
-            cx.shared.domain(cpu).cpudl.set(cpu, level);
+        if deadlines.earliest != had.earliest || came_or_went {
+            cx.shared.domain(cpu).cpudl.set(cpu, self.dl_level());
         }
-        has.is_online = next.is_online;
-        has.deadlines = next.deadlines;
     }
 
     /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.

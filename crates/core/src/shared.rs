@@ -167,7 +167,7 @@ impl PublishedPrios {
 }
 
 /// The deadlines that a CPU publishes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PublishedDeadlines {
     /// Of the first deadline task queued, the current one included.
     pub(crate) earliest: Option<Instant>,
@@ -175,8 +175,22 @@ pub(crate) struct PublishedDeadlines {
     pub(crate) pushable: Option<Instant>,
 }
 
+impl PartialEq for PublishedDeadlines {
+    /// As words: these are compared at most switches, and two options have four cases each.
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
+
+impl Eq for PublishedDeadlines {}
+
 impl PublishedDeadlines {
     pub(crate) const NONE: Self = Self { earliest: None, pushable: None };
+
+    /// Returns what is published.
+    fn words(self) -> [u64; 2] {
+        [pack_deadline(self.earliest), pack_deadline(self.pushable)]
+    }
 }
 
 /// Adds to notes, each field up to its width: load 32 bits, util and runnable 16.
@@ -383,9 +397,8 @@ impl<L: RawMutex> Shared<L> {
         )
     }
 
-    /// `prios` is packed [`PublishedPrios`].
-    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: u64) {
-        self.cpus[cpu.index()].0.prios.store(prios, Ordering::Release);
+    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
+        self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
     }
 
     pub(crate) fn publish_averages(&self, cpu: CpuId, averages: CpuAverages) {
@@ -432,15 +445,14 @@ impl<L: RawMutex> Shared<L> {
         self.dl_notes[cpu.index()].lock().clone()
     }
 
-    /// `counts` is packed [`PublishedCounts`].
-    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: u64) {
-        self.cpus[cpu.index()].0.counts.store(counts, Ordering::Relaxed);
+    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
+        self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
     }
 
     pub(crate) fn publish_deadlines(&self, cpu: CpuId, deadlines: PublishedDeadlines) {
-        let state = &self.cpus[cpu.index()].0;
-        state.earliest.store(pack_deadline(deadlines.earliest), Ordering::Release);
-        state.pushable_deadline.store(pack_deadline(deadlines.pushable), Ordering::Release);
+        let (state, [earliest, pushable]) = (&self.cpus[cpu.index()].0, deadlines.words());
+        state.earliest.store(earliest, Ordering::Release);
+        state.pushable_deadline.store(pushable, Ordering::Release);
     }
 
     /// Returns the deadlines that a CPU has published, for checks.

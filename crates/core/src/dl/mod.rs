@@ -109,12 +109,14 @@ impl DlRq {
 
     /// Returns who comes first, and its deadline.
     fn first(&self) -> Option<(Instant, EntityRef)> {
-        let task = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, EntityRef::Task(slot)));
-        let servers = ServerKind::ALL.into_iter().filter_map(|kind| {
-            let (at, seq) = self.server(kind).queued()?;
-            Some((at, seq, EntityRef::Server(kind)))
-        });
-        let first = task.into_iter().chain(servers).min_by_key(|(at, seq, _)| (*at, *seq));
+        let mut first = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, EntityRef::Task(slot)));
+        for kind in ServerKind::ALL {
+            if let Some((at, seq)) = self.server(kind).queued()
+                && first.is_none_or(|(first_at, first_seq, _)| (at, seq) < (first_at, first_seq))
+            {
+                first = Some((at, seq, EntityRef::Server(kind)));
+            }
+        }
         first.map(|(at, _, entity)| (at, entity))
     }
 
