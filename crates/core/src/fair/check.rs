@@ -39,6 +39,7 @@ impl Rq {
         let bodies = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Fair).count();
         assert_eq!(bodies, tasks, "every fair task on the run queue is in exactly one queue");
         self.check_throttled(tasks as u32);
+        assert!(self.fair.has_groups() || self.fair.queues.len() == 1, "only groups have queues besides the root's");
         let mut listed = 0;
         let mut at = self.fair.recency.oldest();
         while let Some(slot) = at {

@@ -162,6 +162,11 @@ impl FairRq {
         &self.queues[0]
     }
 
+    /// Returns whether any group has ever had a task here: if not, nothing is limited, throttled or boosted.
+    pub(crate) const fn has_groups(&self) -> bool {
+        self.lives > 0
+    }
+
     /// Returns the sum of the weights of the root's entities.
     pub(crate) fn load(&self) -> u64 {
         self.root().load

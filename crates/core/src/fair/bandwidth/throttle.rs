@@ -62,7 +62,14 @@ pub(super) fn above(rq: &Rq, from: QueueIx) -> impl Iterator<Item = QueueIx> + '
 
 /// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from the task upwards. What
 /// that means for the task itself depends on where it is left.
+#[inline]
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.has_groups() {
+        throttle_groups(rq, cx);
+    }
+}
+
+fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let goes_on = |rq: &Rq| rq.current.filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
     if let Some(slot) = goes_on(rq)
         && rq.tasks[slot].fair.standing == Standing::Boosted
