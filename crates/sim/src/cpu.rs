@@ -149,11 +149,10 @@ pub(crate) struct Cpu {
     pub(crate) lock: RqLock,
     /// When this CPU began to spin for somebody's lock.
     pub(crate) spins_since: Option<Instant>,
+    /// Where its time went up to `busy_until`.
     pub(crate) times: LayerTimes,
-    /// Up to where time is accounted; beyond now only for a kernel path that is under way.
-    pub(crate) accounted: Instant,
-    /// Parts of the present kernel path, to take back what lies beyond the end of the run.
-    parts: LayerTimes,
+    /// What it was when the present kernel path began, to take back what lies beyond the end of the run.
+    times_before: LayerTimes,
     /// Count of events that this CPU made.
     pub(crate) events: u32,
     pub(crate) ticking: bool,
@@ -181,8 +180,7 @@ impl Cpu {
             speed,
             spins_since: None,
             times: LayerTimes::default(),
-            accounted: Instant::ZERO,
-            parts: LayerTimes::default(),
+            times_before: LayerTimes::default(),
             events: 0,
             ticking: false,
         }
@@ -228,53 +226,43 @@ impl Cpu {
         self.account_below(now);
         self.task_clock = self.clock(now).task;
         self.busy_until = now;
-        self.parts = LayerTimes::default();
+        self.times_before = self.times;
         self.stretch = Stretch::Free;
     }
 
     /// Accounts time since the last path to the current task's layer or to idle.
     #[inline]
-    pub(crate) fn account_below(&mut self, now: Instant) {
-        let elapsed = now.since(self.accounted);
-        if elapsed.is_zero() {
-            return;
-        }
+    fn account_below(&mut self, now: Instant) {
+        let elapsed = now.since(self.busy_until);
         let layer = match (self.current, self.segment) {
             (None, _) => CpuLayer::Idle,
             (Some(_), Segment::Work { layer, .. }) => layer,
             (Some(_), Segment::None | Segment::Spin { .. }) => CpuLayer::User,
         };
         self.times.charge(layer, elapsed);
-        self.accounted = now;
     }
 
     /// Lengthens the kernel path.
     #[inline]
     pub(crate) fn spend(&mut self, layer: CpuLayer, time: Duration) {
-        if time.is_zero() {
-            return;
-        }
         self.busy_until += time;
         self.times.charge(layer, time);
-        self.accounted = self.busy_until;
-        self.parts.charge(layer, time);
     }
 
     /// Ends the account exactly at the end of the run: takes back kernel time that lies beyond it.
     pub(crate) fn close_account(&mut self, end: Instant) {
-        if self.accounted <= end {
+        if self.busy_until <= end {
             self.account_below(end);
             return;
         }
         // The path's last layer is the scheduler's; an interrupt comes first.
-        let mut beyond = self.accounted.since(end);
+        let mut beyond = self.busy_until.since(end);
         for layer in [CpuLayer::Sched, CpuLayer::Softirq, CpuLayer::Irq, CpuLayer::Hardware] {
-            let back = self.parts.of(layer).min(beyond);
+            let back = (self.times.of(layer) - self.times_before.of(layer)).min(beyond);
             self.times.take_back(layer, back);
             beyond -= back;
         }
         assert!(beyond.is_zero(), "only the present path reaches beyond the end");
-        self.accounted = end;
     }
 
     /// Brings the segment up to date: `now` is when the task stops or its speed changes.

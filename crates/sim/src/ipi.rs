@@ -86,17 +86,21 @@ impl Machine {
 
     /// The handler of queued work: takes the list. The first work is the answer, the others are jobs.
     pub(crate) fn take_works(&mut self, cpu: CpuId) -> Option<Job> {
-        let mut works = core::mem::take(&mut self.cpus[cpu.index()].works);
-        for (from, work) in works.drain(..) {
-            let fetch = self.costs.ipi_work.at(self.topology.distance(from, cpu));
-            let place = &mut self.cpus[cpu.index()];
-            place.spend(CpuLayer::Irq, fetch);
-            place.jobs.push_back(Job::Remote(work));
+        self.cpus[cpu.index()].in_works = true;
+        let first = self.take_work(cpu)?;
+        while let Some(work) = self.take_work(cpu) {
+            self.cpus[cpu.index()].jobs.push_back(Job::Remote(work));
         }
+        Some(Job::Remote(first))
+    }
+
+    /// Takes the first work off a CPU's list, and lets the CPU fetch what it is about.
+    #[inline]
+    fn take_work(&mut self, cpu: CpuId) -> Option<Work> {
         let place = &mut self.cpus[cpu.index()];
-        place.works = works; // Its room is kept.
-        place.in_works = true;
-        place.jobs.pop_front()
+        let (from, work) = place.works.pop_front()?;
+        place.spend(CpuLayer::Irq, self.costs.ipi_work.at(self.topology.distance(from, cpu)));
+        Some(work)
     }
 
     /// The jobs of a handler are done: says so, and lets the watchdog look.

@@ -669,10 +669,14 @@ impl Machine {
     }
 
     /// Turns what the core counted into time.
+    #[inline]
     fn spend_costs(&mut self, cpu: CpuId) {
-        if self.io.costs.is_zero() {
-            return;
+        if !self.io.costs.is_zero() {
+            self.spend_counted(cpu);
         }
+    }
+
+    fn spend_counted(&mut self, cpu: CpuId) {
         let counts = core::mem::take(&mut self.io.costs);
         self.stats.migrations += u64::from(counts.tasks_moved);
         self.stats.rt_balance += u64::from(counts.rt_balance);
