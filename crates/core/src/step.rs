@@ -393,10 +393,17 @@ impl Io {
         self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs.is_zero()
     }
 
+    #[inline]
     pub(crate) fn event(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
         if self.is_tracing() {
-            self.trace.push(Record { at: now.wall, cpu, event: event() });
+            self.record(now, cpu, event);
         }
+    }
+
+    /// Apart and marked as seldom called, so that no function has the making of its records in the midst of its code.
+    #[cold]
+    fn record(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
+        self.trace.push(Record { at: now.wall, cpu, event: event() });
     }
 
     pub(crate) fn op(&mut self, op: Op) {

@@ -361,13 +361,22 @@ impl Machine {
         Some(Job::Wake { task, why, target: None })
     }
 
+    #[inline]
     pub(crate) fn emit(&mut self, cpu: CpuId, event: TraceEvent) {
-        let at = self.now;
-        self.tracer.push(Record { at, cpu, event });
+        self.emit_at(self.now, cpu, event);
     }
 
     /// As [`emit`](Self::emit), for a time that may lie ahead.
+    #[inline]
     pub(crate) fn emit_at(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
+        if self.tracer.is_on() {
+            self.record(at, cpu, event);
+        }
+    }
+
+    /// Apart and marked as seldom called, so that no function has the making of its records in the midst of its code.
+    #[cold]
+    fn record(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
         let record = Record { at, cpu, event };
         if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
     }
