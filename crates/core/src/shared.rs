@@ -667,6 +667,12 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| u64::from(self.shared.groups.limit(group))) as u32
     }
 
+    /// Returns what a CPU takes of a group's quota at a time, if that is its own.
+    pub(crate) fn group_slice(&mut self, group: GroupId) -> Option<Duration> {
+        let nanos = self.observer.u64(|| self.shared.groups.slice(group).map_or(0, Duration::as_nanos));
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
+    }
+
     /// Returns how often a group's pool has been filled at the end of a period.
     pub(crate) fn group_refreshes(&mut self, group: GroupId) -> u32 {
         self.observer.u64(|| u64::from(self.shared.groups.refreshes(group))) as u32

@@ -7,7 +7,8 @@
 //!
 //! | | v1 | v2 |
 //! |---|---|---|
-//! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight` |
+//! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight`, `cpu.weight.nice` |
+//! | idle (5.15) | `cpu.idle` | `cpu.idle` |
 //! | a thread joins by | `tasks` | `cgroup.threads`, the groups being `threaded` |
 //! | real-time threads | stay outside if the kernel has `cpu.rt_runtime_us`: a new group has no real-time budget | join |
 //!
@@ -109,13 +110,16 @@ impl Hierarchy {
         for (dir, def) in groups.dirs[1..].iter().zip(defs) {
             make_dir(dir)?;
             match self.version {
-                Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(def.weight).to_string())
-                    .and_then(|()| limit_v1(dir, def.max))?,
+                Version::V1 => {
+                    weigh(dir, def, "cpu.shares", &v1_shares(def.weight).to_string())?;
+                    limit_v1(dir, def.max)?;
+                }
                 Version::V2 => {
                     write(&dir.join("cgroup.type"), "threaded")?;
                     let parent = dir.parent().expect("invariant: a group is below the run's directory");
                     write(&parent.join("cgroup.subtree_control"), "+cpu")?;
-                    write(&dir.join("cpu.weight"), &v2_weight(def.weight).to_string())?;
+                    let (file, weight) = v2_weight(def.weight);
+                    weigh(dir, def, file, &weight.to_string())?;
                     limit_v2(dir, def.max)?;
                 }
             }
@@ -193,6 +197,11 @@ fn start_cleaner(dirs: &[PathBuf]) -> io::Result<Child> {
         .spawn()
 }
 
+/// Sets a group's weight; one that is idle has the weight of idle groups.
+fn weigh(dir: &Path, def: &GroupDef, file: &str, weight: &str) -> io::Result<()> {
+    if def.is_idle { write(&dir.join("cpu.idle"), "1") } else { write(&dir.join(file), weight) }
+}
+
 fn make_dir(dir: &Path) -> io::Result<()> {
     fs::create_dir(dir).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", dir.display())))
 }
@@ -238,14 +247,16 @@ fn v1_shares(weight: GroupWeight) -> u64 {
     match weight {
         GroupWeight::Weight(weight) => (u64::from(weight) * 1024 / 100).max(2),
         GroupWeight::Shares(shares) => u64::from(shares),
+        GroupWeight::Nice(nice) => u64::from(nice.weight()),
     }
 }
 
-/// Returns a weight as v2 has it.
-fn v2_weight(weight: GroupWeight) -> u64 {
+/// Returns a weight as v2 has it: a file and what is written there.
+fn v2_weight(weight: GroupWeight) -> (&'static str, i64) {
     match weight {
-        GroupWeight::Weight(weight) => u64::from(weight),
-        GroupWeight::Shares(shares) => (u64::from(shares) * 100).div_ceil(1024).clamp(1, 10_000),
+        GroupWeight::Weight(weight) => ("cpu.weight", i64::from(weight)),
+        GroupWeight::Shares(shares) => ("cpu.weight", i64::from((shares * 100).div_ceil(1024).clamp(1, 10_000))),
+        GroupWeight::Nice(nice) => ("cpu.weight.nice", i64::from(nice.value())),
     }
 }
 
@@ -288,6 +299,7 @@ fn writable(hierarchy: Hierarchy) -> Result<Hierarchy, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerolag_model::Nice;
 
     #[test]
     fn hierarchies_are_found_as_the_kernel_lists_them() {
@@ -311,5 +323,9 @@ mod tests {
             assert!(relative(path).is_err(), "{path}");
         }
         assert_eq!([1, 100, 10_000].map(|weight| v1_shares(GroupWeight::Weight(weight))), [10, 1024, 102_400]);
+        let nice = |nice| GroupWeight::Nice(Nice::new(nice).expect("in range"));
+        assert_eq!([-20, 0, 19].map(|level| v1_shares(nice(level))), [88_761, 1024, 15]);
+        assert_eq!(v2_weight(nice(-5)), ("cpu.weight.nice", -5));
+        assert_eq!([2, 1024, 262_144].map(|shares| v2_weight(GroupWeight::Shares(shares)).1), [1, 100, 10_000]);
     }
 }

@@ -102,6 +102,10 @@ impl Plan {
             let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
             refusals.push(Refusal { who: "fair_server".to_owned(), why });
         }
+        for group in program.groups.iter().filter(|group| group.max.slice.is_some()) {
+            let why = "no kernel has a slice of a group's own (cpu.cfs_bandwidth_slice_us)".to_owned();
+            refusals.push(Refusal { who: format!("group {}", group.path), why });
+        }
         let hierarchy = if program.groups.is_empty() {
             None
         } else {

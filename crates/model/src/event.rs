@@ -119,6 +119,11 @@ pub enum TraceEvent {
         /// Its number: 0 are the CPUs in no partition.
         domain: u32,
     },
+    /// The record's CPU goes offline, or comes back. Unsaid: it is online.
+    Hotplug {
+        /// Whether it is online from now on.
+        online: bool,
+    },
     /// A deadline task has used its budget up, or gives it up, and waits on the record's CPU.
     DlThrottle {
         /// Which.

@@ -39,6 +39,7 @@ pub const KINDS: &[&str] = &[
     "dl",
     "server",
     "domain",
+    "hotplug",
     "rt-throttle",
     "syscall",
     "boost",
@@ -128,6 +129,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::DlOverrun { task } => ("dl", format!("{} is told of an overrun (SIGXCPU)", name(task))),
         TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
+        TraceEvent::Hotplug { online } => ("hotplug", if *online { "online" } else { "offline" }.to_owned()),
         TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
         TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),
         TraceEvent::RtThrottle { throttled: false } => ("rt-throttle", "ends".to_owned()),

@@ -5,6 +5,7 @@
 //! are given back, a request that it works on is never done.
 
 use crate::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::groups;
 use crate::lock::Lock;
 use crate::machine::{Event, Machine};
 use crate::outcome::End;
@@ -12,9 +13,9 @@ use crate::path::Done;
 use crate::queue::{Phase, Source};
 use crate::task::{State, WaitFor};
 use std::rc::Rc;
-use zerolag_core::{Home, Leave, TaskError, Weight};
+use zerolag_core::{Home, Idleness, Leave, TaskError};
 use zerolag_model::{CpuId, GroupId, TaskId, TraceEvent};
-use zerolag_workload::program::{Change, GroupWeight};
+use zerolag_workload::program::Change;
 
 impl Machine {
     /// Sets the times of all changes.
@@ -31,14 +32,16 @@ impl Machine {
         let program = Rc::clone(&self.program);
         match &program.changes[index as usize].what {
             Change::Weight { group, weight } => {
-                let weight = match weight {
-                    GroupWeight::Weight(weight) => Weight::from_cpu_weight(u64::from(*weight)),
-                    GroupWeight::Shares(shares) => Weight::from_shares(u64::from(*shares)),
-                };
-                let weight = weight.expect("invariant: weights are checked when they are read");
+                let weight = groups::weight(*weight).expect("invariant: weights are checked when they are read");
                 let set = self.scheduler.set_group_weight(self.groups[*group], weight);
+                set.expect("invariant: weights of idle groups are refused when they are read");
+            }
+            Change::Idle { group, is_idle } => {
+                let idleness = if *is_idle { Idleness::Idle } else { Idleness::Normal };
+                let set = self.scheduler.set_group_idle(self.groups[*group], idleness);
                 set.expect("invariant: groups live as long as the machine");
             }
+            Change::Cpu { cpu, .. } => self.interrupt(*cpu, Interrupt::Hotplug(index)),
             Change::Start { task, count } => {
                 for _ in 0..*count {
                     self.start_another(cpu, *task);
@@ -96,7 +99,11 @@ impl Machine {
                     self.emit(cpu, TraceEvent::GroupChange { task, group });
                     Ok(())
                 }
-                Change::Weight { .. } | Change::Start { .. } | Change::End { .. } => Ok(()),
+                Change::Weight { .. }
+                | Change::Idle { .. }
+                | Change::Cpu { .. }
+                | Change::Start { .. }
+                | Change::End { .. } => Ok(()),
             };
             self.after_call(cpu);
             if let Err(error) = changed {
@@ -122,7 +129,13 @@ impl Machine {
                 let moved = scheduler.set_group(&mut place.rq, clock, task, group, io);
                 moved.map(|step| (None, step)).map_err(|_| TaskError::NotHere(task))
             }
-            Change::Weight { .. } | Change::Start { .. } | Change::End { .. } => unreachable!("not of a task's queue"),
+            Change::Weight { .. }
+            | Change::Idle { .. }
+            | Change::Cpu { .. }
+            | Change::Start { .. }
+            | Change::End { .. } => {
+                unreachable!("not of a task's queue")
+            }
         };
         self.unlock(cpu, home, self.costs.rq_lock_hold);
         match changed {

@@ -24,6 +24,10 @@ pub(crate) enum Interrupt {
     GroupMax(u32),
     /// A partition changes, which this CPU is in: by index.
     Partition(u32),
+    /// This CPU goes offline, or comes back: by index.
+    Hotplug(u32),
+    /// Another has.
+    Rebuild,
     /// What this CPU's deadline server promises changes: by index.
     Server(u32),
     /// Somebody set `need_resched` here.
@@ -80,6 +84,10 @@ pub(crate) enum Job {
     GroupMax(u32),
     /// Join a root domain.
     Partition(u32),
+    /// Go offline, or come back.
+    Hotplug(u32),
+    /// Build domains anew.
+    Rebuild,
     /// Set the deadline server.
     Server(u32),
     /// Make a change.

@@ -9,8 +9,9 @@ use crate::outcome::SimError;
 use crate::path::Done;
 use crate::queue::{Phase, Source};
 use std::sync::Arc;
-use zerolag_core::{GroupTimer, Scheduler, Weight};
-use zerolag_model::{CpuId, GroupId, Instant, TraceEvent};
+use zerolag_core::{GroupTimer, Idleness, Scheduler, Weight};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, TraceEvent};
+use zerolag_workload::Stream;
 use zerolag_workload::program::{GroupWeight, Program};
 
 /// Which armings of the groups' timers are in force.
@@ -39,19 +40,26 @@ pub(crate) fn create_groups(scheduler: &Scheduler<InnerLock>, program: &Program)
     let mut ids: Vec<GroupId> = Vec::with_capacity(program.groups.len());
     for group in &program.groups {
         let parent = group.parent.map_or(GroupId::ROOT, |index| ids[index]);
-        let weight = match group.weight {
-            GroupWeight::Weight(weight) => Weight::from_cpu_weight(u64::from(weight))
-                .ok_or_else(|| SimError::GroupWeight { path: Arc::clone(&group.path), weight })?,
-            GroupWeight::Shares(shares) => {
-                Weight::from_shares(u64::from(shares)).expect("invariant: shares are clamped when they are read")
-            }
-        };
+        let weight = weight(group.weight)
+            .ok_or_else(|| SimError::GroupWeight { path: Arc::clone(&group.path), weight: group.weight })?;
         let id = scheduler
             .create_group(parent, weight)
             .map_err(|error| SimError::Group { path: Arc::clone(&group.path), error })?;
+        if group.is_idle {
+            scheduler.set_group_idle(id, Idleness::Idle).expect("invariant: it was just made");
+        }
         ids.push(id);
     }
     Ok(ids)
+}
+
+/// Returns a weight as the core has it; `None` outside of the kernel's ranges.
+pub(crate) fn weight(weight: GroupWeight) -> Option<Weight> {
+    match weight {
+        GroupWeight::Weight(weight) => Weight::from_cpu_weight(u64::from(weight)),
+        GroupWeight::Shares(shares) => Weight::from_shares(u64::from(shares)),
+        GroupWeight::Nice(nice) => Some(Weight::from_nice(nice)),
+    }
 }
 
 impl Machine {
@@ -63,6 +71,11 @@ impl Machine {
             if self.tracer.is_on() {
                 let parent = group.parent.map_or(GroupId::ROOT, |parent| self.groups[parent]);
                 self.emit(CpuId(0), TraceEvent::GroupNew { group: id, parent, path: Arc::clone(&group.path) });
+            }
+            if self.scheduler.config().settings().bandwidth_interleave {
+                let mut stream = Stream::new(self.seed, &group.path, 0, "periods");
+                let phase = Duration::from_nanos(stream.next_u64() % CpuMax::DEFAULT_PERIOD.as_nanos());
+                self.scheduler.set_group_phase(id, phase).expect("invariant: it was just made");
             }
             if group.max.quota.is_some() {
                 let clock = self.cpus[0].clock(self.now);

@@ -21,6 +21,7 @@ pub mod costs;
 mod cpu;
 mod cpuset;
 mod groups;
+mod hotplug;
 mod interpret;
 mod ipi;
 mod lock;

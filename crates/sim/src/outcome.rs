@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_core::{ConfigError, GroupError, ServerError, TaskError};
 use zerolag_model::{CpuId, Duration, Instant};
+use zerolag_workload::program::GroupWeight;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,12 +181,12 @@ pub enum SimError {
         /// Why.
         error: TaskError,
     },
-    /// A group's `cpu.weight` is out of range.
+    /// A group's weight is out of range.
     GroupWeight {
         /// Its path.
         path: Arc<str>,
         /// What was asked for.
-        weight: u32,
+        weight: GroupWeight,
     },
     /// A deadline server cannot be set so.
     Server {
@@ -208,9 +209,17 @@ impl fmt::Display for SimError {
         match self {
             Self::Config(error) => fmt::Display::fmt(error, f),
             Self::Task { name, error } => write!(f, "task `{name}`: {error}"),
-            Self::GroupWeight { path, weight } => {
-                write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
-            }
+            Self::GroupWeight { path, weight } => match weight {
+                GroupWeight::Weight(weight) => {
+                    write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
+                }
+                GroupWeight::Shares(shares) => {
+                    write!(f, "group `{path}`: cpu.shares {shares} is outside 2..=262144")
+                }
+                GroupWeight::Nice(nice) => {
+                    write!(f, "group `{path}`: cpu.weight.nice {} is outside -20..=19", nice.value())
+                }
+            },
             Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
         }

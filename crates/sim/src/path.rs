@@ -88,6 +88,8 @@ impl Machine {
             }
             Interrupt::GroupMax(_)
             | Interrupt::Partition(_)
+            | Interrupt::Hotplug(_)
+            | Interrupt::Rebuild
             | Interrupt::Server(_)
             | Interrupt::Change(_)
             | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
@@ -121,6 +123,8 @@ impl Machine {
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
             Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
             Interrupt::Partition(change) => Some(Job::Partition(change)),
+            Interrupt::Hotplug(change) => Some(Job::Hotplug(change)),
+            Interrupt::Rebuild => Some(Job::Rebuild),
             Interrupt::Server(change) => Some(Job::Server(change)),
             Interrupt::Change(change) => Some(Job::Change(change)),
             Interrupt::Ended(task) => {
@@ -261,6 +265,8 @@ impl Machine {
             Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
             Job::GroupMax(change) => self.group_max(cpu, change),
             Job::Partition(change) => self.join_domain(cpu, change),
+            Job::Hotplug(change) => self.hotplug(cpu, change),
+            Job::Rebuild => self.rebuild_domains(cpu),
             Job::Server(change) => self.set_server(cpu, change),
             Job::Change(change) => self.change(cpu, change),
             Job::ChangeTask { task, change } => self.change_task(cpu, task, change),
@@ -295,6 +301,8 @@ impl Machine {
             | Job::GroupTimer(..)
             | Job::GroupMax(_)
             | Job::Partition(_)
+            | Job::Hotplug(_)
+            | Job::Rebuild
             | Job::Server(_)
             | Job::Change(_)
             | Job::ChangeTask { .. }

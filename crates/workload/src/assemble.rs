@@ -150,7 +150,7 @@ impl Assembly {
             parent = Some(known.unwrap_or_else(|| {
                 let path: Arc<str> = path.into();
                 let weight = GROUP_WEIGHT_DEFAULT;
-                let group = GroupDef { path: path.clone(), parent, weight, max: CpuMax::UNLIMITED };
+                let group = GroupDef { path: path.clone(), parent, weight, is_idle: false, max: CpuMax::UNLIMITED };
                 self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);
                 self.program.groups.len() - 1

@@ -10,7 +10,7 @@
 use crate::arrivals::ArrivalSource;
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, Nice, SchedAttr};
 
 /// A workload: tasks and what they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -389,6 +389,8 @@ pub struct GroupDef {
     pub parent: Option<usize>,
     /// What it gets in competition.
     pub weight: GroupWeight,
+    /// Whether it gives way to all that is not idle (`cpu.idle`); its weight is that of idle groups then.
+    pub is_idle: bool,
     /// What it may use at the start.
     pub max: CpuMax,
 }
@@ -400,6 +402,8 @@ pub enum GroupWeight {
     Weight(u32),
     /// `cpu.shares`, 2..=262144.
     Shares(u32),
+    /// `cpu.weight.nice`: the weight of a task of this nice level.
+    Nice(Nice),
 }
 
 /// A group's limit that is set in the middle of the run.
@@ -457,6 +461,13 @@ pub enum Change {
         /// From then on.
         weight: GroupWeight,
     },
+    /// Whether a group is idle; one that ceases to be has the weight of a new one.
+    Idle {
+        /// Index into [`Program::groups`].
+        group: usize,
+        /// From then on.
+        is_idle: bool,
+    },
     /// What a task asks for.
     Attr {
         /// Whose.
@@ -477,6 +488,13 @@ pub enum Change {
         task: usize,
         /// From then on; `None` is the root.
         group: Option<usize>,
+    },
+    /// Whether a CPU is online.
+    Cpu {
+        /// Which.
+        cpu: CpuId,
+        /// From then on.
+        is_online: bool,
     },
     /// More threads.
     Start {

@@ -527,6 +527,7 @@ fn changes_are_of_tasks_or_groups_in_order_of_time() {
                 [task.a]\nnice = 3\nslice = \"3ms\"\nsteps = [{ run = \"1ms\" }]\n\
                 [[change]]\nat = \"2s\"\ntask = \"a\"\nnice = 5\ncpus = \"0\"\ngroup = \"/a\"\n\
                 [[change]]\nat = \"1s\"\ngroup = \"/a\"\n\"cpu.max\" = \"20000\"\n\"cpu.weight\" = 50\n\
+                [[change]]\nat = \"4s\"\ngroup = \"/a\"\ncpu.idle = 1\n\
                 [[change]]\nat = \"4s\"\ntask = \"a\"\nstart = 2\n[[change]]\nat = \"5s\"\ntask = \"a\"\nend = true\n";
     let program = good(text).program;
     assert_eq!(program.max_changes.len(), 1);
@@ -540,6 +541,7 @@ fn changes_are_of_tasks_or_groups_in_order_of_time() {
         (2, Change::Affinity { task: 0, cpus }),
         (2, Change::Group { task: 0, group: Some(0) }),
         (3, Change::Weight { group: 0, weight: GroupWeight::Weight(300) }),
+        (4, Change::Idle { group: 0, is_idle: true }),
         (4, Change::Start { task: 0, count: 2 }),
         (5, Change::End { task: 0 }),
     ];
@@ -554,6 +556,10 @@ fn changes_are_of_tasks_or_groups_in_order_of_time() {
         ("at = \"1s\"\ntask = \"a\"", "a change that changes nothing"),
         ("at = \"1s\"\ntask = \"a\"\nend = false", "`end` is true or left out"),
         ("at = \"1s\"\ngroup = \"/a\"", "a change that changes nothing"),
+        ("at = \"1s\"\ngroup = \"/a\"\ncpu.idle = 1\ncpu.weight = 3", "`cpu.weight` of a group that is idle (EINVAL)"),
+        ("at = \"1s\"\ngroup = \"/a\"\ncpu.idle = 2", "2 is outside 0..=1"),
+        ("at = \"1s\"\ngroup = \"/a\"\ncpu.cfs_bandwidth_slice_us = 0", "slice 0ns is outside"),
+        ("at = \"1s\"\ngroup = \"/a\"\ncpu.weight.nice = 20", "20 is outside -20..=19"),
         ("at = \"1s\"\ngroup = \"/\"\n\"cpu.weight\" = 1", "the root group has neither"),
         ("at = \"1s\"\ngroup = \"/a\"\n\"cpu.weigth\" = 1", "did you mean `cpu.weight`?"),
     ] {

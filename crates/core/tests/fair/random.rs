@@ -208,7 +208,8 @@ impl World {
                 if group != GroupId::ROOT {
                     let quota = quota.map(Duration::from_millis);
                     let burst = quota.map_or(Duration::ZERO, |quota| quota * burst / 2);
-                    self.host.set_max(group, CpuMax { quota, period: Duration::from_millis(period), burst });
+                    self.host
+                        .set_max(group, CpuMax { quota, period: Duration::from_millis(period), burst, slice: None });
                 }
             }
             Event::Timers => self.host.group_timers_fire(),

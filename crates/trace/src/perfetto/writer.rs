@@ -241,6 +241,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
             | TraceEvent::RootDomain { .. }
+            | TraceEvent::Hotplug { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }

@@ -68,6 +68,9 @@ mod kind {
     pub(super) const REQUEST_START: u8 = 44;
     pub(super) const REQUEST_END: u8 = 45;
     pub(super) const REQUEST_DROP: u8 = 46;
+    pub(super) const GROUP_MAX_SLICE: u8 = 47;
+    pub(super) const CPU_OFFLINE: u8 = 48;
+    pub(super) const CPU_ONLINE: u8 = 49;
     pub(super) const SYSCALL_ENTER: u8 = 50;
     pub(super) const SYSCALL_EXIT: u8 = 51;
     pub(super) const BOOST: u8 = 52;
@@ -202,6 +205,8 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, *domain);
             kind::ROOT_DOMAIN
         }
+        TraceEvent::Hotplug { online: true } => kind::CPU_ONLINE,
+        TraceEvent::Hotplug { online: false } => kind::CPU_OFFLINE,
         TraceEvent::RtThrottle { throttled: true } => kind::RT_THROTTLE,
         TraceEvent::RtThrottle { throttled: false } => kind::RT_UNTHROTTLE,
         TraceEvent::NeedResched { by } => {
@@ -279,7 +284,13 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_varint(out, max.quota.map_or(0, |quota| quota.as_nanos().saturating_add(1)));
             put_varint(out, max.period.as_nanos());
             put_varint(out, max.burst.as_nanos());
-            kind::GROUP_MAX
+            match max.slice {
+                None => kind::GROUP_MAX,
+                Some(slice) => {
+                    put_varint(out, slice.as_nanos());
+                    kind::GROUP_MAX_SLICE
+                }
+            }
         }
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
             put_id(out, group.0);
@@ -430,12 +441,13 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             path: Arc::from(cursor.text()?),
         },
         kind::GROUP_CHANGE => TraceEvent::GroupChange { task: take_task(cursor)?, group: take_group(cursor)? },
-        kind::GROUP_MAX => TraceEvent::GroupMax {
+        kind::GROUP_MAX | kind::GROUP_MAX_SLICE => TraceEvent::GroupMax {
             group: take_group(cursor)?,
             max: CpuMax {
                 quota: cursor.varint()?.checked_sub(1).map(Duration::from_nanos),
                 period: take_duration(cursor)?,
                 burst: take_duration(cursor)?,
+                slice: if kind == kind::GROUP_MAX_SLICE { Some(take_duration(cursor)?) } else { None },
             },
         },
         kind::BANDWIDTH_REFRESH | kind::BANDWIDTH_REFRESH_THROTTLED => TraceEvent::BandwidthRefresh {
@@ -455,6 +467,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
                 burst: take_duration(cursor)?,
             },
         },
+        kind::CPU_ONLINE | kind::CPU_OFFLINE => TraceEvent::Hotplug { online: kind == kind::CPU_ONLINE },
         kind::ROOT_DOMAIN => TraceEvent::RootDomain { domain: cursor.varint_u32()? },
         kind::QUEUE_NEW => TraceEvent::QueueNew { queue: cursor.varint_u32()?, name: Arc::from(cursor.text()?) },
         kind::REQUEST_ARRIVE | kind::REQUEST_START | kind::REQUEST_END | kind::REQUEST_DROP => {

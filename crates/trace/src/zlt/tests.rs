@@ -108,6 +108,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
         any::<bool>().prop_map(|overloaded| TraceEvent::RtOverload { overloaded }),
         any::<bool>().prop_map(|throttled| TraceEvent::RtThrottle { throttled }),
         (0..65_536_u32).prop_map(|domain| TraceEvent::RootDomain { domain }),
+        any::<bool>().prop_map(|online| TraceEvent::Hotplug { online }),
         (one_of(&ServerKind::ALL), server_state()).prop_map(|(kind, state)| TraceEvent::Server { kind, state }),
         (task(), any::<u64>(), any::<i64>()).prop_map(|(task, until, left)| TraceEvent::DlThrottle {
             task,
@@ -142,12 +143,11 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             path: path.into()
         }),
         (task(), group()).prop_map(|(task, group)| TraceEvent::GroupChange { task, group }),
-        (group(), proptest::option::of(0..u64::MAX), duration(), duration()).prop_map(
-            |(group, quota, period, burst)| {
+        (group(), proptest::option::of(0..u64::MAX), duration(), duration(), proptest::option::of(duration()))
+            .prop_map(|(group, quota, period, burst, slice)| {
                 let quota = quota.map(Duration::from_nanos);
-                TraceEvent::GroupMax { group, max: CpuMax { quota, period, burst } }
-            }
-        ),
+                TraceEvent::GroupMax { group, max: CpuMax { quota, period, burst, slice } }
+            }),
         (group(), duration(), any::<bool>()).prop_map(|(group, runtime, throttled)| TraceEvent::BandwidthRefresh {
             group,
             runtime,

@@ -2,16 +2,19 @@
 //!
 //! | who | keys |
 //! |---|---|
-//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight` |
+//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle` |
 //! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
 //! | systemd | `CPUQuota`, `CPUQuotaPeriodSec`, `CPUWeight` |
 //! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
 //! | Kubernetes | `limits.cpu`, `requests.cpu`, with `oci.weight_conversion` |
 //!
+//! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, what of the quota a CPU takes at a time, for one group.
+//!
 //! Files of the kernel take its numbers (microseconds) or a time with a unit. What the others mean is noted, so that a
 //! reader sees which limit was run. `changes` sets keys again in the middle of the run.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `sched_group_set_shares`;
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `cpu_weight_nice_write_s64`;
+//! `kernel/sched/fair.c`, `sched_group_set_shares`, `sched_group_set_idle`;
 //! systemd.resource-control(5); `docker run`; Kubernetes `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and
 //! opencontainers/cgroups 0.0.3 (the two conversions of shares to weight).
 
@@ -22,12 +25,15 @@ use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
 use crate::program::{Change, GroupWeight, MaxChange, TimedChange};
 use toml::de::DeValue;
-use zerolag_model::{CpuMax, Duration};
+use zerolag_model::{CpuMax, Duration, Nice};
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     "cpu.max",
     "cpu.max.burst",
     "cpu.weight",
+    "cpu.weight.nice",
+    "cpu.idle",
+    "cpu.cfs_bandwidth_slice_us",
     "cpu.cfs_quota_us",
     "cpu.cfs_period_us",
     "cpu.cfs_burst_us",
@@ -59,6 +65,8 @@ struct Said<'k> {
     quota: Option<(Quota, &'k str, Span)>,
     period: Option<(Duration, &'k str, Span)>,
     burst: Option<(Duration, &'k str, Span)>,
+    slice: Option<(Duration, &'k str, Span)>,
+    is_idle: Option<(bool, &'k str, Span)>,
     weight: Option<(GroupWeight, &'k str, Span)>,
     /// `requests.cpu`, else `limits.cpu`, in thousandths.
     request: Option<u64>,
@@ -75,7 +83,7 @@ impl Reader<'_> {
         for leaf in &all {
             match (id, &*leaf.path) {
                 (_, "changes") => changes = Some(leaf),
-                (None, "cpu.weight" | "cpu.shares" | "CPUWeight") => {
+                (None, "cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cpu.shares" | "CPUWeight") => {
                     self.report.error(leaf.span, "the root group has no weight");
                 }
                 (None, key) if KEYS.contains(&key) => self.report.error(leaf.span, "the root group has no limit"),
@@ -86,6 +94,8 @@ impl Reader<'_> {
         let group = &mut self.assembly.program.groups[id];
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
+        group.is_idle = said.is_idle.is_some_and(|(is_idle, ..)| is_idle);
+        said.refuse_weight(group.is_idle, self.report);
         said.note(group.max, group.weight, self.report);
         if let Some(changes) = changes {
             self.group_changes(id, changes);
@@ -125,11 +135,21 @@ impl Reader<'_> {
             said.read(leaf, self.report);
         }
         let program = &mut self.assembly.program;
+        let so_far = program.changes.iter().filter(|change| change.at <= at).filter_map(|change| match change.what {
+            Change::Idle { group: other, is_idle } if other == group => Some((change.at, is_idle)),
+            _ => None,
+        });
+        let was_idle = so_far.max_by_key(|(at, _)| *at).map_or(program.groups[group].is_idle, |(_, is_idle)| is_idle);
+        let is_idle = said.is_idle.map(|(is_idle, ..)| is_idle);
+        said.refuse_weight(is_idle.unwrap_or(was_idle), self.report);
+        if let Some(is_idle) = is_idle {
+            program.changes.push(TimedChange { at, what: Change::Idle { group, is_idle } });
+        }
         if let Some(weight) = said.weight() {
             program.changes.push(TimedChange { at, what: Change::Weight { group, weight } });
         }
-        if said.quota.is_none() && said.period.is_none() && said.burst.is_none() {
-            if said.weight().is_none() && !self.report.has_errors() {
+        if said.quota.is_none() && said.period.is_none() && said.burst.is_none() && said.slice.is_none() {
+            if said.weight().is_none() && is_idle.is_none() && !self.report.has_errors() {
                 self.report.error_help(
                     table.span,
                     "a change that changes nothing",
@@ -186,6 +206,11 @@ impl<'k> Said<'k> {
                     set(&mut self.burst, burst, key, at, report);
                 }
             }
+            "cpu.cfs_bandwidth_slice_us" => {
+                if let Some(Some(slice)) = micros(key, item, 0, report) {
+                    set(&mut self.slice, slice, key, at, report);
+                }
+            }
             "CPUQuota" => {
                 self.needs_note = true;
                 let Some(text) = string(key, item, report) else { return };
@@ -214,6 +239,18 @@ impl<'k> Said<'k> {
                 if let Some(weight) = int(key, item, 1..=10_000, report) {
                     let weight = GroupWeight::Weight(u32::try_from(weight).unwrap_or(1));
                     set(&mut self.weight, weight, key, at, report);
+                }
+            }
+            "cpu.weight.nice" => {
+                let nice =
+                    signed_int(key, item, -20..=19, report).and_then(|nice| Nice::new(i64::try_from(nice).ok()?));
+                if let Some(nice) = nice {
+                    set(&mut self.weight, GroupWeight::Nice(nice), key, at, report);
+                }
+            }
+            "cpu.idle" => {
+                if let Some(value) = int(key, item, 0..=1, report) {
+                    set(&mut self.is_idle, value == 1, key, at, report);
                 }
             }
             "cpu.shares" | "--cpu-shares" => {
@@ -250,21 +287,35 @@ impl<'k> Said<'k> {
             Some((Quota::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
         };
         let burst = self.burst.map_or(before.burst, |(burst, ..)| burst);
-        let max = CpuMax { quota, period, burst };
+        let slice = self.slice.map_or(before.slice, |(slice, ..)| Some(slice));
+        let max = CpuMax { quota, period, burst, slice };
         match max.check() {
             Ok(()) => Some(max),
             Err(wrong) => {
-                let places =
-                    [self.quota.map(|said| said.2), self.period.map(|said| said.2), self.burst.map(|said| said.2)];
+                let places = [
+                    self.quota.map(|said| said.2),
+                    self.period.map(|said| said.2),
+                    self.burst.map(|said| said.2),
+                    self.slice.map(|said| said.2),
+                ];
                 let place = match wrong {
                     zerolag_model::CpuMaxError::Period(_) => places[1],
                     zerolag_model::CpuMaxError::BurstAboveQuota { .. } => places[2],
+                    zerolag_model::CpuMaxError::Slice(_) => places[3],
                     _ => places[0],
                 };
                 let place = place.or_else(|| places.into_iter().flatten().next()).unwrap_or_default();
                 report.error(place, format!("{wrong} (EINVAL)"));
                 None
             }
+        }
+    }
+
+    /// The weight of an idle group is not set: the kernel answers EINVAL.
+    fn refuse_weight(&self, is_idle: bool, report: &mut Report) {
+        if let Some((_, key, at)) = self.weight.filter(|_| is_idle) {
+            let help = "leave it out, or write cpu.idle = 0";
+            report.error_help(at, format!("`{key}` of a group that is idle (EINVAL)"), help);
         }
     }
 

@@ -130,7 +130,7 @@ fn root(key: &str) -> Value {
         // A group's keys may stand beside these.
         "change" => {
             let properties: Map<String, Value> =
-                change::KEYS.iter().map(|key| ((*key).to_owned(), change_key(key))).collect();
+                change::KEYS.iter().chain(&change::CPU_KEYS).map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
         "service" => named(&object(&service::KEYS, service_key)),
@@ -144,6 +144,8 @@ fn change_key(key: &str) -> Value {
         "task" => string(),
         "start" => int(1, i64::from(u32::MAX)),
         "end" => json!({ "const": true }),
+        "cpu" => int(0, MAX_CPUS as i64 - 1),
+        "online" => json!({ "type": "boolean" }),
         _ => task_key(key),
     }
 }
