@@ -63,6 +63,9 @@ pub(crate) struct CpuState {
     notes: AtomicU64,
     /// What is left of its capacity for fair tasks; 0 until it has looked.
     capacity: AtomicU64,
+    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0 while nobody has said. Stale by an
+    /// interval of balancing, as in the kernel: a hint.
+    idle_scan: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
@@ -123,7 +126,7 @@ impl CpuState {
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let [load, util, capacity, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 6];
+        let [load, util, capacity, notes, counts, rt_time, idle_scan] = [const { AtomicU64::new(0) }; 7];
         let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
         let has_dl_notes = AtomicBool::new(false);
         Self {
@@ -132,6 +135,7 @@ impl CpuState {
             util,
             notes,
             capacity,
+            idle_scan,
             counts,
             earliest,
             pushable_deadline,
@@ -395,6 +399,10 @@ impl<L: RawMutex> Shared<L> {
         state.util.store(util, Ordering::Relaxed);
     }
 
+    pub(crate) fn publish_idle_scan(&self, first: CpuId, cpus: u64) {
+        self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
+    }
+
     pub(crate) fn publish_capacity(&self, cpu: CpuId, left: u64) {
         self.cpus[cpu.index()].0.capacity.store(left, Ordering::Relaxed);
     }
@@ -593,6 +601,12 @@ impl<L: RawMutex> View<'_, L> {
     pub(crate) fn capacity(&mut self, cpu: CpuId) -> u64 {
         let state = &self.shared.cpus[cpu.index()].0;
         self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
+    }
+
+    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so. `first` is its first CPU.
+    pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
+        let state = &self.shared.cpus[first.index()].0;
+        self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
     }
 
     /// Takes what others left for this CPU.

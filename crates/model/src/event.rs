@@ -253,6 +253,13 @@ pub enum TraceEvent {
         /// Where it is now.
         group: GroupId,
     },
+    /// A group's weight was set, or whether it is idle. Unsaid: 1024.
+    GroupWeight {
+        /// Which.
+        group: GroupId,
+        /// What it weighs beside its siblings: 1024 is nice 0; 3 for an idle one.
+        weight: u32,
+    },
     /// A group's limit was set (`cpu.max`).
     GroupMax {
         /// Which.

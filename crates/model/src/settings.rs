@@ -66,9 +66,11 @@ macro_rules! switch {
 
 mod limits;
 mod load;
+mod protection;
 mod rt;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
+pub use protection::SliceProtection;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
 
 /// A type that a setting can have.
@@ -222,6 +224,10 @@ pub struct Settings {
     pub wakeup_granularity: Duration,
     /// Key `features.RUN_TO_PARITY` (EEVDF).
     pub run_to_parity: bool,
+    /// Key `slice_protection`.
+    pub slice_protection: SliceProtection,
+    /// Key `group_min_slice` (EEVDF, 6.12): a group asks for the shortest slice in it.
+    pub group_min_slice: bool,
     /// Key `features.PLACE_LAG` (EEVDF).
     pub place_lag: bool,
     /// Key `features.PLACE_REL_DEADLINE` (EEVDF, 6.12).
@@ -230,6 +236,8 @@ pub struct Settings {
     pub preempt_short: bool,
     /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
     pub delay_dequeue: bool,
+    /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are looked at for an idle one (6.0, commit 70fb5ccf2ebb).
+    pub sis_util: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.
@@ -499,6 +507,13 @@ impl Settings {
             "on | off",
             "EEVDF: current runs until its lag is zero or its slice ends"
         ),
+        value!(
+            "slice_protection",
+            slice_protection,
+            "request | min_slice",
+            "EEVDF: up to where RUN_TO_PARITY protects a picked task"
+        ),
+        value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group asks for the shortest slice in it"),
         value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
         value!(
             "features.PLACE_REL_DEADLINE",
@@ -517,6 +532,12 @@ impl Settings {
             delay_dequeue,
             "on | off",
             "EEVDF: a blocked task stays queued until its lag is paid"
+        ),
+        value!(
+            "features.SIS_UTIL",
+            sis_util,
+            "on | off",
+            "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
         ),
         value!(
             "features.WAKEUP_PREEMPTION",

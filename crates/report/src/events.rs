@@ -46,6 +46,7 @@ pub const KINDS: &[&str] = &[
     "throttle-task",
     "group",
     "limit",
+    "weight",
     "refresh",
     "throttle",
     "unthrottle",
@@ -167,6 +168,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
         TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
+        TraceEvent::GroupWeight { group, weight } => ("weight", format!("group {group} weighs {weight}")),
         TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
             let throttled = if *throttled { ", was throttled" } else { "" };

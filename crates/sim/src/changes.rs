@@ -13,7 +13,7 @@ use crate::path::Done;
 use crate::queue::{Phase, Source};
 use crate::task::{State, WaitFor};
 use std::rc::Rc;
-use zerolag_core::{Home, Idleness, Leave, TaskError};
+use zerolag_core::{Home, Idleness, Leave, TaskError, Weight};
 use zerolag_model::{CpuId, GroupId, TaskId, TraceEvent};
 use zerolag_workload::program::Change;
 
@@ -35,11 +35,13 @@ impl Machine {
                 let weight = groups::weight(*weight).expect("invariant: weights are checked when they are read");
                 let set = self.scheduler.set_group_weight(self.groups[*group], weight);
                 set.expect("invariant: weights of idle groups are refused when they are read");
+                self.emit_weight(self.groups[*group], Some(weight));
             }
             Change::Idle { group, is_idle } => {
                 let idleness = if *is_idle { Idleness::Idle } else { Idleness::Normal };
                 let set = self.scheduler.set_group_idle(self.groups[*group], idleness);
                 set.expect("invariant: groups live as long as the machine");
+                self.emit_weight(self.groups[*group], Some(if *is_idle { Weight::IDLE } else { Weight::NICE_0 }));
             }
             Change::Cpu { cpu, .. } => self.interrupt(*cpu, Interrupt::Hotplug(index)),
             Change::Start { task, count } => {

@@ -72,6 +72,8 @@ impl Machine {
                 let parent = group.parent.map_or(GroupId::ROOT, |parent| self.groups[parent]);
                 self.emit(CpuId(0), TraceEvent::GroupNew { group: id, parent, path: Arc::clone(&group.path) });
             }
+            let weight = if group.is_idle { Some(Weight::IDLE) } else { weight(group.weight) };
+            self.emit_weight(id, weight.filter(|weight| *weight != Weight::NICE_0));
             if self.scheduler.config().settings().bandwidth_interleave {
                 let mut stream = Stream::new(self.seed, &group.path, 0, "periods");
                 let phase = Duration::from_nanos(stream.next_u64() % CpuMax::DEFAULT_PERIOD.as_nanos());
@@ -88,6 +90,13 @@ impl Machine {
         }
         self.plan(program.max_changes.iter().map(|change| change.at), |change| Event::GroupMax { change });
         Ok(())
+    }
+
+    /// Says what a group weighs.
+    pub(crate) fn emit_weight(&mut self, group: GroupId, weight: Option<Weight>) {
+        if let Some(weight) = weight.filter(|_| self.tracer.is_on()) {
+            self.emit(CpuId(0), TraceEvent::GroupWeight { group, weight: weight.value() });
+        }
     }
 
     /// Sets a timer of a group, on this CPU.

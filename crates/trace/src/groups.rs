@@ -11,6 +11,7 @@ pub struct Groups {
     parents: BTreeMap<GroupId, GroupId>,
     members: BTreeMap<TaskId, GroupId>,
     limits: BTreeMap<GroupId, CpuMax>,
+    weights: BTreeMap<GroupId, u32>,
     throttled: BTreeSet<(GroupId, CpuId)>,
     /// Tasks that run although their group may not.
     boosted: BTreeSet<TaskId>,
@@ -43,9 +44,13 @@ impl Groups {
             TraceEvent::GroupNew { group, parent, .. } => {
                 self.parents.insert(*group, *parent);
                 self.limits.remove(group);
+                self.weights.remove(group);
             }
             TraceEvent::TaskNew { task, group, .. } | TraceEvent::GroupChange { task, group } => {
                 self.members.insert(*task, *group);
+            }
+            TraceEvent::GroupWeight { group, weight } => {
+                self.weights.insert(*group, *weight);
             }
             TraceEvent::GroupMax { group, max } => {
                 self.limits.insert(*group, *max);
@@ -100,6 +105,18 @@ impl Groups {
             return None;
         }
         self.path(task).find(|group| self.throttled.contains(&(*group, cpu)))
+    }
+
+    /// Returns the group above a group; the root for the top ones.
+    #[must_use]
+    pub fn parent(&self, group: GroupId) -> GroupId {
+        self.parents.get(&group).copied().unwrap_or(GroupId::ROOT)
+    }
+
+    /// Returns what a group weighs beside its siblings; 1024 unless it was set.
+    #[must_use]
+    pub fn weight(&self, group: GroupId) -> u32 {
+        self.weights.get(&group).copied().unwrap_or(1024)
     }
 
     /// Returns the limit of a group; unlimited unless one was set.

@@ -6,6 +6,7 @@ mod affinity;
 mod bandwidth;
 mod counters;
 mod dl_bandwidth;
+mod group_starved;
 mod kernel_mode;
 mod no_task_lost;
 mod one_cpu;
@@ -79,6 +80,11 @@ pub const TABLE: &[Rule] = &[
         name: "bandwidth",
         says: "a limited group uses no more than its quota, burst and slack, what is throttled does not run, and no CPU is forgotten",
         begin: bandwidth::begin,
+    },
+    Rule {
+        name: "group-starved",
+        says: "no group that may run waits many times longer than its weight says while its CPU runs other fair tasks",
+        begin: group_starved::begin,
     },
     Rule {
         name: "kernel-mode",

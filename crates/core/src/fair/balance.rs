@@ -39,7 +39,7 @@
 use super::bandwidth;
 use super::capacity;
 use super::load::{self, CpuAverages};
-use super::select::IMBALANCE_PCT;
+use super::select::{self, IMBALANCE_PCT};
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
@@ -321,7 +321,7 @@ fn find_imbalance<L: RawMutex>(
     }
     let mut local = GroupLoad::default();
     let mut busiest: Option<GroupLoad> = None;
-    let (mut load, mut capacity) = (0, 0);
+    let (mut load, mut capacity, mut util) = (0, 0, 0);
     let mut start = span.start;
     while start < span.end {
         let part = cx.config.topology.span(CpuId(start), groups);
@@ -330,11 +330,15 @@ fn find_imbalance<L: RawMutex>(
         let group = measure(rq, cx, part);
         load += group.load;
         capacity += group.capacity;
+        util += group.util;
         if is_local {
             local = group;
         } else if busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
             busiest = Some(group);
         }
+    }
+    if cx.config.settings.sis_util && rq.fair.tune.tracks_load && kind != BalanceKind::NewIdle {
+        select::publish_scan(rq.cpu, cx, &span, util);
     }
     let busiest = busiest?;
     let takes_rt = cx.config.settings.rt_balance.is_passive();

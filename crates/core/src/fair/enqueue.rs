@@ -9,7 +9,7 @@ use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::rearm;
 use super::weight::LoadWeight;
-use super::{Join, bandwidth, cfs, eevdf, group, load};
+use super::{Join, bandwidth, cfs, eevdf, group, load, slice};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::mode::TaskMode;
 use crate::rq::{Cx, Rq};
@@ -205,6 +205,7 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
 pub(super) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     let group = EntityRef::Group(q);
     let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+    slice::follow(rq, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
             rq.fair.wake_queue(q);
@@ -251,6 +252,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
         let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
         if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
             if rq.entity(group).is_queued() {
+                slice::follow(rq, q, parent);
                 reweigh(rq, parent, group, weight);
             }
         } else if why == Leaving::Sleeps && owes(rq, parent, group) {
@@ -278,6 +280,7 @@ pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept:
     let queue = rq.queue_mut(q);
     queue.nr_queued += 1;
     queue.load += weight;
+    slice::joined(rq, q, entity);
     wait(rq, q, entity);
 }
 
@@ -310,6 +313,8 @@ pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;
+    slice::parted(rq, q, entity);
+    let queue = rq.queue_mut(q);
     let is_empty = queue.nr_queued == 0;
     advance_zero(rq, q);
     if !sleeps {

@@ -62,8 +62,8 @@ pub(crate) struct FairEntity {
     pub(crate) vlag: Vlag,
     /// While off a queue: how much of its request was left, if it is to go on with it (EEVDF).
     pub(crate) request_left: Option<Vlag>,
-    /// The deadline that it had when it was picked: until that request is done, only an ineligible entity gives way
-    /// (`RUN_TO_PARITY`).
+    /// Up to where in its virtual time only an ineligible entity gives way (`RUN_TO_PARITY`): the end of the request that it was picked
+    /// for, or of the shortest one ([`super::slice`]).
     pub(crate) protected: Option<Vtime>,
     pub(crate) load: LoadWeight,
     /// The size of a request.

@@ -242,6 +242,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::Affinity { .. }
             | TraceEvent::RootDomain { .. }
             | TraceEvent::Hotplug { .. }
+            | TraceEvent::GroupWeight { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }

@@ -72,6 +72,7 @@ mod kind {
     pub(super) const CPU_OFFLINE: u8 = 48;
     pub(super) const CPU_ONLINE: u8 = 49;
     pub(super) const SYSCALL_ENTER: u8 = 50;
+    pub(super) const GROUP_WEIGHT: u8 = 63;
     pub(super) const SYSCALL_EXIT: u8 = 51;
     pub(super) const BOOST: u8 = 52;
     pub(super) const UNBOOST: u8 = 53;
@@ -292,6 +293,11 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
                 }
             }
         }
+        TraceEvent::GroupWeight { group, weight } => {
+            put_id(out, group.0);
+            put_id(out, *weight);
+            kind::GROUP_WEIGHT
+        }
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
             put_id(out, group.0);
             put_varint(out, runtime.as_nanos());
@@ -450,6 +456,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
                 slice: if kind == kind::GROUP_MAX_SLICE { Some(take_duration(cursor)?) } else { None },
             },
         },
+        kind::GROUP_WEIGHT => TraceEvent::GroupWeight { group: take_group(cursor)?, weight: cursor.varint_u32()? },
         kind::BANDWIDTH_REFRESH | kind::BANDWIDTH_REFRESH_THROTTLED => TraceEvent::BandwidthRefresh {
             group: take_group(cursor)?,
             runtime: take_duration(cursor)?,

@@ -153,6 +153,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             runtime,
             throttled
         }),
+        (group(), any::<u32>()).prop_map(|(group, weight)| TraceEvent::GroupWeight { group, weight }),
         group().prop_map(|group| TraceEvent::Throttle { group }),
         group().prop_map(|group| TraceEvent::Unthrottle { group }),
         (group(), any::<[u64; 3]>(), duration(), duration()).prop_map(
