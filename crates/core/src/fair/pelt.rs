@@ -340,6 +340,20 @@ mod tests {
     }
 
     #[test]
+    fn what_joins_a_group_is_felt_above_at_once() {
+        let (mut root, mut own, mut entity) = (Average::default(), Average::default(), Average::default());
+        root.attach(&mut entity, 1024);
+        let mut task = Average { util: 512, runnable: 1024, load: 1024, ..Average::default() };
+        own.attach(&mut task, 1024);
+        let change = root.propagate(&mut entity, &own, 1024, 1024, task.load_sum.cast_signed());
+        assert_eq!((root.util, root.runnable, root.load), (512, 1024, 1024));
+        assert_eq!(change.unsigned_abs() + 1, task.load_sum, "and what is above this queue follows in turn");
+        own.detach(&task, 1024);
+        root.propagate(&mut entity, &own, 0, 1024, -task.load_sum.cast_signed());
+        assert_eq!((root.util, root.runnable, root.load), (0, 0, 0));
+    }
+
+    #[test]
     fn half_is_left_after_32_periods_and_nothing_after_64_half_lives() {
         assert_eq!(decay(1 << 20, 32), (1 << 19) - 1, "factors are a little below one");
         assert_eq!(decay(u64::MAX, 32 * 64), 0);
