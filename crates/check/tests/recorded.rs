@@ -4,7 +4,7 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about what Linux does not record.
-const NO_RECORDS_OF: [&str; 9] = [
+const NO_RECORDS_OF: [&str; 10] = [
     "time-conserved",
     "affinity",
     "bandwidth",
@@ -12,6 +12,7 @@ const NO_RECORDS_OF: [&str; 9] = [
     "server-laxity",
     "server-share",
     "kernel-mode",
+    "locks",
     "watchdog",
     "counters",
 ];

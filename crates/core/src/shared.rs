@@ -18,6 +18,7 @@
 //! | `cpupri` | likewise | as priorities |
 //! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
 //! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
+//! | holders of locks | the host, when a lock is taken or given up | a waiter is parked, and is put to the holder again |
 //! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
 //!
 //! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
@@ -36,6 +37,7 @@ use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
 use crate::observe::Observer;
+use crate::proxy::LockOwners;
 use crate::slab::Slot;
 use crate::task::{CpusetId, DomainId};
 use alloc::boxed::Box;
@@ -257,6 +259,7 @@ pub(crate) struct Shared<L: RawMutex> {
     /// Per CPU what it is to be told of deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
+    pub(crate) lock_owners: LockOwners,
 }
 
 /// Where a task's body is.
@@ -315,6 +318,7 @@ impl<L: RawMutex> Shared<L> {
             groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
+            lock_owners: LockOwners::default(),
         }
     }
 

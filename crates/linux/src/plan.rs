@@ -90,6 +90,7 @@ impl Plan {
         }
         refuse_affinities(&program, &wanted, &mut refusals);
         refuse_syscalls(&program, &mut refusals);
+        refuse_pipes(&program, &mut refusals);
         let watchdog = refuse_attrs(&program, &mut refusals);
         let changed = |index| program.partition_changes.iter().any(|change| change.cpuset == index);
         let partitions = program.cpusets.iter().enumerate().filter(|(index, set)| set.partition || changed(*index));
@@ -158,6 +159,17 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
         });
         if inside {
             let why = "what a system call does inside, its semaphores and its disks can only be simulated";
+            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+        }
+    }
+}
+
+/// Pipes are not on real ones yet.
+fn refuse_pipes(program: &Program, refusals: &mut Vec<Refusal>) {
+    for (at, def) in program.tasks.iter().enumerate() {
+        let mut actions = def.phases.iter().flat_map(|phase| &phase.actions);
+        if actions.any(|action| matches!(action, Action::PipeRead { .. } | Action::PipeWrite { .. })) {
+            let why = "pipes can only be simulated so far";
             refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
         }
     }

@@ -207,9 +207,12 @@ impl Shared {
             ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
             ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
             // Nobody uses a semaphore, disk or file of the kernel here: the plan refuses that.
-            ResourceKind::Timer | ResourceKind::RwSemaphore | ResourceKind::Disk(_) | ResourceKind::File(_) => {
-                Self::Timer(Mutex::new(None))
-            }
+            ResourceKind::Timer
+            | ResourceKind::RwSemaphore
+            | ResourceKind::SpinLock
+            | ResourceKind::Pipe { .. }
+            | ResourceKind::Disk(_)
+            | ResourceKind::File(_) => Self::Timer(Mutex::new(None)),
             ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),
         }
     }

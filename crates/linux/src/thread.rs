@@ -455,6 +455,10 @@ impl<'w: 's, 's> Thread<'w, 's> {
             | Action::SyscallExit
             | Action::CondResched
             | Action::Down { .. }
+            | Action::SpinLock(_)
+            | Action::SpinUnlock(_)
+            | Action::PipeRead { .. }
+            | Action::PipeWrite { .. }
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => unreachable!("the plan refuses it"),

@@ -225,6 +225,15 @@ pub enum TraceEvent {
         /// Whether it is.
         boosted: bool,
     },
+    /// A task begins to run on the turn of another that waits for it (`proxy_exec`), or goes on by its own again.
+    Proxy {
+        /// Who.
+        task: TaskId,
+        /// On whose turn.
+        donor: Option<TaskId>,
+        /// The priority by which it runs from now on.
+        prio: Prio,
+    },
     /// A task was taken off its queue at the return to user mode because its group has no quota there, or is put back.
     TaskThrottle {
         /// Who.

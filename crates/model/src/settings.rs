@@ -307,6 +307,8 @@ pub struct Settings {
     /// Key `cfs_bandwidth_slice_steps`: a CPU's first requests to the pool are a quarter and half of a slice, and none is more
     /// than a quarter of what is left there (Turner & Rao 2010, "some sort of limited step-function"; in no kernel).
     pub bandwidth_slice_steps: bool,
+    /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder (6.17, off unless built in).
+    pub proxy_exec: bool,
     /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
     pub bandwidth_expiry: bool,
     /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
@@ -614,6 +616,7 @@ impl Settings {
             "on | off",
             "a CPU's first requests are a quarter and half of a slice, none more than a quarter of what is left in the pool"
         ),
+        value!("proxy_exec", proxy_exec, "on | off", "who waits for a lock in the kernel lends its turn to the holder"),
         value!(
             "cfs_bandwidth_expiry",
             bandwidth_expiry,

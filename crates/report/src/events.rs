@@ -43,6 +43,7 @@ pub const KINDS: &[&str] = &[
     "syscall",
     "boost",
     "throttle-task",
+    "proxy",
     "group",
     "limit",
     "refresh",
@@ -149,6 +150,10 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::Syscall { task, enters: false } => ("syscall", format!("{} leaves", name(task))),
         TraceEvent::Boost { task, boosted: true } => ("boost", format!("{} begins", name(task))),
         TraceEvent::Boost { task, boosted: false } => ("boost", format!("{} ends", name(task))),
+        TraceEvent::Proxy { task, donor: Some(donor), .. } => {
+            ("proxy", format!("{} runs for {}", name(task), name(donor)))
+        }
+        TraceEvent::Proxy { task, donor: None, .. } => ("proxy", format!("{} runs for itself", name(task))),
         TraceEvent::TaskThrottle { task, throttled: true } => ("throttle-task", format!("{} off", name(task))),
         TraceEvent::TaskThrottle { task, throttled: false } => ("throttle-task", format!("{} back", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),

@@ -199,7 +199,7 @@ impl Machine {
 const fn resource_of(wait: WaitFor) -> Option<zerolag_workload::program::ResourceId> {
     match wait {
         // These are waits within a system call, which are not cut off.
-        WaitFor::Time | WaitFor::RwSemaphore(_) | WaitFor::Page(_) => None,
+        WaitFor::Time | WaitFor::RwSemaphore(_) | WaitFor::Pipe(_) | WaitFor::Page(_) => None,
         WaitFor::Condition { condition: id, .. }
         | WaitFor::Mutex(id)
         | WaitFor::Barrier(id)

@@ -63,6 +63,10 @@ pub(crate) enum Job {
         why: WakeKind,
         target: Option<CpuId>,
     },
+    /// Put a task that waits for a lock to the lock's holder.
+    Lend {
+        task: TaskId,
+    },
     /// Change what the current task asks for.
     SetAttr(SchedAttr),
     /// Confine the current task to its `new_affinity`.

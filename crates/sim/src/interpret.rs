@@ -22,7 +22,7 @@ const IDLE_ACTIONS_MAX: u32 = 1_000_000;
 /// The most places in its program that a task is looked ahead.
 const PEEK_MAX: usize = 4;
 /// The longest chain of lock holders that inherits (Linux `max_lock_depth`).
-const INHERIT_DEPTH_MAX: u32 = 1_024;
+pub(crate) const INHERIT_DEPTH_MAX: u32 = 1_024;
 
 impl Machine {
     /// Does the next action of the task that is current on `cpu`. The CPU is in the kernel and has no jobs.
@@ -315,6 +315,10 @@ impl Machine {
                 self.step_over(task);
                 self.up(cpu, task, *semaphore, *access);
             }
+            Action::SpinLock(lock) => self.spin_lock(cpu, task, *lock),
+            Action::SpinUnlock(lock) => self.spin_unlock(cpu, task, *lock),
+            Action::PipeWrite { pipe, bytes } => self.pipe_write(cpu, task, *pipe, *bytes),
+            Action::PipeRead { pipe, bytes } => self.pipe_read(cpu, task, *pipe, *bytes),
             Action::Read(read) => self.read(cpu, task, read),
             Action::Io { disk, bytes } => {
                 self.step_over(task);
@@ -331,13 +335,14 @@ impl Machine {
         }
     }
 
-    fn step_over(&mut self, task: TaskId) {
+    pub(crate) fn step_over(&mut self, task: TaskId) {
         self.tasks[task.index()].cursor.action += 1;
     }
 
     pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
         self.tasks[task.index()].state = State::Waits(wait);
-        self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Block));
+        let why = self.how_to_block(task);
+        self.cpus[cpu.index()].jobs.push_back(Job::Switch(why));
     }
 
     /// Queues a task at a resource and blocks it.
@@ -389,7 +394,7 @@ impl Machine {
     }
 
     /// Takes a mutex, or blocks on it; `true` if it was had.
-    fn take_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
+    pub(crate) fn take_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let Shared::Mutex { inherit, owner, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
@@ -399,6 +404,7 @@ impl Machine {
                 *owner = Some(task);
                 self.tasks[task.index()].holds.push(id);
                 self.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
+                self.publish_owner(cpu, id.0, Some(task));
                 true
             }
             // Handed over while it waited.
@@ -448,7 +454,11 @@ impl Machine {
         // Bounded by the number of tasks.
         for _ in 0..self.tasks.len() {
             let body = &self.tasks[at.index()];
-            let State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) = body.state else { return None };
+            let lock = match body.state {
+                State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) => lock,
+                State::Active => body.cursor.spins_for?,
+                State::Waits(_) | State::Unborn | State::Dead => return None,
+            };
             chain.extend(self.wait_of(body));
             at = self.shared[lock.index()].owner()?;
             if at == task {
@@ -472,6 +482,7 @@ impl Machine {
         *owner = if inherit { next } else { None };
         self.tasks[task.index()].holds.retain(|held| *held != id);
         self.emit(cpu, TraceEvent::DropLock { task, lock: id.0 });
+        self.lock_dropped(cpu, id.0, if inherit { next } else { None });
         let jobs = &mut self.cpus[cpu.index()].jobs;
         if let Some(next) = next {
             if inherit {
@@ -494,10 +505,18 @@ impl Machine {
     /// Returns the most urgent priority that waits for a mutex which `holder` holds and which inherits.
     pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Prio> {
         let held = self.tasks[holder.index()].holds.iter();
-        most_urgent(held.filter_map(|mutex| match &self.shared[mutex.index()] {
+        let mutexes = held.filter_map(|mutex| match &self.shared[mutex.index()] {
             Shared::Mutex { inherit: true, waiters, .. } => self.parked_prio(waiters.first()?),
             _ => None,
-        }))
+        });
+        let semaphores = if self.semaphores_inherit { &self.shared[..] } else { &[] };
+        let semaphores = semaphores.iter().filter_map(|shared| match shared {
+            Shared::RwSemaphore(semaphore) if semaphore.sole_holder() == Some(holder) => {
+                most_urgent(semaphore.waiting().filter_map(|task| self.parked_prio(task)))
+            }
+            _ => None,
+        });
+        most_urgent(mutexes.chain(semaphores))
     }
 
     fn parked_prio(&self, task: TaskId) -> Option<Prio> {
@@ -510,7 +529,14 @@ impl Machine {
 
     /// A holder's priority has changed while it waits itself: its place in that queue and the next holder follow.
     pub(crate) fn inherit_further(&mut self, cpu: CpuId, holder: TaskId, depth: u32) {
-        let State::Waits(WaitFor::Mutex(mutex)) = self.tasks[holder.index()].state else { return };
+        let mutex = match self.tasks[holder.index()].state {
+            State::Waits(WaitFor::Mutex(mutex)) => mutex,
+            State::Waits(WaitFor::RwSemaphore(id)) => {
+                self.inherit_semaphore(cpu, id, depth + 1);
+                return;
+            }
+            State::Waits(_) | State::Active | State::Unborn | State::Dead => return,
+        };
         let Some(prio) = self.parked_prio(holder) else { return };
         let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
         if !waiters.remove(holder) {
@@ -615,6 +641,8 @@ fn may_wait(action: &Action) -> bool {
         | Action::Suspend(_)
         | Action::Take(_)
         | Action::Down { .. }
+        | Action::PipeWrite { .. }
+        | Action::PipeRead { .. }
         | Action::Read(_)
         | Action::Io { .. } => true,
         Action::Run(_)
@@ -632,6 +660,8 @@ fn may_wait(action: &Action) -> bool {
         | Action::SyscallEnter
         | Action::SyscallExit
         | Action::CondResched
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_)
         | Action::Up { .. } => false,
     }
 }

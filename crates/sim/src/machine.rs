@@ -10,6 +10,7 @@ use crate::costs::Costs;
 use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
 use crate::groups::{GroupTimers, create_groups};
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
+use crate::proxy::count_locks;
 use crate::queue::{EventQueue, Phase, Source};
 use crate::requests::Arriving;
 use crate::sync::Shared;
@@ -19,6 +20,7 @@ use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, CpusetId, GroupTimer, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing};
+use zerolag_model::settings::Preempt;
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
@@ -72,6 +74,10 @@ pub struct Machine {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<SimTask>,
     pub(crate) shared: Vec<Shared>,
+    /// Whether tasks lend their turns (`proxy_exec`).
+    pub(crate) proxies: bool,
+    /// Whether who has a read-write semaphore alone inherits (`preempt = rt`).
+    pub(crate) semaphores_inherit: bool,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) now: Instant,
     pub(crate) io: Io,
@@ -107,6 +113,10 @@ impl Machine {
         let mut scheduler = Scheduler::new(core);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         scheduler.reserve_tasks(instances);
+        let proxies = config.settings.proxy_exec;
+        if proxies {
+            scheduler.reserve_locks(count_locks(&program.resources));
+        }
         let cpus = config
             .topology
             .cpus()
@@ -117,7 +127,9 @@ impl Machine {
             .collect();
         let groups = create_groups(&scheduler, &program)?;
         let mut machine = Self {
-            shared: Shared::all(&program.resources),
+            shared: Shared::all(&program.resources, config.settings.preempt),
+            proxies,
+            semaphores_inherit: config.settings.preempt == Preempt::Rt,
             topology: config.topology.clone(),
             costs: config.costs.clone(),
             seed: config.seed,
@@ -389,15 +401,10 @@ impl Machine {
     }
 
     pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
-        let State::Waits(wait) = task.state else { return None };
-        let (what, resource) = match wait {
-            WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => return None,
-            WaitFor::Mutex(id) => ("mutex", id),
-            WaitFor::Condition { condition, .. } => ("condition", condition),
-            WaitFor::Barrier(id) => ("barrier", id),
-            WaitFor::Semaphore(id) => ("semaphore", id),
-            WaitFor::RwSemaphore(id) => ("rw_semaphore", id),
-            WaitFor::Resume(id) => ("resume of", id),
+        let (what, resource) = match task.state {
+            State::Active => ("spin_lock", task.cursor.spins_for?),
+            State::Unborn | State::Dead => return None,
+            State::Waits(wait) => waits_for(wait)?,
         };
         let holder = self.shared[resource.index()].owner();
         Some(Wait {
@@ -482,3 +489,17 @@ impl Machine {
 
 /// Events between two calls of a progress reporter.
 const PROGRESS_EVERY: u32 = 1 << 16;
+
+/// Returns what a wait for somebody is called, and for which resource it is.
+const fn waits_for(wait: WaitFor) -> Option<(&'static str, ResourceId)> {
+    match wait {
+        WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => None,
+        WaitFor::Mutex(id) => Some(("mutex", id)),
+        WaitFor::Condition { condition, .. } => Some(("condition", condition)),
+        WaitFor::Barrier(id) => Some(("barrier", id)),
+        WaitFor::Semaphore(id) => Some(("semaphore", id)),
+        WaitFor::RwSemaphore(id) => Some(("rw_semaphore", id)),
+        WaitFor::Pipe(id) => Some(("pipe", id)),
+        WaitFor::Resume(id) => Some(("resume of", id)),
+    }
+}

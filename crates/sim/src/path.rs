@@ -39,10 +39,11 @@ impl Machine {
             }
             return;
         }
+        let idled = self.now.since(place.busy_until);
         place.enter_kernel(self.now);
         place.advance_segment(self.now);
         if place.current.is_none() {
-            place.spend(CpuLayer::Irq, self.costs.idle_exit);
+            place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
         }
         let job = self.handle(cpu, what);
         if job.is_none_or(|job| self.execute(cpu, job) == Done::Yes) {
@@ -176,8 +177,12 @@ impl Machine {
 
     fn wants_switch(&self, cpu: CpuId) -> bool {
         let place = &self.cpus[cpu.index()];
+        if place.rq.need_resched() == Resched::No {
+            return false;
+        }
         let mode = match (place.current, place.segment) {
             (None, _) => CpuMode::Idle,
+            (Some(task), _) if self.tasks[task.index()].cursor.spin_locks > 0 => CpuMode::KernelLocked,
             (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
             (Some(task), Segment::None) if self.tasks[task.index()].cursor.in_syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
@@ -255,6 +260,7 @@ impl Machine {
             Job::Carry { step, then_pick } => self.carry(cpu, step, then_pick),
             Job::Wake { task, why, target } => self.wake(cpu, task, why, target),
             Job::Inherit { holder, depth } => self.inherit(cpu, holder, depth),
+            Job::Lend { task } => self.lend(cpu, task),
             Job::SetAttr(attr) => self.set_attr(cpu, attr),
             Job::SetAffinity => self.set_affinity(cpu),
             Job::SetGroup(group) => self.set_group(cpu, group),
@@ -298,7 +304,8 @@ impl Machine {
             | Job::Server(_)
             | Job::Change(_)
             | Job::ChangeTask { .. }
-            | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
+            | Job::Inherit { .. }
+            | Job::Lend { .. } => unreachable!("not an event of the run queue"),
         };
         // The tick's own cost covers its lock and bookkeeping.
         let hold = if matches!(job, Job::Tick) { Duration::ZERO } else { self.costs.rq_lock_hold };
@@ -334,7 +341,7 @@ impl Machine {
         }
         match left {
             Left::Queued | Left::Delayed => {}
-            Left::Parked(parcel) => self.park(parcel),
+            Left::Parked(parcel) => self.park_waiter(cpu, parcel),
             Left::Displaced(parcel) => {
                 let task = parcel.id();
                 self.park(parcel);
@@ -515,6 +522,7 @@ impl Machine {
         self.stats.wakeups += 1;
         self.unlock(cpu, target, self.costs.rq_lock_hold);
         self.push_step(cpu, step, Job::Pick, false);
+        self.lend_to(cpu, task);
         Done::Yes
     }
 
@@ -534,6 +542,7 @@ impl Machine {
             Ok(step) => {
                 self.stats.wakeups += 1;
                 self.push_step(cpu, step, Job::Pick, false);
+                self.lend_to(cpu, task);
             }
             // It has not left its CPU yet, which spins for another lock first: that one wakes it then (`ttwu_queue_wakelist`).
             Err(_) if self.cpus[home.index()].current == Some(task) => {
@@ -625,7 +634,7 @@ impl Machine {
     fn drain_io(&mut self, cpu: CpuId) {
         self.spend_costs(cpu);
         while let Some(parcel) = self.io.parked.pop() {
-            self.park(parcel);
+            self.park_waiter(cpu, parcel);
         }
         if self.tracer.is_on() {
             self.tracer.take(&mut self.io.trace);

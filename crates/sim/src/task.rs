@@ -37,6 +37,7 @@ pub(crate) enum WaitFor {
     Barrier(ResourceId),
     Semaphore(ResourceId),
     RwSemaphore(ResourceId),
+    Pipe(ResourceId),
     /// A window of a file.
     Page(ResourceId),
     Resume(ResourceId),
@@ -60,6 +61,12 @@ pub(crate) struct Cursor {
     pub(crate) signalled: bool,
     /// Between the beginning and the end of a system call.
     pub(crate) in_syscall: bool,
+    /// Spinning locks that it has or spins for: nothing preempts its CPU.
+    pub(crate) spin_locks: u32,
+    /// The spinning lock that it spins for.
+    pub(crate) spins_for: Option<ResourceId>,
+    /// Bytes of the present write to a pipe that are in it.
+    pub(crate) piped: u32,
     /// Where it is in a read.
     pub(crate) reading: Option<Reading>,
     /// Windows that the present read has read.

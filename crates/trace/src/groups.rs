@@ -14,6 +14,8 @@ pub struct Groups {
     throttled: BTreeSet<(GroupId, CpuId)>,
     /// Tasks that run although their group may not.
     boosted: BTreeSet<TaskId>,
+    /// Tasks that run on the turn of another, which pays for it.
+    donors: BTreeMap<TaskId, TaskId>,
     /// Tasks that were taken off one by one.
     parked: BTreeSet<TaskId>,
     stops: Stops,
@@ -62,6 +64,12 @@ impl Groups {
             TraceEvent::Boost { task, boosted: false } => {
                 self.boosted.remove(task);
             }
+            TraceEvent::Proxy { task, donor: Some(donor), .. } => {
+                self.donors.insert(*task, *donor);
+            }
+            TraceEvent::Proxy { task, donor: None, .. } => {
+                self.donors.remove(task);
+            }
             TraceEvent::TaskThrottle { task, throttled: true } => {
                 self.parked.insert(*task);
             }
@@ -80,6 +88,12 @@ impl Groups {
         std::iter::successors(Some(group), up).take_while(|group| *group != GroupId::ROOT).take(DEPTH_MAX)
     }
 
+    /// Returns whose turn a task runs on when it runs: its own, or that of a task that waits for it.
+    #[must_use]
+    pub fn payer(&self, task: TaskId) -> TaskId {
+        self.donors.get(&task).copied().unwrap_or(task)
+    }
+
     /// Returns whether a group is throttled on a CPU.
     #[must_use]
     pub fn is_throttled(&self, group: GroupId, cpu: CpuId) -> bool {
@@ -92,6 +106,7 @@ impl Groups {
         if self.throttled.is_empty() {
             return None;
         }
+        let task = self.payer(task);
         let may_run = match self.stops {
             Stops::Group => self.boosted.contains(&task),
             Stops::Tasks => !self.parked.contains(&task),

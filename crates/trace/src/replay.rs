@@ -299,6 +299,7 @@ impl Replay {
                 task.prio = task.boost.filter(|boost| boost.beats(attr.prio())).unwrap_or(attr.prio());
             }
             TraceEvent::PrioInherit { task, to, .. } => set_prio(self.tasks.entry(*task), *to),
+            TraceEvent::Proxy { task, prio, .. } => set_prio(self.tasks.entry(*task), *prio),
             TraceEvent::Affinity { task, cpus } => self.tasks.entry(*task).affinity = Some(Arc::clone(cpus)),
             TraceEvent::NeedResched { .. } => {
                 // Recorded when the request is new: one before was obeyed, by a choice of the same task that no switch shows.

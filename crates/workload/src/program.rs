@@ -197,6 +197,14 @@ pub enum ResourceKind {
     SuspendPoint,
     /// A lock that many may share, or one have alone (`rw_semaphore`): in order of arrival.
     RwSemaphore,
+    /// A lock of the kernel for which its waiters spin, each on its CPU (`spinlock_t`); under `preempt = rt` they sleep, and its holder
+    /// inherits.
+    SpinLock,
+    /// A buffer of bytes between writers and readers.
+    Pipe {
+        /// How many bytes it holds, at least 1.
+        capacity: u32,
+    },
     /// A disk: requests wait in order of arrival for one of its servers.
     Disk(Disk),
     /// A file that is read through the page cache.
@@ -348,6 +356,24 @@ pub enum Action {
         semaphore: ResourceId,
         /// How it was taken.
         access: Access,
+    },
+    /// Takes a spinning lock; nothing preempts this CPU from here until it is given back.
+    SpinLock(ResourceId),
+    /// Gives a spinning lock back.
+    SpinUnlock(ResourceId),
+    /// Writes so many bytes to a pipe; waits while it is full, until all are in it.
+    PipeWrite {
+        /// Which.
+        pipe: ResourceId,
+        /// How many, at least 1.
+        bytes: u32,
+    },
+    /// Reads up to so many bytes from a pipe; waits while it is empty.
+    PipeRead {
+        /// Which.
+        pipe: ResourceId,
+        /// How many, at least 1.
+        bytes: u32,
     },
     /// Reads on in a file, through the page cache.
     Read(ReadAction),

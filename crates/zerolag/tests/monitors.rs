@@ -246,7 +246,7 @@ fn no_random_scenario_breaks_a_rule() {
         let times = held.get(rule.name).copied().unwrap_or_default();
         // Servers are of the two youngest kernels; the youngest alone throttles at the return to user mode.
         let least = match rule.name {
-            "kernel-mode" => SCENARIOS / 50,
+            "kernel-mode" | "locks" => SCENARIOS / 50,
             name if name.starts_with("server-") => SCENARIOS / 10,
             _ => SCENARIOS / 2,
         };

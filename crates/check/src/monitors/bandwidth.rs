@@ -10,6 +10,8 @@
 //! What a group runs while it is throttled (`throttle`: tasks that are boosted, or in kernel mode) it must have paid when it
 //! gets free: until then, and no longer, that much more is allowed.
 //!
+//! What runs on the turn of a task that waits for it (`proxy_exec`) is that task's, and its groups'.
+//!
 //! CPU time is taken from switches, so it includes what interrupts took: a fiftieth more is allowed.
 //!
 //! A CPU that is throttled is served at every refresh, in order, before anybody takes from the pool: once new quota has been
@@ -96,7 +98,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
-            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+            TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::Proxy { task, .. } => {
                 self.charge(before, *task, record, found);
             }
             TraceEvent::Switch { prev, next, next_prio, .. } => {
@@ -167,7 +171,7 @@ impl Bandwidth {
         let TaskState::Running { since, on } = view.state else { return };
         let is_fair = view.prio.class() == ClassId::Fair;
         let slack = self.slice + self.tick;
-        let path: Vec<GroupId> = self.groups.path(task).collect();
+        let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
         for group in path {
             let max = self.groups.limit(group);
             let Some(account) = self.used.get_mut(&group) else { continue };

@@ -7,6 +7,7 @@ mod bandwidth;
 mod counters;
 mod dl_bandwidth;
 mod kernel_mode;
+mod locks;
 mod no_task_lost;
 mod one_cpu;
 mod rt_order;
@@ -84,6 +85,11 @@ pub const TABLE: &[Rule] = &[
         name: "kernel-mode",
         says: "where throttling spares kernel mode, no task is stopped inside a system call",
         begin: kernel_mode::begin,
+    },
+    Rule {
+        name: "locks",
+        says: "a lock is given up by its holder, while it runs; a turn is lent to the holder, and once; no circle of waits goes on",
+        begin: locks::begin,
     },
     Rule {
         name: "watchdog",

@@ -104,6 +104,7 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::DropLock { .. }
             | TraceEvent::TaskThrottle { .. }
             | TraceEvent::Boost { .. }
+            | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
     )
 }

@@ -40,6 +40,7 @@ use super::select::IMBALANCE_PCT;
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Balance, BalanceKind, Imbalance, Op, PairCont, Step, Work};
@@ -529,7 +530,8 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
 /// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if other.current == Some(slot) || task.fair.is_delayed() || !task.may_run_on(own.cpu) {
+    if other.current == Some(slot) || task.engaged != Engaged::No || task.fair.is_delayed() || !task.may_run_on(own.cpu)
+    {
         return false;
     }
     let settings = &cx.config.settings;

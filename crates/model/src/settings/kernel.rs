@@ -58,6 +58,7 @@ impl KernelVersion {
             hierarchical_running: since(Self::V3_2),
             bandwidth_slice: Duration::from_millis(5),
             bandwidth_slice_steps: false,
+            proxy_exec: false,
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
             throttle: if since(Self::V6_18) { Throttle::AtUserReturn } else { Throttle::Immediate },

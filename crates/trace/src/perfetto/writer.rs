@@ -246,11 +246,29 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::DropLock { .. }
             | TraceEvent::TaskThrottle { .. }
             | TraceEvent::Boost { .. }
+            | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Puts beside a task's track why it waited: slices one after the other, each from its time on, the last up to `to`. After all
+    /// records, waits of one task in order of time.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn reasons(&mut self, task: TaskId, steps: &[(Instant, String)], to: Instant) -> io::Result<()> {
+        self.meet(Some(task))?;
+        let track = Track::Reasons(task);
+        self.describe(track)?;
+        let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([to]);
+        for ((from, says), end) in steps.iter().zip(ends) {
+            self.packet(Some(*from), tracks::event(track, Kind::SliceBegin, Some(says.clone())))?;
+            self.packet(Some(end), tracks::event(track, Kind::SliceEnd, None))?;
         }
         Ok(())
     }
@@ -352,6 +370,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::Pool(_)
             | Track::Requests(_)
             | Track::Worker(_)
+            | Track::Reasons(_)
             | Track::FairServer(_) => None,
         };
         let whose = match track {
@@ -359,7 +378,7 @@ impl<W: Write> PerfettoWriter<W> {
                 self.groups.get(&group).map_or_else(|| "a group".to_owned(), |path| path.to_string())
             }
             Track::Requests(queue) => self.services.get(&queue).map(|(name, _)| name.to_string()).unwrap_or_default(),
-            Track::Worker(task) => self.name_of(Some(task), CpuId(0)),
+            Track::Worker(task) | Track::Reasons(task) => self.name_of(Some(task), CpuId(0)),
             _ => String::new(),
         };
         match self.tracks.describe(track, thread.as_ref(), &whose) {

@@ -75,6 +75,8 @@ mod kind {
     pub(super) const TASK_THROTTLE: u8 = 54;
     pub(super) const TASK_UNTHROTTLE: u8 = 55;
     pub(super) const DL_OVERRUN: u8 = 56;
+    pub(super) const PROXY: u8 = 57;
+    pub(super) const PROXY_END: u8 = 58;
 }
 
 /// The numbers of [`PrevState`].
@@ -254,6 +256,17 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, task.0);
             if *boosted { kind::BOOST } else { kind::UNBOOST }
         }
+        TraceEvent::Proxy { task, donor, prio } => {
+            put_id(out, task.0);
+            put_prio(out, *prio);
+            match donor {
+                Some(donor) => {
+                    put_id(out, donor.0);
+                    kind::PROXY
+                }
+                None => kind::PROXY_END,
+            }
+        }
         TraceEvent::TaskThrottle { task, throttled } => {
             put_id(out, task.0);
             if *throttled { kind::TASK_THROTTLE } else { kind::TASK_UNTHROTTLE }
@@ -421,6 +434,11 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             TraceEvent::Syscall { task: take_task(cursor)?, enters: kind == kind::SYSCALL_ENTER }
         }
         kind::BOOST | kind::UNBOOST => TraceEvent::Boost { task: take_task(cursor)?, boosted: kind == kind::BOOST },
+        kind::PROXY | kind::PROXY_END => {
+            let (task, prio) = (take_task(cursor)?, take_prio(cursor)?);
+            let donor = if kind == kind::PROXY { Some(take_task(cursor)?) } else { None };
+            TraceEvent::Proxy { task, donor, prio }
+        }
         kind::TASK_THROTTLE | kind::TASK_UNTHROTTLE => {
             TraceEvent::TaskThrottle { task: take_task(cursor)?, throttled: kind == kind::TASK_THROTTLE }
         }

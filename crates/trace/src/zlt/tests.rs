@@ -98,6 +98,11 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::DropLock { task, lock }),
             (task(), any::<bool>()).prop_map(|(task, throttled)| TraceEvent::TaskThrottle { task, throttled }),
             (task(), any::<bool>()).prop_map(|(task, boosted)| TraceEvent::Boost { task, boosted }),
+            (task(), proptest::option::of(task()), prio()).prop_map(|(task, donor, prio)| TraceEvent::Proxy {
+                task,
+                donor,
+                prio
+            }),
             (task(), any::<bool>()).prop_map(|(task, enters)| TraceEvent::Syscall { task, enters }),
             (task(), mark()).prop_map(|(task, mark)| TraceEvent::Mark { task, mark }),
             (task(), duration(), any::<[u64; 3]>()).prop_map(|(task, exec, [switches_in, migrations, wakeups])| {

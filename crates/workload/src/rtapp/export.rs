@@ -272,6 +272,10 @@ impl Writer<'_> {
                 self.cannot(&format!("requests of a service ({})", task.name));
                 return;
             }
+            Action::PipeRead { .. } | Action::PipeWrite { .. } => {
+                self.cannot(&format!("pipes (task {})", task.name));
+                return;
+            }
             Action::Stamp(_) => {
                 self.cannot(&format!("time stamps (task {})", task.name));
                 return;
@@ -280,6 +284,8 @@ impl Writer<'_> {
             | Action::SyscallExit
             | Action::CondResched
             | Action::Down { .. }
+            | Action::SpinLock(_)
+            | Action::SpinUnlock(_)
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => {

@@ -49,7 +49,7 @@ use zerolag_model::settings::nearest;
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 26] = [
     "include",
     "parameters",
     "kernel",
@@ -68,6 +68,8 @@ const KEYS: [&str; 24] = [
     "semaphore",
     "timer",
     "rw_semaphore",
+    "spin_lock",
+    "pipe",
     "disk",
     "file",
     "pause",

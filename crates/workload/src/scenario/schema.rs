@@ -113,7 +113,8 @@ fn root(key: &str) -> Value {
         "barrier" => named(&object(&["parties"], |_| int(1, 1_000_000))),
         "semaphore" => named(&object(&["initial"], |_| int(0, i64::from(u32::MAX)))),
         "timer" => named(&object(&["mode"], |_| one_of(&["relative", "absolute"]))),
-        "rw_semaphore" => named(&object(&[], |_| string())),
+        "rw_semaphore" | "spin_lock" => named(&object(&[], |_| string())),
+        "pipe" => named(&object(&["capacity"], |_| int(1, 1 << 30))),
         "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
             "depth" => int(1, i64::from(shared::DEPTH_MAX)),
             "latency" => defined("time"),
@@ -263,6 +264,10 @@ fn step_value(step: &str) -> Value {
             _ => defined("dist"),
         }),
         "io" => object(&["disk", "bytes"], |key| if key == "bytes" { defined("count") } else { string() }),
+        "pipe_write" | "pipe_read" => json!({ "anyOf": [
+            string(),
+            object(&step::PIPE_STEP_KEYS, |key| if key == "bytes" { defined("count") } else { string() })
+        ] }),
         "stamp" => int(0, i64::from(u32::MAX)),
         _ => string(),
     }
