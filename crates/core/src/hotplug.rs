@@ -40,7 +40,10 @@ impl<L: RawMutex> Scheduler<L> {
         class::charge_current(rq, cx);
         rq.publish(cx);
         let slot = loop {
-            let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+            let Some(slot) = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot)) else {
+                rq.publish(cx); // What was parked counted here.
+                return None;
+            };
             // A blocked one is parked and does not come back here.
             if !fair::finish_delayed(rq, cx, slot) {
                 break slot;

@@ -18,6 +18,7 @@ use super::entity::EntityRef;
 use super::queue::{Frame, Queue, QueueIx};
 use super::weight::{LoadWeight, Weight};
 use crate::rq::{Cx, Rq};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -127,7 +128,8 @@ impl<L: RawMutex> Row<L> {
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
     rows: Vec<Row<L>>,
-    free: Mutex<L, Vec<u32>>,
+    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as late as can be.
+    free: Mutex<L, VecDeque<u32>>,
 }
 
 impl<L: RawMutex> GroupTable<L> {
@@ -137,7 +139,7 @@ impl<L: RawMutex> GroupTable<L> {
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
-        Self { rows, free: Mutex::new(ids.rev().collect()) }
+        Self { rows, free: Mutex::new(ids.collect()) }
     }
 
     fn row(&self, group: GroupId) -> Result<&Row<L>, GroupError> {
@@ -158,7 +160,7 @@ impl<L: RawMutex> GroupTable<L> {
         if depth as usize > MAX_DEPTH {
             return Err(GroupError::TooDeep(parent));
         }
-        let group = GroupId(free.pop().ok_or(GroupError::NoneFree)?);
+        let group = GroupId(free.pop_front().ok_or(GroupError::NoneFree)?);
         let row = &self.rows[group.index()];
         row.parent.store(parent.0, Ordering::Relaxed);
         row.depth.store(depth, Ordering::Relaxed);
@@ -185,7 +187,7 @@ impl<L: RawMutex> GroupTable<L> {
         row.limit.store(0, Ordering::Release);
         row.pool.lock().clear();
         self.rows[row.parent.load(Ordering::Relaxed) as usize].nr_children.fetch_sub(1, Ordering::Relaxed);
-        free.push(group.0);
+        free.push_back(group.0);
         Ok(())
     }
 
