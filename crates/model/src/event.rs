@@ -241,6 +241,11 @@ pub enum TraceEvent {
         /// Its path below the root, as `/pod/a`.
         path: Arc<str>,
     },
+    /// A task group ceased to be. Its id may be another group's later.
+    GroupGone {
+        /// Which.
+        group: GroupId,
+    },
     /// A task moved to another group.
     GroupChange {
         /// Who.

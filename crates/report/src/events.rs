@@ -164,6 +164,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
             ("request", format!("{request} of queue {queue} {says}"))
         }
         TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
+        TraceEvent::GroupGone { group } => ("group", format!("{group} is removed")),
         TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
         TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {

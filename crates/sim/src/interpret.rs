@@ -33,7 +33,7 @@ impl Machine {
             return;
         }
         let body = &self.tasks[task.index()];
-        if body.is_ended && !body.cursor.in_syscall {
+        if body.is_ended && !body.cursor.in_syscall || body.retires && body.is_between_turns() {
             self.leave_for_good(cpu, task);
             return;
         }
@@ -116,7 +116,7 @@ impl Machine {
             }
         }
         if let Some(group) = phase.group {
-            jobs.push_back(Job::SetGroup(self.groups[group]));
+            jobs.push_back(Job::SetGroup(group));
         }
     }
 
@@ -140,7 +140,7 @@ impl Machine {
     /// Nothing here is seen by others; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
         let body = &self.tasks[task.index()];
-        if body.cursor.relock.is_some() || body.is_ended || !self.back_to_user(cpu, task) {
+        if body.cursor.relock.is_some() || body.is_ended || body.retires || !self.back_to_user(cpu, task) {
             return;
         }
         let program = Rc::clone(&self.program);
@@ -212,14 +212,17 @@ impl Machine {
         if let Dist::Constant(time) = dist {
             return *time;
         }
-        if let Some(stream) = self.request_stream(task) {
-            return dist.sample(stream);
+        dist.sample(self.stream_of(task))
+    }
+
+    /// Returns what a task draws from: the stream of the request that it works on, else its own.
+    pub(crate) fn stream_of(&mut self, task: TaskId) -> &mut Stream {
+        if self.tasks[task.index()].request.is_some() {
+            return self.request_stream(task).expect("invariant: it works on a request");
         }
         let body = &mut self.tasks[task.index()];
         let name = &self.program.tasks[body.def].name;
-        let stream =
-            body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")));
-        dist.sample(stream)
+        body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")))
     }
 
     fn act(&mut self, cpu: CpuId, task: TaskId, action: &Action) {
@@ -287,6 +290,12 @@ impl Machine {
             }
             Action::Take(queue) => self.take_request(cpu, task, *queue),
             Action::Complete(_) => self.complete_request(cpu, task),
+            Action::Call(queue) => self.call(cpu, task, *queue),
+            Action::Send(queue) => {
+                self.step_over(task);
+                // A full queue has said that it dropped it.
+                let _ = self.send_request(cpu, task, *queue, None);
+            }
             Action::Yield => {
                 self.step_over(task);
                 self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Yield));
@@ -326,12 +335,14 @@ impl Machine {
                 let clock = place.clock(self.now);
                 self.scheduler.charge(&mut place.rq, clock, &mut self.io);
                 let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
+                // What the charge brought about happened now, and before the stamp.
+                self.after_call(cpu);
                 self.emit(cpu, TraceEvent::Mark { task, mark: Mark::Stamp { label: *label, exec } });
             }
         }
     }
 
-    fn step_over(&mut self, task: TaskId) {
+    pub(crate) fn step_over(&mut self, task: TaskId) {
         self.tasks[task.index()].cursor.action += 1;
     }
 
@@ -614,6 +625,7 @@ fn may_wait(action: &Action) -> bool {
         | Action::SemWait(_)
         | Action::Suspend(_)
         | Action::Take(_)
+        | Action::Call(_)
         | Action::Down { .. }
         | Action::Read(_)
         | Action::Io { .. } => true,
@@ -629,6 +641,7 @@ fn may_wait(action: &Action) -> bool {
         | Action::Fork(_)
         | Action::Stamp(_)
         | Action::Complete(_)
+        | Action::Send(_)
         | Action::SyscallEnter
         | Action::SyscallExit
         | Action::CondResched

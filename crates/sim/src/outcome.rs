@@ -53,7 +53,7 @@ pub enum End {
         /// What.
         resource: Arc<str>,
     },
-    /// A task could not be created or changed in the middle of the run.
+    /// A task or group could not be created or changed in the middle of the run.
     Failed(SimError),
 }
 
@@ -201,6 +201,18 @@ pub enum SimError {
         /// Why.
         error: GroupError,
     },
+    /// A task wants to be in a group that is not there.
+    NoGroup {
+        /// The task's name.
+        name: Arc<str>,
+        /// The group's path.
+        path: Arc<str>,
+    },
+    /// A group is to be made that is there already, or that is to go and whose tasks have not ended yet.
+    GroupThere {
+        /// Its path.
+        path: Arc<str>,
+    },
 }
 
 impl fmt::Display for SimError {
@@ -213,6 +225,10 @@ impl fmt::Display for SimError {
             }
             Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
+            Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
+            Self::GroupThere { path } => {
+                write!(f, "group `{path}` is still there: not all of its tasks have ended (EEXIST)")
+            }
         }
     }
 }

@@ -86,11 +86,7 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::GroupMax(_)
-            | Interrupt::Partition(_)
-            | Interrupt::Server(_)
-            | Interrupt::Change(_)
-            | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::Change(_) | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
@@ -119,9 +115,6 @@ impl Machine {
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
-            Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
-            Interrupt::Partition(change) => Some(Job::Partition(change)),
-            Interrupt::Server(change) => Some(Job::Server(change)),
             Interrupt::Change(change) => Some(Job::Change(change)),
             Interrupt::Ended(task) => {
                 self.hear_of_end(cpu, task);
@@ -259,9 +252,6 @@ impl Machine {
             Job::SetAffinity => self.set_affinity(cpu),
             Job::SetGroup(group) => self.set_group(cpu, group),
             Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
-            Job::GroupMax(change) => self.group_max(cpu, change),
-            Job::Partition(change) => self.join_domain(cpu, change),
-            Job::Server(change) => self.set_server(cpu, change),
             Job::Change(change) => self.change(cpu, change),
             Job::ChangeTask { task, change } => self.change_task(cpu, task, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
@@ -293,9 +283,6 @@ impl Machine {
             | Job::SetAffinity
             | Job::SetGroup(_)
             | Job::GroupTimer(..)
-            | Job::GroupMax(_)
-            | Job::Partition(_)
-            | Job::Server(_)
             | Job::Change(_)
             | Job::ChangeTask { .. }
             | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
@@ -336,13 +323,12 @@ impl Machine {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => self.park(parcel),
             Left::Displaced(parcel) => {
+                // The CPU is switched away from it under the same lock, and only then is it placed elsewhere: nobody can run it
+                // while this CPU still does, however long the lock of the other run queue is waited for.
                 let task = parcel.id();
                 self.park(parcel);
-                self.unlock(cpu, cpu, Duration::ZERO);
-                let jobs = &mut self.cpus[cpu.index()].jobs;
-                jobs.push_front(Job::Pick);
-                jobs.push_front(Job::Wake { task, why: WakeKind::Displaced, target: None });
-                return Done::Yes;
+                let wake = Job::Wake { task, why: WakeKind::Displaced, target: None };
+                self.cpus[cpu.index()].jobs.push_front(wake);
             }
             Left::Dead(parcel) => {
                 let task = parcel.id();
@@ -350,6 +336,7 @@ impl Machine {
                 self.emit(cpu, TraceEvent::TaskExit { task });
                 self.tasks[task.index()].state = State::Dead;
                 self.alive -= 1;
+                self.remove_emptied_groups(cpu);
             }
         }
         self.pick_locked(cpu);

@@ -4,6 +4,7 @@
 //! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
 use crate::cache::CachedFile;
+use crate::requests::Sent;
 use crate::syscall::{DiskQueue, RwSemaphore};
 use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
@@ -18,7 +19,7 @@ pub(crate) enum Shared {
     Semaphore { count: u32, waiters: WaitQueue },
     Timer { next: Option<Instant> },
     SuspendPoint { waiters: WaitQueue },
-    Queue { capacity: Option<u32>, requests: VecDeque<u64>, waiters: WaitQueue },
+    Queue { capacity: Option<u32>, requests: VecDeque<Sent>, waiters: WaitQueue, next: u64 },
     RwSemaphore(RwSemaphore),
     Disk(DiskQueue),
     File(CachedFile),
@@ -35,7 +36,7 @@ impl Shared {
             ResourceKind::Semaphore { initial } => Self::Semaphore { count: initial, waiters },
             ResourceKind::Timer => Self::Timer { next: None },
             ResourceKind::SuspendPoint => Self::SuspendPoint { waiters },
-            ResourceKind::Queue { capacity } => Self::Queue { capacity, requests: VecDeque::new(), waiters },
+            ResourceKind::Queue { capacity } => Self::Queue { capacity, requests: VecDeque::new(), waiters, next: 0 },
             ResourceKind::RwSemaphore => Self::RwSemaphore(RwSemaphore::default()),
             ResourceKind::Disk(disk) => Self::Disk(DiskQueue::new(disk)),
             ResourceKind::File(file) => Self::File(CachedFile::new(file, first_lock)),

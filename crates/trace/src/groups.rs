@@ -44,6 +44,11 @@ impl Groups {
                 self.parents.insert(*group, *parent);
                 self.limits.remove(group);
             }
+            TraceEvent::GroupGone { group } => {
+                self.parents.remove(group);
+                self.limits.remove(group);
+                self.throttled.retain(|(throttled, _)| throttled != group);
+            }
             TraceEvent::TaskNew { task, group, .. } | TraceEvent::GroupChange { task, group } => {
                 self.members.insert(*task, *group);
             }

@@ -144,6 +144,8 @@ fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Re
         | Action::Resume(_)
         | Action::Take(_)
         | Action::Complete(_)
+        | Action::Call(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)
@@ -159,7 +161,12 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         Action::Run(time) | Action::Kernel(time) | Action::Sleep(time) => !time.is_zero(),
         Action::Spin { wall, .. } => !wall.is_zero(),
         Action::Timer { period, .. } => !period.is_zero(),
-        Action::Wait { .. } | Action::Sync { .. } | Action::SemWait(_) | Action::Suspend(_) | Action::Take(_) => true,
+        Action::Wait { .. }
+        | Action::Sync { .. }
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::Take(_)
+        | Action::Call(_) => true,
         Action::Barrier(barrier) => program
             .resources
             .get(barrier.index())
@@ -176,6 +183,7 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         | Action::SemPost(_)
         | Action::Resume(_)
         | Action::Complete(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)
@@ -246,6 +254,8 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::Barrier(_)
         | Action::Take(_)
         | Action::Complete(_)
+        | Action::Call(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)

@@ -201,6 +201,13 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::GroupNew { group, path, .. } => {
                 self.groups.insert(*group, Arc::clone(path));
             }
+            TraceEvent::GroupGone { group } => {
+                let cpus: Vec<CpuId> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
+                for cpu in cpus {
+                    self.state_of(record, Track::Throttled(cpu, *group), None)?;
+                }
+                self.groups.remove(group);
+            }
             TraceEvent::GroupMax { group, max } => {
                 let quota = max.quota.map_or(0, |quota| quota.as_micros_floor());
                 self.count_on(record, Track::Pool(*group), i64::try_from(quota).unwrap_or(i64::MAX))?;

@@ -75,6 +75,7 @@ mod kind {
     pub(super) const TASK_THROTTLE: u8 = 54;
     pub(super) const TASK_UNTHROTTLE: u8 = 55;
     pub(super) const DL_OVERRUN: u8 = 56;
+    pub(super) const GROUP_GONE: u8 = 57;
 }
 
 /// The numbers of [`PrevState`].
@@ -268,6 +269,10 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_bytes(out, path.as_bytes());
             kind::GROUP_NEW
         }
+        TraceEvent::GroupGone { group } => {
+            put_id(out, group.0);
+            kind::GROUP_GONE
+        }
         TraceEvent::GroupChange { task, group } => {
             put_id(out, task.0);
             put_id(out, group.0);
@@ -429,6 +434,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             parent: take_group(cursor)?,
             path: Arc::from(cursor.text()?),
         },
+        kind::GROUP_GONE => TraceEvent::GroupGone { group: take_group(cursor)? },
         kind::GROUP_CHANGE => TraceEvent::GroupChange { task: take_task(cursor)?, group: take_group(cursor)? },
         kind::GROUP_MAX => TraceEvent::GroupMax {
             group: take_group(cursor)?,

@@ -142,6 +142,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             path: path.into()
         }),
         (task(), group()).prop_map(|(task, group)| TraceEvent::GroupChange { task, group }),
+        group().prop_map(|group| TraceEvent::GroupGone { group }),
         (group(), proptest::option::of(0..u64::MAX), duration(), duration()).prop_map(
             |(group, quota, period, burst)| {
                 let quota = quota.map(Duration::from_nanos);

@@ -61,7 +61,7 @@ impl Writer<'_> {
         if !self.program.cpusets.is_empty() {
             self.cannot("cpusets: write the CPUs of each task as `cpus` instead");
         }
-        if !self.program.changes.is_empty() || !self.program.max_changes.is_empty() {
+        if !self.program.changes.is_empty() {
             self.cannot("changes at given times");
         }
         for group in &self.program.groups {
@@ -268,7 +268,7 @@ impl Writer<'_> {
                 self.cannot(&format!("kernel-mode work (task {})", task.name));
                 return;
             }
-            Action::Take(_) | Action::Complete(_) => {
+            Action::Take(_) | Action::Complete(_) | Action::Call(_) | Action::Send(_) => {
                 self.cannot(&format!("requests of a service ({})", task.name));
                 return;
             }

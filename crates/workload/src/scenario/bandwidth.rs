@@ -18,9 +18,10 @@
 use super::Reader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
+use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
-use crate::program::{Change, GroupWeight, MaxChange, TimedChange};
+use crate::program::GroupWeight;
 use toml::de::DeValue;
 use zerolag_model::{CpuMax, Duration};
 
@@ -71,9 +72,11 @@ impl Reader<'_> {
     pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
         let all = leaves(table);
         let mut said = Said::default();
-        let mut changes = None;
+        let (mut changes, mut life) = (None, [None; 2]);
         for leaf in &all {
             match (id, &*leaf.path) {
+                (Some(_), "from") => life[0] = Some(leaf),
+                (Some(_), "until") => life[1] = Some(leaf),
                 (_, "changes") => changes = Some(leaf),
                 (None, "cpu.weight" | "cpu.shares" | "CPUWeight") => {
                     self.report.error(leaf.span, "the root group has no weight");
@@ -87,6 +90,13 @@ impl Reader<'_> {
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
         said.note(group.max, group.weight, self.report);
+        let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
+        if let Some((at, span)) = from {
+            self.create_group(id, at, span);
+        }
+        if let Some((at, span)) = until {
+            self.remove_group(id, at, span);
+        }
         if let Some(changes) = changes {
             self.group_changes(id, changes);
         }
@@ -113,37 +123,52 @@ impl Reader<'_> {
                 self.report.error_help(span(item), message, "write changes in the order of time");
             }
             last = at;
-            self.change_of_group(id, at, &table);
+            if !self.change_of_group(id, at, &table) {
+                self.change_of_nothing(&table);
+            }
         }
     }
 
-    /// Reads what is set of a group at a time: a weight, a limit, or both.
-    pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) {
+    /// Reports a change of a group that says nothing.
+    pub(super) fn change_of_nothing(&mut self, table: &Table<'_, '_>) {
+        if !self.report.has_errors() {
+            let help = "write \"cpu.max\", \"cpu.weight\", create or remove";
+            self.report.error_help(table.span, "a change that changes nothing", help);
+        }
+    }
+
+    /// Reads what is set of a group at a time: a weight, a limit, or both. Returns whether there was something.
+    pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) -> bool {
         let all = leaves(table);
         let mut said = Said::default();
-        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group")) {
+        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group" | "create" | "remove")) {
             said.read(leaf, self.report);
+        }
+        let says_limit = said.quota.is_some() || said.period.is_some() || said.burst.is_some();
+        if says_limit || said.weight().is_some() {
+            self.use_group(group, at, table.span);
         }
         let program = &mut self.assembly.program;
         if let Some(weight) = said.weight() {
-            program.changes.push(TimedChange { at, what: Change::Weight { group, weight } });
+            program.change(at, Change::Weight { group, weight });
         }
-        if said.quota.is_none() && said.period.is_none() && said.burst.is_none() {
-            if said.weight().is_none() && !self.report.has_errors() {
-                self.report.error_help(
-                    table.span,
-                    "a change that changes nothing",
-                    "write \"cpu.max\" or \"cpu.weight\"",
-                );
-            }
-            return;
+        if !says_limit {
+            return said.weight().is_some();
         }
         // What is not said stays as the last change before left it.
-        let earlier = program.max_changes.iter().filter(|change| change.group == group && change.at <= at);
-        let before = earlier.max_by_key(|change| change.at).map_or(program.groups[group].max, |change| change.max);
+        let first = program.groups[group].max;
+        let before = program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| {
+            match change.what {
+                Change::Max { group: other, max } if other == group => max,
+                // What is made anew begins as it is defined.
+                Change::Create { group: other } if other == group => first,
+                _ => before,
+            }
+        });
         if let Some(max) = said.max(before, self.report) {
-            self.assembly.program.max_changes.push(MaxChange { at, group, max });
+            self.assembly.program.change(at, Change::Max { group, max });
         }
+        true
     }
 }
 

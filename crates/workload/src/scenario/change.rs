@@ -1,5 +1,5 @@
-//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; threads that come
-//! and go.
+//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; groups and threads that
+//! come and go.
 //!
 //! ```toml
 //! [[change]]
@@ -15,17 +15,21 @@
 //! ```
 
 use super::Reader;
-use super::table::{Table, kind, span};
+use super::table::{Table, span};
 use super::task::SCHED_KEYS;
-use crate::program::{AffinityChange, Change, TimedChange};
+use crate::change::Change;
+use crate::program::AffinityChange;
 use toml::de::DeValue;
 use zerolag_model::Duration;
 
-/// Keys of a change of a task; a change of a group has those of the group.
+/// Keys of a change of a task; a change of a group has those of the group, and [`LIFE_KEYS`].
 pub(super) const KEYS: [&str; 14] = [
     "at", "task", "group", "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags", "cpus",
     "start", "end",
 ];
+
+/// Keys of a change that makes or removes a group.
+pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 
 impl Reader<'_> {
     /// Reads `[[change]]`.
@@ -53,8 +57,6 @@ impl Reader<'_> {
                 }
             }
         }
-        self.assembly.program.changes.sort_by_key(|change| change.at);
-        self.assembly.program.max_changes.sort_by_key(|change| change.at);
     }
 
     fn task_change(&mut self, at: Duration, table: &Table<'_, '_>) {
@@ -64,7 +66,7 @@ impl Reader<'_> {
         let Some(def) = self.assembly.program.tasks.get(task) else { return };
         let (attr, cpuset) = (def.attr, def.cpuset);
         let before = self.assembly.program.changes.len();
-        let push = |reader: &mut Self, what| reader.assembly.program.changes.push(TimedChange { at, what });
+        let push = |reader: &mut Self, what| reader.assembly.program.change(at, what);
         if SCHED_KEYS.iter().any(|key| table.get(key).is_some())
             && let Some(attr) = self.attr(table, Some(attr))
         {
@@ -77,18 +79,17 @@ impl Reader<'_> {
         }
         if table.get("group").is_some() {
             let group = self.group(table);
+            if let Some(group) = group {
+                self.use_group(group, at, table.span);
+            }
             push(self, Change::Group { task, group });
         }
         if let Some((count, place)) = table.int("start", 1..=u64::from(u32::MAX), self.report) {
             self.count_instances(count, place);
             push(self, Change::Start { task, count: u32::try_from(count).unwrap_or(1) });
         }
-        match table.get("end").map(|entry| (entry.item, entry.item.get_ref())) {
-            None => {}
-            Some((_, DeValue::Boolean(true))) => push(self, Change::End { task }),
-            Some((item, other)) => {
-                self.report.error(span(item), format!("`end` is true or left out, not {}", kind(other)));
-            }
+        if table.get("end").is_some_and(|entry| self.said_true("end", entry.item)) {
+            push(self, Change::End { task });
         }
         if self.assembly.program.changes.len() == before && !self.report.has_errors() {
             self.report.error_help(
@@ -102,7 +103,12 @@ impl Reader<'_> {
     fn group_change(&mut self, at: Duration, table: &Table<'_, '_>) {
         let Some((path, place)) = table.string("group", self.report) else { return };
         match self.assembly.group(path) {
-            Ok(Some(id)) => self.change_of_group(id, at, table),
+            Ok(Some(id)) => {
+                let comes_or_goes = self.coming_and_going(id, at, table);
+                if !self.change_of_group(id, at, table) && !comes_or_goes {
+                    self.change_of_nothing(table);
+                }
+            }
             Ok(None) => self.report.error(place, "the root group has neither weight nor limit"),
             Err(message) => self.report.error(place, message),
         }

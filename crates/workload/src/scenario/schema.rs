@@ -3,7 +3,7 @@
 //! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
 //! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
 
-use super::{change, machine, pause, server, service, shared, step, task, times};
+use super::{change, machine, pause, pool, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
@@ -130,7 +130,7 @@ fn root(key: &str) -> Value {
         // A group's keys may stand beside these.
         "change" => {
             let properties: Map<String, Value> =
-                change::KEYS.iter().map(|key| ((*key).to_owned(), change_key(key))).collect();
+                change::KEYS.iter().chain(&change::LIFE_KEYS).map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
         "service" => named(&object(&service::KEYS, service_key)),
@@ -143,13 +143,12 @@ fn change_key(key: &str) -> Value {
         "at" => defined("time"),
         "task" => string(),
         "start" => int(1, i64::from(u32::MAX)),
-        "end" => json!({ "const": true }),
+        "end" | "create" | "remove" => json!({ "const": true }),
         _ => task_key(key),
     }
 }
 
 fn service_key(key: &str) -> Value {
-    let threads = || json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] });
     let rate = || json!({ "type": "string", "pattern": "^[0-9.]+ */ *(ms|s|m|h)$|\\$\\{" });
     let of = |kind: &str| match kind {
         "fixed" | "poisson" => rate(),
@@ -177,6 +176,16 @@ fn service_key(key: &str) -> Value {
     }
 }
 
+/// How many threads.
+fn threads() -> Value {
+    let pool = object(&pool::KEYS, |key| match key {
+        "follow" => one_of(&["quota"]),
+        "every" => defined("time"),
+        _ => int(1, i64::from(u32::MAX)),
+    });
+    json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }, pool] })
+}
+
 fn machine_key(key: &str) -> Value {
     match key {
         "capacities" => json!({ "type": "array", "items": int(1, 1024) }),
@@ -194,11 +203,11 @@ fn task_key(key: &str) -> Value {
         }
         "nice" => int(-20, 19),
         "priority" => int(1, 99),
-        "slice" | "runtime" | "deadline" | "period" | "delay" => defined("time"),
+        "slice" | "runtime" | "deadline" | "period" | "delay" | "until" => defined("time"),
         "flags" => json!({ "type": "array", "items": { "enum": DlFlags::ALL.map(|(_, name)| name) } }),
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
-        "instances" => json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] }),
+        "instances" => threads(),
         "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),
         "steps" => defined("steps"),
         "phase" => json!({ "type": "array", "items": object(&task::PHASE_KEYS, task_key) }),

@@ -10,9 +10,10 @@
 use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
 use crate::assemble::Kind;
+use crate::change::Change;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::program::{CpusetDef, Disk, File, PartitionChange, ResourceKind, TimerMode};
+use crate::program::{CpusetDef, Disk, File, ResourceKind, TimerMode};
 use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
@@ -26,6 +27,14 @@ pub(super) const DEPTH_MAX: u32 = 65_536;
 pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
 /// Keys of one of its `changes`, apart from `partition`.
 pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
+
+/// A cpuset that becomes a partition at a time, or ceases to be one.
+#[derive(Clone, Copy)]
+struct PartitionChange {
+    at: Duration,
+    cpuset: usize,
+    is_root: bool,
+}
 
 /// Reads `partition = "root"` or `"member"`.
 fn is_root(key: &str, item: Item<'_, '_>, report: &mut Report) -> bool {
@@ -82,7 +91,9 @@ impl Reader<'_> {
         // At one moment partitions end before others begin.
         changes.sort_by_key(|(change, _)| (change.at, change.is_root));
         self.refuse_overlaps(&starts, &changes);
-        self.assembly.program.partition_changes = changes.into_iter().map(|(change, _)| change).collect();
+        for (PartitionChange { at, cpuset, is_root }, _) in changes {
+            self.assembly.program.change(at, Change::Partition { cpuset, is_root });
+        }
     }
 
     /// Reads `changes = [{ at = "2s", partition = "root" }]`.

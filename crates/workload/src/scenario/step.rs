@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 27] = [
+pub(super) const STEPS: [&str; 29] = [
     "run",
     "kernel",
     "spin",
@@ -35,6 +35,8 @@ pub(super) const STEPS: [&str; 27] = [
     "resume",
     "yield",
     "fork",
+    "call",
+    "send",
     "stamp",
     "syscall",
     "cond_resched",
@@ -215,6 +217,12 @@ impl Reader<'_> {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
+            ("call" | "send", Mode::Kernel) => {
+                self.report.error(entry.key_span, format!("`{key}` is no step of a system call"));
+                None
+            }
+            ("call", Mode::User) => self.queue_of(key, item).map(Action::Call),
+            ("send", Mode::User) => self.queue_of(key, item).map(Action::Send),
             ("stamp", _) => {
                 let label = int(key, item, 0..=u64::from(u32::MAX), self.report)?;
                 Some(Action::Stamp(u32::try_from(label).unwrap_or(u32::MAX)))
