@@ -2,7 +2,7 @@
 
 use super::code;
 use std::fmt;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 use zerolag::trace::ReadError;
@@ -89,8 +89,12 @@ pub(crate) fn eprintln_lossy(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// Draws diagnostics with the lines of the file and carets below them.
+/// Draws diagnostics with the lines of the file and carets below them on a terminal; elsewhere each is a line that begins with its
+/// place, as other programs can read it.
 pub(crate) fn carets(diagnostics: Diagnostics) -> String {
+    if !io::stderr().is_terminal() {
+        return diagnostics.to_string();
+    }
     format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
 }
 
