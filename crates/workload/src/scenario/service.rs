@@ -23,6 +23,7 @@ use crate::input;
 use crate::program::{Action, ResourceId, ResourceKind};
 use crate::random::{Bounds, Dist, MAX_TIME};
 use crate::{INSTANCES_MAX, LoadOptions};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::DeValue;
@@ -47,11 +48,12 @@ const TIMES_MAX: usize = 10_000_000;
 impl Reader<'_> {
     /// Gives the tasks and services of the scenario their numbers, so that either may name the other.
     pub(super) fn number_tasks(&mut self, root: &Table<'_, '_>) {
-        let mut names: Vec<(String, Span)> = Vec::new();
+        let mut names: BTreeMap<String, (usize, Span)> = BTreeMap::new();
         for key in ["task", "service"] {
             let Some(DeValue::Table(table)) = root.get(key).map(|entry| entry.item.get_ref()) else { continue };
             for entry in Table::new(table, Span::default()).entries {
-                if let Some((_, first)) = names.iter().find(|(name, _)| name == entry.key) {
+                let number = names.len();
+                if let Some((_, first)) = names.get(entry.key) {
                     let message =
                         format!("`{}` is a task and a service: the service's threads bear its name", entry.key);
                     self.report.push(Diagnostic::error(entry.key_span, message).label(*first, "the task"));
@@ -59,10 +61,10 @@ impl Reader<'_> {
                 if key == "service" {
                     self.service_names.push(entry.key.to_owned());
                 }
-                names.push((entry.key.to_owned(), entry.key_span));
+                names.insert(entry.key.to_owned(), (number, entry.key_span));
             }
         }
-        self.task_names = names.into_iter().enumerate().map(|(index, (name, _))| (name, index)).collect();
+        self.task_names = names.into_iter().map(|(name, (index, _))| (name, index)).collect();
     }
 
     /// Reads `[service]`, in the order of the text.
