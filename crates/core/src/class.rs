@@ -208,7 +208,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
     task.counters.exec += delta;
     match task.prio.class() {
         ClassId::Rt => {
-            rt::charge(task, delta);
+            rt::charge(task, cx.config.settings.enforce_rt, delta);
             rt::throttle::charge(rq, cx, delta);
         }
         ClassId::Fair => {

@@ -589,7 +589,7 @@ impl<L: RawMutex> Scheduler<L> {
         class::charge_current(rq, cx);
         if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
             let resched = match rq.current_class() {
-                ClassId::Rt => rt::check_slice(rq, cx, slot),
+                ClassId::Rt => rt::tick(rq, cx, slot),
                 ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
                 ClassId::Deadline => dl::check_budget(rq, cx, slot),
                 ClassId::Stop | ClassId::Idle => Resched::No,
