@@ -3,7 +3,7 @@
 #
 #   conformance/measure-bandwidth.sh [SECONDS [LOOPS:QUOTA_US:PERIOD_US]...] > host.csv
 #
-# cgroup v1 or v2, whichever has the cpu controller. A case runs a second before it is measured, then SECONDS (4). It makes one group,
+# cgroup v1 or v2, whichever has the cpu controller below CGROUP_ROOT (/sys/fs/cgroup). A case runs a second before it is measured, then SECONDS (4). It makes one group,
 # changes nothing else, and removes the group and its loops however it ends. What else runs on the host takes its part: measure on an idle one.
 set -euo pipefail
 
@@ -18,10 +18,13 @@ if [ ${#cases[@]} = 0 ]; then
     cases+=("$cpus:$((cpus * 100000)):100000" "$cpus:125000:250000")
 fi
 
-if [ -e /sys/fs/cgroup/cgroup.controllers ] && grep -qw cpu /sys/fs/cgroup/cgroup.controllers; then
+root=${CGROUP_ROOT:-/sys/fs/cgroup}
+if [ -e "$root/cgroup.controllers" ] && grep -qw cpu "$root/cgroup.controllers"; then
     version=2
-    root=/sys/fs/cgroup
-    grep -qw cpu "$root/cgroup.subtree_control" || { echo "the cpu controller is not enabled in $root/cgroup.subtree_control" >&2; exit 1; }
+    grep -qw cpu "$root/cgroup.subtree_control" || {
+        echo "the cpu controller is not enabled for groups: echo +cpu > $root/cgroup.subtree_control" >&2
+        exit 1
+    }
 else
     version=1
     root=$(awk '$3 == "cgroup" && $4 ~ /(^|,)cpu(,|$)/ { print $2; exit }' /proc/mounts)
@@ -45,7 +48,7 @@ finish() {
     done
 }
 trap finish EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' HUP INT TERM
 mkdir "$group" || { echo "cannot make $group: this needs root" >&2; exit 1; }
 
 limit() { # quota period, in microseconds
@@ -64,10 +67,11 @@ stat() { # a key of cpu.stat; throttled time in microseconds
         *) awk -v key="$1" '$1 == key { print $2 }' "$group/cpu.stat" ;;
     esac
 }
-used() { # CPU time of the loops in microseconds
-    local pid sum=0 time
+used() { # CPU time of the loops in microseconds; fails if one has ended, as one does that cannot join the group
+    local pid sum=0 time state
     for pid in "${pids[@]}"; do
-        read -r time _ < "/proc/$pid/schedstat"
+        read -r _ _ state _ < "/proc/$pid/stat" && [ "$state" != Z ] || return 1
+        read -r time _ < "/proc/$pid/schedstat" || return 1
         sum=$((sum + time / 1000))
     done
     echo "$sum"
@@ -80,13 +84,17 @@ for case in "${cases[@]}"; do
     IFS=: read -r loops quota period <<< "$case"
     limit "$quota" "$period"
     for ((i = 0; i < loops; i++)); do
-        (exec bash -c 'echo $$ > "$1"; while :; do :; done' loop "$group/cgroup.procs") &
+        (exec bash -c 'echo $$ > "$1" || exit 1; while :; do :; done' loop "$group/cgroup.procs") &
         pids+=($!)
     done
     sleep 1
-    from=$(now) used=$(used) periods=$(stat nr_periods) throttled=$(stat nr_throttled) time=$(stat throttled)
+    from=$(now)
+    used=$(used) || { echo "a loop could not join $group" >&2; exit 1; }
+    periods=$(stat nr_periods) throttled=$(stat nr_throttled) time=$(stat throttled)
     sleep "$window"
-    to=$(now) used_then=$(used) periods_then=$(stat nr_periods) throttled_then=$(stat nr_throttled) time_then=$(stat throttled)
+    to=$(now)
+    used_then=$(used) || { echo "a loop has gone" >&2; exit 1; }
+    periods_then=$(stat nr_periods) throttled_then=$(stat nr_throttled) time_then=$(stat throttled)
     stop
     echo "$kernel,$cpus,$loops,$quota,$period,$((to - from)),$((used_then - used)),$((periods_then - periods)),$((throttled_then - throttled)),$((time_then - time))"
 done

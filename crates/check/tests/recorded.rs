@@ -4,14 +4,16 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about what Linux does not record.
-const NO_RECORDS_OF: [&str; 9] = [
+const NO_RECORDS_OF: [&str; 11] = [
     "time-conserved",
     "affinity",
     "bandwidth",
     "dl-bandwidth",
     "server-laxity",
     "server-share",
+    "group-starved",
     "kernel-mode",
+    "locks",
     "watchdog",
     "counters",
 ];

@@ -10,6 +10,7 @@ use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::dl;
 use crate::dl::admission::Request;
 use crate::fair;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
 use crate::scheduler::{Scheduler, TaskError};
@@ -235,9 +236,10 @@ impl<L: RawMutex> Scheduler<L> {
             body.affinity = affinity;
             body.allowed = allowed;
         });
-        let may_stay = rq.tasks[slot].may_run_on(rq.cpu);
+        // A lender does not run: where it may matters when it is woken.
+        let may_stay = rq.tasks[slot].may_run_on(rq.cpu) || matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
         let mut displaced = None;
-        let step = match (rq.current == Some(slot), rq.phase) {
+        let step = match (rq.runs(slot), rq.phase) {
             (true, Phase::Running) => {
                 if !may_stay {
                     rq.resched(cx, Resched::Now);

@@ -13,6 +13,7 @@
 
 use crate::dl;
 use crate::fair;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Phase, Rq};
 use crate::rt;
 use crate::slab::Slot;
@@ -62,7 +63,8 @@ pub(crate) enum Dequeued {
 /// Gives a body to a run queue and queues the task.
 #[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
-    debug_assert!(body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
+    let is_lender = body.engaged != Engaged::No;
+    debug_assert!(is_lender || body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
     body.stay = body.stay.wrapping_add(1);
     body.last_cpu = rq.cpu;
     let id = body.id;
@@ -75,7 +77,7 @@ pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: B
 
 /// Takes a task off its queue and its body out of the run queue. The task must not be current.
 pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
-    debug_assert!(rq.current != Some(slot), "the current task is left, not taken");
+    debug_assert!(!rq.runs(slot), "who runs is left, not taken");
     let gone = dequeue(rq, cx, slot, why);
     assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
     detach(rq, cx, slot)
@@ -208,7 +210,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
     task.counters.exec += delta;
     match task.prio.class() {
         ClassId::Rt => {
-            rt::charge(task, delta);
+            rt::charge(task, cx.config.settings.enforce_rt, delta);
             rt::throttle::charge(rq, cx, delta);
         }
         ClassId::Fair => {
@@ -234,13 +236,13 @@ fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 }
 
 /// Returns the task that should run now; it may be the current one.
-#[inline]
+#[inline(always)]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     dl::pick(rq, cx).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU in place of whoever was.
-#[inline]
+#[inline(always)]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
     rq.idle_since = match next {
         None => rq.idle_since.or(Some(rq.clock.task)),

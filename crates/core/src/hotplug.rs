@@ -9,6 +9,7 @@
 use crate::class::{self, Dequeue};
 use crate::dl;
 use crate::fair;
+use crate::proxy;
 use crate::rq::Rq;
 use crate::rt;
 use crate::scheduler::Scheduler;
@@ -40,9 +41,12 @@ impl<L: RawMutex> Scheduler<L> {
         class::charge_current(rq, cx);
         rq.publish(cx);
         let slot = loop {
-            let slot = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| rq.current != Some(*slot))?;
+            let Some(slot) = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| !rq.runs(*slot)) else {
+                rq.publish(cx); // What was parked counted here.
+                return None;
+            };
             // A blocked one is parked and does not come back here.
-            if !fair::finish_delayed(rq, cx, slot) {
+            if !fair::finish_delayed(rq, cx, slot) && !proxy::take_off_lender(rq, cx, slot) {
                 break slot;
             }
         };

@@ -35,7 +35,7 @@ impl Rq {
     #[must_use]
     #[inline]
     pub fn current_mode(&self) -> TaskMode {
-        self.current.map_or(TaskMode::User, |slot| self.tasks[slot].mode)
+        self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
     }
 }
 
@@ -46,7 +46,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// If nothing runs on this CPU.
     #[inline]
     pub fn enter_kernel(&self, rq: &mut Rq) {
-        let slot = rq.current.expect("the host says that a task runs");
+        let slot = rq.acting().expect("the host says that a task runs");
         debug_assert!(rq.phase == Phase::Running, "a task that is being left does nothing");
         rq.tasks[slot].mode = TaskMode::Kernel; // [1]
     }
@@ -58,7 +58,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// If nothing runs on this CPU.
     #[inline]
     pub fn return_to_user(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
-        let slot = rq.current.expect("the host says that a task runs");
+        let slot = rq.acting().expect("the host says that a task runs");
         debug_assert!(rq.phase == Phase::Running, "a task that is being left does nothing");
         rq.tasks[slot].mode = TaskMode::User; // [2]
         if fair::bandwidth::gives_way_in_user_mode(rq, slot) {

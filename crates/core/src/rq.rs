@@ -16,6 +16,7 @@ use crate::cpudl::DlLevel;
 use crate::dl::DlRq;
 use crate::fair::FairRq;
 use crate::fair::load::CpuAverages;
+use crate::proxy::Executor;
 use crate::rt::RtRq;
 use crate::shared::{PublishedCounts, PublishedDeadlines, PublishedPrios, Shared, View};
 use crate::slab::{Slot, TaskSlab};
@@ -35,7 +36,12 @@ pub struct Rq {
     pub(crate) cpu: CpuId,
     pub(crate) clock: Clock,
     pub(crate) tasks: TaskSlab,
+    /// Whose turn it is.
     pub(crate) current: Option<Slot>,
+    /// Who runs on that turn if it is not the current task: that one waits for it ([`crate::proxy`]).
+    pub(crate) executor: Option<Executor>,
+    /// Queued tasks that lend their turn.
+    pub(crate) lending: u32,
     pub(crate) phase: Phase,
     pub(crate) need_resched: Resched,
     pub(crate) dl: DlRq,
@@ -122,6 +128,8 @@ impl Rq {
             clock: Clock::at(Instant::ZERO),
             tasks: TaskSlab::with_capacity(config.queue_reserve),
             current: None,
+            executor: None,
+            lending: 0,
             phase: Phase::Running,
             need_resched: Resched::No,
             dl: DlRq::new(cpu, config),
@@ -152,10 +160,11 @@ impl Rq {
     /// Returns the task that runs here; `None` while idle or switching.
     #[must_use]
     pub fn current(&self) -> Option<TaskId> {
-        self.current.map(|slot| self.tasks[slot].id)
+        self.acting().map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns the effective priority of the task that runs here; one that a deadline server runs has the server's.
+    /// Returns the effective priority of the task that runs here; one that a deadline server runs has the server's, one that
+    /// runs on another's turn has that task's.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
         match (self.current, self.dl.serving) {

@@ -24,6 +24,7 @@ use crate::dl::entity::DlEntity;
 use crate::fair;
 use crate::fair::FairEntity;
 use crate::mode::TaskMode;
+use crate::proxy::{self, Engaged};
 use crate::rq::{Cx, Phase, Prev, Rq, Stage};
 use crate::rt::{self, RtEntity};
 use crate::shared::{Home, Shared};
@@ -229,6 +230,7 @@ impl<L: RawMutex> Scheduler<L> {
             last_cpu: spec.born_on,
             is_new: true,
             mode: TaskMode::User,
+            engaged: Engaged::No,
             exec_start: Instant::ZERO,
             last_ran: Instant::ZERO,
             counters: TaskCounters::default(),
@@ -376,6 +378,9 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(by, now, io);
         class::charge_current(rq, cx);
         rq.publish(cx);
+        if matches!(rq.tasks[slot].engaged, Engaged::Lends { .. }) {
+            return self.wake_lender(rq, cx, slot);
+        }
         let may_stay = rq.is_online && rq.tasks[slot].may_run_on(rq.cpu);
         if !may_stay && fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
@@ -425,7 +430,8 @@ impl<L: RawMutex> Scheduler<L> {
         let acted = rq.current_prio();
         class::charge_current(rq, cx);
         let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
-        let Some(slot) = rq.current else {
+        let acting = if rq.executor.is_some() { Some(proxy::end(rq, cx)) } else { rq.current };
+        let (Some(slot), Some(turn)) = (acting, rq.current) else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
             rq.phase = Phase::Switching {
                 prev: Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() },
@@ -441,7 +447,7 @@ impl<L: RawMutex> Scheduler<L> {
             prio,
             state: match why {
                 Leave::Preempted | Leave::Yield => PrevState::Runnable,
-                Leave::Block => PrevState::Blocked,
+                Leave::Block | Leave::BlockOn(_) => PrevState::Blocked,
                 Leave::Exit => PrevState::Dead,
             },
             cpuset: task.cpuset,
@@ -451,25 +457,30 @@ impl<L: RawMutex> Scheduler<L> {
                 Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
             }
             Leave::Preempted => {
+                let task = &rq.tasks[turn];
                 if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
-                    dl::throttle_current(rq, cx, slot);
+                    dl::throttle_current(rq, cx, turn);
                 }
                 Left::Queued
             }
             Leave::Yield => {
-                match task.prio.class() {
-                    ClassId::Rt => rt::requeue_current(rq, slot),
-                    ClassId::Fair => fair::yield_current(rq, cx, slot),
-                    ClassId::Deadline => dl::throttle_current(rq, cx, slot),
+                match rq.tasks[turn].prio.class() {
+                    ClassId::Rt => rt::requeue_current(rq, turn),
+                    ClassId::Fair => fair::yield_current(rq, cx, turn),
+                    ClassId::Deadline => dl::throttle_current(rq, cx, turn),
                     ClassId::Stop | ClassId::Idle => unreachable!("no task of this class"),
                 }
                 Left::Queued
             }
-            Leave::Block => {
+            Leave::BlockOn(lock) if proxy::lends(rq, cx, slot, lock) => {
+                rq.tasks[slot].mode = TaskMode::Kernel;
+                Left::Delayed
+            }
+            Leave::Block | Leave::BlockOn(_) => {
                 rq.tasks[slot].mode = TaskMode::Kernel;
                 match class::dequeue(rq, cx, slot, Dequeue::Sleep) {
                     Dequeued::Gone => {
-                        rq.current = None;
+                        rq.current = rq.current.filter(|current| *current != slot);
                         Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
                     }
                     Dequeued::Delayed => Left::Delayed,
@@ -490,7 +501,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub(crate) fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
         let gone = class::dequeue(rq, cx, slot, why);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
-        rq.current = None;
+        rq.current = rq.current.filter(|current| *current != slot);
         self.detach_left(rq, cx, slot)
     }
 
@@ -513,8 +524,13 @@ impl<L: RawMutex> Scheduler<L> {
             rq.publish(cx);
             return Next::Balance(step);
         }
-        let next = class::pick(rq, cx);
-        class::switch_to(rq, cx, next);
+        if rq.lending == 0 {
+            let next = class::pick(rq, cx);
+            class::switch_to(rq, cx, next);
+        } else {
+            self.switch_lent(rq, cx, prev);
+        }
+        let next = rq.acting();
         rq.phase = Phase::Running;
         rq.need_resched = Resched::No;
         if rq.dl.has_lowered {
@@ -590,7 +606,7 @@ impl<L: RawMutex> Scheduler<L> {
         class::charge_current(rq, cx);
         if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
             let resched = match rq.current_class() {
-                ClassId::Rt => rt::check_slice(rq, cx, slot),
+                ClassId::Rt => rt::tick(rq, cx, slot),
                 ClassId::Fair => class::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
                 ClassId::Deadline => {
                     dl::tell_overrun(rq, cx, slot);
@@ -702,6 +718,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         class::charge_current(rq, cx);
+        proxy::settle(rq);
         rq.publish(cx);
     }
 

@@ -18,6 +18,7 @@
 //! | `cpupri` | likewise | as priorities |
 //! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
 //! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
+//! | holders of locks | the host, when a lock is taken or given up | a waiter is parked, and is put to the holder again |
 //! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
 //!
 //! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
@@ -36,6 +37,7 @@ use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
 use crate::observe::Observer;
+use crate::proxy::LockOwners;
 use crate::slab::Slot;
 use crate::task::{CpusetId, DomainId};
 use alloc::boxed::Box;
@@ -63,6 +65,9 @@ pub(crate) struct CpuState {
     notes: AtomicU64,
     /// What is left of its capacity for fair tasks; 0 until it has looked.
     capacity: AtomicU64,
+    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0 while nobody has said. Stale by an
+    /// interval of balancing, as in the kernel: a hint.
+    idle_scan: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
@@ -123,7 +128,7 @@ impl CpuState {
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let [load, util, capacity, notes, counts, rt_time] = [const { AtomicU64::new(0) }; 6];
+        let [load, util, capacity, notes, counts, rt_time, idle_scan] = [const { AtomicU64::new(0) }; 7];
         let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
         let has_dl_notes = AtomicBool::new(false);
         Self {
@@ -132,6 +137,7 @@ impl CpuState {
             util,
             notes,
             capacity,
+            idle_scan,
             counts,
             earliest,
             pushable_deadline,
@@ -271,6 +277,7 @@ pub(crate) struct Shared<L: RawMutex> {
     /// Per CPU what it is to be told of deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
+    pub(crate) lock_owners: LockOwners,
 }
 
 /// Where a task's body is.
@@ -329,6 +336,7 @@ impl<L: RawMutex> Shared<L> {
             groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
+            lock_owners: LockOwners::default(),
         }
     }
 
@@ -406,6 +414,10 @@ impl<L: RawMutex> Shared<L> {
         let (load, util) = averages.pack();
         state.load.store(load, Ordering::Relaxed);
         state.util.store(util, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_idle_scan(&self, first: CpuId, cpus: u64) {
+        self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn publish_capacity(&self, cpu: CpuId, left: u64) {
@@ -607,6 +619,12 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
     }
 
+    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so. `first` is its first CPU.
+    pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
+        let state = &self.shared.cpus[first.index()].0;
+        self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
+    }
+
     /// Takes what others left for this CPU.
     pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Removed {
         let notes = &self.shared.cpus[cpu.index()].0.notes;
@@ -677,6 +695,12 @@ impl<L: RawMutex> View<'_, L> {
     /// Returns the number of a group's limit; 0 without one.
     pub(crate) fn group_limit(&mut self, group: GroupId) -> u32 {
         self.observer.u64(|| u64::from(self.shared.groups.limit(group))) as u32
+    }
+
+    /// Returns what a CPU takes of a group's quota at a time, if that is its own.
+    pub(crate) fn group_slice(&mut self, group: GroupId) -> Option<Duration> {
+        let nanos = self.observer.u64(|| self.shared.groups.slice(group).map_or(0, Duration::as_nanos));
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
     }
 
     /// Returns how often a group's pool has been filled at the end of a period.

@@ -19,6 +19,7 @@
 //! [`Scheduler::resume`]: crate::Scheduler::resume
 
 use crate::observe::Observer;
+use crate::proxy::LockId;
 use crate::task::{CpusetId, DomainId, Parcel};
 use alloc::vec::Vec;
 use zerolag_model::event::IpiReason;
@@ -421,6 +422,9 @@ pub enum Leave {
     Yield,
     /// The task waits for something.
     Block,
+    /// The task waits, in the kernel, for a lock that another holds: with `proxy_exec` it may lend its turn, and is
+    /// [`Left::Delayed`] then.
+    BlockOn(LockId),
     /// The task ended.
     Exit,
 }
@@ -435,7 +439,7 @@ pub enum Left {
     Queued,
     /// It is blocked, its body is in the host's hands until its wakeup.
     Parked(Parcel),
-    /// It is blocked, but its body stays on this run queue until its lag is paid (`DELAY_DEQUEUE`): wake it with
+    /// It is blocked, but its body stays on this run queue until its lag is paid (`DELAY_DEQUEUE`), or to lend its turn: wake it with
     /// `wake_queued`, or find it in [`Io::parked`] later.
     Delayed,
     /// It wants to run but may not use this CPU any more: choose a CPU for it and place it there at once.

@@ -16,6 +16,7 @@
 use crate::dl::entity::DlEntity;
 use crate::fair::FairEntity;
 use crate::mode::TaskMode;
+use crate::proxy::Engaged;
 use crate::rt::RtEntity;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -77,6 +78,7 @@ pub struct Task {
     pub(crate) last_cpu: CpuId,
     pub(crate) is_new: bool,
     pub(crate) mode: TaskMode,
+    pub(crate) engaged: Engaged,
     /// Task clock up to which `counters.exec` is charged.
     pub(crate) exec_start: Instant,
     /// Wall clock when it last left a CPU: how cold its cache is.
@@ -93,12 +95,13 @@ impl Task {
         self.allowed.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// Returns whether it may run on more than one CPU of `nr_cpus`.
+    /// Returns whether it may be moved to another CPU of `nr_cpus`.
     pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
-        match &self.allowed {
-            None => nr_cpus > 1,
-            Some(mask) => mask.first() != mask.last(),
-        }
+        self.engaged == Engaged::No
+            && match &self.allowed {
+                None => nr_cpus > 1,
+                Some(mask) => mask.first() != mask.last(),
+            }
     }
 }
 

@@ -18,15 +18,29 @@ use zerolag_model::{
 const CASES: u64 = 3_000;
 const EVENTS: u64 = 160;
 
-/// A small generator: xorshift64*.
-struct Random(u64);
+/// A small generator, xorshift64*, or bytes that somebody has chosen: two per draw, zeros after the last.
+enum Random<'b> {
+    Seed(u64),
+    Bytes(&'b [u8]),
+}
 
-impl Random {
+impl Random<'_> {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % end
+        match self {
+            Self::Seed(state) => Self::step(state) % end,
+            Self::Bytes(bytes) => {
+                let (draw, rest) = bytes.split_at(bytes.len().min(2));
+                *bytes = rest;
+                draw.iter().fold(0, |draw, byte| draw << 8 | u64::from(*byte)) % end
+            }
+        }
+    }
+
+    fn step(state: &mut u64) -> u64 {
+        *state ^= *state >> 12;
+        *state ^= *state << 25;
+        *state ^= *state >> 27;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33
     }
 
     fn cpu(&mut self, world: &World) -> CpuId {
@@ -38,13 +52,43 @@ impl Random {
 fn random_sequences_with_deadline_tasks_keep_every_rule() {
     let mut events = 0;
     for seed in 1..=CASES {
-        events += run(seed).unwrap_or_else(|(reason, story)| panic!("{reason}\n{story}seed {seed}"));
+        let random = &mut Random::Seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        events += run(random).unwrap_or_else(|(reason, story)| panic!("{reason}\n{story}seed {seed}"));
     }
     println!("{events} events happened");
 }
 
-fn run(seed: u64) -> Result<u64, (String, String)> {
-    let random = &mut Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+/// Runs the case that these bytes draw. For fuzzers.
+pub(crate) fn run_bytes(input: &[u8]) -> Result<(), String> {
+    let random = &mut Random::Bytes(input);
+    run(random).map(drop).map_err(|(reason, story)| format!("{reason}\n{story}"))
+}
+
+/// Cases that fuzzing has found, each with what was wrong.
+const REGRESSIONS: [(&str, &str); 1] = [(
+    "3a87c605000001000000000000412b9e63e19bd8e927d8a32faefc9537e4e4e4e4e4e4e4e4e42b170000ff34318eb55c1cb50afc78d048f414dd69024a\
+     f8a9bfd434dfd2b1f6e3fc10e4e4e4e4e4e4e4",
+    "a task whose root domain had lost all its CPUs was sent to one that it may not use",
+)];
+
+#[test]
+fn what_failed_once_passes() {
+    for (text, wrong) in REGRESSIONS {
+        let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex");
+        let bytes: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect();
+        run_bytes(&bytes).unwrap_or_else(|reason| panic!("this was fixed once: {wrong}\n{reason}"));
+    }
+}
+
+#[test]
+fn any_bytes_are_a_case() {
+    for length in [0, 1, 9, 600] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| ((at * 167) >> 3) as u8).collect();
+        run_bytes(&bytes).unwrap_or_else(|reason| panic!("{length} bytes: {reason}"));
+    }
+}
+
+fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {
     let setup = setup(random);
     let mut story = format!("{setup:?}\n");
     let mut world = World::new(setup);
@@ -67,7 +111,7 @@ fn run(seed: u64) -> Result<u64, (String, String)> {
     }
 }
 
-fn setup(random: &mut Random) -> Setup {
+fn setup(random: &mut Random<'_>) -> Setup {
     let nr_cpus = 1 + random.below(5) as u32;
     let active = [RtBalance::PullLocked, RtBalance::IpiPerCpu, RtBalance::IpiRootDomain];
     let settings = Settings {
@@ -93,7 +137,7 @@ fn setup(random: &mut Random) -> Setup {
     Setup { settings, nr_cpus, cpusets, nr_tasks: 2 + random.below(10) as u32, outside: 1, hints }
 }
 
-fn event(world: &World, random: &mut Random) -> Event {
+fn event(world: &World, random: &mut Random<'_>) -> Event {
     let cpu = random.cpu(world);
     let by = Agent(random.below(world.jobs.len() as u64) as usize);
     let task = TaskId(random.below(u64::from(world.setup.nr_tasks)) as u32);
@@ -132,7 +176,7 @@ fn event(world: &World, random: &mut Random) -> Event {
     }
 }
 
-fn attr(random: &mut Random) -> SchedAttr {
+fn attr(random: &mut Random<'_>) -> SchedAttr {
     match random.below(9) {
         0..=1 => SchedAttr::nice(Nice::ZERO),
         2..=3 => SchedAttr::fifo_at(10 + random.below(5) as i64),
@@ -148,7 +192,7 @@ fn attr(random: &mut Random) -> SchedAttr {
 }
 
 /// Every CPU as a rule.
-fn affinity(world: &World, random: &mut Random) -> Option<Arc<CpuMask>> {
+fn affinity(world: &World, random: &mut Random<'_>) -> Option<Arc<CpuMask>> {
     let mask: CpuMask = (0..world.setup.nr_cpus).filter(|_| random.below(2) == 0).map(CpuId).collect();
     (random.below(6) == 0 && !mask.is_empty()).then(|| Arc::new(mask))
 }

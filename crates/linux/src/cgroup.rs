@@ -7,7 +7,8 @@
 //!
 //! | | v1 | v2 |
 //! |---|---|---|
-//! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight` |
+//! | weight | `cpu.shares` = weight x 1024 / 100 | `cpu.weight`, `cpu.weight.nice` |
+//! | idle (5.15) | `cpu.idle` | `cpu.idle` |
 //! | a thread joins by | `tasks` | `cgroup.threads`, the groups being `threaded` |
 //! | real-time threads | stay outside if the kernel has `cpu.rt_runtime_us`: a new group has no real-time budget | join |
 //!
@@ -19,7 +20,9 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use zerolag_model::CpuMax;
+use zerolag_workload::Program;
 use zerolag_workload::program::{GroupDef, GroupWeight};
 
 /// Which interface the host has.
@@ -46,8 +49,15 @@ pub(crate) struct Groups {
     home: PathBuf,
     /// The run's own directory, then the groups in order of definition.
     dirs: Vec<PathBuf>,
+    /// Which groups are there and may be joined.
+    there: Mutex<Vec<bool>>,
+    /// What the kernel had counted for groups that have gone.
+    gone: Mutex<Vec<Stat>>,
     cleaner: Option<Child>,
 }
+
+/// Lines of `cpu.stat`.
+type Stat = Vec<(String, u64)>;
 
 impl Hierarchy {
     /// Finds the `cpu` controller.
@@ -93,7 +103,8 @@ impl Hierarchy {
     ///
     /// # Errors
     /// What the kernel refuses, with the file.
-    pub(crate) fn create(&self, defs: &[GroupDef]) -> io::Result<Groups> {
+    pub(crate) fn create(&self, program: &Program) -> io::Result<Groups> {
+        let defs = &program.groups;
         let own = self.base.join(format!("zerolag-{}", std::process::id()));
         let mut dirs = vec![own.clone()];
         for def in defs {
@@ -101,24 +112,15 @@ impl Hierarchy {
         }
         // The cleaner first: it knows the names before the first directory exists.
         let cleaner = Some(start_cleaner(&dirs)?);
-        let groups = Groups { version: self.version, home: self.home.clone(), dirs, cleaner };
+        let there = Mutex::new(vec![false; defs.len()]);
+        let gone = Mutex::new(vec![Vec::new(); defs.len()]);
+        let groups = Groups { version: self.version, home: self.home.clone(), dirs, there, gone, cleaner };
         make_dir(&groups.dirs[0])?;
         if self.version == Version::V2 {
             write(&groups.dirs[0].join("cgroup.procs"), "0")?;
         }
-        for (dir, def) in groups.dirs[1..].iter().zip(defs) {
-            make_dir(dir)?;
-            match self.version {
-                Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(def.weight).to_string())
-                    .and_then(|()| limit_v1(dir, def.max))?,
-                Version::V2 => {
-                    write(&dir.join("cgroup.type"), "threaded")?;
-                    let parent = dir.parent().expect("invariant: a group is below the run's directory");
-                    write(&parent.join("cgroup.subtree_control"), "+cpu")?;
-                    write(&dir.join("cpu.weight"), &v2_weight(def.weight).to_string())?;
-                    limit_v2(dir, def.max)?;
-                }
-            }
+        for (index, def) in defs.iter().enumerate().filter(|(index, _)| !program.comes_later(*index)) {
+            groups.make(index, def)?;
         }
         Ok(groups)
     }
@@ -132,28 +134,136 @@ impl Hierarchy {
 impl Groups {
     /// Moves the calling thread into a group.
     pub(crate) fn join(&self, group: usize) -> io::Result<()> {
-        let file = match self.version {
-            Version::V1 => "tasks",
-            Version::V2 => "cgroup.threads",
-        };
-        write(&self.dirs[group + 1].join(file), "0")
+        if !self.is_there(group) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        write(&self.dirs[group + 1].join(self.threads_file()), "0")
     }
 
-    /// Returns what the kernel has counted, per group.
-    pub(crate) fn figures(&self, defs: &[GroupDef]) -> Vec<GroupFigures> {
-        let stat = |dir: &PathBuf| {
-            // Kernels since 6.7 say in a file of its own how long the group was held up by itself or from above.
-            let of = |file: &str, prefix: &'static str| -> Vec<(String, u64)> {
-                let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
-                let lines = text.lines().filter_map(|line| line.split_once(' '));
-                lines.filter_map(|(key, value)| Some((format!("{prefix}{key}"), value.trim().parse().ok()?))).collect()
-            };
-            let mut stat = of("cpu.stat", "");
-            stat.append(&mut of("cpu.stat.local", LOCAL));
-            stat
+    /// Makes a group, with its weight and limit.
+    pub(crate) fn make(&self, group: usize, def: &GroupDef) -> io::Result<()> {
+        let dir = &self.dirs[group + 1];
+        make_dir(dir)?;
+        if self.version == Version::V2 {
+            write(&dir.join("cgroup.type"), "threaded")?;
+            let parent = dir.parent().expect("invariant: a group is below the run's directory");
+            write(&parent.join("cgroup.subtree_control"), "+cpu")?;
+        }
+        if def.is_idle {
+            self.set_idle(group, true)?;
+        } else {
+            self.set_weight(group, def.weight)?;
+        }
+        if def.max.quota.is_some() {
+            self.set_max(group, def.max)?;
+        }
+        self.there.lock().unwrap_or_else(PoisonError::into_inner)[group] = true;
+        Ok(())
+    }
+
+    /// Returns whether a group is there and may be joined.
+    pub(crate) fn is_there(&self, group: usize) -> bool {
+        self.there.lock().unwrap_or_else(PoisonError::into_inner)[group]
+    }
+
+    /// Lets nobody join these groups any more.
+    pub(crate) fn close(&self, groups: &[usize]) {
+        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.iter().for_each(|group| there[*group] = false);
+    }
+
+    /// Returns the ids of the threads that are in a group itself.
+    pub(crate) fn members(&self, group: usize) -> Vec<i32> {
+        let text = fs::read_to_string(self.dirs[group + 1].join(self.threads_file())).unwrap_or_default();
+        text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+    }
+
+    /// Takes a group away, if nobody is in it; what the kernel counted for it is kept, and added to earlier lives of it.
+    pub(crate) fn remove(&self, group: usize) -> io::Result<()> {
+        let dir = &self.dirs[group + 1];
+        let stat = stat_of(dir);
+        fs::remove_dir(dir)?;
+        add_up(&mut self.gone.lock().unwrap_or_else(PoisonError::into_inner)[group], stat);
+        Ok(())
+    }
+
+    /// Sets a group's weight.
+    pub(crate) fn set_weight(&self, group: usize, weight: GroupWeight) -> io::Result<()> {
+        let dir = &self.dirs[group + 1];
+        match self.version {
+            Version::V1 => write(&dir.join("cpu.shares"), &v1_shares(weight).to_string()),
+            Version::V2 => {
+                let (file, weight) = v2_weight(weight);
+                write(&dir.join(file), &weight.to_string())
+            }
+        }
+    }
+
+    /// Makes a group idle, or no longer.
+    pub(crate) fn set_idle(&self, group: usize, is_idle: bool) -> io::Result<()> {
+        write(&self.dirs[group + 1].join("cpu.idle"), if is_idle { "1" } else { "0" })
+    }
+
+    /// Sets a group's limit.
+    pub(crate) fn set_max(&self, group: usize, max: CpuMax) -> io::Result<()> {
+        let dir = &self.dirs[group + 1];
+        match self.version {
+            Version::V1 => limit_v1(dir, max),
+            Version::V2 => limit_v2(dir, max),
+        }
+    }
+
+    /// Moves a thread into a group, or out of all of them.
+    pub(crate) fn take_in(&self, group: Option<usize>, thread: i32) -> io::Result<()> {
+        let dir = match (group, self.version) {
+            (Some(group), _) if !self.is_there(group) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(group), _) => &self.dirs[group + 1],
+            (None, Version::V1) => &self.home,
+            (None, Version::V2) => &self.dirs[0],
         };
-        let pairs = self.dirs[1..].iter().zip(defs);
-        pairs.map(|(dir, def)| GroupFigures { path: def.path.to_string(), max: def.max, stat: stat(dir) }).collect()
+        write(&dir.join(self.threads_file()), &thread.to_string())
+    }
+
+    const fn threads_file(&self) -> &'static str {
+        match self.version {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        }
+    }
+
+    /// Returns what the kernel has counted, per group; of one that has come and gone, in all its lives.
+    pub(crate) fn figures(&self, defs: &[GroupDef]) -> Vec<GroupFigures> {
+        let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = self.dirs[1..].iter().zip(defs).zip(gone.iter());
+        let figures = groups.map(|((dir, def), gone)| {
+            let mut stat = stat_of(dir);
+            add_up(&mut stat, gone.clone());
+            GroupFigures { path: def.path.to_string(), max: def.max, stat }
+        });
+        figures.collect()
+    }
+}
+
+/// Returns what the kernel has counted for a group; nothing if it is not there.
+fn stat_of(dir: &Path) -> Stat {
+    // Kernels since 6.7 say in a file of its own how long the group was held up by itself or from above.
+    let of = |file: &str, prefix: &'static str| -> Stat {
+        let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines.filter_map(|(key, value)| Some((format!("{prefix}{key}"), value.trim().parse().ok()?))).collect()
+    };
+    let mut stat = of("cpu.stat", "");
+    stat.append(&mut of("cpu.stat.local", LOCAL));
+    stat
+}
+
+/// Adds counters of the same names.
+fn add_up(sum: &mut Stat, more: Stat) {
+    for (key, value) in more {
+        match sum.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, sum)) => *sum = sum.saturating_add(value),
+            None => sum.push((key, value)),
+        }
     }
 }
 
@@ -211,8 +321,13 @@ fn relative(path: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Limits a group by the files of v1; nothing is written for one without a limit.
+/// Limits a group by the files of v1, or sets it free.
 fn limit_v1(dir: &Path, max: CpuMax) -> io::Result<()> {
+    // Each file is checked against the others: without burst and quota any period will do.
+    if dir.join("cpu.cfs_burst_us").exists() {
+        write(&dir.join("cpu.cfs_burst_us"), "0")?;
+    }
+    write(&dir.join("cpu.cfs_quota_us"), "-1")?;
     let Some(quota) = max.quota else { return Ok(()) };
     write(&dir.join("cpu.cfs_period_us"), &max.period.as_micros_floor().to_string())?;
     write(&dir.join("cpu.cfs_quota_us"), &quota.as_micros_floor().to_string())?;
@@ -222,9 +337,14 @@ fn limit_v1(dir: &Path, max: CpuMax) -> io::Result<()> {
     write(&dir.join("cpu.cfs_burst_us"), &max.burst.as_micros_floor().to_string())
 }
 
-/// Limits a group by the files of v2; nothing is written for one without a limit.
+/// Limits a group by the files of v2, or sets it free.
 fn limit_v2(dir: &Path, max: CpuMax) -> io::Result<()> {
-    let Some(quota) = max.quota else { return Ok(()) };
+    if dir.join("cpu.max.burst").exists() {
+        write(&dir.join("cpu.max.burst"), "0")?;
+    }
+    let Some(quota) = max.quota else {
+        return write(&dir.join("cpu.max"), &format!("max {}", max.period.as_micros_floor()));
+    };
     let text = format!("{} {}", quota.as_micros_floor(), max.period.as_micros_floor());
     write(&dir.join("cpu.max"), &text)?;
     if max.burst.is_zero() {
@@ -238,14 +358,16 @@ fn v1_shares(weight: GroupWeight) -> u64 {
     match weight {
         GroupWeight::Weight(weight) => (u64::from(weight) * 1024 / 100).max(2),
         GroupWeight::Shares(shares) => u64::from(shares),
+        GroupWeight::Nice(nice) => u64::from(nice.weight()),
     }
 }
 
-/// Returns a weight as v2 has it.
-fn v2_weight(weight: GroupWeight) -> u64 {
+/// Returns a weight as v2 has it: a file and what is written there.
+fn v2_weight(weight: GroupWeight) -> (&'static str, i64) {
     match weight {
-        GroupWeight::Weight(weight) => u64::from(weight),
-        GroupWeight::Shares(shares) => (u64::from(shares) * 100).div_ceil(1024).clamp(1, 10_000),
+        GroupWeight::Weight(weight) => ("cpu.weight", i64::from(weight)),
+        GroupWeight::Shares(shares) => ("cpu.weight", i64::from((shares * 100).div_ceil(1024).clamp(1, 10_000))),
+        GroupWeight::Nice(nice) => ("cpu.weight.nice", i64::from(nice.value())),
     }
 }
 
@@ -288,6 +410,7 @@ fn writable(hierarchy: Hierarchy) -> Result<Hierarchy, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zerolag_model::Nice;
 
     #[test]
     fn hierarchies_are_found_as_the_kernel_lists_them() {
@@ -311,5 +434,9 @@ mod tests {
             assert!(relative(path).is_err(), "{path}");
         }
         assert_eq!([1, 100, 10_000].map(|weight| v1_shares(GroupWeight::Weight(weight))), [10, 1024, 102_400]);
+        let nice = |nice| GroupWeight::Nice(Nice::new(nice).expect("in range"));
+        assert_eq!([-20, 0, 19].map(|level| v1_shares(nice(level))), [88_761, 1024, 15]);
+        assert_eq!(v2_weight(nice(-5)), ("cpu.weight.nice", -5));
+        assert_eq!([2, 1024, 262_144].map(|shares| v2_weight(GroupWeight::Shares(shares)).1), [1, 100, 10_000]);
     }
 }

@@ -21,6 +21,7 @@
 
 pub mod calibrate;
 mod cgroup;
+mod changes;
 mod clock;
 pub mod figures;
 pub mod host;

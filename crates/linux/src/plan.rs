@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
 use zerolag_workload::Program;
-use zerolag_workload::program::{Action, AffinityChange};
+use zerolag_workload::change::Change;
+use zerolag_workload::program::{Action, AffinityChange, CpusetDef};
 
 /// What the caller wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -90,17 +91,26 @@ impl Plan {
         }
         refuse_affinities(&program, &wanted, &mut refusals);
         refuse_syscalls(&program, &mut refusals);
+        refuse_pipes(&program, &mut refusals);
         let watchdog = refuse_attrs(&program, &mut refusals);
-        let changed = |index| program.partition_changes.iter().any(|change| change.cpuset == index);
-        let partitions = program.cpusets.iter().enumerate().filter(|(index, set)| set.partition || changed(*index));
+        let is_partition = |index, set: &CpusetDef| set.partition || program.changes_partition(index);
+        let partitions = program.cpusets.iter().enumerate().filter(|(index, set)| is_partition(*index, set));
         for (_, cpuset) in partitions {
             let why =
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
             refusals.push(Refusal { who: format!("cpuset {}", cpuset.name), why: why.to_owned() });
         }
-        if !program.server_changes.is_empty() {
+        if program.changes.iter().any(|change| matches!(change.what, Change::Server { .. })) {
             let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
             refusals.push(Refusal { who: "fair_server".to_owned(), why });
+        }
+        if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
+            let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();
+            refusals.push(Refusal { who: "the machine".to_owned(), why });
+        }
+        for group in program.groups.iter().filter(|group| group.max.slice.is_some()) {
+            let why = "no kernel has a slice of a group's own (cpu.cfs_bandwidth_slice_us)".to_owned();
+            refusals.push(Refusal { who: format!("group {}", group.path), why });
         }
         let hierarchy = if program.groups.is_empty() {
             None
@@ -115,10 +125,6 @@ impl Plan {
         };
         if hierarchy.as_ref().is_some_and(|hierarchy| !hierarchy.takes_realtime()) {
             refuse_realtime_in_groups(&program, &mut refusals);
-        }
-        if !program.max_changes.is_empty() || !program.changes.is_empty() {
-            let why = "what changes at given times is simulated only; take the changes out".to_owned();
-            refusals.push(Refusal { who: "the workload".to_owned(), why });
         }
         if refusals.is_empty() {
             Ok(Self { program, options, host, cpus: wanted, hierarchy, watchdog })
@@ -135,7 +141,12 @@ fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refus
             AffinityChange::Set(mask) => Some(&**mask),
             AffinityChange::Keep | AffinityChange::Reset => None,
         });
-        let nowhere = of_phases.chain(def.affinity.as_deref()).find(|mask| mask.and(&cpuset).is_empty());
+        let of_changes = program.changes.iter().filter_map(|change| match &change.what {
+            Change::Affinity { task, cpus } if *task == at => cpus.as_deref(),
+            _ => None,
+        });
+        let nowhere =
+            of_phases.chain(def.affinity.as_deref()).chain(of_changes).find(|mask| mask.and(&cpuset).is_empty());
         if let Some(mask) = nowhere {
             let why = format!("CPUs {mask} are not among those it may use ({cpuset})");
             refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
@@ -163,13 +174,29 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
     }
 }
 
+/// Pipes are not on real ones yet.
+fn refuse_pipes(program: &Program, refusals: &mut Vec<Refusal>) {
+    for (at, def) in program.tasks.iter().enumerate() {
+        let mut actions = def.phases.iter().flat_map(|phase| &phase.actions);
+        if actions.any(|action| matches!(action, Action::PipeRead { .. } | Action::PipeWrite { .. })) {
+            let why = "pipes can only be simulated so far";
+            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+        }
+    }
+}
+
 /// Tries each of the program's policies; returns the watchdog's priority.
 fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPriority> {
     let mut tried: Vec<SchedAttr> = vec![SchedAttr::NORMAL];
     let mut needs_watchdog = false;
     let mut highest = 0;
     for (at, def) in program.tasks.iter().enumerate() {
-        for attr in [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr)) {
+        let of_changes = program.changes.iter().filter_map(|change| match &change.what {
+            Change::Attr { task, attr } if *task == at => Some(*attr),
+            _ => None,
+        });
+        let of_phases = def.phases.iter().filter_map(|phase| phase.attr);
+        for attr in [def.attr].into_iter().chain(of_phases).chain(of_changes) {
             if let SchedAttr::Rt { priority, .. } = attr {
                 highest = highest.max(priority.value());
             }

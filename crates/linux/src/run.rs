@@ -22,11 +22,12 @@
 //! Ctrl-C while real-time loops hold all CPUs, and takes step 4 if ever a task did not end itself.
 
 use crate::cgroup::Groups;
+use crate::changes::start_changes;
 use crate::figures::Figures;
 use crate::host::busy_times;
 use crate::plan::{LIMIT, Plan, Recording};
 use crate::recorder::Recorder;
-use crate::requests::start_sources;
+use crate::requests::{called_queues, start_sources};
 use crate::shared::{End as RunEnd, Shared};
 use crate::thread::{Done, Failure, Gate, Seat, World, measure_zero_rate, spawn};
 use crate::work::Speeds;
@@ -36,7 +37,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
-use zerolag_workload::program::GroupDef;
+use zerolag_workload::Program;
+use zerolag_workload::program::TaskDef;
 
 /// Why a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,7 +103,7 @@ impl std::error::Error for RunError {}
 pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures, RunError> {
     let host_error = |what: &str, error: &dyn fmt::Display| RunError::Host(format!("{what}: {error}"));
     let speeds = Speeds::measure(&plan.cpus).map_err(|error| host_error("the CPUs cannot be measured", &error))?;
-    let groups = plan.hierarchy.as_ref().map(|hierarchy| hierarchy.create(&plan.program.groups)).transpose();
+    let groups = plan.hierarchy.as_ref().map(|hierarchy| hierarchy.create(&plan.program)).transpose();
     let groups = groups.map_err(|error| host_error("groups cannot be made", &error))?;
     let mut notes = Vec::new();
     let mut recorder = match plan.options.record {
@@ -116,7 +118,8 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
         yes
     };
     let ran = std::thread::scope(|scope| {
-        let ready = start_threads(&world, scope).map_err(|error| host_error("a thread cannot be started", &error));
+        let ready = start_threads(&world, scope, plan.watchdog)
+            .map_err(|error| host_error("a thread cannot be started", &error));
         let ready = ready.and_then(|threads| match world.gate.wait_ready(threads) {
             refused if refused.is_empty() => Ok(()),
             refused => Err(RunError::Refused(refused)),
@@ -182,24 +185,42 @@ fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
         gate: Gate::default(),
         next_task: AtomicU32::new(0),
         alive: AtomicU32::new(0),
-        ids: Mutex::new(Vec::new()),
+        live: Mutex::new(Vec::new()),
+        numbers: program.tasks.iter().map(|task| AtomicU32::new(first_number(program, task))).collect(),
         failure: Mutex::new(None),
         done: Mutex::new(Vec::new()),
         arrivals: Mutex::new(Vec::new()),
     }
 }
 
-/// Starts the threads of all instances, in order of definition, and of all sources of requests.
-fn start_threads<'s, 'w: 's>(world: &'w World<'w>, scope: &'s std::thread::Scope<'s, 'w>) -> std::io::Result<u32> {
+/// Returns whether a task begins with its group, which is made later.
+fn comes_later(program: &Program, task: &TaskDef) -> bool {
+    task.group.is_some_and(|group| program.comes_later(group))
+}
+
+/// Returns the number of the first thread of a task that a change starts.
+fn first_number(program: &Program, task: &TaskDef) -> u32 {
+    if comes_later(program, task) { 0 } else { task.instances }
+}
+
+/// Starts the threads of all instances, in order of definition, of all sources of requests, and the one that makes changes.
+fn start_threads<'s, 'w: 's>(
+    world: &'w World<'w>,
+    scope: &'s std::thread::Scope<'s, 'w>,
+    priority: Option<RtPriority>,
+) -> std::io::Result<u32> {
     let mut threads = 0;
     for (def, task) in world.program.tasks.iter().enumerate() {
+        if comes_later(world.program, task) {
+            continue; // Its group brings it.
+        }
         for instance in 0..task.instances {
             let id = TaskId(world.next_task.fetch_add(1, Ordering::Relaxed));
             spawn(world, scope, Seat { task: id, def, instance, parent: None }, None)?;
             threads += 1;
         }
     }
-    Ok(threads + start_sources(world, scope)?)
+    Ok(threads + start_sources(world, scope)? + start_changes(world, scope, priority)?)
 }
 
 /// Looks on until all threads have ended.
@@ -212,6 +233,7 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
     loop {
         let alive = world.alive.load(Ordering::Acquire);
         if alive == 0 {
+            world.end.stop(); // For sources and changes that have more to come.
             return;
         }
         let until = clock::timespec(clock::now() + WATCH_PERIOD);
@@ -280,7 +302,8 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
     meta.seed = Some(plan.options.seed);
     meta.kernel.clone_from(&plan.host.release);
     meta.end = Instant::ZERO + elapsed;
-    let mut known = group_records(&plan.program.groups);
+    let mut known = group_records(&plan.program);
+    known.append(&mut called_queues(&plan.program));
     known.append(&mut world.arrivals.into_inner().unwrap_or_else(PoisonError::into_inner));
     let trace = merge(meta, &mut done, known, ran.recorded, ran.start);
     Figures {
@@ -301,14 +324,15 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
 
 /// Returns the records that say which groups there are. Their limits are not in the trace: when the kernel's periods begin is not
 /// known, so nothing could be held against them.
-fn group_records(groups: &[GroupDef]) -> Vec<Record> {
+fn group_records(program: &Program) -> Vec<Record> {
     let id = |index: usize| GroupId::from_index(index + 1);
-    let record = |(index, group): (usize, &GroupDef)| {
+    let record = |index: usize| {
+        let group = &program.groups[index];
         let parent = group.parent.map_or(GroupId::ROOT, id);
         let event = TraceEvent::GroupNew { group: id(index), parent, path: group.path.clone() };
         Record { at: Instant::ZERO, cpu: CpuId(0), event }
     };
-    groups.iter().enumerate().map(record).collect()
+    (0..program.groups.len()).filter(|index| !program.comes_later(*index)).map(record).collect()
 }
 
 /// Brings together what the tasks say and what the kernel recorded: one numbering of tasks, one zero of time.

@@ -27,7 +27,7 @@ use zerolag_workload::program::{Resource, ResourceKind};
 pub(crate) enum Waited {
     /// As it should; woken at this time, if another woke it.
     Woken(Option<Instant>),
-    /// The run is over.
+    /// The run is over, or the thread is to end.
     Over,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Parker {
     word: AtomicU32,
     /// When it was woken.
     woken_at: AtomicU64,
+    /// Its thread is to end: every wait is over.
+    ended: AtomicBool,
 }
 
 /// The run's end, known to all.
@@ -105,7 +107,7 @@ impl Parker {
         let until = due.min(end.at());
         loop {
             let now = clock::now();
-            if end.is_over(now) {
+            if end.is_over(now) || self.is_ended() {
                 return Waited::Over;
             }
             if now >= due {
@@ -118,13 +120,28 @@ impl Parker {
 
     fn park(&self, end: &End) -> Waited {
         while self.word.load(Ordering::Acquire) == 0 {
-            if end.is_over(clock::now()) {
+            if end.is_over(clock::now()) || self.is_ended() {
                 return Waited::Over;
             }
             let _ = wait_while(&self.word, 0, end.at());
         }
         self.word.store(0, Ordering::Relaxed);
         Waited::Woken(Some(Instant::from_nanos(self.woken_at.load(Ordering::Relaxed))))
+    }
+
+    /// Says that its thread is to end; [`disturb`](Self::disturb) lets it see that.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Returns whether its thread is to end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Lets its thread look around, without waking it up for anything.
+    pub(crate) fn disturb(&self) {
+        let _ = futex::wake(&self.word, Flags::PRIVATE, EVERYBODY);
     }
 
     fn unpark(&self) {
@@ -141,6 +158,13 @@ pub(crate) struct Waiter {
     pub(crate) parker: Arc<Parker>,
 }
 
+impl Waiter {
+    /// Tells it that its call is done.
+    pub(crate) fn reply(&self) {
+        self.parker.unpark();
+    }
+}
+
 /// Who waits, most urgent first, then first come.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList(Vec<Waiter>);
@@ -153,6 +177,13 @@ impl WaitList {
 
     fn pop(&mut self) -> Option<Waiter> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
+    }
+
+    /// Takes a thread off; returns whether it was there.
+    fn forget(&mut self, parker: &Arc<Parker>) -> bool {
+        let before = self.0.len();
+        self.0.retain(|waiter| !Arc::ptr_eq(&waiter.parker, parker));
+        self.0.len() < before
     }
 }
 
@@ -172,17 +203,36 @@ pub(crate) enum Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     capacity: Option<u32>,
-    requests: VecDeque<u64>,
+    requests: VecDeque<Sent>,
     waiters: WaitList,
-    /// Nothing arrives any more.
-    is_closed: bool,
+    /// The number of the next request.
+    next: u64,
+    /// Sources and tasks that may still send; nothing arrives any more when the last has gone.
+    senders: u32,
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    /// Its number in its queue.
+    pub(crate) request: u64,
+    pub(crate) by: Sender,
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Sender {
+    /// The queue's source, as its n-th.
+    Source { nth: u64 },
+    /// A task; who waits for it to be done. What it draws follows from the key.
+    Task { waits: Option<Waiter>, key: u64 },
 }
 
 /// What a worker that asks for a request gets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Asked {
     /// This one.
-    Request(u64),
+    Request(Sent),
     /// None yet: it is in the list of those who wait, and is to park.
     Later,
     /// None ever.
@@ -192,7 +242,7 @@ pub(crate) enum Asked {
 /// Why a mutex was not had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockError {
-    /// The run is over.
+    /// The run is over, or the thread is to end.
     Over,
     /// The kernel found a circle of owners.
     Deadlock,
@@ -207,9 +257,12 @@ impl Shared {
             ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
             ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
             // Nobody uses a semaphore, disk or file of the kernel here: the plan refuses that.
-            ResourceKind::Timer | ResourceKind::RwSemaphore | ResourceKind::Disk(_) | ResourceKind::File(_) => {
-                Self::Timer(Mutex::new(None))
-            }
+            ResourceKind::Timer
+            | ResourceKind::RwSemaphore
+            | ResourceKind::SpinLock
+            | ResourceKind::Pipe { .. }
+            | ResourceKind::Disk(_)
+            | ResourceKind::File(_) => Self::Timer(Mutex::new(None)),
             ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),
         }
     }
@@ -226,10 +279,46 @@ impl Shared {
         word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes a mutex that was not free.
-    pub(crate) fn lock(&self, end: &End) -> Result<(), LockError> {
+    /// Takes a thread that is to end off whatever list it waits in.
+    pub(crate) fn forget(&self, parker: &Arc<Parker>) {
         match self {
-            Self::Mutex(word) => lock_plain(word, end),
+            Self::Condition(waiters) | Self::Barrier { waiters, .. } => drop(lock(waiters).forget(parker)),
+            Self::Semaphore(state) => drop(lock(state).1.forget(parker)),
+            Self::Queue(queue) => drop(lock(queue).waiters.forget(parker)),
+            Self::Mutex(_) | Self::PiMutex(_) | Self::Timer(_) => {}
+        }
+    }
+
+    /// Takes a worker off that waits for a request; returns whether it did.
+    pub(crate) fn forget_worker(&self, parker: &Arc<Parker>) -> bool {
+        match self {
+            Self::Queue(queue) => lock(queue).waiters.forget(parker),
+            Self::Condition(_)
+            | Self::Barrier { .. }
+            | Self::Semaphore(_)
+            | Self::Mutex(_)
+            | Self::PiMutex(_)
+            | Self::Timer(_) => false,
+        }
+    }
+
+    /// Lets all that wait for a plain mutex look around.
+    pub(crate) fn disturb(&self) {
+        match self {
+            Self::Mutex(word) => drop(futex::wake(word, Flags::PRIVATE, EVERYBODY)),
+            Self::PiMutex(_)
+            | Self::Condition(_)
+            | Self::Barrier { .. }
+            | Self::Semaphore(_)
+            | Self::Timer(_)
+            | Self::Queue(_) => {}
+        }
+    }
+
+    /// Takes a mutex that was not free.
+    pub(crate) fn lock(&self, me: &Parker, end: &End) -> Result<(), LockError> {
+        match self {
+            Self::Mutex(word) => lock_plain(word, me, end),
             Self::PiMutex(word) => lock_pi(word, end),
             Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
                 unreachable!("{CHECKED}")
@@ -318,14 +407,22 @@ impl Shared {
         me.parker.park(end)
     }
 
+    /// Returns the number of the next request.
+    pub(crate) fn next_number(&self) -> u64 {
+        let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
+        let mut queue = lock(queue);
+        queue.next += 1;
+        queue.next - 1
+    }
+
     /// Queues a request and wakes one who waits for it; `false` if the queue is full.
-    pub(crate) fn offer(&self, request: u64) -> bool {
+    pub(crate) fn offer(&self, sent: Sent) -> bool {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         let mut queue = lock(queue);
         if queue.capacity.is_some_and(|capacity| queue.requests.len() >= capacity as usize) {
             return false;
         }
-        queue.requests.push_back(request);
+        queue.requests.push_back(sent);
         let waiter = queue.waiters.pop();
         drop(queue);
         if let Some(waiter) = waiter {
@@ -339,8 +436,8 @@ impl Shared {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         let mut queue = lock(queue);
         match queue.requests.pop_front() {
-            Some(request) => Asked::Request(request),
-            None if queue.is_closed => Asked::Never,
+            Some(sent) => Asked::Request(sent),
+            None if queue.senders == 0 => Asked::Never,
             None => {
                 queue.waiters.push(me);
                 Asked::Later
@@ -348,11 +445,20 @@ impl Shared {
         }
     }
 
-    /// Says that nothing arrives any more.
-    pub(crate) fn close(&self) {
+    /// Somebody who may send comes.
+    pub(crate) fn add_sender(&self) {
+        let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
+        lock(queue).senders += 1;
+    }
+
+    /// Somebody who may send goes; when the last has, nothing arrives any more.
+    pub(crate) fn sender_goes(&self) {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         let mut queue = lock(queue);
-        queue.is_closed = true;
+        queue.senders = queue.senders.saturating_sub(1);
+        if queue.senders > 0 {
+            return;
+        }
         let woken = std::mem::take(&mut queue.waiters.0);
         drop(queue);
         woken.iter().for_each(|waiter| waiter.parker.unpark());
@@ -381,9 +487,9 @@ fn my_id() -> u32 {
     gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-fn lock_plain(word: &AtomicU32, end: &End) -> Result<(), LockError> {
+fn lock_plain(word: &AtomicU32, me: &Parker, end: &End) -> Result<(), LockError> {
     while word.swap(2, Ordering::Acquire) != 0 {
-        if end.is_over(clock::now()) {
+        if end.is_over(clock::now()) || me.is_ended() {
             return Err(LockError::Over);
         }
         let _ = wait_while(word, 2, end.at());

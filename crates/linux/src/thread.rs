@@ -4,6 +4,7 @@
 //! timers, locks) is recorded in memory and merged after the run.
 
 use crate::cgroup::Groups;
+use crate::changes::{Live, Orders};
 use crate::figures::TaskFigures;
 use crate::host::{ThreadCounts, cpu_set};
 use crate::requests::InService;
@@ -40,12 +41,14 @@ pub(crate) struct World<'p> {
     pub(crate) next_task: AtomicU32,
     /// Threads that have not ended; the watchdog waits on it.
     pub(crate) alive: AtomicU32,
-    /// Their ids. A thread takes its own out before it ends, so an id in here is of a thread of this run.
-    pub(crate) ids: Mutex<Vec<i32>>,
+    /// Those of the workload. A thread takes itself out before it ends, so an id in here is of a thread of this run.
+    pub(crate) live: Mutex<Vec<Live>>,
+    /// Per definition: the number of the next thread that a change starts.
+    pub(crate) numbers: Vec<AtomicU32>,
     /// What ended the run before its time.
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) done: Mutex<Vec<Done>>,
-    /// What the sources of requests recorded.
+    /// What the sources of requests and the changes recorded.
     pub(crate) arrivals: Mutex<Vec<Record>>,
 }
 
@@ -135,7 +138,7 @@ pub(crate) struct Thread<'w, 's> {
     scope: &'s Scope<'s, 'w>,
     pub(crate) seat: Seat,
     /// When the workload started: the zero of all times.
-    origin: Instant,
+    pub(crate) origin: Instant,
     pub(crate) me: Waiter,
     stream: Option<Stream>,
     timers: Vec<Option<Instant>>,
@@ -145,6 +148,7 @@ pub(crate) struct Thread<'w, 's> {
     pub(crate) request: Option<InService>,
     /// Nothing will ever come that it could work on.
     pub(crate) has_done: bool,
+    orders: Arc<Orders>,
     attr: SchedAttr,
     figures: TaskFigures,
     records: Vec<Record>,
@@ -168,11 +172,20 @@ pub(crate) fn spawn<'s, 'w: 's>(
     let short: String = name.chars().filter(|c| *c != '\0').collect();
     let builder = std::thread::Builder::new().name(short).stack_size(STACK);
     world.alive.fetch_add(1, Ordering::AcqRel);
+    // A worker whose callers come later must not think that nobody will.
+    let called = world.program.queues_called(seat.def);
+    called.iter().for_each(|queue| world.shared[queue.index()].add_sender());
     let spawned = builder.spawn_scoped(scope, move || {
-        let id = rustix::thread::gettid().as_raw_nonzero().get();
-        world.ids.lock().unwrap_or_else(PoisonError::into_inner).push(id);
-        life(world, scope, seat, name, forked_at);
-        world.ids.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| *other != id);
+        let Seat { task, def, instance, .. } = seat;
+        let me = Waiter { urgency: urgency(world.program.tasks[def].attr), parker: world.end.parker() };
+        let orders = Arc::<Orders>::default();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let (parker, told) = (Arc::clone(&me.parker), Arc::clone(&orders));
+        let live = Live { tid, task, def, instance, parker, orders: told };
+        world.live.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+        life(world, scope, seat, name, forked_at, me, orders);
+        world.live.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other.tid != tid);
+        called.iter().for_each(|queue| world.shared[queue.index()].sender_goes());
         world.one_less();
     });
     spawned.map(drop).inspect_err(|_| world.one_less())
@@ -184,6 +197,8 @@ fn life<'s, 'w: 's>(
     seat: Seat,
     name: String,
     forked_at: Option<Instant>,
+    me: Waiter,
+    orders: Arc<Orders>,
 ) {
     let def = &world.program.tasks[seat.def];
     let figures = TaskFigures {
@@ -199,7 +214,6 @@ fn life<'s, 'w: 's>(
         wakeups: 0,
         latencies: Vec::new(),
     };
-    let me = Waiter { urgency: urgency(def.attr), parker: world.end.parker() };
     let mut thread = Thread {
         world,
         scope,
@@ -212,6 +226,7 @@ fn life<'s, 'w: 's>(
         forks: 0,
         request: None,
         has_done: false,
+        orders,
         attr: def.attr,
         figures,
         records: Vec::new(),
@@ -236,6 +251,8 @@ fn life<'s, 'w: 's>(
         thread.noted_wakeup(Some(begin).filter(|_| forked_at.is_none()));
         is_finished = thread.program().is_ok() || thread.has_done;
     }
+    is_finished |= thread.me.parker.is_ended();
+    thread.give_up_request();
     for mutex in std::mem::take(&mut thread.held) {
         thread.world.shared[mutex.index()].unlock();
     }
@@ -244,7 +261,7 @@ fn life<'s, 'w: 's>(
 
 impl World<'_> {
     /// A thread has ended, or was never made.
-    fn one_less(&self) {
+    pub(crate) fn one_less(&self) {
         if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = rustix::thread::futex::wake(&self.alive, rustix::thread::futex::Flags::PRIVATE, 1);
         }
@@ -252,14 +269,14 @@ impl World<'_> {
 
     /// Lets threads that starve run once more, so that they see the end: who is left is made real-time.
     pub(crate) fn raise_all(&self) {
-        for id in self.ids.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for live in self.live.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // Not permitted, or a deadline task that is running already: then it takes longer.
-            drop(sys::set_attr_of(*id, SchedAttr::fifo(RtPriority::MIN)));
+            drop(sys::set_attr_of(live.tid, SchedAttr::fifo(RtPriority::MIN)));
         }
     }
 
     /// Ends the run with a failure; the first counts.
-    fn fail(&self, failure: Failure) {
+    pub(crate) fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
         self.end.stop();
     }
@@ -334,16 +351,14 @@ impl<'w: 's, 's> Thread<'w, 's> {
     fn program(&mut self) -> Go {
         let def = &self.world.program.tasks[self.seat.def];
         let mut turn = 0;
-        while def.turns.is_none_or(|turns| turn < turns) {
+        while def.turns.is_none_or(|turns| turn < turns) && !self.orders.retires.load(Ordering::Acquire) {
             for (index, phase) in def.phases.iter().enumerate() {
                 if phase.loops > 0 {
                     self.phase(index, phase, turn)?;
                 }
             }
             // A program without any action that takes time would never look.
-            if self.world.end.is_over(clock::now()) {
-                return Err(Over);
-            }
+            self.go_on()?;
             self.mark(Mark::TurnEnd { turn });
             turn += 1;
         }
@@ -359,7 +374,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         }
         for _ in 0..phase.loops {
             for action in &phase.actions {
-                if self.world.end.stopped.load(Ordering::Relaxed) {
+                if self.world.end.stopped.load(Ordering::Relaxed) || self.me.parker.is_ended() {
                     return Err(Over);
                 }
                 self.act(action)?;
@@ -369,7 +384,8 @@ impl<'w: 's, 's> Thread<'w, 's> {
     }
 
     fn enter(&mut self, phase: &Phase) -> Result<(), String> {
-        if let Some(attr) = phase.attr.filter(|attr| *attr != self.attr) {
+        let is_changed = phase.attr.is_some() && self.orders.is_changed.swap(false, Ordering::AcqRel);
+        if let Some(attr) = phase.attr.filter(|attr| is_changed || *attr != self.attr) {
             self.set_attr(attr)?;
             self.record(TraceEvent::AttrChange { task: self.seat.task, attr });
         }
@@ -390,7 +406,8 @@ impl<'w: 's, 's> Thread<'w, 's> {
         match action {
             Action::Run(dist) => {
                 let time = self.draw(dist);
-                let left = world.speeds.compute(time, || world.end.is_over(clock::now()));
+                let parker = &self.me.parker;
+                let left = world.speeds.compute(time, || world.end.is_over(clock::now()) || parker.is_ended());
                 self.figures.work = self.figures.work.saturating_add(time.saturating_sub(left));
                 if left.is_zero() { Ok(()) } else { Err(Over) }
             }
@@ -446,6 +463,11 @@ impl<'w: 's, 's> Thread<'w, 's> {
                 self.complete_request();
                 Ok(())
             }
+            Action::Call(queue) => self.call(*queue),
+            Action::Send(queue) => {
+                self.send_request(*queue, None);
+                self.go_on()
+            }
             Action::Yield => {
                 std::thread::yield_now();
                 Ok(())
@@ -455,6 +477,10 @@ impl<'w: 's, 's> Thread<'w, 's> {
             | Action::SyscallExit
             | Action::CondResched
             | Action::Down { .. }
+            | Action::SpinLock(_)
+            | Action::SpinUnlock(_)
+            | Action::PipeRead { .. }
+            | Action::PipeWrite { .. }
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => unreachable!("the plan refuses it"),
@@ -467,7 +493,8 @@ impl<'w: 's, 's> Thread<'w, 's> {
     }
 
     fn go_on(&self) -> Go {
-        if self.world.end.is_over(clock::now()) { Err(Over) } else { Ok(()) }
+        let is_over = self.world.end.is_over(clock::now()) || self.me.parker.is_ended();
+        if is_over { Err(Over) } else { Ok(()) }
     }
 
     /// Spends time in the kernel: reads zeros, a few microseconds per call.
@@ -490,12 +517,17 @@ impl<'w: 's, 's> Thread<'w, 's> {
         if let Dist::Constant(time) = dist {
             return *time;
         }
+        dist.sample(self.stream())
+    }
+
+    /// Returns what it draws from: the stream of the request that it works on, else its own.
+    pub(crate) fn stream(&mut self) -> &mut Stream {
         if let Some(service) = &mut self.request {
-            return dist.sample(&mut service.stream);
+            return &mut service.stream;
         }
         let Seat { def, instance, .. } = self.seat;
         let (seed, name) = (self.world.seed, &self.world.program.tasks[def].name);
-        dist.sample(self.stream.get_or_insert_with(|| Stream::new(seed, name, instance, "program")))
+        self.stream.get_or_insert_with(|| Stream::new(seed, name, instance, "program"))
     }
 
     fn sleep_until(&mut self, due: Instant) -> Go {
@@ -561,7 +593,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         let task = self.seat.task;
         if !mutex.try_lock() {
             self.record(TraceEvent::WaitLock { task, lock: id.0, holder: None });
-            match mutex.lock(&self.world.end) {
+            match mutex.lock(&self.me.parker, &self.world.end) {
                 Ok(()) => self.figures.wakeups += 1,
                 Err(LockError::Over) => return Err(Over),
                 Err(LockError::Deadlock) => {

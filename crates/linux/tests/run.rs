@@ -255,3 +255,53 @@ fn the_kernels_own_events_are_recorded_where_permitted() {
         .filter(|record| matches!(&record.event, TraceEvent::TaskNew { task, .. } if *task == hog));
     assert_eq!(created.count(), 1, "known by one name only");
 }
+
+#[test]
+fn changes_are_made_at_their_times() {
+    let toml = "[task.hog]\nsteps = [{ run = \"5ms\" }]\n[task.waits]\nsteps = [{ lock = \"m\" }, { sleep = \"10s\" }, { unlock = \"m\" }]\n\
+                [task.also]\ndelay = \"10ms\"\nsteps = [{ lock = \"m\" }, { run = \"1ms\" }, { unlock = \"m\" }]\n\
+                [[change]]\nat = \"50ms\"\ntask = \"hog\"\nnice = 7\n[[change]]\nat = \"80ms\"\ntask = \"hog\"\nstart = 1\n\
+                [[change]]\nat = \"120ms\"\ntask = \"hog\"\nend = true\n[[change]]\nat = \"140ms\"\ntask = \"waits\"\nend = true\n\
+                [[change]]\nat = \"160ms\"\ntask = \"also\"\nend = true\n";
+    let figures = must_run(toml, Options { duration: None, ..for_millis(0) });
+    assert_eq!(figures.end, End::Finished);
+    let names: Vec<&str> = figures.tasks.iter().map(|task| &*task.name).collect();
+    assert_eq!(names, ["hog-0", "waits-0", "also-0", "hog-1"]);
+    let first = |wanted: &dyn Fn(&TraceEvent) -> bool| {
+        let record = figures.trace.records.iter().find(|record| wanted(&record.event)).expect("it happened");
+        record.at.as_nanos() / 1_000_000
+    };
+    let id = |name: &str| figures.tasks.iter().find(|task| &*task.name == name).expect("a task").task;
+    assert!(first(&|event| matches!(event, TraceEvent::AttrChange { task, .. } if *task == id("hog-0"))) >= 50);
+    assert!(first(&|event| matches!(event, TraceEvent::TaskNew { task, .. } if *task == id("hog-1"))) >= 80);
+    assert!(first(&|event| matches!(event, TraceEvent::TaskExit { task } if *task == id("hog-0"))) >= 120);
+    // Who was ended in its sleep gave the lock back.
+    let took = first(&|event| matches!(event, TraceEvent::TakeLock { task, .. } if *task == id("also-0")));
+    assert!(took >= 140, "{took}");
+}
+
+#[test]
+fn groups_come_and_go_with_their_tasks() {
+    let toml = "[group.\"/pod\"]\nfrom = \"40ms\"\nuntil = \"90ms\"\n\"cpu.max\" = \"50000 100000\"\n[group.\"/pod/in\"]\n\
+                [task.pod]\ngroup = \"/pod/in\"\ninstances = 2\nsteps = [{ run = \"2ms\" }, { sleep = \"1ms\" }]\n\
+                [task.host]\nuntil = \"200ms\"\nsteps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\n\
+                [[change]]\nat = \"60ms\"\ngroup = \"/pod\"\n\"cpu.max\" = \"max\"\n\"cpu.weight\" = 300\n\
+                [[change]]\nat = \"70ms\"\ntask = \"host\"\ngroup = \"/pod\"\n[[change]]\nat = \"80ms\"\ntask = \"host\"\ngroup = \"/\"\n\
+                [[change]]\nat = \"130ms\"\ngroup = \"/pod\"\ncreate = true\n\
+                [[change]]\nat = \"170ms\"\ngroup = \"/pod\"\nremove = true\n";
+    let Some(figures) = run_or_skip(toml, Options { duration: None, ..for_millis(0) }) else { return };
+    assert_eq!(figures.end, End::Finished);
+    let names: Vec<&str> = figures.tasks.iter().map(|task| &*task.name).collect();
+    assert_eq!(names, ["host-0", "pod-0", "pod-1", "pod-2", "pod-3"]);
+    let all = |wanted: &dyn Fn(&TraceEvent) -> bool| -> Vec<u64> {
+        let records = figures.trace.records.iter().filter(|record| wanted(&record.event));
+        records.map(|record| record.at.as_nanos() / 1_000_000).collect()
+    };
+    let made = all(&|event| matches!(event, TraceEvent::GroupNew { .. }));
+    assert!(made.len() == 4 && made[0] >= 40 && made[2] >= 130, "{made:?}");
+    let gone = all(&|event| matches!(event, TraceEvent::GroupGone { .. }));
+    assert!(gone.len() == 4 && gone[0] >= 90 && gone[2] >= 170, "{gone:?}");
+    assert_eq!(all(&|event| matches!(event, TraceEvent::GroupChange { .. })).len(), 2);
+    let ended = all(&|event| matches!(event, TraceEvent::TaskExit { .. }));
+    assert!(ended.len() == 5 && ended[0] >= 90, "{ended:?}");
+}

@@ -79,6 +79,8 @@ pub struct Nice(i8);
 impl Nice {
     /// The neutral value.
     pub const ZERO: Self = Self(0);
+    /// What gets most.
+    pub const MIN: Self = Self(-20);
 
     /// Returns the nice value, or `None` outside -20..=19.
     #[must_use]
@@ -97,7 +99,21 @@ impl Nice {
     pub const fn table_index(self) -> usize {
         (self.0 + 20) as usize
     }
+
+    /// Returns its share of a queue; that of nice 0 is 1024. Linux `sched_prio_to_weight`, the forty published values.
+    #[must_use]
+    pub const fn weight(self) -> u32 {
+        NICE_TO_WEIGHT[self.table_index()]
+    }
 }
+
+/// nice -20 to 19.
+const NICE_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, //
+    9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, //
+    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, //
+    110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+];
 
 impl fmt::Debug for Nice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

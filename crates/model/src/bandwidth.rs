@@ -16,6 +16,9 @@ pub struct CpuMax {
     pub period: Duration,
     /// Unused quota that later periods may use on top (`cpu.max.burst`, `cpu.cfs_burst_us`).
     pub burst: Duration,
+    /// What a CPU takes out of the pool at a time; `None` is what `sched_cfs_bandwidth_slice_us` says for all groups. An open question of
+    /// the text of 2010 ("per-tg slice tunable?"); in no kernel.
+    pub slice: Option<Duration>,
 }
 
 impl CpuMax {
@@ -29,8 +32,10 @@ impl CpuMax {
     pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
     /// The most that quota and burst may be together: 2^44 - 1 us (`max_cfs_runtime`).
     pub const LARGEST: Duration = Duration::from_micros((1 << 44) - 1);
+    /// The shortest slice (`sched_cfs_bandwidth_slice_us` is at least 1).
+    pub const SHORTEST_SLICE: Duration = Duration::from_micros(1);
     /// No limit; what a new group has.
-    pub const UNLIMITED: Self = Self { quota: None, period: Self::DEFAULT_PERIOD, burst: Duration::ZERO };
+    pub const UNLIMITED: Self = Self { quota: None, period: Self::DEFAULT_PERIOD, burst: Duration::ZERO, slice: None };
 
     /// Checks the ranges that the kernel enforces.
     ///
@@ -39,6 +44,9 @@ impl CpuMax {
     pub fn check(self) -> Result<(), CpuMaxError> {
         if self.period < Self::SHORTEST || self.period > Self::LONGEST_PERIOD {
             return Err(CpuMaxError::Period(self.period));
+        }
+        if let Some(slice) = self.slice.filter(|slice| *slice < Self::SHORTEST_SLICE || *slice > Self::LONGEST_PERIOD) {
+            return Err(CpuMaxError::Slice(slice));
         }
         let Some(quota) = self.quota else {
             // Without a limit there is nothing to save up: the kernel looks at neither.
@@ -67,13 +75,16 @@ impl Default for CpuMax {
 }
 
 impl fmt::Display for CpuMax {
-    /// Writes it as `cpu.max` reads: microseconds, `max` for no limit; a burst follows in brackets.
+    /// Writes it as `cpu.max` reads: microseconds, `max` for no limit; a burst and a slice of its own follow in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.quota {
             Some(quota) => write!(f, "{} {}", quota.as_micros_floor(), self.period.as_micros_floor())?,
             None => write!(f, "max {}", self.period.as_micros_floor())?,
         }
-        if self.burst.is_zero() { Ok(()) } else { write!(f, " (burst {})", self.burst.as_micros_floor()) }
+        if !self.burst.is_zero() {
+            write!(f, " (burst {})", self.burst.as_micros_floor())?;
+        }
+        self.slice.map_or(Ok(()), |slice| write!(f, " (slice {})", slice.as_micros_floor()))
     }
 }
 
@@ -83,6 +94,8 @@ impl fmt::Display for CpuMax {
 pub enum CpuMaxError {
     /// The period is outside 1 ms to 1 s.
     Period(Duration),
+    /// The slice of the group is outside 1 us to 1 s.
+    Slice(Duration),
     /// The quota is below 1 ms.
     QuotaTooSmall(Duration),
     /// Quota and burst are more than 2^44 - 1 us.
@@ -101,6 +114,9 @@ impl fmt::Display for CpuMaxError {
         match self {
             Self::Period(period) => {
                 write!(f, "period {period} is outside {}..={}", CpuMax::SHORTEST, CpuMax::LONGEST_PERIOD)
+            }
+            Self::Slice(slice) => {
+                write!(f, "slice {slice} is outside {}..={}", CpuMax::SHORTEST_SLICE, CpuMax::LONGEST_PERIOD)
             }
             Self::QuotaTooSmall(quota) => write!(f, "quota {quota} is below {}", CpuMax::SHORTEST),
             Self::QuotaTooLarge(total) => {
@@ -136,13 +152,17 @@ mod tests {
     #[test]
     fn the_ranges_are_the_kernels() {
         let us = Duration::from_micros;
-        let max = |quota, period, burst| CpuMax { quota: Some(us(quota)), period: us(period), burst: us(burst) };
+        let max =
+            |quota, period, burst| CpuMax { quota: Some(us(quota)), period: us(period), burst: us(burst), slice: None };
         assert_eq!(CpuMax::UNLIMITED.check(), Ok(()));
         assert_eq!(max(1_000, 1_000, 0).check(), Ok(()));
         assert_eq!(max(999, 100_000, 0).check(), Err(CpuMaxError::QuotaTooSmall(us(999))));
         assert_eq!(max(1_000, 999, 0).check(), Err(CpuMaxError::Period(us(999))));
         assert_eq!(max(1_000, 1_000_001, 0).check(), Err(CpuMaxError::Period(us(1_000_001))));
         assert_eq!(max(5_000_000, 1_000_000, 5_000_000).check(), Ok(()));
+        let sliced = |slice| CpuMax { slice: Some(us(slice)), ..max(5_000, 10_000, 0) }.check();
+        assert_eq!([sliced(1), sliced(1_000_000)], [Ok(()); 2]);
+        assert_eq!([0, 1_000_001].map(sliced), [0, 1_000_001].map(|slice| Err(CpuMaxError::Slice(us(slice)))));
         let above = CpuMaxError::BurstAboveQuota { burst: us(2_001), quota: us(2_000) };
         assert_eq!(max(2_000, 10_000, 2_001).check(), Err(above));
         assert_eq!(above.to_string(), "burst 2.001ms is above the quota 2ms");
@@ -154,5 +174,6 @@ mod tests {
         assert_eq!(half.to_string(), "50000 100000");
         assert_eq!(CpuMax::UNLIMITED.to_string(), "max 100000");
         assert_eq!(CpuMax { burst: Duration::from_millis(20), ..half }.to_string(), "50000 100000 (burst 20000)");
+        assert_eq!(CpuMax { slice: Some(Duration::from_millis(1)), ..half }.to_string(), "50000 100000 (slice 1000)");
     }
 }

@@ -119,6 +119,11 @@ pub enum TraceEvent {
         /// Its number: 0 are the CPUs in no partition.
         domain: u32,
     },
+    /// The record's CPU goes offline, or comes back. Unsaid: it is online.
+    Hotplug {
+        /// Whether it is online from now on.
+        online: bool,
+    },
     /// A deadline task has used its budget up, or gives it up, and waits on the record's CPU.
     DlThrottle {
         /// Which.
@@ -225,6 +230,15 @@ pub enum TraceEvent {
         /// Whether it is.
         boosted: bool,
     },
+    /// A task begins to run on the turn of another that waits for it (`proxy_exec`), or goes on by its own again.
+    Proxy {
+        /// Who.
+        task: TaskId,
+        /// On whose turn.
+        donor: Option<TaskId>,
+        /// The priority by which it runs from now on.
+        prio: Prio,
+    },
     /// A task was taken off its queue at the return to user mode because its group has no quota there, or is put back.
     TaskThrottle {
         /// Who.
@@ -241,12 +255,24 @@ pub enum TraceEvent {
         /// Its path below the root, as `/pod/a`.
         path: Arc<str>,
     },
+    /// A task group ceased to be. Its id may be another group's later.
+    GroupGone {
+        /// Which.
+        group: GroupId,
+    },
     /// A task moved to another group.
     GroupChange {
         /// Who.
         task: TaskId,
         /// Where it is now.
         group: GroupId,
+    },
+    /// A group's weight was set, or whether it is idle. Unsaid: 1024.
+    GroupWeight {
+        /// Which.
+        group: GroupId,
+        /// What it weighs beside its siblings: 1024 is nice 0; 3 for an idle one.
+        weight: u32,
     },
     /// A group's limit was set (`cpu.max`).
     GroupMax {

@@ -66,8 +66,12 @@ macro_rules! switch {
 
 mod limits;
 mod load;
+mod protection;
+mod rt;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
+pub use protection::SliceProtection;
+pub use rt::{OverloadScope, RtBalance, RtOverload};
 
 /// A type that a setting can have.
 trait Value: Sized {
@@ -82,73 +86,6 @@ switch! {
         Cfs = "cfs",
         /// Earliest eligible virtual deadline first: Linux 6.6 and later.
         Eevdf = "eevdf",
-    }
-}
-
-switch! {
-    /// How waiting real-time tasks find a CPU.
-    RtBalance {
-        /// Before 2007: only the periodic and new-idle balancer of the fair class moves them.
-        Passive = "passive",
-        /// 2007's push and pull with the periodic balancer still moving RT tasks; the text says why it had to go.
-        ActiveAndPassive = "active_and_passive",
-        /// 2007: push, and pull under the lock of each overloaded run queue.
-        PullLocked = "pull_locked",
-        /// 2015: a CPU that lowers its priority sends IPIs to overloaded CPUs, one after another, one chain per CPU.
-        IpiPerCpu = "ipi_per_cpu",
-        /// 2017: one IPI circulates per root domain.
-        IpiRootDomain = "ipi_root_domain",
-    }
-}
-
-impl RtBalance {
-    /// Returns whether RT tasks are pushed and pulled actively.
-    #[must_use]
-    pub const fn is_active(self) -> bool {
-        match self {
-            Self::Passive => false,
-            Self::ActiveAndPassive | Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => true,
-        }
-    }
-
-    /// Returns whether overloaded CPUs are asked by IPI to push.
-    #[must_use]
-    pub const fn is_by_ipi(self) -> bool {
-        match self {
-            Self::Passive | Self::ActiveAndPassive | Self::PullLocked => false,
-            Self::IpiPerCpu | Self::IpiRootDomain => true,
-        }
-    }
-
-    /// Returns whether the balancer of the fair class moves RT tasks too.
-    #[must_use]
-    pub const fn is_passive(self) -> bool {
-        match self {
-            Self::Passive | Self::ActiveAndPassive => true,
-            Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => false,
-        }
-    }
-}
-
-switch! {
-    /// Where the overload mask is kept.
-    OverloadScope {
-        /// One mask for the machine.
-        Global = "global",
-        /// One mask per cpuset (2007). Overlapping cpusets make masks inconsistent; they repair themselves.
-        Cpuset = "cpuset",
-        /// One mask per root domain (exclusive cpuset).
-        RootDomain = "root_domain",
-    }
-}
-
-switch! {
-    /// What makes a CPU RT-overloaded, so that others pull from it.
-    RtOverload {
-        /// More than one RT task is queued, and one of them may move; it may be the one that runs.
-        Queued = "queued",
-        /// An RT task waits that may move (6.7: `pushable_tasks` drives `rto_mask`).
-        Pushable = "pushable",
     }
 }
 
@@ -287,6 +224,10 @@ pub struct Settings {
     pub wakeup_granularity: Duration,
     /// Key `features.RUN_TO_PARITY` (EEVDF).
     pub run_to_parity: bool,
+    /// Key `slice_protection`.
+    pub slice_protection: SliceProtection,
+    /// Key `group_min_slice` (EEVDF, 6.12): a group asks for the shortest slice in it.
+    pub group_min_slice: bool,
     /// Key `features.PLACE_LAG` (EEVDF).
     pub place_lag: bool,
     /// Key `features.PLACE_REL_DEADLINE` (EEVDF, 6.12).
@@ -295,6 +236,8 @@ pub struct Settings {
     pub preempt_short: bool,
     /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
     pub delay_dequeue: bool,
+    /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are looked at for an idle one (6.0, commit 70fb5ccf2ebb).
+    pub sis_util: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.
@@ -307,6 +250,17 @@ pub struct Settings {
     /// Key `cfs_bandwidth_slice_steps`: a CPU's first requests to the pool are a quarter and half of a slice, and none is more
     /// than a quarter of what is left there (Turner & Rao 2010, "some sort of limited step-function"; in no kernel).
     pub bandwidth_slice_steps: bool,
+    /// Key `cfs_bandwidth_interleave`: periods of each group begin at an offset of its own that its host draws (6.4, commit
+    /// 41abdba93747); without, those of all groups at the same time.
+    pub bandwidth_interleave: bool,
+    /// Key `cfs_bandwidth_zero_start`: a CPU has nothing of a new limit, rather than 1 ns, and may be throttled while a group above
+    /// it is freed (mended in 6.18 by commit 956dfda6a708).
+    pub bandwidth_zero_start: bool,
+    /// Key `cfs_bandwidth_hotplug_bypass`: a CPU that goes offline or comes back frees what is throttled on all others (mended in
+    /// 6.14 by commit af98d8a36a96).
+    pub bandwidth_hotplug_bypass: bool,
+    /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder (6.17, off unless built in).
+    pub proxy_exec: bool,
     /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
     pub bandwidth_expiry: bool,
     /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
@@ -555,6 +509,13 @@ impl Settings {
             "on | off",
             "EEVDF: current runs until its lag is zero or its slice ends"
         ),
+        value!(
+            "slice_protection",
+            slice_protection,
+            "request | min_slice",
+            "EEVDF: up to where RUN_TO_PARITY protects a picked task"
+        ),
+        value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group asks for the shortest slice in it"),
         value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
         value!(
             "features.PLACE_REL_DEADLINE",
@@ -573,6 +534,12 @@ impl Settings {
             delay_dequeue,
             "on | off",
             "EEVDF: a blocked task stays queued until its lag is paid"
+        ),
+        value!(
+            "features.SIS_UTIL",
+            sis_util,
+            "on | off",
+            "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
         ),
         value!(
             "features.WAKEUP_PREEMPTION",
@@ -613,6 +580,25 @@ impl Settings {
             bandwidth_slice_steps,
             "on | off",
             "a CPU's first requests are a quarter and half of a slice, none more than a quarter of what is left in the pool"
+        ),
+        value!("proxy_exec", proxy_exec, "on | off", "who waits for a lock in the kernel lends its turn to the holder"),
+        value!(
+            "cfs_bandwidth_interleave",
+            bandwidth_interleave,
+            "on | off",
+            "each limited group's periods begin at a random offset"
+        ),
+        value!(
+            "cfs_bandwidth_zero_start",
+            bandwidth_zero_start,
+            "on | off",
+            "a CPU has nothing of a new limit, rather than 1 ns (until 6.17)"
+        ),
+        value!(
+            "cfs_bandwidth_hotplug_bypass",
+            bandwidth_hotplug_bypass,
+            "on | off",
+            "a CPU that goes offline or comes back frees what is throttled on all others (until 6.13)"
         ),
         value!(
             "cfs_bandwidth_expiry",

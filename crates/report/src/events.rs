@@ -39,12 +39,15 @@ pub const KINDS: &[&str] = &[
     "dl",
     "server",
     "domain",
+    "hotplug",
     "rt-throttle",
     "syscall",
     "boost",
     "throttle-task",
+    "proxy",
     "group",
     "limit",
+    "weight",
     "refresh",
     "throttle",
     "unthrottle",
@@ -128,6 +131,7 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::DlOverrun { task } => ("dl", format!("{} is told of an overrun (SIGXCPU)", name(task))),
         TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
+        TraceEvent::Hotplug { online } => ("hotplug", if *online { "online" } else { "offline" }.to_owned()),
         TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
         TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),
         TraceEvent::RtThrottle { throttled: false } => ("rt-throttle", "ends".to_owned()),
@@ -149,6 +153,10 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         TraceEvent::Syscall { task, enters: false } => ("syscall", format!("{} leaves", name(task))),
         TraceEvent::Boost { task, boosted: true } => ("boost", format!("{} begins", name(task))),
         TraceEvent::Boost { task, boosted: false } => ("boost", format!("{} ends", name(task))),
+        TraceEvent::Proxy { task, donor: Some(donor), .. } => {
+            ("proxy", format!("{} runs for {}", name(task), name(donor)))
+        }
+        TraceEvent::Proxy { task, donor: None, .. } => ("proxy", format!("{} runs for itself", name(task))),
         TraceEvent::TaskThrottle { task, throttled: true } => ("throttle-task", format!("{} off", name(task))),
         TraceEvent::TaskThrottle { task, throttled: false } => ("throttle-task", format!("{} back", name(task))),
         TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
@@ -164,7 +172,9 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
             ("request", format!("{request} of queue {queue} {says}"))
         }
         TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
+        TraceEvent::GroupGone { group } => ("group", format!("{group} is removed")),
         TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
+        TraceEvent::GroupWeight { group, weight } => ("weight", format!("group {group} weighs {weight}")),
         TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
             let throttled = if *throttled { ", was throttled" } else { "" };

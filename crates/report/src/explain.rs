@@ -12,9 +12,11 @@
 
 use crate::human::Human;
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use zerolag_model::{CpuId, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{
+    ClassId, CpuId, Duration, GroupId, Instant, MigrateReason, PrevState, Record, ServerState, TaskId, TraceEvent,
+};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, Replay, TaskState};
 use zerolag_trace::{Meta, Trace};
@@ -31,9 +33,33 @@ pub enum Cause {
         /// Whether it may run nowhere else.
         bound: bool,
     },
-    /// It is queued where nobody runs: the CPU switches, or serves an interrupt.
+    /// It is fair and queued behind a real-time task, and the fair server of the CPU waits until it must come.
+    ServerDefers {
+        /// Where.
+        cpu: CpuId,
+        /// Who runs.
+        task: TaskId,
+        /// The latest time at which the server comes.
+        until: Instant,
+    },
+    /// It is queued where nobody runs: the CPU switches.
     Switch {
         /// Where.
+        cpu: CpuId,
+    },
+    /// It is queued where nobody runs, or has just been switched to, and the CPU serves an interrupt.
+    Interrupt {
+        /// Where.
+        cpu: CpuId,
+    },
+    /// It is queued on a CPU that idles, in a trace that does not say what keeps it: a limit of its group, or that the CPU comes late.
+    KeptOff {
+        /// Where.
+        cpu: CpuId,
+    },
+    /// It has been moved to a CPU where nobody runs, which switches.
+    Moved {
+        /// Where to.
         cpu: CpuId,
     },
     /// Its group, or one above, has no quota left on its CPU.
@@ -82,6 +108,8 @@ pub enum Cause {
 /// Causes, from the task that waits outwards.
 pub type Chain = Vec<Cause>;
 
+/// The most steps of a wait that are kept.
+const STEPS_MAX: usize = 10_000;
 /// The longest chain that is followed.
 const CHAIN_MAX: usize = 32;
 
@@ -96,6 +124,8 @@ pub struct Explained {
     pub to: Instant,
     /// Why, and for how long in all: the longest first. The times add up to the wait.
     pub causes: Vec<(Chain, Duration)>,
+    /// The same in order of time: what began when. Of a wait with very many only the first are kept.
+    pub steps: Vec<(Instant, Chain)>,
 }
 
 impl Explained {
@@ -141,17 +171,22 @@ struct Open {
     chain: Chain,
     chain_since: Instant,
     parts: BTreeMap<Chain, Duration>,
+    steps: Vec<(Instant, Chain)>,
 }
 
 /// Follows records and explains waits.
 #[derive(Debug)]
 pub struct Explainer {
     replay: Replay,
+    /// Whether the trace says all that happened.
+    is_complete: bool,
     groups: Groups,
     throttled_since: BTreeMap<(GroupId, CpuId), Instant>,
     budget_until: BTreeMap<TaskId, Instant>,
     holders: BTreeMap<u32, Vec<TaskId>>,
     wanted: BTreeMap<TaskId, u32>,
+    /// Tasks that were moved since they last ran.
+    moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, Open>,
     options: Options,
     found: Explanation,
@@ -173,11 +208,13 @@ impl Explainer {
     pub fn new(meta: &Meta, options: Options) -> Self {
         Self {
             replay: Replay::new(meta),
+            is_complete: meta.source.is_complete(),
             groups: Groups::new(meta.setting("throttle")),
             throttled_since: BTreeMap::new(),
             budget_until: BTreeMap::new(),
             holders: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            moved: BTreeSet::new(),
             open: BTreeMap::new(),
             options,
             found: Explanation { waits: Vec::new(), totals: BTreeMap::new(), count: 0, names: Names::default() },
@@ -234,6 +271,9 @@ impl Explainer {
             TraceEvent::DlReplenish { task, .. } => {
                 self.budget_until.remove(task);
             }
+            TraceEvent::Migrate { task, reason, .. } if *reason != MigrateReason::Wakeup => {
+                self.moved.insert(*task);
+            }
             TraceEvent::WaitLock { task, lock, .. } => {
                 self.wanted.insert(*task, *lock);
             }
@@ -269,12 +309,14 @@ impl Explainer {
             return; // A wakeup that only cancelled a sleep.
         }
         let chain = self.chain(task);
-        self.open.insert(task, Open { from: at, chain, chain_since: at, parts: BTreeMap::new() });
+        let steps = vec![(at, chain.clone())];
+        self.open.insert(task, Open { from: at, chain, chain_since: at, parts: BTreeMap::new(), steps });
     }
 
     fn end(&mut self, task: TaskId, at: Instant) {
         // Whoever runs wants no lock: a mutex that was lost to another is asked for anew.
         self.wanted.remove(&task);
+        self.moved.remove(&task);
         let Some(mut open) = self.open.remove(&task) else { return };
         open.close_part(at);
         self.found.count += 1;
@@ -290,7 +332,7 @@ impl Explainer {
         }
         let mut causes: Vec<(Chain, Duration)> = open.parts.into_iter().collect();
         causes.sort_by(|(a, ours), (b, theirs)| theirs.cmp(ours).then_with(|| a.cmp(b)));
-        kept.insert(place, Explained { task, from: open.from, to: at, causes });
+        kept.insert(place, Explained { task, from: open.from, to: at, causes, steps: open.steps });
         kept.truncate(self.options.worst);
     }
 
@@ -301,6 +343,11 @@ impl Explainer {
             let chain = self.chain(*task);
             if chain != wait.chain {
                 wait.close_part(at);
+                // What lasted for no time is no step.
+                wait.steps.pop_if(|(since, _)| *since == at);
+                if wait.steps.len() < STEPS_MAX {
+                    wait.steps.push((at, chain.clone()));
+                }
                 wait.chain = chain;
             }
         }
@@ -355,14 +402,27 @@ impl Explainer {
                 if view.prio.is_rt() && place.is_rt_throttled {
                     return Cause::RtThrottled { cpu };
                 }
+                let server = place.fair_server.filter(|_| view.prio.class() == ClassId::Fair);
                 let bound = view.affinity.as_ref().is_some_and(|cpus| cpus.first() == cpus.last());
                 match place.current {
-                    Current::Task(running) => Cause::Behind { cpu, task: running, bound },
+                    Current::Task(running) => match server {
+                        Some(ServerState::Deferred { until }) if self.is_rt(running) => {
+                            Cause::ServerDefers { cpu, task: running, until }
+                        }
+                        _ => Cause::Behind { cpu, task: running, bound },
+                    },
+                    Current::Idle if !self.is_complete => Cause::KeptOff { cpu },
+                    Current::Idle if place.irq_depth > 0 => Cause::Interrupt { cpu },
+                    Current::Idle if self.moved.contains(&task) => Cause::Moved { cpu },
                     Current::Idle => Cause::Switch { cpu },
                     Current::Unknown => Cause::Unknown,
                 }
             }
         }
+    }
+
+    fn is_rt(&self, task: TaskId) -> bool {
+        self.replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Rt)
     }
 
     /// Ends the trace: waits that are under way end there.
@@ -379,7 +439,8 @@ impl Explainer {
 /// A task that has just been switched to no longer waits: that is no cause.
 const fn not_running(cause: Cause) -> Cause {
     match cause {
-        Cause::Runs { cpu, .. } => Cause::Switch { cpu },
+        Cause::Runs { cpu, irq: true } => Cause::Interrupt { cpu },
+        Cause::Runs { cpu, irq: false } => Cause::Switch { cpu },
         other => other,
     }
 }
@@ -416,7 +477,16 @@ impl Names {
                     let bound = if bound { ", bound to it" } else { "" };
                     format!("is queued behind {} on cpu{cpu}{bound}", self.task(task))
                 }
+                Cause::ServerDefers { cpu, task, until } => {
+                    let until = if dated == Dated::Yes { format!(" until {until}") } else { String::new() };
+                    format!("is queued behind {} on cpu{cpu}, where the fair server defers{until}", self.task(task))
+                }
                 Cause::Switch { cpu } => format!("is being switched to on cpu{cpu}"),
+                Cause::Interrupt { cpu } => format!("is kept by an interrupt on cpu{cpu}"),
+                Cause::KeptOff { cpu } => {
+                    format!("is queued on cpu{cpu}, which idles: kept off by a limit, or not served yet")
+                }
+                Cause::Moved { cpu } => format!("has been moved to cpu{cpu}, which is switching to it"),
                 Cause::Throttled { group, cpu, since } => match dated {
                     Dated::Yes => format!("is throttled in {} on cpu{cpu} since {since}", self.group(group)),
                     Dated::No => format!("is throttled in {} on cpu{cpu}", self.group(group)),
@@ -522,6 +592,9 @@ impl fmt::Display for Explanation {
 mod tests {
     use super::*;
     use crate::sample::two_hogs_and_a_fifo;
+    use zerolag_model::ServerKind;
+    use zerolag_model::event::Irq;
+    use zerolag_trace::script::Script;
 
     fn all(trace: &Trace) -> Explanation {
         explain(trace, Options { worst: usize::MAX, task: None })
@@ -535,6 +608,42 @@ mod tests {
             let sum: Duration = wait.causes.iter().map(|(_, time)| *time).sum();
             assert_eq!(sum, wait.length(), "{wait:?}");
         }
+    }
+
+    /// `a` waits on CPU 0 behind a real-time task while the fair server defers, then while the CPU serves an interrupt; `b` is moved to
+    /// CPU 1 and waits for it to switch.
+    #[test]
+    fn deferral_interrupts_and_moves_are_named() {
+        let mut script = Script::new(2);
+        let (a, b, rt) = (script.fair("a"), script.fair("b"), script.fifo("rt", 5));
+        let until = Instant::from_nanos(40_000);
+        let defers = TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Deferred { until } };
+        script.wake(0, 0, rt).run(0, 0, None, Some(rt)).event(0, 0, defers);
+        script.wake(1, 0, a).wake(1, 0, b);
+        script.migrate(5, b, 0, 1, MigrateReason::Periodic).run(7, 1, None, Some(b));
+        script.event(10, 0, TraceEvent::IrqEnter { irq: Irq::Timer });
+        script.run(10, 0, Some(rt), None).event(13, 0, TraceEvent::IrqExit { irq: Irq::Timer }).run(
+            14,
+            0,
+            None,
+            Some(a),
+        );
+        let mut trace = script.end(20);
+        trace.meta.source = zerolag_trace::Source::Simulation;
+        let found = all(&trace);
+        let of = |task: TaskId| found.waits.iter().find(|wait| wait.task == task).expect("it waited");
+        let us = |wait: &Explained, wanted: fn(&Cause) -> bool| {
+            let causes = wait.causes.iter().filter(|(chain, _)| wanted(&chain[0]));
+            causes.map(|(_, time)| time.as_nanos() / 1_000).sum::<u64>()
+        };
+        assert_eq!(us(of(a), |cause| matches!(cause, Cause::ServerDefers { .. })), 9);
+        assert_eq!(us(of(a), |cause| matches!(cause, Cause::Interrupt { .. })), 3);
+        assert_eq!(us(of(a), |cause| matches!(cause, Cause::Switch { .. })), 1);
+        assert_eq!(us(of(b), |cause| matches!(cause, Cause::Moved { .. })), 2);
+        let starts: Vec<u64> = of(a).steps.iter().map(|(at, _)| at.as_nanos() / 1_000).collect();
+        assert_eq!(starts, [1, 10, 13]);
+        let text = found.to_string();
+        assert!(text.contains("is queued behind rt on cpu0, where the fair server defers until 0.000040000"), "{text}");
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn group(group: &crate::GroupSummary) -> Group<'_> {
     let crate::GroupSummary { max, stat, .. } = group;
     Group {
         path: &group.path,
-        max: CpuMax { burst: Duration::ZERO, ..*max }.to_string(),
+        max: CpuMax { burst: Duration::ZERO, slice: None, ..*max }.to_string(),
         burst_max_usec: max.burst.as_micros_floor(),
         stat: CpuStat {
             usage_usec: group.usage.as_micros_floor(),

@@ -246,7 +246,7 @@ fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
         let GroupSummary { max, stat, .. } = group;
         let mut row = vec![
             shorten(&group.path, NAME_WIDTH),
-            CpuMax { burst: Duration::ZERO, ..*max }.to_string(),
+            CpuMax { burst: Duration::ZERO, slice: None, ..*max }.to_string(),
             Percent { part: group.usage, whole: summary.elapsed }.to_string(),
             stat.nr_periods.to_string(),
             stat.nr_throttled.to_string(),

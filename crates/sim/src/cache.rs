@@ -137,6 +137,7 @@ impl Machine {
             file.windows[window as usize] = Window::Locked(task); // [1]
             let lock = file.lock_id(window);
             self.emit(cpu, TraceEvent::TakeLock { task, lock });
+            self.publish_owner(cpu, lock, Some(task));
             self.compute_for(cpu, task, &action.setup, CpuLayer::Kernel);
             return Reading::SetsUp { window };
         }
@@ -153,6 +154,7 @@ impl Machine {
         file.waiters.entry(at).or_default().push_back(task); // [3]
         let lock = file.lock_id(at);
         self.emit(cpu, TraceEvent::WaitLock { task, lock, holder });
+        self.tasks[task.index()].cursor.reading = Some(Reading::Waits { window: at });
         self.block(cpu, task, WaitFor::Page(action.file));
         Reading::Waits { window: at }
     }
@@ -164,6 +166,7 @@ impl Machine {
         file.windows[window as usize] = Window::InFlight;
         let (lock, disk, bytes) = (file.lock_id(window), file.file.disk, u64::from(file.file.window));
         self.emit(cpu, TraceEvent::DropLock { task, lock });
+        self.lock_dropped(cpu, lock, None);
         let Shared::Disk(disk) = &mut self.shared[disk.index()] else { unreachable!("the program was checked") };
         let done = disk.submit(now, bytes);
         let count = self.cpus[cpu.index()].next_count();
@@ -178,6 +181,7 @@ impl Machine {
         let lock = file.lock_id(window);
         self.tasks[next.index()].state = State::Active;
         self.emit(cpu, TraceEvent::TakeLock { task: next, lock });
+        self.publish_owner(cpu, lock, Some(next));
         Some(Job::wakeup(next))
     }
 
@@ -187,10 +191,20 @@ impl Machine {
         let lock = file.lock_id(window);
         let next = file.next_waiter(window);
         self.emit(cpu, TraceEvent::DropLock { task, lock });
+        self.lock_dropped(cpu, lock, next);
         if let Some(next) = next {
             self.tasks[next.index()].state = State::Active;
             self.wake_from(cpu, next);
             self.emit(cpu, TraceEvent::TakeLock { task: next, lock });
+            self.publish_owner(cpu, lock, Some(next));
+        }
+    }
+
+    /// Returns the lock of the page that a task waits for.
+    pub(crate) fn awaited_page(&self, task: TaskId, id: ResourceId) -> Option<u32> {
+        match (&self.shared[id.index()], self.tasks[task.index()].cursor.reading) {
+            (Shared::File(file), Some(Reading::Waits { window })) => Some(file.lock_id(window)),
+            _ => None,
         }
     }
 }

@@ -50,8 +50,23 @@ pub struct Costs {
     pub cache_refill: ByDistance,
     /// From a wakeup to the first instruction of a CPU that idled.
     pub idle_exit: Duration,
+    /// States that a CPU idles in, shallowest first: one that has idled for at least a state's residency comes out of that state,
+    /// and takes its time instead of `idle_exit`. As if the governor had known how long it would idle.
+    pub idle_states: Vec<IdleState>,
     /// Speed of each of two SMT siblings when both run, in percent of running alone.
     pub smt_speed_percent: u64,
+}
+
+/// A state that an idle CPU is in (`cpuidle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleState {
+    /// It is worth entering for so long (`target_residency`).
+    #[serde(deserialize_with = "duration")]
+    pub residency: Duration,
+    /// What coming out of it takes (`exit_latency`).
+    #[serde(deserialize_with = "duration")]
+    pub exit: Duration,
 }
 
 /// A time per distance between two CPUs; the same CPU costs nothing.
@@ -106,6 +121,13 @@ impl Default for ByDistance {
 }
 
 impl Costs {
+    /// Returns what a CPU takes that has idled for so long, from an interrupt to its first instruction.
+    #[must_use]
+    pub fn exit_after(&self, idled: Duration) -> Duration {
+        let state = self.idle_states.iter().rev().find(|state| idled >= state.residency);
+        state.map_or(self.idle_exit, |state| state.exit)
+    }
+
     /// Nothing costs anything.
     #[must_use]
     pub fn zero() -> Self {
@@ -129,6 +151,7 @@ impl Costs {
             throttle: Duration::ZERO,
             cache_refill: ByDistance::ZERO,
             idle_exit: Duration::ZERO,
+            idle_states: Vec::new(),
             smt_speed_percent: 100,
         }
     }
@@ -169,6 +192,7 @@ impl Costs {
             throttle: ns(300),
             cache_refill: ByDistance::nanos(200, 2_000, 8_000, 15_000),
             idle_exit: ns(1_500),
+            idle_states: Vec::new(),
             smt_speed_percent: 65,
         }
     }
@@ -233,6 +257,7 @@ file! {
     throttle: Duration = "some_duration",
     cache_refill: ByDistance = "some",
     idle_exit: Duration = "some_duration",
+    idle_states: Vec<IdleState> = "some",
     smt_speed_percent: u64 = "some_percent",
 }
 
@@ -276,6 +301,14 @@ mod tests {
         assert_eq!(costs.tick, Duration::from_micros(3));
         assert_eq!(costs.ipi_latency.at(Distance::Llc), Duration::from_micros(1));
         assert_eq!(costs.context_switch, Costs::server().context_switch);
+    }
+
+    #[test]
+    fn the_longer_it_idles_the_longer_it_takes_to_come_out() {
+        let text = "idle_exit = \"1us\"\nidle_states = [{ residency = \"80us\", exit = \"20us\" }, { residency = \"800us\", exit = \"200us\" }]";
+        let costs = Costs::from_toml("mine", text).expect("valid");
+        let exits = [0, 79, 80, 799, 800].map(|us| costs.exit_after(Duration::from_micros(us)).as_nanos() / 1_000);
+        assert_eq!(exits, [1, 1, 20, 20, 200]);
     }
 
     #[test]

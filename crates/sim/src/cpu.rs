@@ -20,12 +20,8 @@ pub(crate) enum Interrupt {
     TaskTimer(TaskId),
     RqTimer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
-    /// A limit changes: the user's doing, by a system call on CPU 0.
-    GroupMax(u32),
-    /// A partition changes, which this CPU is in: by index.
-    Partition(u32),
-    /// What this CPU's deadline server promises changes: by index.
-    Server(u32),
+    /// Another CPU has gone offline or has come back.
+    Rebuild,
     /// Somebody set `need_resched` here.
     Resched,
     /// Work waits on the CPU's list.
@@ -34,7 +30,7 @@ pub(crate) enum Interrupt {
     Source(u32),
     /// A request has arrived, of the source of this index.
     Arrival(u32),
-    /// Somebody makes this change: a system call on CPU 0.
+    /// Somebody makes this change: a system call on CPU 0, or what each CPU concerned has to do.
     Change(u32),
     /// This task is to end as soon as it runs.
     Ended(TaskId),
@@ -63,12 +59,16 @@ pub(crate) enum Job {
         why: WakeKind,
         target: Option<CpuId>,
     },
+    /// Put a task that waits for a lock to the lock's holder.
+    Lend {
+        task: TaskId,
+    },
     /// Change what the current task asks for.
     SetAttr(SchedAttr),
     /// Confine the current task to its `new_affinity`.
     SetAffinity,
-    /// Move the current task to another group.
-    SetGroup(GroupId),
+    /// Move the current task to another of the program's groups.
+    SetGroup(usize),
     /// Recompute what a lock holder inherits.
     Inherit {
         holder: TaskId,
@@ -77,12 +77,9 @@ pub(crate) enum Job {
     Tick,
     Timer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
-    GroupMax(u32),
-    /// Join a root domain.
-    Partition(u32),
-    /// Set the deadline server.
-    Server(u32),
-    /// Make a change.
+    /// Build domains anew.
+    Rebuild,
+    /// Make a change, or this CPU's part of it.
     Change(u32),
     /// Make a change of one thread.
     ChangeTask {

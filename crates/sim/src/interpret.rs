@@ -22,7 +22,7 @@ const IDLE_ACTIONS_MAX: u32 = 1_000_000;
 /// The most places in its program that a task is looked ahead.
 const PEEK_MAX: usize = 4;
 /// The longest chain of lock holders that inherits (Linux `max_lock_depth`).
-const INHERIT_DEPTH_MAX: u32 = 1_024;
+pub(crate) const INHERIT_DEPTH_MAX: u32 = 1_024;
 
 impl Machine {
     /// Does the next action of the task that is current on `cpu`. The CPU is in the kernel and has no jobs.
@@ -33,7 +33,7 @@ impl Machine {
             return;
         }
         let body = &self.tasks[task.index()];
-        if body.is_ended && !body.cursor.in_syscall {
+        if body.is_ended && !body.cursor.in_syscall || body.retires && body.is_between_turns() {
             self.leave_for_good(cpu, task);
             return;
         }
@@ -116,7 +116,7 @@ impl Machine {
             }
         }
         if let Some(group) = phase.group {
-            jobs.push_back(Job::SetGroup(self.groups[group]));
+            jobs.push_back(Job::SetGroup(group));
         }
     }
 
@@ -140,7 +140,7 @@ impl Machine {
     /// Nothing here is seen by others; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, cpu: CpuId, task: TaskId) {
         let body = &self.tasks[task.index()];
-        if body.cursor.relock.is_some() || body.is_ended || !self.back_to_user(cpu, task) {
+        if body.cursor.relock.is_some() || body.is_ended || body.retires || !self.back_to_user(cpu, task) {
             return;
         }
         let program = Rc::clone(&self.program);
@@ -212,14 +212,17 @@ impl Machine {
         if let Dist::Constant(time) = dist {
             return *time;
         }
-        if let Some(stream) = self.request_stream(task) {
-            return dist.sample(stream);
+        dist.sample(self.stream_of(task))
+    }
+
+    /// Returns what a task draws from: the stream of the request that it works on, else its own.
+    pub(crate) fn stream_of(&mut self, task: TaskId) -> &mut Stream {
+        if self.tasks[task.index()].request.is_some() {
+            return self.request_stream(task).expect("invariant: it works on a request");
         }
         let body = &mut self.tasks[task.index()];
         let name = &self.program.tasks[body.def].name;
-        let stream =
-            body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")));
-        dist.sample(stream)
+        body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")))
     }
 
     fn act(&mut self, cpu: CpuId, task: TaskId, action: &Action) {
@@ -287,6 +290,12 @@ impl Machine {
             }
             Action::Take(queue) => self.take_request(cpu, task, *queue),
             Action::Complete(_) => self.complete_request(cpu, task),
+            Action::Call(queue) => self.call(cpu, task, *queue),
+            Action::Send(queue) => {
+                self.step_over(task);
+                // A full queue has said that it dropped it.
+                let _ = self.send_request(cpu, task, *queue, None);
+            }
             Action::Yield => {
                 self.step_over(task);
                 self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Yield));
@@ -315,6 +324,10 @@ impl Machine {
                 self.step_over(task);
                 self.up(cpu, task, *semaphore, *access);
             }
+            Action::SpinLock(lock) => self.spin_lock(cpu, task, *lock),
+            Action::SpinUnlock(lock) => self.spin_unlock(cpu, task, *lock),
+            Action::PipeWrite { pipe, bytes } => self.pipe_write(cpu, task, *pipe, *bytes),
+            Action::PipeRead { pipe, bytes } => self.pipe_read(cpu, task, *pipe, *bytes),
             Action::Read(read) => self.read(cpu, task, read),
             Action::Io { disk, bytes } => {
                 self.step_over(task);
@@ -326,18 +339,21 @@ impl Machine {
                 let clock = place.clock(self.now);
                 self.scheduler.charge(&mut place.rq, clock, &mut self.io);
                 let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
+                // What the charge brought about happened now, and before the stamp.
+                self.after_call(cpu);
                 self.emit(cpu, TraceEvent::Mark { task, mark: Mark::Stamp { label: *label, exec } });
             }
         }
     }
 
-    fn step_over(&mut self, task: TaskId) {
+    pub(crate) fn step_over(&mut self, task: TaskId) {
         self.tasks[task.index()].cursor.action += 1;
     }
 
     pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, wait: WaitFor) {
         self.tasks[task.index()].state = State::Waits(wait);
-        self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Block));
+        let why = self.how_to_block(task);
+        self.cpus[cpu.index()].jobs.push_back(Job::Switch(why));
     }
 
     /// Queues a task at a resource and blocks it.
@@ -389,7 +405,7 @@ impl Machine {
     }
 
     /// Takes a mutex, or blocks on it; `true` if it was had.
-    fn take_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
+    pub(crate) fn take_mutex(&mut self, cpu: CpuId, task: TaskId, id: ResourceId) -> bool {
         let Shared::Mutex { inherit, owner, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
@@ -399,6 +415,7 @@ impl Machine {
                 *owner = Some(task);
                 self.tasks[task.index()].holds.push(id);
                 self.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
+                self.publish_owner(cpu, id.0, Some(task));
                 true
             }
             // Handed over while it waited.
@@ -448,7 +465,11 @@ impl Machine {
         // Bounded by the number of tasks.
         for _ in 0..self.tasks.len() {
             let body = &self.tasks[at.index()];
-            let State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) = body.state else { return None };
+            let lock = match body.state {
+                State::Waits(WaitFor::Mutex(lock) | WaitFor::RwSemaphore(lock)) => lock,
+                State::Active => body.cursor.spins_for?,
+                State::Waits(_) | State::Unborn | State::Dead => return None,
+            };
             chain.extend(self.wait_of(body));
             at = self.shared[lock.index()].owner()?;
             if at == task {
@@ -472,6 +493,7 @@ impl Machine {
         *owner = if inherit { next } else { None };
         self.tasks[task.index()].holds.retain(|held| *held != id);
         self.emit(cpu, TraceEvent::DropLock { task, lock: id.0 });
+        self.lock_dropped(cpu, id.0, if inherit { next } else { None });
         let jobs = &mut self.cpus[cpu.index()].jobs;
         if let Some(next) = next {
             if inherit {
@@ -494,10 +516,18 @@ impl Machine {
     /// Returns the most urgent priority that waits for a mutex which `holder` holds and which inherits.
     pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Prio> {
         let held = self.tasks[holder.index()].holds.iter();
-        most_urgent(held.filter_map(|mutex| match &self.shared[mutex.index()] {
+        let mutexes = held.filter_map(|mutex| match &self.shared[mutex.index()] {
             Shared::Mutex { inherit: true, waiters, .. } => self.parked_prio(waiters.first()?),
             _ => None,
-        }))
+        });
+        let semaphores = if self.semaphores_inherit { &self.shared[..] } else { &[] };
+        let semaphores = semaphores.iter().filter_map(|shared| match shared {
+            Shared::RwSemaphore(semaphore) if semaphore.sole_holder() == Some(holder) => {
+                most_urgent(semaphore.waiting().filter_map(|task| self.parked_prio(task)))
+            }
+            _ => None,
+        });
+        most_urgent(mutexes.chain(semaphores))
     }
 
     fn parked_prio(&self, task: TaskId) -> Option<Prio> {
@@ -510,7 +540,14 @@ impl Machine {
 
     /// A holder's priority has changed while it waits itself: its place in that queue and the next holder follow.
     pub(crate) fn inherit_further(&mut self, cpu: CpuId, holder: TaskId, depth: u32) {
-        let State::Waits(WaitFor::Mutex(mutex)) = self.tasks[holder.index()].state else { return };
+        let mutex = match self.tasks[holder.index()].state {
+            State::Waits(WaitFor::Mutex(mutex)) => mutex,
+            State::Waits(WaitFor::RwSemaphore(id)) => {
+                self.inherit_semaphore(cpu, id, depth + 1);
+                return;
+            }
+            State::Waits(_) | State::Active | State::Unborn | State::Dead => return,
+        };
         let Some(prio) = self.parked_prio(holder) else { return };
         let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
         if !waiters.remove(holder) {
@@ -614,7 +651,10 @@ fn may_wait(action: &Action) -> bool {
         | Action::SemWait(_)
         | Action::Suspend(_)
         | Action::Take(_)
+        | Action::Call(_)
         | Action::Down { .. }
+        | Action::PipeWrite { .. }
+        | Action::PipeRead { .. }
         | Action::Read(_)
         | Action::Io { .. } => true,
         Action::Run(_)
@@ -629,9 +669,12 @@ fn may_wait(action: &Action) -> bool {
         | Action::Fork(_)
         | Action::Stamp(_)
         | Action::Complete(_)
+        | Action::Send(_)
         | Action::SyscallEnter
         | Action::SyscallExit
         | Action::CondResched
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_)
         | Action::Up { .. } => false,
     }
 }

@@ -8,8 +8,9 @@
 
 use crate::costs::Costs;
 use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
-use crate::groups::{GroupTimers, create_groups};
+use crate::groups::{GroupTimers, Life};
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
+use crate::proxy::count_locks;
 use crate::queue::{EventQueue, Phase, Source};
 use crate::requests::Arriving;
 use crate::sync::Shared;
@@ -19,9 +20,11 @@ use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{Config, CpusetId, GroupTimer, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing};
+use zerolag_model::settings::Preempt;
 use zerolag_model::{
     CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
 };
+use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::{Program, ResourceId};
 
 /// The lock inside the core's shared state: never contended here, one thread runs the machine.
@@ -52,9 +55,7 @@ pub(crate) enum Event {
     TaskTimer { task: TaskId },
     PagesRead { cpu: CpuId, file: ResourceId, window: u32 },
     GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
-    GroupMax { change: u32 },
-    Partition { change: u32 },
-    Server { change: u32 },
+    Change { index: u32 },
     Source { index: u32 },
     Arrival { source: u32 },
 }
@@ -72,6 +73,10 @@ pub struct Machine {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<SimTask>,
     pub(crate) shared: Vec<Shared>,
+    /// Whether tasks lend their turns (`proxy_exec`).
+    pub(crate) proxies: bool,
+    /// Whether who has a read-write semaphore alone inherits (`preempt = rt`).
+    pub(crate) semaphores_inherit: bool,
     pub(crate) queue: EventQueue<Event>,
     pub(crate) now: Instant,
     pub(crate) io: Io,
@@ -79,13 +84,16 @@ pub struct Machine {
     pub(crate) stats: Stats,
     pub(crate) alive: usize,
     pub(crate) stop: Option<End>,
-    pub(crate) groups: Vec<GroupId>,
+    /// What is with each group of the program.
+    pub(crate) groups: Vec<Life>,
     pub(crate) group_timers: GroupTimers,
     /// When the line of each root domain's IPI state is free.
     pub(crate) rto_free_at: Vec<Instant>,
     pub(crate) sources: Vec<crate::noise::Source>,
     pub(crate) arriving: Vec<Arriving>,
-    /// Changes that have not been made yet.
+    /// What is changed at given times, in order.
+    pub(crate) changes: Rc<[TimedChange]>,
+    /// How many of the changes that have not been made yet move threads.
     pub(crate) changes_to_come: usize,
     ticking: CpuMask,
     next_tick: Instant,
@@ -100,13 +108,18 @@ impl Machine {
     /// The program does not fit the machine: cpusets, affinities, policies.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let cpusets: Vec<(CpuMask, Partition)> = crate::cpuset::partitions(&program);
+        let changes: Rc<[TimedChange]> = program.plan().into();
         let core = Config::new(config.topology.clone(), config.settings.clone())
             .with_cpusets(&cpusets)?
-            .with_group_reserve(program.groups.len())
+            .with_group_reserve(groups_ever(&program, &changes))
             .with_threads(Threads::One);
         let mut scheduler = Scheduler::new(core);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         scheduler.reserve_tasks(instances);
+        let proxies = config.settings.proxy_exec;
+        if proxies {
+            scheduler.reserve_locks(count_locks(&program.resources));
+        }
         let cpus = config
             .topology
             .cpus()
@@ -115,9 +128,10 @@ impl Machine {
                 Cpu::new(scheduler.new_rq(cpu), speed)
             })
             .collect();
-        let groups = create_groups(&scheduler, &program)?;
         let mut machine = Self {
-            shared: Shared::all(&program.resources),
+            shared: Shared::all(&program.resources, config.settings.preempt),
+            proxies,
+            semaphores_inherit: config.settings.preempt == Preempt::Rt,
             topology: config.topology.clone(),
             costs: config.costs.clone(),
             seed: config.seed,
@@ -131,12 +145,13 @@ impl Machine {
             stats: Stats::default(),
             alive: 0,
             stop: None,
-            groups,
+            groups: vec![Life::Absent; program.groups.len()],
             group_timers: GroupTimers::default(),
             rto_free_at: Vec::new(),
             sources: Vec::new(),
             arriving: Vec::new(),
-            changes_to_come: 0,
+            changes_to_come: changes.iter().filter(|change| change.what.moves_threads()).count(),
+            changes,
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
@@ -152,8 +167,11 @@ impl Machine {
         let program = Rc::clone(&self.program);
         self.announce_groups()?;
         self.announce_domains();
-        self.plan_server_changes();
+        self.plan_changes();
         for (def, task) in program.tasks.iter().enumerate() {
+            if task.group.is_some_and(|group| program.comes_later(group)) {
+                continue; // Its group brings it.
+            }
             for instance in 0..task.instances {
                 let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
                 let id = self.create_task(def, instance, None, born_on)?;
@@ -163,7 +181,6 @@ impl Machine {
             }
         }
         self.announce_sources();
-        self.announce_changes();
         for cpu in 0..self.cpus.len() {
             self.update_tick(CpuId::from_index(cpu));
         }
@@ -182,7 +199,7 @@ impl Machine {
         let task = &self.program.tasks[def];
         let name: Arc<str> = format!("{}-{instance}", task.name).into();
         let cpuset = task.cpuset.map_or(0, |index| index + 1);
-        let group = task.group.map_or(GroupId::ROOT, |index| self.groups[index]);
+        let group = self.group_of(task.group).map_err(|path| SimError::NoGroup { name: Arc::clone(&name), path })?;
         self.scheduler.reserve_tasks(id.index() + 1);
         let spec = TaskSpec {
             id,
@@ -201,6 +218,7 @@ impl Machine {
         let mut body = SimTask::new(id, def, Arc::clone(&name), None);
         body.parcel = Some(parcel);
         body.instance = instance;
+        body.group = task.group;
         self.tasks.push(body);
         self.alive += 1;
         if self.tracer.is_on() {
@@ -284,9 +302,7 @@ impl Machine {
                     self.interrupt(cpu, Interrupt::GroupTimer(group, timer));
                 }
             }
-            Event::GroupMax { change } => self.interrupt(CpuId(0), Interrupt::GroupMax(change)),
-            Event::Partition { change } => self.partition_changes(change),
-            Event::Server { change } => self.servers_change(change),
+            Event::Change { index } => self.change_comes(index),
             Event::Source { index } => self.source_fires(index),
             Event::Arrival { source } => self.request_arrives(source),
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
@@ -332,14 +348,6 @@ impl Machine {
             self.ticking.insert(cpu);
         } else {
             self.ticking.remove(cpu);
-        }
-    }
-
-    /// Sets the times of what the program changes by itself: an event for each, by index. They come by CPU 0.
-    pub(crate) fn plan(&mut self, times: impl IntoIterator<Item = Duration>, event: impl Fn(u32) -> Event) {
-        for (at, index) in times.into_iter().zip(0_u32..) {
-            let (at, count) = (Instant::ZERO.saturating_add(at), self.cpus[0].next_count());
-            self.queue.push(at, Phase::TaskTimer, Source::cpu(CpuId(0)), count, event(index));
         }
     }
 
@@ -398,15 +406,10 @@ impl Machine {
     }
 
     pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
-        let State::Waits(wait) = task.state else { return None };
-        let (what, resource) = match wait {
-            WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => return None,
-            WaitFor::Mutex(id) => ("mutex", id),
-            WaitFor::Condition { condition, .. } => ("condition", condition),
-            WaitFor::Barrier(id) => ("barrier", id),
-            WaitFor::Semaphore(id) => ("semaphore", id),
-            WaitFor::RwSemaphore(id) => ("rw_semaphore", id),
-            WaitFor::Resume(id) => ("resume of", id),
+        let (what, resource) = match task.state {
+            State::Active => ("spin_lock", task.cursor.spins_for?),
+            State::Unborn | State::Dead => return None,
+            State::Waits(wait) => waits_for(wait)?,
         };
         let holder = self.shared[resource.index()].owner();
         Some(Wait {
@@ -489,5 +492,25 @@ impl Machine {
     }
 }
 
+/// Returns how many groups there are in all of a run.
+fn groups_ever(program: &Program, changes: &[TimedChange]) -> usize {
+    program.groups.len() + changes.iter().filter(|change| matches!(change.what, Change::Create { .. })).count()
+}
+
 /// Events between two calls of a progress reporter.
 const PROGRESS_EVERY: u32 = 1 << 16;
+
+/// Returns what a wait for somebody is called, and for which resource it is.
+const fn waits_for(wait: WaitFor) -> Option<(&'static str, ResourceId)> {
+    match wait {
+        WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => None,
+        WaitFor::Mutex(id) => Some(("mutex", id)),
+        WaitFor::Condition { condition, .. } => Some(("condition", condition)),
+        WaitFor::Barrier(id) => Some(("barrier", id)),
+        WaitFor::Semaphore(id) => Some(("semaphore", id)),
+        WaitFor::RwSemaphore(id) => Some(("rw_semaphore", id)),
+        WaitFor::Pipe(id) => Some(("pipe", id)),
+        WaitFor::Resume(id) => Some(("resume of", id)),
+        WaitFor::Reply(id) => Some(("reply of", id)),
+    }
+}

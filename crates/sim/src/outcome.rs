@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use zerolag_core::{ConfigError, GroupError, ServerError, TaskError};
 use zerolag_model::{CpuId, Duration, Instant};
+use zerolag_workload::program::GroupWeight;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +54,7 @@ pub enum End {
         /// What.
         resource: Arc<str>,
     },
-    /// A task could not be created or changed in the middle of the run.
+    /// A task or group could not be created or changed in the middle of the run.
     Failed(SimError),
 }
 
@@ -180,12 +181,12 @@ pub enum SimError {
         /// Why.
         error: TaskError,
     },
-    /// A group's `cpu.weight` is out of range.
+    /// A group's weight is out of range.
     GroupWeight {
         /// Its path.
         path: Arc<str>,
         /// What was asked for.
-        weight: u32,
+        weight: GroupWeight,
     },
     /// A deadline server cannot be set so.
     Server {
@@ -201,6 +202,18 @@ pub enum SimError {
         /// Why.
         error: GroupError,
     },
+    /// A task wants to be in a group that is not there.
+    NoGroup {
+        /// The task's name.
+        name: Arc<str>,
+        /// The group's path.
+        path: Arc<str>,
+    },
+    /// A group is to be made that is there already, or that is to go and whose tasks have not ended yet.
+    GroupThere {
+        /// Its path.
+        path: Arc<str>,
+    },
 }
 
 impl fmt::Display for SimError {
@@ -208,11 +221,23 @@ impl fmt::Display for SimError {
         match self {
             Self::Config(error) => fmt::Display::fmt(error, f),
             Self::Task { name, error } => write!(f, "task `{name}`: {error}"),
-            Self::GroupWeight { path, weight } => {
-                write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
-            }
+            Self::GroupWeight { path, weight } => match weight {
+                GroupWeight::Weight(weight) => {
+                    write!(f, "group `{path}`: cpu.weight {weight} is outside 1..=10000")
+                }
+                GroupWeight::Shares(shares) => {
+                    write!(f, "group `{path}`: cpu.shares {shares} is outside 2..=262144")
+                }
+                GroupWeight::Nice(nice) => {
+                    write!(f, "group `{path}`: cpu.weight.nice {} is outside -20..=19", nice.value())
+                }
+            },
             Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
+            Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
+            Self::GroupThere { path } => {
+                write!(f, "group `{path}` is still there: not all of its tasks have ended (EEXIST)")
+            }
         }
     }
 }

@@ -39,10 +39,11 @@ impl Machine {
             }
             return;
         }
+        let idled = self.now.since(place.busy_until);
         place.enter_kernel(self.now);
         place.advance_segment(self.now);
         if place.current.is_none() {
-            place.spend(CpuLayer::Irq, self.costs.idle_exit);
+            place.spend(CpuLayer::Irq, self.costs.exit_after(idled));
         }
         let job = self.handle(cpu, what);
         if job.is_none_or(|job| self.execute(cpu, job) == Done::Yes) {
@@ -86,11 +87,7 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::GroupMax(_)
-            | Interrupt::Partition(_)
-            | Interrupt::Server(_)
-            | Interrupt::Change(_)
-            | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::Rebuild | Interrupt::Change(_) | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
@@ -119,9 +116,7 @@ impl Machine {
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
-            Interrupt::GroupMax(change) => Some(Job::GroupMax(change)),
-            Interrupt::Partition(change) => Some(Job::Partition(change)),
-            Interrupt::Server(change) => Some(Job::Server(change)),
+            Interrupt::Rebuild => Some(Job::Rebuild),
             Interrupt::Change(change) => Some(Job::Change(change)),
             Interrupt::Ended(task) => {
                 self.hear_of_end(cpu, task);
@@ -176,8 +171,12 @@ impl Machine {
 
     fn wants_switch(&self, cpu: CpuId) -> bool {
         let place = &self.cpus[cpu.index()];
+        if place.rq.need_resched() == Resched::No {
+            return false;
+        }
         let mode = match (place.current, place.segment) {
             (None, _) => CpuMode::Idle,
+            (Some(task), _) if self.tasks[task.index()].cursor.spin_locks > 0 => CpuMode::KernelLocked,
             (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
             (Some(task), Segment::None) if self.tasks[task.index()].cursor.in_syscall => CpuMode::Kernel,
             (Some(_), _) => CpuMode::User,
@@ -255,13 +254,12 @@ impl Machine {
             Job::Carry { step, then_pick } => self.carry(cpu, step, then_pick),
             Job::Wake { task, why, target } => self.wake(cpu, task, why, target),
             Job::Inherit { holder, depth } => self.inherit(cpu, holder, depth),
+            Job::Lend { task } => self.lend(cpu, task),
             Job::SetAttr(attr) => self.set_attr(cpu, attr),
             Job::SetAffinity => self.set_affinity(cpu),
             Job::SetGroup(group) => self.set_group(cpu, group),
             Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
-            Job::GroupMax(change) => self.group_max(cpu, change),
-            Job::Partition(change) => self.join_domain(cpu, change),
-            Job::Server(change) => self.set_server(cpu, change),
+            Job::Rebuild => self.rebuild_domains(cpu),
             Job::Change(change) => self.change(cpu, change),
             Job::ChangeTask { task, change } => self.change_task(cpu, task, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
@@ -293,12 +291,11 @@ impl Machine {
             | Job::SetAffinity
             | Job::SetGroup(_)
             | Job::GroupTimer(..)
-            | Job::GroupMax(_)
-            | Job::Partition(_)
-            | Job::Server(_)
+            | Job::Rebuild
             | Job::Change(_)
             | Job::ChangeTask { .. }
-            | Job::Inherit { .. } => unreachable!("not an event of the run queue"),
+            | Job::Inherit { .. }
+            | Job::Lend { .. } => unreachable!("not an event of the run queue"),
         };
         // The tick's own cost covers its lock and bookkeeping.
         let hold = if matches!(job, Job::Tick) { Duration::ZERO } else { self.costs.rq_lock_hold };
@@ -334,15 +331,14 @@ impl Machine {
         }
         match left {
             Left::Queued | Left::Delayed => {}
-            Left::Parked(parcel) => self.park(parcel),
+            Left::Parked(parcel) => self.park_waiter(cpu, parcel),
             Left::Displaced(parcel) => {
+                // The CPU is switched away from it under the same lock, and only then is it placed elsewhere: nobody can run it
+                // while this CPU still does, however long the lock of the other run queue is waited for.
                 let task = parcel.id();
                 self.park(parcel);
-                self.unlock(cpu, cpu, Duration::ZERO);
-                let jobs = &mut self.cpus[cpu.index()].jobs;
-                jobs.push_front(Job::Pick);
-                jobs.push_front(Job::Wake { task, why: WakeKind::Displaced, target: None });
-                return Done::Yes;
+                let wake = Job::Wake { task, why: WakeKind::Displaced, target: None };
+                self.cpus[cpu.index()].jobs.push_front(wake);
             }
             Left::Dead(parcel) => {
                 let task = parcel.id();
@@ -350,6 +346,7 @@ impl Machine {
                 self.emit(cpu, TraceEvent::TaskExit { task });
                 self.tasks[task.index()].state = State::Dead;
                 self.alive -= 1;
+                self.remove_emptied_groups(cpu);
             }
         }
         self.pick_locked(cpu);
@@ -515,6 +512,7 @@ impl Machine {
         self.stats.wakeups += 1;
         self.unlock(cpu, target, self.costs.rq_lock_hold);
         self.push_step(cpu, step, Job::Pick, false);
+        self.lend_to(cpu, task);
         Done::Yes
     }
 
@@ -534,6 +532,7 @@ impl Machine {
             Ok(step) => {
                 self.stats.wakeups += 1;
                 self.push_step(cpu, step, Job::Pick, false);
+                self.lend_to(cpu, task);
             }
             // It has not left its CPU yet, which spins for another lock first: that one wakes it then (`ttwu_queue_wakelist`).
             Err(_) if self.cpus[home.index()].current == Some(task) => {
@@ -625,7 +624,7 @@ impl Machine {
     fn drain_io(&mut self, cpu: CpuId) {
         self.spend_costs(cpu);
         while let Some(parcel) = self.io.parked.pop() {
-            self.park(parcel);
+            self.park_waiter(cpu, parcel);
         }
         if self.tracer.is_on() {
             self.tracer.take(&mut self.io.trace);

@@ -1,16 +1,19 @@
-//! Requests of services: they arrive by interrupts, wait in a queue, and are taken by tasks.
+//! Requests of services: they arrive by interrupts or are sent by tasks, wait in a queue, and are taken by tasks.
 //!
 //! ```text
-//!   Event::Arrival --[record: arrives]--> interrupt of a CPU ---> queue ---[Take]---> a task ---[Complete]
-//!        |  arms the next                     |  full: dropped       \--- wakes one task that waits
+//!   Event::Arrival --[record: arrives]--> interrupt of a CPU ---> queue ---[Take]---> a task ---[Complete]---> who called goes on
+//!        |  arms the next                       Call, Send ----/    |  full: dropped       \--- wakes one task that waits
 //! ```
 //!
 //! A request waits from the instant at which it was meant to arrive, whatever its CPU does then. The interrupt costs what a
 //! timer's does and goes to the CPUs of the source in turn, as a network card with several queues spreads its own. A woken
 //! task has no claim on the request: who asks first gets it, as from a queue behind a condition variable, and who finds none
 //! waits again.
+//!
+//! A call is a request whose sender waits until it is done. It goes on at once if the queue is full, and when the task that works on
+//! its request is ended: as with a connection that is closed.
 
-use crate::cpu::{Interrupt, Job, WakeKind};
+use crate::cpu::{Interrupt, Job};
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use crate::sync::Shared;
@@ -20,8 +23,8 @@ use std::sync::Arc;
 use zerolag_model::event::RequestStep;
 use zerolag_model::{CpuId, Instant, TaskId, TraceEvent};
 use zerolag_workload::Stream;
-use zerolag_workload::arrivals::{ArrivalSource, Schedule};
-use zerolag_workload::program::ResourceId;
+use zerolag_workload::arrivals::{ArrivalSource, Schedule, call_stream};
+use zerolag_workload::program::{ResourceId, ResourceKind};
 
 /// A source of requests on its way through the run.
 #[derive(Debug)]
@@ -31,26 +34,53 @@ pub(crate) struct Arriving {
     /// How many have arrived.
     count: u64,
     /// Those that have arrived and whose interrupt has not been handled.
-    incoming: VecDeque<u64>,
+    incoming: VecDeque<Sent>,
     /// The CPU that the last interrupt went to.
     cpu: CpuId,
     is_over: bool,
 }
 
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// Its number in its queue.
+    request: u64,
+    by: Sender,
+}
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug)]
+enum Sender {
+    /// The source of this index, as its n-th.
+    Source { index: usize, nth: u64 },
+    /// A task; who waits for it to be done. What it draws follows from the key.
+    Task { waits: Option<TaskId>, key: u64 },
+}
+
 /// The request that a task works on.
 #[derive(Debug)]
 pub(crate) struct InService {
-    /// Index of its source, whose queue it was in.
-    source: usize,
-    request: u64,
+    queue: ResourceId,
+    sent: Sent,
     /// What the request draws; made when it first does.
     stream: Option<Stream>,
 }
+
+/// A queue has no room for a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full;
 
 impl Machine {
     /// Says which queues there are and sets the first arrival of each source.
     pub(crate) fn announce_sources(&mut self) {
         let program = Arc::clone(&self.program);
+        let is_called = |index: usize| program.sources.iter().all(|source| source.queue.index() != index);
+        for (index, resource) in program.resources.iter().enumerate() {
+            if matches!(resource.kind, ResourceKind::Queue { .. }) && is_called(index) && self.tracer.is_on() {
+                let queue = u32::try_from(index).expect("invariant: inputs are below 4 GiB");
+                self.emit(CpuId(0), TraceEvent::QueueNew { queue, name: Arc::clone(&resource.name) });
+            }
+        }
         for (index, def) in program.sources.iter().enumerate() {
             if self.tracer.is_on() {
                 self.emit(CpuId(0), TraceEvent::QueueNew { queue: def.queue.0, name: Arc::clone(&def.name) });
@@ -86,32 +116,94 @@ impl Machine {
 
     /// A request arrives.
     pub(crate) fn request_arrives(&mut self, index: u32) {
+        let source = &self.arriving[index as usize];
+        let (cpu, queue) = (source.cpu, source.def.queue);
+        let request = self.next_number(queue);
         let source = &mut self.arriving[index as usize];
-        let (cpu, queue, request) = (source.cpu, source.def.queue.0, source.count);
+        source.incoming.push_back(Sent { request, by: Sender::Source { index: index as usize, nth: source.count } });
         source.count += 1;
-        source.incoming.push_back(request);
         let step = RequestStep::Arrive { due: self.now };
-        self.emit(cpu, TraceEvent::Request { queue, request, step });
+        self.emit(cpu, TraceEvent::Request { queue: queue.0, request, step });
         self.arm_arrival(index as usize);
         self.interrupt(cpu, Interrupt::Arrival(index));
+    }
+
+    /// Returns the number of the next request of a queue.
+    fn next_number(&mut self, queue: ResourceId) -> u64 {
+        let Shared::Queue { next, .. } = &mut self.shared[queue.index()] else {
+            unreachable!("the program was checked")
+        };
+        *next += 1;
+        *next - 1
     }
 
     /// The interrupt of an arrival is handled: the request is queued, and one task that waits for it is woken.
     pub(crate) fn accept_request(&mut self, cpu: CpuId, index: u32) -> Option<Job> {
         let source = &mut self.arriving[index as usize];
+        let sent = source.incoming.pop_front().expect("invariant: one interrupt per request");
         let id = source.def.queue;
-        let request = source.incoming.pop_front().expect("invariant: one interrupt per request");
-        let Shared::Queue { capacity, requests, waiters } = &mut self.shared[id.index()] else {
+        self.offer(cpu, id, sent).unwrap_or_default().map(Job::wakeup)
+    }
+
+    /// Queues a request; returns the worker to wake, if one waits. Nothing if the queue is full.
+    fn offer(&mut self, cpu: CpuId, id: ResourceId, sent: Sent) -> Result<Option<TaskId>, Full> {
+        let Shared::Queue { capacity, requests, waiters, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
         if capacity.is_some_and(|capacity| requests.len() >= capacity as usize) {
-            self.emit(cpu, TraceEvent::Request { queue: id.0, request, step: RequestStep::Drop });
-            return None;
+            let (queue, request) = (id.0, sent.request);
+            self.emit(cpu, TraceEvent::Request { queue, request, step: RequestStep::Drop });
+            return Err(Full);
         }
-        requests.push_back(request);
-        let task = waiters.pop()?;
-        self.tasks[task.index()].state = State::Active;
-        Some(Job::Wake { task, why: WakeKind::Wakeup, target: None })
+        requests.push_back(sent);
+        let worker = waiters.pop();
+        if let Some(worker) = worker {
+            self.tasks[worker.index()].state = State::Active;
+        }
+        Ok(worker)
+    }
+
+    /// A task sends a request; `waits` is who is told when it is done.
+    pub(crate) fn send_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        queue: ResourceId,
+        waits: Option<TaskId>,
+    ) -> Result<(), Full> {
+        let key = self.stream_of(task).next_u64();
+        let request = self.next_number(queue);
+        let step = RequestStep::Arrive { due: self.now };
+        self.emit(cpu, TraceEvent::Request { queue: queue.0, request, step });
+        let worker = self.offer(cpu, queue, Sent { request, by: Sender::Task { waits, key } })?;
+        self.cpus[cpu.index()].jobs.extend(worker.map(Job::wakeup));
+        Ok(())
+    }
+
+    /// A task sends a request and waits until it is done.
+    pub(crate) fn call(&mut self, cpu: CpuId, task: TaskId, queue: ResourceId) {
+        self.step_over(task);
+        if self.send_request(cpu, task, queue, Some(task)).is_ok() {
+            self.block(cpu, task, WaitFor::Reply(queue));
+        }
+    }
+
+    /// Whoever waits for a request goes on.
+    fn reply(&mut self, cpu: CpuId, done: &InService) {
+        let Sender::Task { waits: Some(caller), .. } = done.sent.by else { return };
+        // It may have been ended; it calls one at a time, so if it waits, it waits for this.
+        let body = &mut self.tasks[caller.index()];
+        if body.state == State::Waits(WaitFor::Reply(done.queue)) {
+            body.state = State::Active;
+            self.cpus[cpu.index()].jobs.push_back(Job::wakeup(caller));
+        }
+    }
+
+    /// A task that is to end leaves its request.
+    pub(crate) fn give_up_request(&mut self, cpu: CpuId, task: TaskId) {
+        if let Some(left) = self.tasks[task.index()].request.take() {
+            self.reply(cpu, &left);
+        }
     }
 
     /// Takes a request, or waits for one; asked again after waiting.
@@ -119,18 +211,17 @@ impl Machine {
         let Shared::Queue { requests, .. } = &mut self.shared[id.index()] else {
             unreachable!("the program was checked")
         };
-        let Some(request) = requests.pop_front() else {
+        let Some(sent) = requests.pop_front() else {
             self.block_on(cpu, task, id, WaitFor::Request(id));
             return;
         };
-        let source = self.arriving.iter().position(|source| source.def.queue == id);
-        let source = source.expect("invariant: requests come from a source");
         let body = &mut self.tasks[task.index()];
         body.cursor.action += 1;
         // Requests that take no time are bounded by their arrivals.
         body.idle_actions = 0;
-        body.request = Some(Box::new(InService { source, request, stream: None }));
-        self.emit(cpu, TraceEvent::Request { queue: id.0, request, step: RequestStep::Start { task } });
+        body.request = Some(Box::new(InService { queue: id, sent, stream: None }));
+        let step = RequestStep::Start { task };
+        self.emit(cpu, TraceEvent::Request { queue: id.0, request: sent.request, step });
     }
 
     /// The task has done with its request.
@@ -138,16 +229,20 @@ impl Machine {
         let body = &mut self.tasks[task.index()];
         body.cursor.action += 1;
         let Some(done) = body.request.take() else { return };
-        let (queue, request) = (self.arriving[done.source].def.queue.0, done.request);
+        let (queue, request) = (done.queue.0, done.sent.request);
         self.emit(cpu, TraceEvent::Request { queue, request, step: RequestStep::End { task } });
+        self.reply(cpu, &done);
     }
 
     /// Returns the stream of the request that a task works on, if it works on one.
     pub(crate) fn request_stream(&mut self, task: TaskId) -> Option<&mut Stream> {
         let service = self.tasks[task.index()].request.as_mut()?;
-        let InService { source, request, stream } = &mut **service;
-        let source = &self.arriving[*source].def;
-        Some(stream.get_or_insert_with(|| source.request_stream(self.seed, *request)))
+        let InService { queue, sent, stream } = &mut **service;
+        let name = || &self.program.resources[queue.index()].name;
+        Some(stream.get_or_insert_with(|| match sent.by {
+            Sender::Source { index, nth } => self.arriving[index].def.request_stream(self.seed, nth),
+            Sender::Task { key, .. } => call_stream(name(), key),
+        }))
     }
 
     /// Returns how many tasks wait for requests that will never come.

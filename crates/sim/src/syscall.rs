@@ -11,6 +11,7 @@
 //! | anywhere else, the way back to user mode included | `User` |
 
 use crate::cpu::Job;
+use crate::interpret::INHERIT_DEPTH_MAX;
 use crate::machine::Machine;
 use crate::sync::Shared;
 use crate::task::{State, WaitFor};
@@ -40,6 +41,16 @@ impl RwSemaphore {
     /// Returns a task that has it: the writer, or the reader that has had it longest.
     pub(crate) fn holder(&self) -> Option<TaskId> {
         self.holders.first().map(|(task, _)| *task)
+    }
+
+    /// Returns the task that has it if no other has.
+    pub(crate) fn sole_holder(&self) -> Option<TaskId> {
+        self.holder().filter(|_| self.holders.len() == 1)
+    }
+
+    /// Returns those that wait for it.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.waiters.iter().map(|(task, _)| *task)
     }
 
     /// Takes it, or queues the task; `true` if it was had.
@@ -133,12 +144,16 @@ impl Machine {
         };
         let holder = semaphore.holder();
         if semaphore.down(task, access) {
+            let sole = semaphore.sole_holder();
             self.emit(cpu, TraceEvent::TakeLock { task, lock: id.0 });
+            self.publish_owner(cpu, id.0, sole);
             return;
         }
         self.emit(cpu, TraceEvent::WaitLock { task, lock: id.0, holder });
         self.block(cpu, task, WaitFor::RwSemaphore(id));
-        self.stop_if_circle(task);
+        if !self.stop_if_circle(task) {
+            self.inherit_semaphore(cpu, id, 0);
+        }
     }
 
     pub(crate) fn up(&mut self, cpu: CpuId, task: TaskId, id: ResourceId, access: Access) {
@@ -149,13 +164,35 @@ impl Machine {
             self.stop_not_held(task, id);
             return;
         }
+        let sole = semaphore.sole_holder();
         self.emit(cpu, TraceEvent::DropLock { task, lock: id.0 });
+        self.lock_dropped(cpu, id.0, sole);
         while let Shared::RwSemaphore(semaphore) = &mut self.shared[id.index()]
             && let Some(next) = semaphore.hand_over()
         {
+            let sole = semaphore.sole_holder();
             self.tasks[next.index()].state = State::Active;
             self.wake_from(cpu, next);
             self.emit(cpu, TraceEvent::TakeLock { task: next, lock: id.0 });
+            self.publish_owner(cpu, id.0, sole);
+        }
+        if self.semaphores_inherit {
+            self.cpus[cpu.index()].jobs.push_back(Job::Inherit { holder: task, depth: 0 });
+            self.inherit_semaphore(cpu, id, 0);
+        }
+    }
+
+    /// The only holder of a semaphore inherits from those that wait for it (`preempt = rt`); of several readers none does.
+    ///
+    /// Linux v6.12 `kernel/locking/rwbase_rt.c`: a writer blocks on the rt-mutex that a writer holds; nobody is boosted who reads with
+    /// others.
+    pub(crate) fn inherit_semaphore(&mut self, cpu: CpuId, id: ResourceId, depth: u32) {
+        if !self.semaphores_inherit || depth > INHERIT_DEPTH_MAX {
+            return;
+        }
+        let Shared::RwSemaphore(semaphore) = &self.shared[id.index()] else { unreachable!("the program was checked") };
+        if let Some(holder) = semaphore.sole_holder() {
+            self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder, depth });
         }
     }
 

@@ -37,10 +37,13 @@ pub(crate) enum WaitFor {
     Barrier(ResourceId),
     Semaphore(ResourceId),
     RwSemaphore(ResourceId),
+    Pipe(ResourceId),
     /// A window of a file.
     Page(ResourceId),
     Resume(ResourceId),
     Request(ResourceId),
+    /// That the request which it sent to this queue is done.
+    Reply(ResourceId),
 }
 
 /// Where a task is in its program.
@@ -60,6 +63,12 @@ pub(crate) struct Cursor {
     pub(crate) signalled: bool,
     /// Between the beginning and the end of a system call.
     pub(crate) in_syscall: bool,
+    /// Spinning locks that it has or spins for: nothing preempts its CPU.
+    pub(crate) spin_locks: u32,
+    /// The spinning lock that it spins for.
+    pub(crate) spins_for: Option<ResourceId>,
+    /// Bytes of the present write to a pipe that are in it.
+    pub(crate) piped: u32,
     /// Where it is in a read.
     pub(crate) reading: Option<Reading>,
     /// Windows that the present read has read.
@@ -96,6 +105,10 @@ pub(crate) struct SimTask {
     pub(crate) idle_actions: u32,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
+    /// It is to end when its turn does: its pool has become smaller.
+    pub(crate) retires: bool,
+    /// Its group: index into the program's; `None` is the root.
+    pub(crate) group: Option<usize>,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ResourceId>,
     /// Where it is in each file that it reads: the next window.
@@ -126,6 +139,8 @@ impl SimTask {
             timer_cpu: zerolag_model::CpuId(0),
             idle_actions: 0,
             is_ended: false,
+            retires: false,
+            group: None,
             holds: Vec::new(),
             positions: Vec::new(),
             events: 0,
@@ -145,6 +160,12 @@ impl SimTask {
             Some((_, window)) => *window += 1,
             None => self.positions.push((file, 1)),
         }
+    }
+
+    /// Returns whether a turn of its program is over, or none has begun.
+    pub(crate) const fn is_between_turns(&self) -> bool {
+        let cursor = &self.cursor;
+        cursor.phase == 0 && !cursor.entered && cursor.loops_done == 0 && cursor.relock.is_none()
     }
 
     pub(crate) fn next_count(&mut self) -> u32 {

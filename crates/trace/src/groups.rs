@@ -11,9 +11,12 @@ pub struct Groups {
     parents: BTreeMap<GroupId, GroupId>,
     members: BTreeMap<TaskId, GroupId>,
     limits: BTreeMap<GroupId, CpuMax>,
+    weights: BTreeMap<GroupId, u32>,
     throttled: BTreeSet<(GroupId, CpuId)>,
     /// Tasks that run although their group may not.
     boosted: BTreeSet<TaskId>,
+    /// Tasks that run on the turn of another, which pays for it.
+    donors: BTreeMap<TaskId, TaskId>,
     /// Tasks that were taken off one by one.
     parked: BTreeSet<TaskId>,
     stops: Stops,
@@ -43,9 +46,18 @@ impl Groups {
             TraceEvent::GroupNew { group, parent, .. } => {
                 self.parents.insert(*group, *parent);
                 self.limits.remove(group);
+                self.weights.remove(group);
+            }
+            TraceEvent::GroupGone { group } => {
+                self.parents.remove(group);
+                self.limits.remove(group);
+                self.throttled.retain(|(throttled, _)| throttled != group);
             }
             TraceEvent::TaskNew { task, group, .. } | TraceEvent::GroupChange { task, group } => {
                 self.members.insert(*task, *group);
+            }
+            TraceEvent::GroupWeight { group, weight } => {
+                self.weights.insert(*group, *weight);
             }
             TraceEvent::GroupMax { group, max } => {
                 self.limits.insert(*group, *max);
@@ -61,6 +73,12 @@ impl Groups {
             }
             TraceEvent::Boost { task, boosted: false } => {
                 self.boosted.remove(task);
+            }
+            TraceEvent::Proxy { task, donor: Some(donor), .. } => {
+                self.donors.insert(*task, *donor);
+            }
+            TraceEvent::Proxy { task, donor: None, .. } => {
+                self.donors.remove(task);
             }
             TraceEvent::TaskThrottle { task, throttled: true } => {
                 self.parked.insert(*task);
@@ -80,6 +98,12 @@ impl Groups {
         std::iter::successors(Some(group), up).take_while(|group| *group != GroupId::ROOT).take(DEPTH_MAX)
     }
 
+    /// Returns whose turn a task runs on when it runs: its own, or that of a task that waits for it.
+    #[must_use]
+    pub fn payer(&self, task: TaskId) -> TaskId {
+        self.donors.get(&task).copied().unwrap_or(task)
+    }
+
     /// Returns whether a group is throttled on a CPU.
     #[must_use]
     pub fn is_throttled(&self, group: GroupId, cpu: CpuId) -> bool {
@@ -92,6 +116,7 @@ impl Groups {
         if self.throttled.is_empty() {
             return None;
         }
+        let task = self.payer(task);
         let may_run = match self.stops {
             Stops::Group => self.boosted.contains(&task),
             Stops::Tasks => !self.parked.contains(&task),
@@ -100,6 +125,18 @@ impl Groups {
             return None;
         }
         self.path(task).find(|group| self.throttled.contains(&(*group, cpu)))
+    }
+
+    /// Returns the group above a group; the root for the top ones.
+    #[must_use]
+    pub fn parent(&self, group: GroupId) -> GroupId {
+        self.parents.get(&group).copied().unwrap_or(GroupId::ROOT)
+    }
+
+    /// Returns what a group weighs beside its siblings; 1024 unless it was set.
+    #[must_use]
+    pub fn weight(&self, group: GroupId) -> u32 {
+        self.weights.get(&group).copied().unwrap_or(1024)
     }
 
     /// Returns the limit of a group; unlimited unless one was set.

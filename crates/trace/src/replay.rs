@@ -186,11 +186,37 @@ pub struct CpuView {
     pub is_rt_throttled: bool,
     /// Its root domain.
     pub root_domain: u32,
+    /// Whether it is there.
+    pub presence: Presence,
     /// What its fair server does, if the trace has said so.
     pub fair_server: Option<ServerState>,
 }
 
+/// Whether a CPU is online, and since when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Since then; from the start if the trace does not say.
+    Online(Instant),
+    /// It has gone offline.
+    Offline,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self::Online(Instant::ZERO)
+    }
+}
+
 impl CpuView {
+    /// Returns since when it is online; `None` while it is not.
+    #[must_use]
+    pub const fn online_since(&self) -> Option<Instant> {
+        match self.presence {
+            Presence::Online(since) => Some(since),
+            Presence::Offline => None,
+        }
+    }
+
     /// Returns whether fair tasks, or nobody, may run here although real-time tasks wait.
     #[must_use]
     pub const fn has_fair_floor(&self) -> bool {
@@ -299,6 +325,7 @@ impl Replay {
                 task.prio = task.boost.filter(|boost| boost.beats(attr.prio())).unwrap_or(attr.prio());
             }
             TraceEvent::PrioInherit { task, to, .. } => set_prio(self.tasks.entry(*task), *to),
+            TraceEvent::Proxy { task, prio, .. } => set_prio(self.tasks.entry(*task), *prio),
             TraceEvent::Affinity { task, cpus } => self.tasks.entry(*task).affinity = Some(Arc::clone(cpus)),
             TraceEvent::NeedResched { .. } => {
                 // Recorded when the request is new: one before was obeyed, by a choice of the same task that no switch shows.
@@ -311,6 +338,9 @@ impl Replay {
             TraceEvent::IrqExit { .. } => {
                 let cpu = self.cpus.entry(record.cpu);
                 cpu.irq_depth = cpu.irq_depth.saturating_sub(1);
+            }
+            TraceEvent::Hotplug { online } => {
+                self.cpus.entry(record.cpu).presence = if *online { Presence::Online(at) } else { Presence::Offline };
             }
             TraceEvent::RootDomain { domain } => self.cpus.entry(record.cpu).root_domain = *domain,
             TraceEvent::RtThrottle { throttled } => self.cpus.entry(record.cpu).is_rt_throttled = *throttled,

@@ -28,6 +28,23 @@ fn rtapp() -> String {
     text
 }
 
+/// A scenario of some 10 MB, as tools generate them.
+fn scenario() -> String {
+    let mut text = String::from("duration = \"10s\"\n");
+    for task in 0..50_000 {
+        write!(
+            text,
+            "[task.t{task}]\nnice = {}\ncpus = \"0-2\"\ngroup = \"/pod{}\"\nsteps = [\n    {{ run = \"{}us\" }},\n    \
+             {{ sleep = {{ exponential = {{ mean = \"5ms\" }} }} }},\n    {{ timer = {{ period = \"16ms\" }} }},\n]\n",
+            task % 20,
+            task % 50,
+            1000 + task
+        )
+        .expect("a String takes it");
+    }
+    text
+}
+
 fn reading(criterion: &mut Criterion) {
     let duplicates = format!("{{\"tasks\": {{\"a\": {{{}\"sleep\": 5}}}}}}", "\"run\": 1, ".repeat(1_000_000));
     let nested = "[".repeat(100_000);
@@ -42,6 +59,12 @@ fn reading(criterion: &mut Criterion) {
             bencher.iter(|| load("f.json", text.as_bytes(), &LoadOptions::default()).is_ok());
         });
     }
+    let toml = scenario();
+    assert!(load("f.toml", toml.as_bytes(), &LoadOptions::default()).is_ok());
+    group.throughput(Throughput::Bytes(toml.len() as u64));
+    group.bench_function("toml", |bencher| {
+        bencher.iter(|| load("f.toml", toml.as_bytes(), &LoadOptions::default()).is_ok());
+    });
     group.finish();
 }
 

@@ -72,6 +72,13 @@ impl ArrivalSource {
     }
 }
 
+/// Returns the stream that the demand of a request is drawn from which a task sent. `key` is a draw of that task, or of the request
+/// that it works on: so two runs of one seed compare the same calls, however many workers there are and whoever is first.
+#[must_use]
+pub fn call_stream(service: &str, key: u64) -> Stream {
+    Stream::new(key, service, 0, "call")
+}
+
 /// The times of a source, in order; each costs at most two draws.
 #[derive(Clone, Debug)]
 pub struct Schedule {

@@ -26,13 +26,15 @@ pub(crate) enum Kind {
     Timer,
     SuspendPoint,
     RwSemaphore,
+    SpinLock,
+    Pipe,
     Disk,
     File,
     Queue,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Mutex,
         Self::Condition,
         Self::Barrier,
@@ -40,6 +42,8 @@ impl Kind {
         Self::Timer,
         Self::SuspendPoint,
         Self::RwSemaphore,
+        Self::SpinLock,
+        Self::Pipe,
         Self::Disk,
         Self::File,
         Self::Queue,
@@ -55,6 +59,8 @@ impl Kind {
             ResourceKind::SuspendPoint => Self::SuspendPoint,
             ResourceKind::Queue { .. } => Self::Queue,
             ResourceKind::RwSemaphore => Self::RwSemaphore,
+            ResourceKind::SpinLock => Self::SpinLock,
+            ResourceKind::Pipe { .. } => Self::Pipe,
             ResourceKind::Disk(_) => Self::Disk,
             ResourceKind::File(_) => Self::File,
         }
@@ -70,6 +76,8 @@ impl Kind {
             Self::SuspendPoint => "suspend point",
             Self::Queue => "queue",
             Self::RwSemaphore => "rw_semaphore",
+            Self::SpinLock => "spin_lock",
+            Self::Pipe => "pipe",
             Self::Disk => "disk",
             Self::File => "file",
         }
@@ -150,7 +158,7 @@ impl Assembly {
             parent = Some(known.unwrap_or_else(|| {
                 let path: Arc<str> = path.into();
                 let weight = GROUP_WEIGHT_DEFAULT;
-                let group = GroupDef { path: path.clone(), parent, weight, max: CpuMax::UNLIMITED };
+                let group = GroupDef { path: path.clone(), parent, weight, is_idle: false, max: CpuMax::UNLIMITED };
                 self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);
                 self.program.groups.len() - 1

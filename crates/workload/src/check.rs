@@ -79,12 +79,63 @@ struct Held {
     /// Where each lock was taken, and whether in a system call.
     locks: BTreeMap<ResourceId, (Span, bool)>,
     in_syscall: bool,
+    /// The spinning lock that it took first of those that it has.
+    spinning: Option<(ResourceId, Span)>,
+}
+
+/// Returns whether a task may not do this under a spinning lock.
+const fn may_sleep(action: &Action) -> bool {
+    match action {
+        Action::Sleep(_)
+        | Action::Timer { .. }
+        | Action::Lock(_)
+        | Action::Wait { .. }
+        | Action::Sync { .. }
+        | Action::Barrier(_)
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::Take(_)
+        | Action::Call(_)
+        | Action::CondResched
+        | Action::Down { .. }
+        | Action::PipeRead { .. }
+        | Action::PipeWrite { .. }
+        | Action::Read(_)
+        | Action::Io { .. } => true,
+        Action::Run(_)
+        | Action::Kernel(_)
+        | Action::Spin { .. }
+        | Action::Unlock(_)
+        | Action::Signal(_)
+        | Action::Broadcast(_)
+        | Action::SemPost(_)
+        | Action::Resume(_)
+        | Action::Complete(_)
+        | Action::Send(_)
+        | Action::Yield
+        | Action::Fork(_)
+        | Action::Stamp(_)
+        | Action::SyscallEnter
+        | Action::SyscallExit
+        | Action::Up { .. }
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_) => false,
+    }
 }
 
 fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Result<(), Box<Diagnostic>> {
     let refuse = |message: String| Err(Box::new(Diagnostic::error(span, message)));
     match action {
-        Action::Lock(lock) | Action::Down { semaphore: lock, .. } => {
+        _ if may_sleep(action) && held.spinning.is_some() => {
+            let (lock, taken) = held.spinning.expect("just seen");
+            let message = format!("this may sleep, and spin_lock \"{}\" is held", name(program, lock));
+            let diagnostic = Diagnostic::error(span, message).label(taken, "taken here");
+            Err(Box::new(diagnostic.help("who holds a spinning lock computes, and gives it back")))
+        }
+        Action::Lock(lock) | Action::Down { semaphore: lock, .. } | Action::SpinLock(lock) => {
+            if matches!(action, Action::SpinLock(_)) {
+                held.spinning.get_or_insert((*lock, span));
+            }
             match held.locks.insert(*lock, (span, held.in_syscall)) {
                 None => Ok(()),
                 Some((first, _)) => {
@@ -94,8 +145,14 @@ fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Re
                 }
             }
         }
-        Action::Unlock(lock) | Action::Up { semaphore: lock, .. } => match held.locks.remove(lock) {
-            Some(_) => Ok(()),
+        Action::Unlock(lock) | Action::Up { semaphore: lock, .. } | Action::SpinUnlock(lock) => match held
+            .locks
+            .remove(lock)
+        {
+            Some(_) => {
+                held.spinning = held.spinning.filter(|(first, _)| first != lock);
+                Ok(())
+            }
             None => {
                 refuse(format!("{} \"{}\" is unlocked but not held here", kind(program, *lock), name(program, *lock)))
             }
@@ -144,10 +201,14 @@ fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Re
         | Action::Resume(_)
         | Action::Take(_)
         | Action::Complete(_)
+        | Action::Call(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)
         | Action::CondResched
+        | Action::PipeRead { .. }
+        | Action::PipeWrite { .. }
         | Action::Read(_)
         | Action::Io { .. } => Ok(()),
     }
@@ -159,7 +220,14 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         Action::Run(time) | Action::Kernel(time) | Action::Sleep(time) => !time.is_zero(),
         Action::Spin { wall, .. } => !wall.is_zero(),
         Action::Timer { period, .. } => !period.is_zero(),
-        Action::Wait { .. } | Action::Sync { .. } | Action::SemWait(_) | Action::Suspend(_) | Action::Take(_) => true,
+        Action::Wait { .. }
+        | Action::Sync { .. }
+        | Action::SemWait(_)
+        | Action::Suspend(_)
+        | Action::PipeRead { .. }
+        | Action::PipeWrite { .. }
+        | Action::Take(_)
+        | Action::Call(_) => true,
         Action::Barrier(barrier) => program
             .resources
             .get(barrier.index())
@@ -176,12 +244,15 @@ fn takes_time(program: &Program, action: &Action) -> bool {
         | Action::SemPost(_)
         | Action::Resume(_)
         | Action::Complete(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)
         | Action::SyscallEnter
         | Action::SyscallExit
         | Action::CondResched
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_)
         | Action::Down { .. }
         | Action::Up { .. } => false,
     }
@@ -227,7 +298,10 @@ struct Uses {
 fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
     let mut uses = vec![Uses::default(); program.resources.len()];
     for_each_action(program, origins, |_, action, span| match action {
-        Action::Wait { condition: id, .. } | Action::SemWait(id) | Action::Suspend(id) => {
+        Action::Wait { condition: id, .. }
+        | Action::SemWait(id)
+        | Action::PipeRead { pipe: id, .. }
+        | Action::Suspend(id) => {
             uses[id.index()].waits.get_or_insert(span);
         }
         // Sync wakes before it waits: two tasks that sync wake each other.
@@ -235,6 +309,7 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::Signal(id)
         | Action::Broadcast(id)
         | Action::SemPost(id)
+        | Action::PipeWrite { pipe: id, .. }
         | Action::Resume(id) => uses[id.index()].wakes = true,
         Action::Run(_)
         | Action::Kernel(_)
@@ -246,6 +321,8 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::Barrier(_)
         | Action::Take(_)
         | Action::Complete(_)
+        | Action::Call(_)
+        | Action::Send(_)
         | Action::Yield
         | Action::Fork(_)
         | Action::Stamp(_)
@@ -254,6 +331,8 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         | Action::CondResched
         | Action::Down { .. }
         | Action::Up { .. }
+        | Action::SpinLock(_)
+        | Action::SpinUnlock(_)
         | Action::Read(_)
         | Action::Io { .. } => {}
     });
@@ -267,6 +346,9 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
             ResourceKind::Semaphore { initial: 0 } => {
                 report.warning(span, format!("nothing ever raises semaphore \"{name}\": this waits for ever"));
             }
+            ResourceKind::Pipe { .. } => {
+                report.warning(span, format!("nothing ever writes to pipe \"{name}\": this waits for ever"));
+            }
             ResourceKind::SuspendPoint => {
                 report.warning(span, format!("nothing ever resumes \"{name}\": it stays suspended"));
             }
@@ -276,6 +358,7 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
             | ResourceKind::Queue { .. }
             | ResourceKind::Timer
             | ResourceKind::RwSemaphore
+            | ResourceKind::SpinLock
             | ResourceKind::Disk(_)
             | ResourceKind::File(_) => {}
         }

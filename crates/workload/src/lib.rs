@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`program`] | the [`Program`] that every format lowers to; hosts read nothing else |
 //! | [`arrivals`] | when requests arrive |
+//! | [`change`] | what is changed at given times |
 //! | [`random`] | distributions and the named streams they draw from |
 //! | [`rtapp`] | JSON as rt-app reads it |
 //! | [`scenario`] | scenario TOML |
@@ -19,6 +20,7 @@
 pub mod arrivals;
 mod assemble;
 pub mod builtin;
+pub mod change;
 mod check;
 pub mod diagnostic;
 pub mod goal;
@@ -122,9 +124,6 @@ impl Scenario {
                 resources: Vec::new(),
                 sources: Vec::new(),
                 groups: Vec::new(),
-                max_changes: Vec::new(),
-                partition_changes: Vec::new(),
-                server_changes: Vec::new(),
                 changes: Vec::new(),
                 cpusets: Vec::new(),
             },

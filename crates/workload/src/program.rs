@@ -8,9 +8,10 @@
 //! random streams and their `unique` timers.
 
 use crate::arrivals::ArrivalSource;
+use crate::change::TimedChange;
 use crate::random::Dist;
 use std::sync::Arc;
-use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, Nice, SchedAttr};
 
 /// A workload: tasks and what they share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,13 +24,7 @@ pub struct Program {
     pub sources: Vec<ArrivalSource>,
     /// Task groups, parents before children. The root is not listed.
     pub groups: Vec<GroupDef>,
-    /// Limits that change later, in order of time.
-    pub max_changes: Vec<MaxChange>,
-    /// Deadline servers that promise something else later, in order of time.
-    pub server_changes: Vec<ServerChange>,
-    /// Partitions that are made and unmade in the middle of the run, in order of time for each cpuset.
-    pub partition_changes: Vec<PartitionChange>,
-    /// What else is changed later, in order of time.
+    /// What is changed later, in order of time.
     pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
@@ -46,6 +41,21 @@ impl Program {
     #[must_use]
     pub fn source_of(&self, queue: ResourceId) -> Option<&ArrivalSource> {
         self.sources.iter().find(|source| source.queue == queue)
+    }
+
+    /// Returns the queues that a task sends requests to, each once.
+    #[must_use]
+    pub fn queues_called(&self, task: usize) -> Vec<ResourceId> {
+        let actions = self.tasks[task].phases.iter().flat_map(|phase| &phase.actions);
+        let mut queues: Vec<ResourceId> = actions
+            .filter_map(|action| match action {
+                Action::Call(queue) | Action::Send(queue) => Some(*queue),
+                _ => None,
+            })
+            .collect();
+        queues.sort_unstable();
+        queues.dedup();
+        queues
     }
 
     fn takes_finite_requests(&self, task: &TaskDef) -> bool {
@@ -197,6 +207,14 @@ pub enum ResourceKind {
     SuspendPoint,
     /// A lock that many may share, or one have alone (`rw_semaphore`): in order of arrival.
     RwSemaphore,
+    /// A lock of the kernel for which its waiters spin, each on its CPU (`spinlock_t`); under `preempt = rt` they sleep, and its holder
+    /// inherits.
+    SpinLock,
+    /// A buffer of bytes between writers and readers.
+    Pipe {
+        /// How many bytes it holds, at least 1.
+        capacity: u32,
+    },
     /// A disk: requests wait in order of arrival for one of its servers.
     Disk(Disk),
     /// A file that is read through the page cache.
@@ -323,6 +341,11 @@ pub enum Action {
     Take(ResourceId),
     /// The request that it took from this queue is done.
     Complete(ResourceId),
+    /// Sends a request to a queue and waits until it is done; goes on at once if the queue is full, or when the task that works on
+    /// it ends.
+    Call(ResourceId),
+    /// Sends a request to a queue and goes on.
+    Send(ResourceId),
     /// Gives the CPU to its equals.
     Yield,
     /// Starts one more task of a definition.
@@ -348,6 +371,24 @@ pub enum Action {
         semaphore: ResourceId,
         /// How it was taken.
         access: Access,
+    },
+    /// Takes a spinning lock; nothing preempts this CPU from here until it is given back.
+    SpinLock(ResourceId),
+    /// Gives a spinning lock back.
+    SpinUnlock(ResourceId),
+    /// Writes so many bytes to a pipe; waits while it is full, until all are in it.
+    PipeWrite {
+        /// Which.
+        pipe: ResourceId,
+        /// How many, at least 1.
+        bytes: u32,
+    },
+    /// Reads up to so many bytes from a pipe; waits while it is empty.
+    PipeRead {
+        /// Which.
+        pipe: ResourceId,
+        /// How many, at least 1.
+        bytes: u32,
     },
     /// Reads on in a file, through the page cache.
     Read(ReadAction),
@@ -389,6 +430,8 @@ pub struct GroupDef {
     pub parent: Option<usize>,
     /// What it gets in competition.
     pub weight: GroupWeight,
+    /// Whether it gives way to all that is not idle (`cpu.idle`); its weight is that of idle groups then.
+    pub is_idle: bool,
     /// What it may use at the start.
     pub max: CpuMax,
 }
@@ -400,96 +443,8 @@ pub enum GroupWeight {
     Weight(u32),
     /// `cpu.shares`, 2..=262144.
     Shares(u32),
-}
-
-/// A group's limit that is set in the middle of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaxChange {
-    /// When, from the start.
-    pub at: Duration,
-    /// Whose: index into [`Program::groups`].
-    pub group: usize,
-    /// What it may use from then on.
-    pub max: CpuMax,
-}
-
-/// The deadline servers of the fair class of some CPUs that are set in the middle of the run (`fair_server/cpuN/runtime`,
-/// `period`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerChange {
-    /// When, from the start.
-    pub at: Duration,
-    /// Whose; `None` is every CPU.
-    pub cpus: Option<Arc<CpuMask>>,
-    /// The runtime from then on; `None` leaves it.
-    pub runtime: Option<Duration>,
-    /// The period, likewise.
-    pub period: Option<Duration>,
-}
-
-/// A cpuset that becomes a partition in the middle of the run, or ceases to be one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartitionChange {
-    /// When, from the start.
-    pub at: Duration,
-    /// Which: index into [`Program::cpusets`].
-    pub cpuset: usize,
-    /// What it is from then on: a root domain of its own, or not.
-    pub is_root: bool,
-}
-
-/// Something that is changed in the middle of the run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TimedChange {
-    /// When, from the start.
-    pub at: Duration,
-    /// What.
-    pub what: Change,
-}
-
-/// What is changed; tasks by index into [`Program::tasks`]: all their threads that there are.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// What a group gets in competition.
-    Weight {
-        /// Index into [`Program::groups`].
-        group: usize,
-        /// From then on.
-        weight: GroupWeight,
-    },
-    /// What a task asks for.
-    Attr {
-        /// Whose.
-        task: usize,
-        /// From then on, until its program changes it.
-        attr: SchedAttr,
-    },
-    /// Where a task may run.
-    Affinity {
-        /// Whose.
-        task: usize,
-        /// From then on; `None` is every CPU of its cpuset.
-        cpus: Option<Arc<CpuMask>>,
-    },
-    /// The group of a task.
-    Group {
-        /// Whose.
-        task: usize,
-        /// From then on; `None` is the root.
-        group: Option<usize>,
-    },
-    /// More threads.
-    Start {
-        /// Of which task.
-        task: usize,
-        /// How many.
-        count: u32,
-    },
-    /// All its threads end.
-    End {
-        /// Of which task.
-        task: usize,
-    },
+    /// `cpu.weight.nice`: the weight of a task of this nice level.
+    Nice(Nice),
 }
 
 /// A cpuset.

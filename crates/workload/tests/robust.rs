@@ -72,6 +72,9 @@ fn hundred_thousand_levels_are_refused() {
         error_of("f.json", "[".repeat(100_000).as_bytes()),
         "f.json:1:129: error: brackets are nested deeper than 128"
     );
+    let deep = error_of("f.toml", format!("a = {}", "[".repeat(100_000)).as_bytes());
+    assert!(deep.contains("f.toml:1:85: error: brackets are nested deeper than 80"), "{deep}");
+    assert_eq!(deep.matches("deeper").count(), 1, "said once: {deep}");
 }
 
 #[test]

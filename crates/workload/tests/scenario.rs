@@ -1,7 +1,7 @@
 //! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
 
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
-use zerolag_workload::program::{Action, AffinityChange, Change, GroupWeight, ResourceKind, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
 use zerolag_workload::random::Bounds;
 use zerolag_workload::{Dist, LoadOptions, Scenario, load, scenario};
 
@@ -359,38 +359,6 @@ fn spellings_that_are_not_the_kernels_are_expanded() {
 }
 
 #[test]
-fn limits_change_in_the_middle_of_a_run() {
-    let text = "[group.\"/a\"]\n\"cpu.max\" = \"50000 100000\"\n\
-                changes = [{ at = \"1s\", \"cpu.max.burst\" = 20000 }, { at = \"2s\", \"cpu.max\" = \"max\" }]\n\
-                [task.t]\ngroup = \"/a\"\nsteps = [{ run = \"1ms\" }]\n";
-    let changes = good(text).program.max_changes;
-    let says: Vec<_> = changes.iter().map(|change| (change.at.to_string(), change.max.to_string())).collect();
-    let expected = [("1s", "50000 100000 (burst 20000)"), ("2s", "max 100000 (burst 20000)")];
-    assert_eq!(says, expected.map(|(at, max)| (at.to_string(), max.to_string())));
-}
-
-#[test]
-fn partitions_change_in_the_middle_of_a_run() {
-    let text = "[cpuset.a]\ncpus = \"0-1\"\npartition = \"root\"\nchanges = [{ at = \"2s\", partition = \"member\" }]\n\
-                [cpuset.b]\ncpus = \"1-2\"\nchanges = [{ at = \"2s\", partition = \"root\" }]\n\
-                [task.t]\nsteps = [{ run = \"1ms\" }]\n";
-    let changes = good(text).program.partition_changes;
-    let says: Vec<_> = changes.iter().map(|change| (change.at.to_string(), change.cpuset, change.is_root)).collect();
-    assert_eq!(says, [("2s".to_string(), 0, false), ("2s".to_string(), 1, true)], "one ends before the other begins");
-    for (from, to, message) in [
-        ("\"2s\", partition = \"member\"", "\"3s\", partition = \"member\"", "partitions `a` and `b` share CPUs 1"),
-        ("at = \"2s\", partition = \"member\"", "partition = \"member\"", "a change has no time"),
-        ("partition = \"member\"", "cpus = \"1\"", "unknown key `cpus` in a change of a cpuset"),
-        (", partition = \"member\"", "", "a change changes nothing"),
-        ("\"member\"", "\"isolated\"", "`cpuset.cpus.partition` = \"isolated\" is unknown"),
-    ] {
-        assert!(text.contains(from), "{from}");
-        let errors = read(&text.replacen(from, to, 1)).expect_err(message);
-        assert!(errors.contains(message), "{message}: {errors}");
-    }
-}
-
-#[test]
 fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
     for (keys, message) in [
         ("cpu.cfs_quota_us = 999", "quota 999us is below 1ms (EINVAL)"),
@@ -518,46 +486,5 @@ fn the_published_schema_is_the_readers() {
         let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.schema.json");
         std::fs::write(&fresh, schema).expect("writable");
         panic!("docs/scenario.schema.json is out of date: copy {}", fresh.display());
-    }
-}
-
-#[test]
-fn changes_are_of_tasks_or_groups_in_order_of_time() {
-    let text = "[group.\"/a\"]\n\"cpu.max\" = \"50000 100000\"\nchanges = [{ at = \"3s\", \"cpu.weight\" = 300 }]\n\
-                [task.a]\nnice = 3\nslice = \"3ms\"\nsteps = [{ run = \"1ms\" }]\n\
-                [[change]]\nat = \"2s\"\ntask = \"a\"\nnice = 5\ncpus = \"0\"\ngroup = \"/a\"\n\
-                [[change]]\nat = \"1s\"\ngroup = \"/a\"\n\"cpu.max\" = \"20000\"\n\"cpu.weight\" = 50\n\
-                [[change]]\nat = \"4s\"\ntask = \"a\"\nstart = 2\n[[change]]\nat = \"5s\"\ntask = \"a\"\nend = true\n";
-    let program = good(text).program;
-    assert_eq!(program.max_changes.len(), 1);
-    assert_eq!(program.max_changes[0].max.to_string(), "20000 100000");
-    let SchedAttr::Fair { policy, slice, .. } = program.tasks[0].attr else { panic!("a fair task") };
-    let attr = SchedAttr::Fair { policy, nice: Nice::new(5).unwrap(), slice };
-    let cpus = Some(std::sync::Arc::new("0".parse().unwrap()));
-    let expected = [
-        (1, Change::Weight { group: 0, weight: GroupWeight::Weight(50) }),
-        (2, Change::Attr { task: 0, attr }),
-        (2, Change::Affinity { task: 0, cpus }),
-        (2, Change::Group { task: 0, group: Some(0) }),
-        (3, Change::Weight { group: 0, weight: GroupWeight::Weight(300) }),
-        (4, Change::Start { task: 0, count: 2 }),
-        (5, Change::End { task: 0 }),
-    ];
-    let changes: Vec<_> =
-        program.changes.into_iter().map(|change| (change.at.as_nanos() / 1_000_000_000, change.what)).collect();
-    assert_eq!(changes, expected);
-    for (change, says) in [
-        ("task = \"a\"\nnice = 5", "a change has no time"),
-        ("at = \"1s\"\nnice = 5", "a change of nothing"),
-        ("at = \"1s\"\ntask = \"b\"\nnice = 5", "there is no task `b`"),
-        ("at = \"1s\"\ntask = \"a\"\nnise = 5", "did you mean `nice`?"),
-        ("at = \"1s\"\ntask = \"a\"", "a change that changes nothing"),
-        ("at = \"1s\"\ntask = \"a\"\nend = false", "`end` is true or left out"),
-        ("at = \"1s\"\ngroup = \"/a\"", "a change that changes nothing"),
-        ("at = \"1s\"\ngroup = \"/\"\n\"cpu.weight\" = 1", "the root group has neither"),
-        ("at = \"1s\"\ngroup = \"/a\"\n\"cpu.weigth\" = 1", "did you mean `cpu.weight`?"),
-    ] {
-        let said = read(&format!("{TASK}[[change]]\n{change}\n")).expect_err("refused");
-        assert!(said.contains(says), "{change}\n{said}");
     }
 }

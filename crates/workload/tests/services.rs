@@ -126,3 +126,27 @@ fn what_is_wrong_is_said_where_it_stands() {
         assert!(said.contains(says), "{lines}\n{said}");
     }
 }
+
+#[test]
+fn services_call_each_other() {
+    let text = "[service.web]\narrivals = { fixed = \"9/s\" }\nworkers = 2\nsteps = [{ call = \"db\" }, { send = \"log\" }]\n\
+                [service.db]\nworkers = 1\nqueue = 3\nsteps = [{ run = \"1ms\" }]\n\
+                [service.log]\nworkers = 1\nsteps = [{ run = \"1ms\" }]\n";
+    let load =
+        |text: &str| load("f.toml", text.as_bytes(), &LoadOptions::default()).map_err(|errors| errors.to_string());
+    let program = load(text).expect("a scenario").program;
+    let called = program.queues_called(0);
+    assert_eq!(called.len(), 2);
+    let db = &program.resources[called[0].index()];
+    assert_eq!((&*db.name, db.kind), ("db", ResourceKind::Queue { capacity: Some(3) }), "named before it is read");
+    assert_eq!(program.sources.len(), 1);
+    assert!(program.is_endless());
+    for (from, to, says) in [
+        ("call = \"db\"", "call = \"dbs\"", "there is no service `dbs`"),
+        ("{ call = \"db\" }, ", "", "service `db` without `arrivals`, and nobody calls it"),
+        ("{ call = \"db\" }", "{ syscall = [{ call = \"db\" }] }", "`call` is no step of a system call"),
+    ] {
+        let said = load(&text.replace(from, to)).expect_err(to);
+        assert!(said.contains(says), "{said}");
+    }
+}

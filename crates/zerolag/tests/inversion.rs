@@ -1,6 +1,7 @@
 //! Inversion through throttling: the experiment of 2012 and the recorded kernels keep their shape, and `explain` names the cause.
 
 use std::fmt::Write;
+use std::path::Path;
 use zerolag::check::{Options as Rules, check};
 use zerolag::model::settings::{Preempt, Throttle};
 use zerolag::model::{Duration, KernelVersion, TraceEvent};
@@ -101,6 +102,23 @@ fn an_append_on_6_12_waits_for_the_limited_groups_next_period() {
     assert!(text.contains("held by limited-0, which is throttled in /g1 on cpu0 since"), "{text}");
 }
 
+/// A kernel's own record of the appends: who waits for a lock sleeps for all that it says, and what is throttled is queued on a CPU
+/// that idles. Each period the limited group is kept off for the rest of it, 90 ms but for what its last tick was late.
+#[test]
+fn the_recorded_appends_are_explained_as_far_as_their_events_reach() {
+    let trace = zerolag::trace::open(Path::new("tests/data/inversion/append-6.12.txt.xz")).expect("a trace");
+    let found = explain(&trace, Options { worst: usize::MAX, task: Some("gt".to_owned()) });
+    adds_up(&found);
+    let kept_off = |wait: &&Explained| {
+        let causes = wait.causes.iter().filter(|(chain, _)| matches!(chain[..], [Cause::KeptOff { .. }]));
+        causes.map(|(_, time)| *time).sum::<Duration>() > Duration::from_millis(85)
+    };
+    let stops: Vec<&Explained> = found.waits.iter().filter(kept_off).collect();
+    assert!(stops.len() > 15, "{} in 2.4 s", stops.len());
+    assert!(stops.iter().all(|wait| wait.length() < Duration::from_millis(105)), "{found}");
+    assert!(found.to_string().contains("is queued on cpu0, which idles: kept off by a limit"), "{found}");
+}
+
 /// Linux 6.18: each task is taken off when it returns to user mode, and the longest append takes 0.9 to 8 ms.
 #[test]
 fn an_append_on_6_18_does_not() {
@@ -153,10 +171,11 @@ fn random_scenario(number: u64) -> String {
     let throttle = dice.pick(&["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"]);
     let preempt = dice.pick(&["none", "voluntary", "full", "lazy", "rt"]);
     let grain = dice.pick(&["tick", "exact"]);
+    let proxy_exec = ["off", "on"][usize::from(number % 2 == 1)];
     let cpus = dice.of(1, 3);
     let mut text = format!(
         "kernel = \"{kernel}\"\nduration = \"150ms\"\nseed = {number}\ncosts = \"{costs}\"\n[machine]\ncpus = {cpus}\n\
-         [settings]\nthrottle = \"{throttle}\"\npreempt = \"{preempt}\"\nenforce.fair = \"{grain}\"\n\
+         [settings]\nthrottle = \"{throttle}\"\npreempt = \"{preempt}\"\nenforce.fair = \"{grain}\"\nproxy_exec = \"{proxy_exec}\"\n\
          [disk.sda]\nlatency = \"100us\"\n[file.big]\ndisk = \"sda\"\nsize = 100_000_000\n"
     );
     for (group, most) in [("/a", 9), ("/a/b", 6), ("/c", 4)] {

@@ -212,10 +212,6 @@ fn failed(number: u64, text: &str, why: &str) -> String {
     format!("scenario {number}: {why}\n  replay: cargo run -p zerolag -- run {}\n", path.display())
 }
 
-/// Found and not yet understood: a SCHED_IDLE task of a limited group stays on a CPU that a real-time task holds, although
-/// another CPU idles.
-const OPEN: u64 = 36;
-
 #[test]
 fn no_random_scenario_breaks_a_rule() {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
@@ -230,10 +226,6 @@ fn no_random_scenario_breaks_a_rule() {
             }
         };
         let report = check(&trace, &Options::default());
-        if number == OPEN {
-            assert!(!report.is_clean(), "scenario {OPEN} breaks no rule any more: it is open no longer");
-            continue;
-        }
         if let Some((monitor, violation)) = report.violations().find(|(monitor, _)| !is_known(&trace, monitor)) {
             said.push_str(&failed(number, &text, &format!("{monitor}: {violation}")));
         }
@@ -246,7 +238,7 @@ fn no_random_scenario_breaks_a_rule() {
         let times = held.get(rule.name).copied().unwrap_or_default();
         // Servers are of the two youngest kernels; the youngest alone throttles at the return to user mode.
         let least = match rule.name {
-            "kernel-mode" => SCENARIOS / 50,
+            "kernel-mode" | "locks" => SCENARIOS / 50,
             name if name.starts_with("server-") => SCENARIOS / 10,
             _ => SCENARIOS / 2,
         };

@@ -1,9 +1,11 @@
 //! rt-app's log of a simulated run: its columns, and what they must say.
 
+use core::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag::Plan;
 use zerolag::model::Duration;
 use zerolag::sim::{Costs, Tracing};
+use zerolag::simulation::Observe;
 use zerolag::tools::rtapp_log::{HEAD, Log, instrument};
 use zerolag::workload::{LoadOptions, load};
 
@@ -50,4 +52,17 @@ fn each_loop_of_each_phase_has_a_row() {
         let asked: Vec<&str> = rows.iter().filter_map(|row| row.split_whitespace().nth(8)).collect();
         assert_eq!(asked, ["10", "10", "10", "20", "10", "10", "10", "20"]);
     }
+}
+
+/// What a charge brings about (here the fair server's budget) was once recorded after what came later.
+#[test]
+fn the_stamps_keep_the_order_of_time() {
+    let text = r#"{"tasks": {"a": {"instance": 3, "loop": -1, "run": 1000, "sleep": 3000, "run1": 20}}}"#;
+    let scenario = load("a.json", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut plan = Plan::new(scenario).expect("a plan").for_duration(Duration::from_secs(2));
+    let mut log = Log::new(Arc::clone(&plan.program));
+    plan.program = Arc::new(instrument(&plan.program));
+    let report = plan.run_into(Observe::default(), &mut log, |_, _| ControlFlow::Continue(())).expect("it runs");
+    let checks = report.checks.expect("they are on");
+    assert!(checks.is_clean(), "{checks:?}");
 }

@@ -10,6 +10,8 @@
 //! What a group runs while it is throttled (`throttle`: tasks that are boosted, or in kernel mode) it must have paid when it
 //! gets free: until then, and no longer, that much more is allowed.
 //!
+//! What runs on the turn of a task that waits for it (`proxy_exec`) is that task's, and its groups'.
+//!
 //! CPU time is taken from switches, so it includes what interrupts took: a fiftieth more is allowed.
 //!
 //! A CPU that is throttled is served at every refresh, in order, before anybody takes from the pool: once new quota has been
@@ -96,7 +98,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
-            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+            TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. }
+            | TraceEvent::Proxy { task, .. } => {
                 self.charge(before, *task, record, found);
             }
             TraceEvent::Switch { prev, next, next_prio, .. } => {
@@ -160,16 +164,21 @@ impl Monitor for Bandwidth {
 }
 
 impl Bandwidth {
+    /// Returns what a CPU takes of a limit at a time; where quota is divided they take no slices.
+    fn slice_of(&self, max: CpuMax) -> Duration {
+        max.slice.filter(|_| !self.is_divided).unwrap_or(self.slice)
+    }
+
     /// Charges a task's groups with the time since it was switched to, or since they were charged on that CPU last. A limit
     /// is for fair tasks: what real-time and deadline tasks of a group use counts nowhere.
     fn charge(&mut self, before: &Replay, task: TaskId, record: &Record, found: &mut Findings) {
         let Some(view) = before.task(task) else { return };
         let TaskState::Running { since, on } = view.state else { return };
         let is_fair = view.prio.class() == ClassId::Fair;
-        let slack = self.slice + self.tick;
-        let path: Vec<GroupId> = self.groups.path(task).collect();
+        let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
         for group in path {
             let max = self.groups.limit(group);
+            let slack = self.slice_of(max) + self.tick;
             let Some(account) = self.used.get_mut(&group) else { continue };
             let from = account.charged.insert(on, record.at).map_or(since, |last| last.max(since));
             let ran = if is_fair { record.at.since(from) } else { Duration::ZERO };
@@ -196,7 +205,7 @@ impl Bandwidth {
         if self.is_divided {
             return; // A part may be too small for a debt: there the order of the list promises nothing.
         }
-        let debts = (self.slice + self.tick * 2) * account.charged.len() as u64;
+        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.charged.len() as u64;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
             if quota.as_nanos().saturating_mul(refreshes.saturating_sub(1)) > debts.as_nanos() {

@@ -6,7 +6,9 @@ mod affinity;
 mod bandwidth;
 mod counters;
 mod dl_bandwidth;
+mod group_starved;
 mod kernel_mode;
+mod locks;
 mod no_task_lost;
 mod one_cpu;
 mod rt_order;
@@ -81,9 +83,19 @@ pub const TABLE: &[Rule] = &[
         begin: bandwidth::begin,
     },
     Rule {
+        name: "group-starved",
+        says: "no group that may run waits many times longer than its weight says while its CPU runs other fair tasks",
+        begin: group_starved::begin,
+    },
+    Rule {
         name: "kernel-mode",
         says: "where throttling spares kernel mode, no task is stopped inside a system call",
         begin: kernel_mode::begin,
+    },
+    Rule {
+        name: "locks",
+        says: "a lock is given up by its holder, while it runs; a turn is lent to the holder, and once; no circle of waits goes on",
+        begin: locks::begin,
     },
     Rule {
         name: "watchdog",

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Duration, Instant, Prio, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
-use zerolag_trace::replay::{Current, TaskState};
+use zerolag_trace::replay::{CpuView, Current, TaskState};
 
 struct NoTaskLost {
     is_complete: bool,
@@ -124,7 +124,7 @@ impl Monitor for NoTaskLost {
 
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> crate::Outcome {
         for (cpu, view) in last.cpus() {
-            if view.current == Current::Idle {
+            if idle_since(view).is_some() {
                 self.judge_idleness(last, cpu, end, found);
             }
         }
@@ -154,11 +154,9 @@ impl NoTaskLost {
     /// A CPU stops to be idle, or the trace ends: who waited meanwhile?
     fn judge_idleness(&self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
-        if view.current != Current::Idle || at.since(view.since) < self.bound {
-            return;
-        }
-        for (task, since) in &self.waiting {
-            self.judge_pair(before, (cpu, view.since), (*task, *since), at, found);
+        let Some(since) = idle_since(view).filter(|since| at.since(*since) >= self.bound) else { return };
+        for (task, waits) in &self.waiting {
+            self.judge_pair(before, (cpu, since), (*task, *waits), at, found);
         }
     }
 
@@ -167,8 +165,9 @@ impl NoTaskLost {
         let Some(since) = self.waiting.get(&task).filter(|since| record.at.since(**since) >= self.bound) else {
             return;
         };
-        for (cpu, view) in before.cpus().filter(|(cpu, view)| *cpu != record.cpu && view.current == Current::Idle) {
-            self.judge_pair(before, (cpu, view.since), (task, *since), record.at, found);
+        let idle = before.cpus().filter_map(|(cpu, view)| Some((cpu, idle_since(view)?)));
+        for (cpu, idle) in idle.filter(|(cpu, _)| *cpu != record.cpu) {
+            self.judge_pair(before, (cpu, idle), (task, *since), record.at, found);
         }
     }
 
@@ -194,6 +193,12 @@ impl NoTaskLost {
             format!("cpu {cpu} is idle for {both} while {} waits on {at} and may run here", label(before, task))
         });
     }
+}
+
+/// Returns since when a CPU that is there has been idle.
+fn idle_since(view: CpuView) -> Option<Instant> {
+    let online = view.online_since()?;
+    (view.current == Current::Idle).then_some(view.since.max(online))
 }
 
 fn judge_queue(before: &Replay, record: &Record, next: TaskId, found: &mut Findings) {

@@ -104,8 +104,14 @@ fn is_scheduling(event: &TraceEvent) -> bool {
             | TraceEvent::DropLock { .. }
             | TraceEvent::TaskThrottle { .. }
             | TraceEvent::Boost { .. }
+            | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
     )
+}
+
+/// Returns whether a CPU is there, and in this root domain.
+fn is_reachable(there: &CpuView, domain: u32) -> bool {
+    there.online_since().is_some() && there.root_domain == domain
 }
 
 impl RtQuiescence {
@@ -150,7 +156,7 @@ impl RtQuiescence {
             return None;
         }
         let domain = before.cpu(own).root_domain;
-        let reachable = before.cpus().filter(|(_, there)| there.root_domain == domain).map(|(cpu, _)| cpu);
+        let reachable = before.cpus().filter(|(_, there)| is_reachable(there, domain)).map(|(cpu, _)| cpu);
         reachable.filter(|cpu| *cpu != own && view.may_run_on(*cpu)).find(|cpu| could_run(*cpu))
     }
 
@@ -179,7 +185,7 @@ impl RtQuiescence {
             let domain = before.cpu(own).root_domain;
             let has_place = before
                 .cpus()
-                .any(|(cpu, there)| cpu != own && there.root_domain == domain && other.may_run_on(cpu) && takes(cpu));
+                .any(|(cpu, there)| cpu != own && is_reachable(&there, domain) && other.may_run_on(cpu) && takes(cpu));
             is_pushable && !has_place
         };
         let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));

@@ -2,13 +2,16 @@
 //!
 //! Two, because a server whose class got some of its share by itself begins its next period late: at most the runtime is
 //! owed for a period less the runtime. Judged per CPU over times in which fair tasks are queued there without a break and no
-//! deadline task runs; what runs counts, less a part of the runtime for interrupts.
+//! deadline task runs; what runs counts, less a part of the runtime for interrupts. Tasks of a group that is throttled there do not want
+//! to run.
 //!
-//! Only complete traces of machines whose servers are all alike. Complexity: O(1) per record.
+//! Only complete traces of machines whose servers are all alike. Complexity: O(1) per record, O(tasks) when a group is throttled
+//! or freed.
 
 use crate::checker::{Context, Monitor};
 use crate::report::Findings;
 use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
 use zerolag_trace::{IdTable, Replay};
 
@@ -18,6 +21,7 @@ struct ServerShare {
     cpus: IdTable<CpuId, View>,
     /// Where each fair task waits or runs.
     places: IdTable<TaskId, Option<CpuId>>,
+    groups: Groups,
 }
 
 /// What a CPU's fair class has had.
@@ -38,7 +42,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !is_on || !setting("fair_server.cpus").is_empty() || !context.meta.source.is_complete() {
         return Err("there is no fair server, or not the same on all CPUs".to_owned());
     }
-    Ok(Box::new(ServerShare { runtime, period, cpus: IdTable::default(), places: IdTable::default() }))
+    let groups = Groups::new(context.meta.setting("throttle"));
+    Ok(Box::new(ServerShare { runtime, period, cpus: IdTable::default(), places: IdTable::default(), groups }))
 }
 
 impl Monitor for ServerShare {
@@ -50,7 +55,17 @@ impl Monitor for ServerShare {
     }
 
     fn after(&mut self, after: &Replay, record: &Record) {
+        self.groups.apply(record);
         match &record.event {
+            TraceEvent::Throttle { .. } | TraceEvent::Unthrottle { .. } => {
+                let tasks: Vec<TaskId> = after.tasks().map(|(task, _)| task).collect();
+                for task in tasks {
+                    self.follow(after, task, record.at);
+                }
+            }
+            TraceEvent::TaskThrottle { task, .. } | TraceEvent::GroupChange { task, .. } => {
+                self.follow(after, *task, record.at);
+            }
             TraceEvent::Wakeup { task, .. }
             | TraceEvent::Migrate { task, .. }
             | TraceEvent::AttrChange { task, .. }
@@ -117,6 +132,7 @@ impl ServerShare {
             | TaskState::Waking { .. }
             | TaskState::Dead => None,
         });
+        let place = place.filter(|cpu| self.groups.throttled_on(task, *cpu).is_none());
         let known = self.places.entry(task);
         let before = core::mem::replace(known, place);
         if before == place {
@@ -140,15 +156,39 @@ impl ServerShare {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
+    use zerolag_model::{GroupId, TaskId, TraceEvent};
     use zerolag_trace::Trace;
     use zerolag_trace::script::Script;
 
-    /// `fifo` runs for three seconds; `fair` waits, and has `turns` of 50 ms, one per second.
-    fn starved(turns: u64) -> Trace {
+    /// As `starved(0)`, but that the group of `fair` is throttled from 0.5 s until then.
+    fn throttled_until(ms: u64) -> Trace {
+        let (mut script, fair, fifo) = beginning();
+        let (group, parent) = (GroupId(1), GroupId::ROOT);
+        script.event(0, 0, TraceEvent::GroupNew { group, parent, path: "/g".into() });
+        script.event(0, 0, TraceEvent::GroupChange { task: fair, group });
+        script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+        script.event(500_000, 0, TraceEvent::Throttle { group });
+        script.event(ms * 1_000, 0, TraceEvent::Unthrottle { group });
+        script.end(4_500_000)
+    }
+
+    #[test]
+    fn who_is_throttled_is_not_starved() {
+        holds("server-share", &throttled_until(3_000));
+        breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    fn beginning() -> (Script, TaskId, TaskId) {
         let mut script = Script::new(1);
         let (fair, fifo) = (script.fair("fair"), script.fifo("fifo", 3));
         let settings = [("fair_server", "deferred"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
         script.meta.settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        (script, fair, fifo)
+    }
+
+    /// `fifo` runs for three seconds; `fair` waits, and has `turns` of 50 ms, one per second.
+    fn starved(turns: u64) -> Trace {
+        let (mut script, fair, fifo) = beginning();
         script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
         for turn in 0..turns {
             let at = turn * 1_000_000 + 950_000;

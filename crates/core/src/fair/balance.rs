@@ -15,6 +15,8 @@
 //! is above 100/117 of it, or on which more than one wants to run most of the time. Where load is not tracked, counts
 //! alone decide.
 //!
+//! A CPU of which no task may come here counts as if it were not there, and the others are compared again (`LBF_ALL_PINNED`).
+//!
 //! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16 times that for a
 //! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
 //! than a few times; so does one whose load is more than what is to be moved, with each failure at half the load. At
@@ -26,7 +28,8 @@
 //! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before fair ones; each weighs
 //! twice the heaviest nice level. What runs on the taking CPU does not matter to them, which is what was wrong with it.
 //!
-//! Work: about to go idle, O(CPUs with waiting tasks); at a tick, O(1), when an interval is over O(CPUs of the domain).
+//! Work: about to go idle, O(CPUs with waiting tasks); at a tick, O(1), when an interval is over O(CPUs of the domain); both
+//! again for each CPU of which no task may come here.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `should_we_balance`,
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks`, `can_migrate_task`, `nohz_balancer_kick`;
@@ -36,13 +39,15 @@
 use super::bandwidth;
 use super::capacity;
 use super::load::{self, CpuAverages};
-use super::select::IMBALANCE_PCT;
+use super::select::{self, IMBALANCE_PCT};
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Balance, BalanceKind, Imbalance, Op, PairCont, Step, Work};
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::Range;
 use lock_api::RawMutex;
@@ -68,6 +73,8 @@ pub(crate) struct BalanceState {
     next: Instant,
     /// No idle CPU is woken before.
     next_kick: Instant,
+    /// CPUs of which no task may come here, found so in the present round at one level.
+    pinned: Vec<CpuId>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,6 +92,7 @@ pub(crate) fn new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
         return Step::Done;
     }
     cx.io.costs.fair_balance += u32::from(cx.view().next_waiting(CpuId(0)).is_some());
+    rq.fair.balance.pinned.clear();
     search_new_idle(rq, cx, 0)
 }
 
@@ -114,7 +122,7 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
     let mut from = CpuId(span.start);
     while let Some(cpu) = cx.view().next_waiting(from).filter(|cpu| cpu.0 < span.end) {
         from = CpuId(cpu.0 + 1);
-        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) {
+        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) || rq.fair.balance.pinned.contains(&cpu) {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
@@ -203,6 +211,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
             continue;
         }
         rq.fair.balance.levels[level].last = now;
+        rq.fair.balance.pinned.clear();
         let found = find_imbalance(rq, cx, span.clone(), groups, kind);
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {
@@ -313,7 +322,7 @@ fn find_imbalance<L: RawMutex>(
     }
     let mut local = GroupLoad::default();
     let mut busiest: Option<GroupLoad> = None;
-    let (mut load, mut capacity) = (0, 0);
+    let (mut load, mut capacity, mut util) = (0, 0, 0);
     let mut start = span.start;
     while start < span.end {
         let part = cx.config.topology.span(CpuId(start), groups);
@@ -322,11 +331,15 @@ fn find_imbalance<L: RawMutex>(
         let group = measure(rq, cx, part);
         load += group.load;
         capacity += group.capacity;
+        util += group.util;
         if is_local {
             local = group;
         } else if busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
             busiest = Some(group);
         }
+    }
+    if cx.config.settings.sis_util && rq.fair.tune.tracks_load && kind != BalanceKind::NewIdle {
+        select::publish_scan(rq.cpu, cx, &span, util);
     }
     let busiest = busiest?;
     let takes_rt = cx.config.settings.rt_balance.is_passive();
@@ -353,7 +366,8 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupL
     let mut group = GroupLoad::default();
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     for cpu in part.map(CpuId) {
-        if !cx.view().is_in_domain_of(rq.cpu, cpu) || !cx.view().is_online(cpu) {
+        if !cx.view().is_in_domain_of(rq.cpu, cpu) || !cx.view().is_online(cpu) || rq.fair.balance.pinned.contains(&cpu)
+        {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
@@ -443,16 +457,28 @@ fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
 
 /// Moves tasks from `other` to `own`, as many as were found too many.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
-    let moved = if own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0) {
+    let taken = if own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0) {
         take(own, other, cx, work)
     } else {
-        0
+        Taken::Tasks(0)
+    };
+    let moved = match taken {
+        Taken::Tasks(moved) => moved,
+        Taken::AllPinned => {
+            own.fair.balance.pinned.push(other.cpu);
+            0
+        }
     };
     match work.kind {
         BalanceKind::NewIdle if moved == 0 && own.is_online && own.nr_running == 0 => {
-            return search_new_idle(own, cx, usize::from(work.level) + 1);
+            return search_new_idle(own, cx, usize::from(work.level) + usize::from(taken != Taken::AllPinned));
         }
         BalanceKind::NewIdle => {}
+        BalanceKind::Periodic | BalanceKind::Idle if taken == Taken::AllPinned => {
+            if let Some(step) = look_elsewhere(own, cx, work) {
+                return step;
+            }
+        }
         BalanceKind::Periodic | BalanceKind::Idle => {
             let level = &mut own.fair.balance.levels[usize::from(work.level)];
             level.failed = if moved > 0 { 0 } else { level.failed.saturating_add(1) };
@@ -466,36 +492,60 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
-/// Moves waiting tasks; returns how many. Looks at `nr_migrate` at most.
-fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> u32 {
+/// Compares the groups of a level again, without the CPUs of which no task may come here.
+fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> Option<Step> {
+    let (distance, groups) = LEVELS[usize::from(work.level)];
+    let span = cx.config.topology.span(own.cpu, distance);
+    let (other, imbalance) = find_imbalance(own, cx, span, groups, work.kind)?;
+    Some(Step::Pair { own: own.cpu, other, then: PairCont::Balance(Balance { imbalance, ..work }) })
+}
+
+/// What came of a try to move tasks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// So many were moved.
+    Tasks(u32),
+    /// None of those looked at may run here.
+    AllPinned,
+}
+
+/// Moves waiting tasks. Looks at `nr_migrate` at most.
+fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Taken {
     let mut left = work.imbalance;
     let mut moved = 0;
+    let mut are_pinned = false;
     let mut looks = cx.config.settings.nr_migrate;
     if cx.config.settings.rt_balance.is_passive() {
         while let Some(slot) = next_rt(own, other, cx, left, &mut looks) {
             class::migrate(other, own, cx, slot, work.reason());
             moved += 1;
             if !left.take(RT_LOAD) || work.kind == BalanceKind::NewIdle {
-                return moved;
+                return Taken::Tasks(moved);
             }
         }
     }
-    let mut at = other.fair.recency.oldest();
-    while let Some(slot) = at {
+    // Each is looked at once; what is passed over counts as the newest from then on, so that the next round begins with others.
+    looks = looks.min(other.fair.recency.len());
+    let mut pinned = 0;
+    let most = looks;
+    while let Some(slot) = other.fair.recency.oldest() {
         // Whoever is idle does not take the last: it would be treated likewise.
         if looks == 0 || other.nr_running <= 1 {
             break;
         }
         looks -= 1;
         cx.io.costs.tasks_scanned += 1;
-        at = other.fair.recency.newer(slot);
+        pinned += u32::from(!other.tasks[slot].may_run_on(own.cpu));
+        are_pinned = pinned == most - looks;
         if !may_take(own, other, cx, slot, work) {
+            other.fair.recency.touch(slot);
             continue;
         }
         let load = task_load(other, slot);
         if let Imbalance::Load(most) = left
             && load.checked_shr(u32::from(work.failed)).unwrap_or(0) > most
         {
+            other.fair.recency.touch(slot);
             continue;
         }
         class::migrate(other, own, cx, slot, work.reason());
@@ -504,7 +554,7 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             break;
         }
     }
-    moved
+    if moved == 0 && are_pinned { Taken::AllPinned } else { Taken::Tasks(moved) }
 }
 
 /// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`: load does not
@@ -529,7 +579,8 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
 /// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if other.current == Some(slot) || task.fair.is_delayed() || !task.may_run_on(own.cpu) {
+    if other.current == Some(slot) || task.engaged != Engaged::No || task.fair.is_delayed() || !task.may_run_on(own.cpu)
+    {
         return false;
     }
     let settings = &cx.config.settings;

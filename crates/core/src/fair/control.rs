@@ -31,12 +31,13 @@ impl<L: RawMutex> Scheduler<L> {
     /// Changes a group's weight. Each CPU follows at its next tick in the group, or when something joins or leaves it.
     ///
     /// # Errors
-    /// The group does not exist or is the root.
+    /// The group does not exist, is the root, or is idle (EINVAL).
     pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
         self.shared.groups.change_weight(group, weight)
     }
 
-    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight.
+    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight; one that was idle weighs 1024 again, whatever
+    /// its weight was before.
     ///
     /// # Errors
     /// The group does not exist or is the root.

@@ -10,7 +10,7 @@
 //! | it leaves | its vlag is kept, within twice its slice | `update_entity_lag` |
 //! | it joins | it is placed so that it has the kept vlag *after* it has joined and so moved the average | `place_entity` |
 //! | its request is served | it asks for the next slice; the CPU looks for a better one | `update_deadline` |
-//! | it was picked | it goes on while eligible until its request is served | `RUN_TO_PARITY`, `pick_eevdf` |
+//! | it was picked | it goes on while eligible until its request, or the shortest one here, is served | `RUN_TO_PARITY`, `set_protect_slice` |
 //! | a woken one asks for less | that protection ends | `PREEMPT_SHORT` |
 //! | it blocks while it owes service | it stays queued until the average has passed it | `DELAY_DEQUEUE` |
 //! | it yields | its deadline moves a slice away | `yield_task_fair` |
@@ -21,13 +21,14 @@
 //! features of 6.12 are off. differs: the average is exact (128-bit sums), the kernel's is that of 64-bit sums that may
 //! overflow with extreme weights.
 
-use super::Join;
 use super::entity::{EntityRef, FairEntity};
 use super::queue::{Queue, QueueIx};
 use super::vtime::{Vlag, Vtime};
+use super::{Join, slice};
 use crate::rq::Rq;
 use crate::slab::Slot;
 use crate::step::Resched;
+use zerolag_model::settings::SliceProtection;
 use zerolag_model::{Duration, FairPolicy, SchedAttr};
 
 /// Returns the weighted average vruntime of a queue.
@@ -52,6 +53,16 @@ fn current_of(rq: &Rq, queue: &Queue) -> Option<(Vtime, u64)> {
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
 pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
+    pick_as(rq, q, protects(rq))
+}
+
+/// Returns whether the current entity's protection counts. Since 6.17 it does without `RUN_TO_PARITY`, too, and is shorter then.
+fn protects(rq: &Rq) -> bool {
+    rq.fair.tune.run_to_parity || rq.fair.tune.protection == SliceProtection::MinSlice
+}
+
+/// As [`pick`]; `protects` says whether the current entity's protection counts.
+fn pick_as(rq: &Rq, q: QueueIx, protects: bool) -> EntityRef {
     let fair = &rq.fair;
     let queue = &fair.queues[q.index()];
     if queue.nr_queued == 1 {
@@ -65,7 +76,7 @@ pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
     let running = rq.entity(current);
     let limit = queue.average(Some((running.vruntime, running.load.value())));
     let is_eligible = !limit.is_before(running.vruntime);
-    if is_eligible && fair.tune.run_to_parity && running.is_protected() {
+    if is_eligible && protects && running.is_protected() {
         return current;
     }
     let best = fair.timeline.first_eligible(queue.waiting, limit);
@@ -138,8 +149,13 @@ pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     Resched::Now
 }
 
-/// Returns whether the current entity has lost its protection and is ahead of its share. `did_preempt_short`.
+/// Returns whether the current entity has lost its protection and is ahead of its share (`did_preempt_short`); where the shortest
+/// slice protects, whether it has lost it (6.17 `update_curr`).
 pub(crate) fn is_overdue(rq: &Rq, q: QueueIx, current: EntityRef) -> bool {
+    match rq.fair.tune.protection {
+        SliceProtection::Request => {}
+        SliceProtection::MinSlice => return !rq.entity(current).is_protected(),
+    }
     rq.fair.tune.preempt_short && !rq.entity(current).is_protected() && !is_eligible(rq, q, current)
 }
 
@@ -151,10 +167,27 @@ pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: Entit
         | SchedAttr::Rt { .. }
         | SchedAttr::Deadline(_) => return Resched::No,
     }
-    if rq.fair.tune.preempt_short && is_short(rq, q, current, woken) {
-        rq.entity_mut(current).protected = None;
+    match rq.fair.tune.protection {
+        SliceProtection::Request => {
+            if rq.fair.tune.preempt_short && is_short(rq, q, current, woken) {
+                rq.entity_mut(current).protected = None;
+            }
+            if pick(rq, q) == woken { Resched::Now } else { Resched::No }
+        }
+        SliceProtection::MinSlice => {
+            let is_short = rq.fair.tune.preempt_short && rq.entity(woken).slice < rq.entity(current).slice;
+            if pick_as(rq, q, !is_short) == woken {
+                if is_short {
+                    rq.entity_mut(current).protected = None;
+                }
+                return Resched::Now;
+            }
+            if is_short && rq.fair.tune.run_to_parity {
+                slice::shorten_protection(rq, q, current);
+            }
+            Resched::No
+        }
     }
-    if pick(rq, q) == woken { Resched::Now } else { Resched::No }
 }
 
 /// Returns whether a woken entity that asks for a shorter slice may end the current one's protection.
@@ -165,14 +198,15 @@ fn is_short(rq: &Rq, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
         && (waking.virtual_deadline.is_before(running.virtual_deadline) || !is_eligible(rq, q, current))
 }
 
-/// The current entity gives way: its deadline moves a slice away.
+/// The current entity gives way: its deadline moves a slice away, and its protection ends.
 pub(crate) fn yield_current(entity: &mut FairEntity) {
+    entity.protected = None;
     entity.virtual_deadline = entity.virtual_deadline.plus(entity.load.to_virtual(entity.slice));
 }
 
 impl FairEntity {
-    /// Returns whether it still works on the request that it was picked for.
+    /// Returns whether it still works on what it was picked for.
     pub(crate) fn is_protected(&self) -> bool {
-        self.protected == Some(self.virtual_deadline)
+        self.protected.is_some_and(|until| self.vruntime.is_before(until))
     }
 }

@@ -9,7 +9,7 @@ use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::rearm;
 use super::weight::LoadWeight;
-use super::{Join, bandwidth, cfs, eevdf, group, load};
+use super::{Join, bandwidth, cfs, eevdf, group, load, slice};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::mode::TaskMode;
 use crate::rq::{Cx, Rq};
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     pub(crate) runnable: u32,
     /// Are blocked and stay only until their lag is paid.
     pub(crate) delayed: u32,
-    /// Of those that want to run: of policy SCHED_IDLE.
+    /// Of those that want to run: of policy SCHED_IDLE, or in an idle group.
     pub(crate) idle_policy: u32,
     /// Want to run and may not: they are off their queue because their group is throttled.
     pub(crate) parked: u32,
@@ -39,7 +39,7 @@ impl Tally {
 
     /// Returns the tally of one task that wants to run.
     pub(super) fn runnable(rq: &Rq, slot: Slot) -> Self {
-        Self { runnable: 1, idle_policy: u32::from(rq.tasks[slot].fair.is_idle), ..Self::default() }
+        Self { runnable: 1, idle_policy: u32::from(rq.tasks[slot].fair.counts_as_idle), ..Self::default() }
     }
 
     /// Returns how many tasks there are.
@@ -119,6 +119,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     join(rq, leaf, EntityRef::Task(slot), how, slept);
     check_first(rq, cx, leaf);
     join_above(rq, cx, leaf);
+    note_idleness(rq, leaf, slot);
     if !count(rq, leaf, Tally::runnable(rq, slot), Tally::default()) {
         rq.nr_running -= 1; // Its group is throttled.
         rq.fair.nr_apart += 1;
@@ -128,6 +129,18 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
     rq.fair.recency.push(slot);
     rearm(rq, cx);
+}
+
+/// Notes whether a task that joins counts as idle. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair` (`cfs_rq_is_idle`).
+/// differs: the kernel counts the tasks of a group anew when `cpu.idle` is written.
+fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
+    let mut is_idle = rq.tasks[slot].fair.is_idle;
+    let mut q = leaf;
+    while let Some(parent) = rq.queue(q).parent {
+        is_idle |= rq.queue(q).entity.is_idle;
+        q = parent;
+    }
+    rq.tasks[slot].fair.counts_as_idle = is_idle;
 }
 
 /// Takes a task off its queue, and on the way up every group that has nothing left here.
@@ -192,6 +205,7 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
 pub(super) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     let group = EntityRef::Group(q);
     let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+    slice::follow(rq, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
             rq.fair.wake_queue(q);
@@ -238,6 +252,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
         let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
         if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
             if rq.entity(group).is_queued() {
+                slice::follow(rq, q, parent);
                 reweigh(rq, parent, group, weight);
             }
         } else if why == Leaving::Sleeps && owes(rq, parent, group) {
@@ -265,6 +280,7 @@ pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept:
     let queue = rq.queue_mut(q);
     queue.nr_queued += 1;
     queue.load += weight;
+    slice::joined(rq, q, entity);
     wait(rq, q, entity);
 }
 
@@ -297,6 +313,8 @@ pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;
+    slice::parted(rq, q, entity);
+    let queue = rq.queue_mut(q);
     let is_empty = queue.nr_queued == 0;
     advance_zero(rq, q);
     if !sleeps {

@@ -62,8 +62,8 @@ pub(crate) struct FairEntity {
     pub(crate) vlag: Vlag,
     /// While off a queue: how much of its request was left, if it is to go on with it (EEVDF).
     pub(crate) request_left: Option<Vlag>,
-    /// The deadline that it had when it was picked: until that request is done, only an ineligible entity gives way
-    /// (`RUN_TO_PARITY`).
+    /// Up to where in its virtual time only an ineligible entity gives way (`RUN_TO_PARITY`): the end of the request that it was picked
+    /// for, or of the shortest one ([`super::slice`]).
     pub(crate) protected: Option<Vtime>,
     pub(crate) load: LoadWeight,
     /// The size of a request.
@@ -86,6 +86,8 @@ pub(crate) struct FairEntity {
     pub(crate) attached: Option<Attached>,
     /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
     pub(crate) is_idle: bool,
+    /// Whether a queued task counts as nothing that keeps a CPU busy: it is idle, or a group that it is in was when it joined.
+    pub(crate) counts_as_idle: bool,
     /// Whether its slice is its own (`sched_setattr` runtime).
     pub(crate) has_custom_slice: bool,
 }
@@ -110,6 +112,7 @@ impl Default for FairEntity {
             average: Average::default(),
             attached: None,
             is_idle: false,
+            counts_as_idle: false,
             has_custom_slice: false,
         }
     }

@@ -18,12 +18,13 @@ use super::entity::EntityRef;
 use super::queue::{Frame, Queue, QueueIx};
 use super::weight::{LoadWeight, Weight};
 use crate::rq::{Cx, Rq};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use zerolag_model::settings::BandwidthControl;
-use zerolag_model::{CpuMax, CpuMaxError, CpuStat, GroupId, Instant, TaskId};
+use zerolag_model::{CpuMax, CpuMaxError, CpuStat, Duration, GroupId, Instant, TaskId};
 
 /// The deepest level of a group; the root is 0.
 pub(crate) const MAX_DEPTH: usize = 32;
@@ -42,6 +43,8 @@ pub enum GroupError {
     TooDeep(GroupId),
     /// The root group is not changed or removed.
     IsRoot,
+    /// The group is idle: its weight is not changed (EINVAL).
+    IsIdle(GroupId),
     /// Tasks are still in the group.
     HasTasks(GroupId),
     /// Groups are still in the group.
@@ -59,6 +62,7 @@ impl fmt::Display for GroupError {
             Self::NoneFree => f.write_str("every reserved group is in use"),
             Self::TooDeep(parent) => write!(f, "a group below group {parent} would be deeper than {MAX_DEPTH} levels"),
             Self::IsRoot => f.write_str("the root group has no weight and no limit and cannot be removed"),
+            Self::IsIdle(group) => write!(f, "group {group} is idle, and its weight is that of idle groups (EINVAL)"),
             Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
             Self::HasChildren(group) => write!(f, "group {group} still has groups"),
             Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
@@ -98,6 +102,8 @@ struct Row<L: RawMutex> {
     nr_children: AtomicU32,
     /// The number of its limit; 0 is none.
     limit: AtomicU32,
+    /// Its own slice in ns; 0 is none.
+    slice: AtomicU64,
     /// How often its pool has been filled at the end of a period.
     refreshes: AtomicU32,
     pool: Mutex<L, Pool>,
@@ -115,6 +121,7 @@ impl<L: RawMutex> Row<L> {
             nr_tasks: AtomicU32::default(),
             nr_children: AtomicU32::default(),
             limit: AtomicU32::default(),
+            slice: AtomicU64::default(),
             refreshes: AtomicU32::default(),
             pool: Mutex::new(pool),
         }
@@ -127,7 +134,8 @@ impl<L: RawMutex> Row<L> {
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
     rows: Vec<Row<L>>,
-    free: Mutex<L, Vec<u32>>,
+    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as late as can be.
+    free: Mutex<L, VecDeque<u32>>,
 }
 
 impl<L: RawMutex> GroupTable<L> {
@@ -137,7 +145,7 @@ impl<L: RawMutex> GroupTable<L> {
         rows[0].generation.store(1, Ordering::Relaxed);
         rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
         let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
-        Self { rows, free: Mutex::new(ids.rev().collect()) }
+        Self { rows, free: Mutex::new(ids.collect()) }
     }
 
     fn row(&self, group: GroupId) -> Result<&Row<L>, GroupError> {
@@ -158,7 +166,7 @@ impl<L: RawMutex> GroupTable<L> {
         if depth as usize > MAX_DEPTH {
             return Err(GroupError::TooDeep(parent));
         }
-        let group = GroupId(free.pop().ok_or(GroupError::NoneFree)?);
+        let group = GroupId(free.pop_front().ok_or(GroupError::NoneFree)?);
         let row = &self.rows[group.index()];
         row.parent.store(parent.0, Ordering::Relaxed);
         row.depth.store(depth, Ordering::Relaxed);
@@ -183,25 +191,36 @@ impl<L: RawMutex> GroupTable<L> {
         }
         row.generation.fetch_add(1, Ordering::Release);
         row.limit.store(0, Ordering::Release);
+        row.slice.store(0, Ordering::Release);
         row.pool.lock().clear();
         self.rows[row.parent.load(Ordering::Relaxed) as usize].nr_children.fetch_sub(1, Ordering::Relaxed);
-        free.push(group.0);
+        free.push_back(group.0);
         Ok(())
     }
 
+    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_shares`.
     pub(crate) fn change_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::IsRoot);
         }
-        self.row(group)?.weight.store(weight.value(), Ordering::Release);
+        let row = self.row(group)?;
+        if row.idle.load(Ordering::Acquire) == 1 {
+            return Err(GroupError::IsIdle(group));
+        }
+        row.weight.store(weight.value(), Ordering::Release);
         Ok(())
     }
 
+    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_idle`: a group that was idle has the weight of a new one.
     pub(crate) fn change_idleness(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::IsRoot);
         }
-        self.row(group)?.idle.store(u32::from(idleness == Idleness::Idle), Ordering::Release);
+        let row = self.row(group)?;
+        let is_idle = u32::from(idleness == Idleness::Idle);
+        if row.idle.swap(is_idle, Ordering::AcqRel) != is_idle {
+            row.weight.store(Weight::NICE_0.value(), Ordering::Release);
+        }
         Ok(())
     }
 
@@ -214,8 +233,22 @@ impl<L: RawMutex> GroupTable<L> {
         self.rows[group.index()].limit.load(Ordering::Acquire)
     }
 
+    /// Returns what a CPU takes of its quota at a time, if that is its own.
+    pub(crate) fn slice(&self, group: GroupId) -> Option<Duration> {
+        let nanos = self.rows[group.index()].slice.load(Ordering::Acquire);
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
+    }
+
     pub(crate) fn refreshes(&self, group: GroupId) -> u32 {
         self.rows[group.index()].refreshes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_phase(&self, group: GroupId, phase: Duration) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        self.row(group)?.pool.lock().set_phase(phase);
+        Ok(())
     }
 
     pub(crate) fn set_max(&self, group: GroupId, now: Instant, max: CpuMax) -> Result<Refreshed, GroupError> {
@@ -225,6 +258,7 @@ impl<L: RawMutex> GroupTable<L> {
         let row = self.row(group)?;
         let mut pool = row.pool.lock();
         let set = pool.set(now, max);
+        row.slice.store(max.slice.map_or(0, Duration::as_nanos), Ordering::Release);
         row.limit.store(pool.limit(), Ordering::Release);
         row.refreshes.fetch_add(1, Ordering::Release);
         Ok(set)

@@ -4,6 +4,10 @@
 //! so while it sleeps: its part decays there (blocked load). A task that wakes elsewhere leaves a note for the CPU it
 //! slept on, which takes that part out when it looks next ([`Shared::leave_note`](crate::shared::Shared)).
 //!
+//! What comes to a group's queue or leaves it is felt in all queues above at once: the group's entity takes its queue's util and runnable
+//! average over, and as much load as that is worth at its weight (`propagate_entity_load_avg`). In between a group's entity is averaged
+//! as a task is.
+//!
 //! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or ends to run, changes its
 //! weight; nowhere else, but for the root queue at ticks. A CPU on which nothing happens does nothing; who reads
 //! its published load lets it decay himself.
@@ -12,9 +16,8 @@
 //! of this is done; likewise on one CPU, where nobody asks.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`, `remove_entity_load_avg`,
-//! `task_h_load`, `post_init_entity_util_avg`. differs: a group's entity is averaged by its own queueing and weight, what
-//! happens inside is not propagated to it; a note is left for tasks of the root group only; the clock is task time, not
-//! scaled by capacity.
+//! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
+//! task that leaves a group while it sleeps decays there; the clock is task time, not scaled by capacity.
 
 use super::entity::{EntityRef, FairState};
 use super::pelt::{self, Average, Removed, Signals};
@@ -144,6 +147,30 @@ impl Rq {
         self.queue_mut(q).average.attach(&mut average, weight);
         self.entity_mut(entity).average = average;
         self.is_unpublished = true;
+        if let EntityRef::Group(owned) = entity {
+            self.age_queue(owned);
+            self.propagate(owned, 0);
+        }
+        self.propagate(q, average.load_sum().cast_signed());
+    }
+
+    /// Lets the entities of the groups above follow a change in a queue. O(depth).
+    fn propagate(&mut self, from: QueueIx, change: i64) {
+        let (mut q, mut change) = (from, change);
+        while let Some(parent) = self.queue(q).parent {
+            if self.queue(q).entity.attached != Some(self.here(parent)) {
+                return; // It will be, and follows then.
+            }
+            self.age_queue(parent);
+            self.age_entity(parent, EntityRef::Group(q));
+            let queue = self.queue(q);
+            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.load);
+            let weight = queue.entity.load.value();
+            change = self.queue_mut(parent).average.propagate(&mut entity, &own, own_load, weight, change);
+            self.queue_mut(q).entity.average = entity;
+            self.is_unpublished = true;
+            q = parent;
+        }
     }
 
     /// An entity has left a queue for good: its averages go with it.
@@ -157,6 +184,7 @@ impl Rq {
         let (average, weight) = (leaving.average, leaving.load.value());
         self.queue_mut(q).average.detach(&average, weight);
         self.is_unpublished = true;
+        self.propagate(q, -average.load_sum().cast_signed());
     }
 
     /// An entity's weight has changed.

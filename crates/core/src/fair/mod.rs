@@ -37,6 +37,7 @@ mod queue;
 mod recency;
 mod run;
 pub(crate) mod select;
+mod slice;
 mod timeline;
 mod vtime;
 mod weight;
@@ -58,7 +59,7 @@ use entity::EntityRef;
 use queue::{Frame, Queue, QueueIx};
 use recency::Recency;
 use timeline::Timeline;
-use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking, Throttle};
+use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking, SliceProtection, Throttle};
 use zerolag_model::{Duration, GroupId, SchedAttr};
 
 /// The fair class's part of a run queue.
@@ -93,12 +94,16 @@ pub(crate) struct Tunables {
     algorithm: FairAlgorithm,
     enforce: Grain,
     base_slice: Duration,
+    /// The base slice before scaling.
+    quantum: Duration,
     latency: Duration,
     min_granularity: Duration,
     wakeup_granularity: Duration,
     tick: Duration,
     nr_latency: u64,
     run_to_parity: bool,
+    protection: SliceProtection,
+    group_min_slice: bool,
     preempt_short: bool,
     place_lag: bool,
     keep_requests: bool,
@@ -125,12 +130,15 @@ impl FairRq {
             algorithm: settings.fair,
             enforce: settings.enforce_fair,
             base_slice: config.scaled(settings.base_slice),
+            quantum: settings.base_slice,
             latency: config.scaled(settings.latency),
             min_granularity: config.scaled(settings.min_granularity),
             wakeup_granularity: config.scaled(settings.wakeup_granularity),
             tick: settings.tick_period(),
             nr_latency: settings.latency.as_nanos().div_ceil(settings.min_granularity.as_nanos().max(1)),
             run_to_parity: settings.run_to_parity,
+            protection: settings.slice_protection,
+            group_min_slice: settings.group_min_slice && settings.fair == FairAlgorithm::Eevdf,
             preempt_short: settings.preempt_short,
             place_lag: settings.place_lag,
             keep_requests: settings.place_rel_deadline,

@@ -192,6 +192,11 @@ impl Average {
         self.util = u64::from(self.util_sum) / divider;
     }
 
+    /// Returns the part of the time that it was queued, as a sum.
+    pub(crate) const fn load_sum(&self) -> u64 {
+        self.load_sum
+    }
+
     /// An entity that was always queued, but never ran: how a new task starts.
     pub(crate) fn new_task(weight: u64) -> Self {
         Self { load: weight, ..Self::default() }
@@ -246,6 +251,45 @@ impl Average {
         self.load_sum += after * entity.load_sum;
     }
 
+    /// Something has come to a group's queue or has left it: the group's entity follows, and with it this queue, the one that it is on.
+    /// `own` is the group's queue, `weight` the entity's, `change` the load sum that came or went. All as of the same time.
+    ///
+    /// Returns what the entity's load sum has changed by.
+    ///
+    /// Linux v6.12 `fair.c`, `update_tg_cfs_util`, `update_tg_cfs_runnable`, `update_tg_cfs_load`.
+    pub(crate) fn propagate(&mut self, entity: &mut Self, own: &Self, own_load: u64, weight: u64, change: i64) -> i64 {
+        let divider = self.divider();
+        let util_sum = (own.util * divider).min(u64::from(u32::MAX));
+        (self.util, self.util_sum) = {
+            let (mut util, mut sum) = (self.util, u64::from(self.util_sum));
+            shift(&mut util, &mut sum, (entity.util, own.util), (u64::from(entity.util_sum), util_sum));
+            (util, sum.min(u64::from(u32::MAX)) as u32)
+        };
+        (entity.util, entity.util_sum) = (own.util, util_sum as u32);
+        let runnable_sum = own.runnable * divider;
+        let was = (entity.runnable, entity.runnable_sum);
+        shift(&mut self.runnable, &mut self.runnable_sum, (was.0, own.runnable), (was.1, runnable_sum));
+        (entity.runnable, entity.runnable_sum) = (own.runnable, runnable_sum);
+        if change == 0 {
+            return 0;
+        }
+        let before = entity.load_sum;
+        let more = match u64::try_from(change) {
+            Ok(more) => (before + more).min(divider),
+            // What is left is taken to be equally runnable, and never more than before.
+            Err(_) => own.load_sum.checked_div(own_load).map_or(0, |sum| sum.min(before)),
+        };
+        let after = more.max(u64::from(entity.util_sum) >> 10);
+        let load = weight * after / divider;
+        if load == entity.load {
+            return 0;
+        }
+        let was = entity.load;
+        shift(&mut self.load, &mut self.load_sum, (was, load), (weight * before, weight * after));
+        (entity.load, entity.load_sum) = (load, after);
+        after.cast_signed() - before.cast_signed()
+    }
+
     fn take_load(&mut self, average: u64, sum: u64) {
         less(&mut self.load, &mut self.load_sum, average, sum);
     }
@@ -261,6 +305,12 @@ impl Average {
 fn less(average: &mut u64, sum: &mut u64, by: u64, by_sum: u64) {
     *average = average.saturating_sub(by);
     *sum = sum.saturating_sub(by_sum).max(*average * MIN_DIVIDER);
+}
+
+/// Replaces a part of an average and of its sum; the sum stays at least what the average says.
+fn shift(average: &mut u64, sum: &mut u64, part: (u64, u64), part_sum: (u64, u64)) {
+    *average = (*average + part.1).saturating_sub(part.0);
+    *sum = (*sum + part_sum.1).saturating_sub(part_sum.0).max(*average * MIN_DIVIDER);
 }
 
 /// Averages that leave a queue.
@@ -308,6 +358,20 @@ mod tests {
         assert_eq!((queue.util, queue.util_sum), (1024 * 1000, u32::MAX));
         entities.iter().for_each(|entity| queue.detach(entity, 1024));
         assert_eq!(queue.util, 0);
+    }
+
+    #[test]
+    fn what_joins_a_group_is_felt_above_at_once() {
+        let (mut root, mut own, mut entity) = (Average::default(), Average::default(), Average::default());
+        root.attach(&mut entity, 1024);
+        let mut task = Average { util: 512, runnable: 1024, load: 1024, ..Average::default() };
+        own.attach(&mut task, 1024);
+        let change = root.propagate(&mut entity, &own, 1024, 1024, task.load_sum.cast_signed());
+        assert_eq!((root.util, root.runnable, root.load), (512, 1024, 1024));
+        assert_eq!(change.unsigned_abs() + 1, task.load_sum, "and what is above this queue follows in turn");
+        own.detach(&task, 1024);
+        root.propagate(&mut entity, &own, 0, 1024, -task.load_sum.cast_signed());
+        assert_eq!((root.util, root.runnable, root.load), (0, 0, 0));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::bandwidth::Local;
 use super::enqueue::Tally;
 use super::entity::{EntityRef, FairEntity, Standing};
 use super::pelt::Average;
+use super::slice::OwnSlices;
 use super::timeline::Root;
 use super::vtime::{Vlag, Vtime};
 use zerolag_model::GroupId;
@@ -69,6 +70,7 @@ pub(crate) struct Queue {
     /// What this queue has added to the published load of its group.
     pub(crate) published_load: u64,
     pub(crate) bandwidth: Local,
+    pub(crate) own_slices: OwnSlices,
 }
 
 /// Entities that CFS prefers or passes over at the next pick.
@@ -115,6 +117,7 @@ impl Queue {
             average: Average::default(),
             published_load: 0,
             bandwidth: Local::default(),
+            own_slices: OwnSlices::default(),
         }
     }
 

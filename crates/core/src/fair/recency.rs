@@ -17,11 +17,12 @@ pub(crate) struct Recency {
     links: Vec<Link>,
     newest: Option<Slot>,
     oldest: Option<Slot>,
+    len: u32,
 }
 
 impl Recency {
     pub(crate) fn with_capacity(tasks: usize) -> Self {
-        Self { links: Vec::with_capacity(tasks), newest: None, oldest: None }
+        Self { links: Vec::with_capacity(tasks), newest: None, oldest: None, len: 0 }
     }
 
     /// Adds a task as the newest.
@@ -36,9 +37,11 @@ impl Recency {
             None => self.oldest = Some(slot),
         }
         self.newest = Some(slot);
+        self.len += 1;
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) {
+        self.len -= 1;
         let Link { newer, older } = self.links[slot.0 as usize];
         match newer {
             Some(newer) => self.links[newer.0 as usize].older = older,
@@ -65,6 +68,10 @@ impl Recency {
     pub(crate) fn newer(&self, slot: Slot) -> Option<Slot> {
         self.links[slot.0 as usize].newer
     }
+
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +85,7 @@ mod tests {
             order.push(slot.0);
             at = list.newer(slot);
         }
+        assert_eq!(list.len() as usize, order.len());
         order
     }
 

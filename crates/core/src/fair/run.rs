@@ -9,7 +9,7 @@ use super::entity::EntityRef;
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
 use super::weight::LoadWeight;
-use super::{bandwidth, cfs, eevdf, group, load};
+use super::{bandwidth, cfs, eevdf, group, load, slice};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{Op, Resched, RqTimer};
@@ -89,7 +89,7 @@ pub(super) fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     unwait(rq, q, entity);
     let picked = rq.entity_mut(entity);
     picked.ran = Duration::ZERO;
-    picked.protected = Some(picked.virtual_deadline);
+    slice::protect(rq, q, entity);
     let is_cfs = rq.fair.tune.algorithm == FairAlgorithm::Cfs;
     let queue = rq.queue_mut(q);
     queue.current = Some(entity);

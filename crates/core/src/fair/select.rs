@@ -8,15 +8,18 @@
 //! **New or displaced.** From the machine down to the CPU: at each level the part with the most idle CPUs, among parts
 //! without idle CPUs the one with the least load; the part where the search began wins ties.
 //!
+//! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n CPUs that are busy for a part u of the
+//! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old.
+//!
 //! A CPU on which only SCHED_IDLE tasks run counts as idle for all others.
 //!
 //! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking: O(CPUs of one cache /
 //! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
-//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: the idle mask makes the search
-//! complete, where the kernel gives up after a number of CPUs that depends on utilisation (`SIS_UTIL`); no
-//! `recent_used_cpu`; no `wake_wide`: partners are always drawn together.
+//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: kernels before 6.0
+//! give up by what searching has cost lately (`SIS_PROP`), here they look at all; no `recent_used_cpu`; no `wake_wide`: partners are
+//! always drawn together.
 
 use super::weight::Weight;
 use super::{capacity, load};
@@ -47,12 +50,40 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     if prev != target && cache.contains(&prev.0) && may_use(cx, task, prev) && is_idle_for(cx, task, prev) {
         return prev;
     }
+    let scan = if cx.config.settings.sis_util { cx.view().idle_scan(CpuId(cache.start)) } else { None };
+    if scan == Some(0) {
+        return target;
+    }
     if cx.config.topology.span(target, Distance::Smt).len() > 1
         && let Some(cpu) = find_idle_core(cx, task, target, cache.clone())
     {
         return cpu;
     }
-    find_idle(cx, task.allowed.as_deref(), target, cache).unwrap_or(target)
+    let allowed = task.allowed.as_deref();
+    let found = find_idle(cx, allowed, target, cache.clone());
+    found.filter(|cpu| scan.is_none_or(|most| nth_after(target, *cpu, &cache, allowed) <= most)).unwrap_or(target)
+}
+
+/// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is the first. O(1), O(CPUs of the range)
+/// for a task that may not use all.
+fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&CpuMask>) -> u64 {
+    let size = range.end - range.start;
+    let distance = (cpu.0 + size - target.0 - 1) % size + 1;
+    let Some(mask) = allowed else { return u64::from(distance) };
+    let between = (1..=distance).map(|by| CpuId(range.start + (target.0 - range.start + by) % size));
+    between.filter(|cpu| mask.contains(*cpu)).count() as u64
+}
+
+/// A round of balancing has seen a whole cache: says how many of its CPUs are worth a look. `update_idle_cpu_scan`.
+pub(super) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &Cx<'_, L>, span: &Range<u32>, util: u64) {
+    let cache = cx.config.topology.span(cpu, Distance::Llc);
+    if *span != cache {
+        return;
+    }
+    let cpus = span.len() as u64;
+    let busy = util / cpus * IMBALANCE_PCT;
+    let crowd = (busy * busy / (10_000 * 1024)).min(1024);
+    cx.shared.publish_idle_scan(CpuId(cache.start), (1024 - crowd) * cpus / 1024);
 }
 
 /// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use neither.

@@ -29,7 +29,7 @@ impl Weight {
     /// Returns the weight of a nice level.
     #[must_use]
     pub const fn from_nice(nice: Nice) -> Self {
-        Self(NICE_TO_WEIGHT[nice.table_index()])
+        Self(nice.weight())
     }
 
     /// Returns the weight of a task.
@@ -137,17 +137,9 @@ const fn factor(weight: u64, inverse: u64) -> (u32, u8) {
     ((product >> excess) as u32, (32 - excess) as u8)
 }
 
-/// nice -20 to 19.
-const NICE_TO_WEIGHT: [u32; 40] = [
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, //
-    9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, //
-    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, //
-    110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-];
-
 /// The weight that a waiting RT task adds to a CPU's load where the balancer moves RT tasks: twice that of nice -20
 /// (Linux v2.6.23 `kernel/sched.c`, `set_load_weight`).
-pub(crate) const RT_LOAD: u64 = 2 * NICE_TO_WEIGHT[0] as u64;
+pub(crate) const RT_LOAD: u64 = 2 * Nice::MIN.weight() as u64;
 
 #[cfg(test)]
 mod tests {

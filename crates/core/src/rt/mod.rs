@@ -277,15 +277,28 @@ pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
     rq.rt.run.insert(&mut rq.tasks, slot, End::Back);
 }
 
-/// Charges run time against the RR slice.
-pub(crate) fn charge(task: &mut Task, delta: Duration) {
-    if is_rr(task.attr) {
-        task.rt.slice_left = task.rt.slice_left.saturating_sub(delta);
+/// Charges run time against the RR slice, where slices end exactly.
+pub(crate) fn charge(task: &mut Task, enforce: Grain, delta: Duration) {
+    match enforce {
+        Grain::Exact if is_rr(task.attr) => task.rt.slice_left = task.rt.slice_left.saturating_sub(delta),
+        Grain::Exact | Grain::Tick => {}
     }
 }
 
-/// Ends a used-up RR slice. differs: the kernel counts ticks; we charge time and look at it at the tick, which is the
-/// same with a full tick per slice and keeps `enforce.rt = exact` one rule.
+/// Charges a tick against the RR slice, however long the task ran since the last one, and ends a used-up slice. Time would not do:
+/// what the switch took of the first tick would make each slice a tick longer. Linux v6.12 `rt.c`, `task_tick_rt`.
+pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    match cx.config.settings.enforce_rt {
+        Grain::Tick if is_rr(rq.tasks[slot].attr) => {
+            let left = &mut rq.tasks[slot].rt.slice_left;
+            *left = left.saturating_sub(cx.config.settings.tick_period());
+        }
+        Grain::Tick | Grain::Exact => {}
+    }
+    check_slice(rq, cx, slot)
+}
+
+/// Ends a used-up RR slice.
 pub(crate) fn check_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     let task = &mut rq.tasks[slot];
     if !is_rr(task.attr) || !task.rt.slice_left.is_zero() {

@@ -22,6 +22,7 @@
 //! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`, `find_lock_lowest_rq`.
 
 use crate::class;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use crate::step::{AfterPush, PairCont, Resched, RtPush, Step};
@@ -124,7 +125,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
     let about_to_run = task.prio.beats(own.current_prio());
-    own.current != Some(slot) && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu)
+    !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu)
 }
 
 /// The target is not lower any more: looks for another, a bounded number of times.

@@ -1,8 +1,8 @@
 //! Once everything that is ever queued has been queued, nothing is allocated.
 
 use crate::host::{Host, Program, ms};
-use zerolag_core::{Config, Weight};
-use zerolag_model::{Duration, GroupId, KernelVersion, SchedAttr, Topology};
+use zerolag_core::{Config, Scheduler, Weight};
+use zerolag_model::{CpuMax, Duration, GroupId, KernelVersion, SchedAttr, Topology};
 
 #[test]
 fn nothing_is_allocated_after_warm_up() {
@@ -23,4 +23,56 @@ fn nothing_is_allocated_after_warm_up() {
         assert!(host.switches.len() > 500, "{version}: something happened");
         assert_eq!(measured.count_total, 0, "{version}");
     }
+}
+
+/// What `docs/bandwidth.md` says of memory, in bytes: a group in the table, limited or not; a queue that a CPU keeps of a group that has
+/// nothing there; and how many of those it keeps at most.
+const PER_GROUP: u64 = 256;
+const PER_RESTING_QUEUE: u64 = 768;
+const RESTING: u64 = 64;
+
+#[test]
+fn a_group_costs_a_row_in_the_table() {
+    let bytes = |groups| {
+        let config = Config::new(Topology::flat(64).expect("64 CPUs"), KernelVersion::V6_12.settings());
+        let config = config.with_group_reserve(groups);
+        allocation_counter::measure(|| drop(Scheduler::<parking_lot::RawMutex>::new(config))).bytes_max
+    };
+    let each = (bytes(11_000) - bytes(1_000)) / 10_000;
+    assert!(each <= PER_GROUP && each > PER_GROUP / 2, "{each} bytes per group, on 64 CPUs");
+}
+
+/// Tasks of many groups run on four CPUs, one after the other. What the groups have cost in the end is a bounded number of queues per
+/// CPU, however many groups there were.
+#[test]
+fn idle_groups_cost_nothing_per_cpu_beyond_a_bounded_number_of_queues() {
+    const CPUS: u32 = 4;
+    let kept = |groups: u64, in_groups: bool| {
+        let config = Config::new(Topology::flat(CPUS).expect("CPUs"), KernelVersion::V6_12.settings());
+        let mut host = Host::with_config(config.with_queue_reserve(64).with_group_reserve(groups as usize));
+        let limit = CpuMax { quota: Some(ms(10)), ..CpuMax::UNLIMITED };
+        let made: Vec<GroupId> = (0..groups)
+            .map(|_| {
+                let group = host.sched.create_group(GroupId::ROOT, Weight::NICE_0).expect("a group");
+                host.set_max(group, limit);
+                group
+            })
+            .collect();
+        let measured = allocation_counter::measure(|| {
+            for (index, group) in made.iter().enumerate() {
+                let group = if in_groups { *group } else { GroupId::ROOT };
+                let nap = Program::RunSleep(Duration::from_micros(50), Duration::from_secs(1_000));
+                host.spawn(SchedAttr::NORMAL, group, Some(&(index as u32 % CPUS).to_string()), nap);
+                host.run(host.now + ms(1));
+            }
+        });
+        // Timers of groups are the test host's, and the same however the tasks are spread.
+        drop(host);
+        measured.bytes_current
+    };
+    let cost = |groups| (kept(groups, true) - kept(groups, false)).unsigned_abs();
+    let (some, many) = (cost(400), cost(2_000));
+    let bound = u64::from(CPUS) * (RESTING + 8) * PER_RESTING_QUEUE * 2;
+    assert!(some > 0 && many <= bound, "{some} and {many} bytes on {CPUS} CPUs, at most {bound}");
+    assert!(many - some.min(many) < some / 4, "five times as many groups: {some} and {many} bytes");
 }

@@ -14,7 +14,7 @@ fn host(settings: Settings, cpus: u32) -> Host {
 fn limited(host: &mut Host, parent: GroupId, quota: Duration, period: Duration, burst: Duration) -> GroupId {
     let weight = Weight::from_cpu_weight(100).expect("in range");
     let group = host.sched.create_group(parent, weight).expect("a free group");
-    host.set_max(group, CpuMax { quota: Some(quota), period, burst });
+    host.set_max(group, CpuMax { quota: Some(quota), period, burst, slice: None });
     group
 }
 
@@ -203,7 +203,7 @@ fn cases() -> Vec<Case> {
             kernel: KernelVersion::from_name(fields[0]).expect("a kernel"),
             cpus: fields[1].parse().expect("CPUs"),
             hogs: fields[2].parse().expect("hogs"),
-            max: CpuMax { quota: Some(us(fields[3])), period: us(fields[4]), burst: Duration::ZERO },
+            max: CpuMax { quota: Some(us(fields[3])), period: us(fields[4]), ..CpuMax::UNLIMITED },
             window: us(fields[5]),
             used: us(fields[6]),
             stat: CpuStat {

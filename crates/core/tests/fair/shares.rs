@@ -1,7 +1,7 @@
 //! Shares, slices and order on one CPU.
 
 use crate::host::{Host, Program, at_ms, ms};
-use zerolag_core::{Idleness, Weight};
+use zerolag_core::{GroupError, Idleness, Weight};
 use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology};
 
 fn host(version: KernelVersion) -> Host {
@@ -156,6 +156,8 @@ fn an_idle_group_gives_way() {
         let mut host = host(version);
         let idle = host.sched.create_group(GroupId::ROOT, Weight::MAX_SHARES).expect("a group");
         host.sched.set_group_idle(idle, Idleness::Idle).expect("a group");
+        let refused = host.sched.set_group_weight(idle, Weight::NICE_0);
+        assert_eq!(refused, Err(GroupError::IsIdle(idle)));
         let background = host.spawn(SchedAttr::NORMAL, idle, None, Program::Hog);
         let nap = Program::RunSleep(ms(1), ms(9));
         let sleeper = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, nap);
@@ -167,5 +169,13 @@ fn an_idle_group_gives_way() {
         host.run(at_ms(15_000));
         let share = (host.tasks[hog.index()].exec - before).as_nanos() as f64 / 1e10;
         close("hog", share, 0.9, 0.01);
+        // It weighs what a new group does, not what it had.
+        host.sched.set_group_idle(idle, Idleness::Normal).expect("a group");
+        // While it was idle its virtual time ran far ahead; the others catch up first.
+        host.run(at_ms(20_000));
+        let before = host.tasks[hog.index()].exec;
+        host.run(at_ms(30_000));
+        let share = (host.tasks[hog.index()].exec - before).as_nanos() as f64 / 1e10;
+        close("hog beside a group of weight 100", share, 0.45, 0.01);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
-    Preempt, RtBalance, RtOverload, ServerStart, Settings, Throttle, TunableScaling,
+    Preempt, RtBalance, RtOverload, ServerStart, Settings, SliceProtection, Throttle, TunableScaling,
 };
 use crate::server::ServerParams;
 use crate::time::Duration;
@@ -49,15 +49,22 @@ impl KernelVersion {
             min_granularity: Duration::from_micros(if since(Self::V3_2) { 750 } else { 4_000 }),
             wakeup_granularity: Duration::from_micros(if since(Self::V3_2) { 1_000 } else { 10_000 }),
             run_to_parity: since(Self::V6_6),
+            slice_protection: if since(Self::V6_18) { SliceProtection::MinSlice } else { SliceProtection::Request },
+            group_min_slice: since(Self::V6_12),
             place_lag: since(Self::V6_6),
             place_rel_deadline: since(Self::V6_12),
             preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
+            sis_util: since(Self::V6_1),
             wakeup_preemption: true,
             bandwidth: BandwidthControl::Pool,
             hierarchical_running: since(Self::V3_2),
             bandwidth_slice: Duration::from_millis(5),
             bandwidth_slice_steps: false,
+            bandwidth_interleave: since(Self::V6_6),
+            bandwidth_zero_start: !since(Self::V6_18),
+            bandwidth_hotplug_bypass: !since(Self::V6_18),
+            proxy_exec: false,
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
             throttle: if since(Self::V6_18) { Throttle::AtUserReturn } else { Throttle::Immediate },

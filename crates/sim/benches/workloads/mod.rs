@@ -118,6 +118,7 @@ fn limits(groups: u32) -> Program {
         path: format!("/pod{index}").into(),
         parent: None,
         weight: GroupWeight::Weight(100),
+        is_idle: false,
         max: CpuMax { quota: Some(ms(if index.is_multiple_of(4) { 1 } else { 10 })), ..CpuMax::UNLIMITED },
     };
     let tasks = (0..4 * groups).map(|index| {

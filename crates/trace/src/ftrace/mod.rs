@@ -37,7 +37,7 @@ use crate::container::Trace;
 use crate::error::{LineError, ReadError};
 use line::Parsed;
 
-pub use write::{TimeDigits, write};
+pub use write::{TimeDigits, write, write_with};
 
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
 ///
@@ -66,7 +66,7 @@ pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
                 Ok(None) => head.saw_cpu(line.cpu),
                 Err(reason) => errors.push(number, column_of(text, line.args), reason),
             },
-            Ok(Parsed::Lost(count)) => head.lost += count,
+            Ok(Parsed::Lost(count)) => head.lost = head.lost.saturating_add(count),
             Ok(Parsed::Cpus(cpus)) => head.cpus = head.cpus.max(cpus),
             Ok(Parsed::Nothing) => {}
             Err(reason) => errors.push(number, 0, reason),

@@ -205,3 +205,12 @@ proptest! {
         drop(read(&words.join(" ")));
     }
 }
+
+#[test]
+fn lost_events_are_counted_up_to_the_end_of_numbers() {
+    let lost = "CPU:0 [LOST 18446744073709551615 EVENTS]\n";
+    let event =
+        "          <idle>-0       [000] d..2.     1.000000: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
+    let trace = read(&format!("{lost}{lost}{event}")).expect("a trace");
+    assert_eq!(trace.meta.lost_events, u64::MAX);
+}

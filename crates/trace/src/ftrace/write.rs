@@ -30,6 +30,20 @@ pub enum TimeDigits {
 /// # Errors
 /// What the output reports.
 pub fn write(out: &mut impl Write, trace: &Trace, digits: TimeDigits) -> io::Result<()> {
+    write_with(out, trace, digits, |_| Vec::new())
+}
+
+/// As [`write`], with lines that tasks leave by `trace_marker`: `marks` says of each record which ones come with it, and of `None` which
+/// come at the end; each is a task's, or nobody's in particular.
+///
+/// # Errors
+/// What the output reports.
+pub fn write_with(
+    out: &mut impl Write,
+    trace: &Trace,
+    digits: TimeDigits,
+    mut marks: impl FnMut(Option<&Record>) -> Vec<(Option<TaskId>, String)>,
+) -> io::Result<()> {
     let mut body = Vec::new();
     let mut printer =
         Printer { names: IdTable::default(), tasks: IdTable::default(), cpus: IdTable::default(), digits };
@@ -39,6 +53,14 @@ pub fn write(out: &mut impl Write, trace: &Trace, digits: TimeDigits) -> io::Res
             *printer.names.entry(*task) = Some(Arc::clone(name));
         }
         lines += u64::from(printer.print(&mut body, record)?);
+        for (task, text) in marks(Some(record)) {
+            printer.mark(&mut body, record.at, record.cpu, task, &text)?;
+            lines += 1;
+        }
+    }
+    for (task, text) in marks(None) {
+        printer.mark(&mut body, trace.meta.end, CpuId(0), task, &text)?;
+        lines += 1;
     }
     let written = lines.saturating_add(trace.meta.lost_events);
     write_head(out, lines, written, trace.meta.machine.nr_cpus())?;
@@ -179,6 +201,16 @@ impl Printer {
         };
         self.put_line(out, record, &line, flags)?;
         Ok(true)
+    }
+
+    /// Prints what a task wrote into `trace_marker`.
+    fn mark(&self, out: &mut Vec<u8>, at: Instant, cpu: CpuId, task: Option<TaskId>, text: &str) -> io::Result<()> {
+        let (name, pid) = match task {
+            Some(_) => self.named(task, cpu),
+            None => ("<idle>".into(), 0),
+        };
+        let time = Time { at, digits: self.digits };
+        writeln!(out, "{name:>16}-{pid:<7} [{:03}] ..... {time}: tracing_mark_write: {text}", cpu.0)
     }
 
     fn put_line(&self, out: &mut Vec<u8>, record: &Record, line: &str, flags: &str) -> io::Result<()> {

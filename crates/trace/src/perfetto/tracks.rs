@@ -27,6 +27,8 @@ pub(super) enum Track {
     Requests(u32),
     /// Which request a worker works on.
     Worker(TaskId),
+    /// Why a task waits.
+    Reasons(TaskId),
 }
 
 impl Track {
@@ -41,6 +43,7 @@ impl Track {
             Self::Pool(group) => (7, u64::from(group.0)),
             Self::Requests(queue) => (8, u64::from(queue)),
             Self::Worker(task) => (9, u64::from(task.0)),
+            Self::Reasons(task) => (10, u64::from(task.0)),
             // A CPU has 16 bits: there are at most 4096.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
@@ -81,6 +84,7 @@ impl Tracks {
             Track::Throttled(cpu, _) => description.name = Some(format!("CPU {cpu} throttled {whose}")),
             Track::FairServer(cpu) => description.name = Some(format!("CPU {cpu} fair server")),
             Track::Worker(_) => description.name = Some(format!("{whose} requests")),
+            Track::Reasons(_) => description.name = Some(format!("why {whose} waits")),
             Track::Pool(_) => {
                 description.name = Some(format!("{whose} pool, us"));
                 description.counter = Some(CounterDescriptor { unit: Some(Unit::Count as i32) });

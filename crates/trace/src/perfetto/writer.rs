@@ -201,6 +201,13 @@ impl<W: Write> PerfettoWriter<W> {
             TraceEvent::GroupNew { group, path, .. } => {
                 self.groups.insert(*group, Arc::clone(path));
             }
+            TraceEvent::GroupGone { group } => {
+                let cpus: Vec<CpuId> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
+                for cpu in cpus {
+                    self.state_of(record, Track::Throttled(cpu, *group), None)?;
+                }
+                self.groups.remove(group);
+            }
             TraceEvent::GroupMax { group, max } => {
                 let quota = max.quota.map_or(0, |quota| quota.as_micros_floor());
                 self.count_on(record, Track::Pool(*group), i64::try_from(quota).unwrap_or(i64::MAX))?;
@@ -241,16 +248,36 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
             | TraceEvent::RootDomain { .. }
+            | TraceEvent::Hotplug { .. }
+            | TraceEvent::GroupWeight { .. }
             | TraceEvent::NeedResched { .. }
             | TraceEvent::IpiSend { .. }
             | TraceEvent::DropLock { .. }
             | TraceEvent::TaskThrottle { .. }
             | TraceEvent::Boost { .. }
+            | TraceEvent::Proxy { .. }
             | TraceEvent::Syscall { .. }
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
             | TraceEvent::TaskTotals { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Puts beside a task's track why it waited: slices one after the other, each from its time on, the last up to `to`. After all
+    /// records, waits of one task in order of time.
+    ///
+    /// # Errors
+    /// What the output reports.
+    pub fn reasons(&mut self, task: TaskId, steps: &[(Instant, String)], to: Instant) -> io::Result<()> {
+        self.meet(Some(task))?;
+        let track = Track::Reasons(task);
+        self.describe(track)?;
+        let ends = steps.iter().skip(1).map(|(at, _)| *at).chain([to]);
+        for ((from, says), end) in steps.iter().zip(ends) {
+            self.packet(Some(*from), tracks::event(track, Kind::SliceBegin, Some(says.clone())))?;
+            self.packet(Some(end), tracks::event(track, Kind::SliceEnd, None))?;
         }
         Ok(())
     }
@@ -352,6 +379,7 @@ impl<W: Write> PerfettoWriter<W> {
             | Track::Pool(_)
             | Track::Requests(_)
             | Track::Worker(_)
+            | Track::Reasons(_)
             | Track::FairServer(_) => None,
         };
         let whose = match track {
@@ -359,7 +387,7 @@ impl<W: Write> PerfettoWriter<W> {
                 self.groups.get(&group).map_or_else(|| "a group".to_owned(), |path| path.to_string())
             }
             Track::Requests(queue) => self.services.get(&queue).map(|(name, _)| name.to_string()).unwrap_or_default(),
-            Track::Worker(task) => self.name_of(Some(task), CpuId(0)),
+            Track::Worker(task) | Track::Reasons(task) => self.name_of(Some(task), CpuId(0)),
             _ => String::new(),
         };
         match self.tracks.describe(track, thread.as_ref(), &whose) {

@@ -68,13 +68,20 @@ mod kind {
     pub(super) const REQUEST_START: u8 = 44;
     pub(super) const REQUEST_END: u8 = 45;
     pub(super) const REQUEST_DROP: u8 = 46;
+    pub(super) const GROUP_MAX_SLICE: u8 = 47;
+    pub(super) const CPU_OFFLINE: u8 = 48;
+    pub(super) const CPU_ONLINE: u8 = 49;
     pub(super) const SYSCALL_ENTER: u8 = 50;
+    pub(super) const GROUP_WEIGHT: u8 = 63;
     pub(super) const SYSCALL_EXIT: u8 = 51;
     pub(super) const BOOST: u8 = 52;
     pub(super) const UNBOOST: u8 = 53;
     pub(super) const TASK_THROTTLE: u8 = 54;
     pub(super) const TASK_UNTHROTTLE: u8 = 55;
     pub(super) const DL_OVERRUN: u8 = 56;
+    pub(super) const PROXY: u8 = 57;
+    pub(super) const PROXY_END: u8 = 58;
+    pub(super) const GROUP_GONE: u8 = 59;
 }
 
 /// The numbers of [`PrevState`].
@@ -202,6 +209,8 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, *domain);
             kind::ROOT_DOMAIN
         }
+        TraceEvent::Hotplug { online: true } => kind::CPU_ONLINE,
+        TraceEvent::Hotplug { online: false } => kind::CPU_OFFLINE,
         TraceEvent::RtThrottle { throttled: true } => kind::RT_THROTTLE,
         TraceEvent::RtThrottle { throttled: false } => kind::RT_UNTHROTTLE,
         TraceEvent::NeedResched { by } => {
@@ -254,6 +263,17 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_id(out, task.0);
             if *boosted { kind::BOOST } else { kind::UNBOOST }
         }
+        TraceEvent::Proxy { task, donor, prio } => {
+            put_id(out, task.0);
+            put_prio(out, *prio);
+            match donor {
+                Some(donor) => {
+                    put_id(out, donor.0);
+                    kind::PROXY
+                }
+                None => kind::PROXY_END,
+            }
+        }
         TraceEvent::TaskThrottle { task, throttled } => {
             put_id(out, task.0);
             if *throttled { kind::TASK_THROTTLE } else { kind::TASK_UNTHROTTLE }
@@ -268,6 +288,10 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_bytes(out, path.as_bytes());
             kind::GROUP_NEW
         }
+        TraceEvent::GroupGone { group } => {
+            put_id(out, group.0);
+            kind::GROUP_GONE
+        }
         TraceEvent::GroupChange { task, group } => {
             put_id(out, task.0);
             put_id(out, group.0);
@@ -279,7 +303,18 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
             put_varint(out, max.quota.map_or(0, |quota| quota.as_nanos().saturating_add(1)));
             put_varint(out, max.period.as_nanos());
             put_varint(out, max.burst.as_nanos());
-            kind::GROUP_MAX
+            match max.slice {
+                None => kind::GROUP_MAX,
+                Some(slice) => {
+                    put_varint(out, slice.as_nanos());
+                    kind::GROUP_MAX_SLICE
+                }
+            }
+        }
+        TraceEvent::GroupWeight { group, weight } => {
+            put_id(out, group.0);
+            put_id(out, *weight);
+            kind::GROUP_WEIGHT
         }
         TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
             put_id(out, group.0);
@@ -421,6 +456,11 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             TraceEvent::Syscall { task: take_task(cursor)?, enters: kind == kind::SYSCALL_ENTER }
         }
         kind::BOOST | kind::UNBOOST => TraceEvent::Boost { task: take_task(cursor)?, boosted: kind == kind::BOOST },
+        kind::PROXY | kind::PROXY_END => {
+            let (task, prio) = (take_task(cursor)?, take_prio(cursor)?);
+            let donor = if kind == kind::PROXY { Some(take_task(cursor)?) } else { None };
+            TraceEvent::Proxy { task, donor, prio }
+        }
         kind::TASK_THROTTLE | kind::TASK_UNTHROTTLE => {
             TraceEvent::TaskThrottle { task: take_task(cursor)?, throttled: kind == kind::TASK_THROTTLE }
         }
@@ -429,15 +469,18 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             parent: take_group(cursor)?,
             path: Arc::from(cursor.text()?),
         },
+        kind::GROUP_GONE => TraceEvent::GroupGone { group: take_group(cursor)? },
         kind::GROUP_CHANGE => TraceEvent::GroupChange { task: take_task(cursor)?, group: take_group(cursor)? },
-        kind::GROUP_MAX => TraceEvent::GroupMax {
+        kind::GROUP_MAX | kind::GROUP_MAX_SLICE => TraceEvent::GroupMax {
             group: take_group(cursor)?,
             max: CpuMax {
                 quota: cursor.varint()?.checked_sub(1).map(Duration::from_nanos),
                 period: take_duration(cursor)?,
                 burst: take_duration(cursor)?,
+                slice: if kind == kind::GROUP_MAX_SLICE { Some(take_duration(cursor)?) } else { None },
             },
         },
+        kind::GROUP_WEIGHT => TraceEvent::GroupWeight { group: take_group(cursor)?, weight: cursor.varint_u32()? },
         kind::BANDWIDTH_REFRESH | kind::BANDWIDTH_REFRESH_THROTTLED => TraceEvent::BandwidthRefresh {
             group: take_group(cursor)?,
             runtime: take_duration(cursor)?,
@@ -455,6 +498,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
                 burst: take_duration(cursor)?,
             },
         },
+        kind::CPU_ONLINE | kind::CPU_OFFLINE => TraceEvent::Hotplug { online: kind == kind::CPU_ONLINE },
         kind::ROOT_DOMAIN => TraceEvent::RootDomain { domain: cursor.varint_u32()? },
         kind::QUEUE_NEW => TraceEvent::QueueNew { queue: cursor.varint_u32()?, name: Arc::from(cursor.text()?) },
         kind::REQUEST_ARRIVE | kind::REQUEST_START | kind::REQUEST_END | kind::REQUEST_DROP => {

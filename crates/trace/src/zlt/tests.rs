@@ -98,6 +98,11 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             (task(), any::<u32>()).prop_map(|(task, lock)| TraceEvent::DropLock { task, lock }),
             (task(), any::<bool>()).prop_map(|(task, throttled)| TraceEvent::TaskThrottle { task, throttled }),
             (task(), any::<bool>()).prop_map(|(task, boosted)| TraceEvent::Boost { task, boosted }),
+            (task(), proptest::option::of(task()), prio()).prop_map(|(task, donor, prio)| TraceEvent::Proxy {
+                task,
+                donor,
+                prio
+            }),
             (task(), any::<bool>()).prop_map(|(task, enters)| TraceEvent::Syscall { task, enters }),
             (task(), mark()).prop_map(|(task, mark)| TraceEvent::Mark { task, mark }),
             (task(), duration(), any::<[u64; 3]>()).prop_map(|(task, exec, [switches_in, migrations, wakeups])| {
@@ -108,6 +113,7 @@ fn event() -> impl Strategy<Value = TraceEvent> {
         any::<bool>().prop_map(|overloaded| TraceEvent::RtOverload { overloaded }),
         any::<bool>().prop_map(|throttled| TraceEvent::RtThrottle { throttled }),
         (0..65_536_u32).prop_map(|domain| TraceEvent::RootDomain { domain }),
+        any::<bool>().prop_map(|online| TraceEvent::Hotplug { online }),
         (one_of(&ServerKind::ALL), server_state()).prop_map(|(kind, state)| TraceEvent::Server { kind, state }),
         (task(), any::<u64>(), any::<i64>()).prop_map(|(task, until, left)| TraceEvent::DlThrottle {
             task,
@@ -142,17 +148,18 @@ fn event() -> impl Strategy<Value = TraceEvent> {
             path: path.into()
         }),
         (task(), group()).prop_map(|(task, group)| TraceEvent::GroupChange { task, group }),
-        (group(), proptest::option::of(0..u64::MAX), duration(), duration()).prop_map(
-            |(group, quota, period, burst)| {
+        group().prop_map(|group| TraceEvent::GroupGone { group }),
+        (group(), proptest::option::of(0..u64::MAX), duration(), duration(), proptest::option::of(duration()))
+            .prop_map(|(group, quota, period, burst, slice)| {
                 let quota = quota.map(Duration::from_nanos);
-                TraceEvent::GroupMax { group, max: CpuMax { quota, period, burst } }
-            }
-        ),
+                TraceEvent::GroupMax { group, max: CpuMax { quota, period, burst, slice } }
+            }),
         (group(), duration(), any::<bool>()).prop_map(|(group, runtime, throttled)| TraceEvent::BandwidthRefresh {
             group,
             runtime,
             throttled
         }),
+        (group(), any::<u32>()).prop_map(|(group, weight)| TraceEvent::GroupWeight { group, weight }),
         group().prop_map(|group| TraceEvent::Throttle { group }),
         group().prop_map(|group| TraceEvent::Unthrottle { group }),
         (group(), any::<[u64; 3]>(), duration(), duration()).prop_map(

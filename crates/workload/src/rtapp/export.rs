@@ -61,7 +61,7 @@ impl Writer<'_> {
         if !self.program.cpusets.is_empty() {
             self.cannot("cpusets: write the CPUs of each task as `cpus` instead");
         }
-        if !self.program.changes.is_empty() || !self.program.max_changes.is_empty() {
+        if !self.program.changes.is_empty() {
             self.cannot("changes at given times");
         }
         for group in &self.program.groups {
@@ -268,8 +268,12 @@ impl Writer<'_> {
                 self.cannot(&format!("kernel-mode work (task {})", task.name));
                 return;
             }
-            Action::Take(_) | Action::Complete(_) => {
+            Action::Take(_) | Action::Complete(_) | Action::Call(_) | Action::Send(_) => {
                 self.cannot(&format!("requests of a service ({})", task.name));
+                return;
+            }
+            Action::PipeRead { .. } | Action::PipeWrite { .. } => {
+                self.cannot(&format!("pipes (task {})", task.name));
                 return;
             }
             Action::Stamp(_) => {
@@ -280,6 +284,8 @@ impl Writer<'_> {
             | Action::SyscallExit
             | Action::CondResched
             | Action::Down { .. }
+            | Action::SpinLock(_)
+            | Action::SpinUnlock(_)
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => {

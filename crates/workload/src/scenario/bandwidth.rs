@@ -2,32 +2,39 @@
 //!
 //! | who | keys |
 //! |---|---|
-//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight` |
+//! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle` |
 //! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
 //! | systemd | `CPUQuota`, `CPUQuotaPeriodSec`, `CPUWeight` |
 //! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
 //! | Kubernetes | `limits.cpu`, `requests.cpu`, with `oci.weight_conversion` |
 //!
+//! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, what of the quota a CPU takes at a time, for one group.
+//!
 //! Files of the kernel take its numbers (microseconds) or a time with a unit. What the others mean is noted, so that a
 //! reader sees which limit was run. `changes` sets keys again in the middle of the run.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `sched_group_set_shares`;
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `cpu_weight_nice_write_s64`;
+//! `kernel/sched/fair.c`, `sched_group_set_shares`, `sched_group_set_idle`;
 //! systemd.resource-control(5); `docker run`; Kubernetes `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and
 //! opencontainers/cgroups 0.0.3 (the two conversions of shares to weight).
 
 use super::Reader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
+use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
-use crate::program::{Change, GroupWeight, MaxChange, TimedChange};
+use crate::program::GroupWeight;
 use toml::de::DeValue;
-use zerolag_model::{CpuMax, Duration};
+use zerolag_model::{CpuMax, Duration, Nice};
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 20] = [
     "cpu.max",
     "cpu.max.burst",
     "cpu.weight",
+    "cpu.weight.nice",
+    "cpu.idle",
+    "cpu.cfs_bandwidth_slice_us",
     "cpu.cfs_quota_us",
     "cpu.cfs_period_us",
     "cpu.cfs_burst_us",
@@ -59,6 +66,8 @@ struct Said<'k> {
     quota: Option<(Quota, &'k str, Span)>,
     period: Option<(Duration, &'k str, Span)>,
     burst: Option<(Duration, &'k str, Span)>,
+    slice: Option<(Duration, &'k str, Span)>,
+    is_idle: Option<(bool, &'k str, Span)>,
     weight: Option<(GroupWeight, &'k str, Span)>,
     /// `requests.cpu`, else `limits.cpu`, in thousandths.
     request: Option<u64>,
@@ -71,11 +80,13 @@ impl Reader<'_> {
     pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
         let all = leaves(table);
         let mut said = Said::default();
-        let mut changes = None;
+        let (mut changes, mut life) = (None, [None; 2]);
         for leaf in &all {
             match (id, &*leaf.path) {
+                (Some(_), "from") => life[0] = Some(leaf),
+                (Some(_), "until") => life[1] = Some(leaf),
                 (_, "changes") => changes = Some(leaf),
-                (None, "cpu.weight" | "cpu.shares" | "CPUWeight") => {
+                (None, "cpu.weight" | "cpu.weight.nice" | "cpu.idle" | "cpu.shares" | "CPUWeight") => {
                     self.report.error(leaf.span, "the root group has no weight");
                 }
                 (None, key) if KEYS.contains(&key) => self.report.error(leaf.span, "the root group has no limit"),
@@ -86,7 +97,16 @@ impl Reader<'_> {
         let group = &mut self.assembly.program.groups[id];
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
+        group.is_idle = said.is_idle.is_some_and(|(is_idle, ..)| is_idle);
+        said.refuse_weight(group.is_idle, self.report);
         said.note(group.max, group.weight, self.report);
+        let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
+        if let Some((at, span)) = from {
+            self.create_group(id, at, span);
+        }
+        if let Some((at, span)) = until {
+            self.remove_group(id, at, span);
+        }
         if let Some(changes) = changes {
             self.group_changes(id, changes);
         }
@@ -113,37 +133,62 @@ impl Reader<'_> {
                 self.report.error_help(span(item), message, "write changes in the order of time");
             }
             last = at;
-            self.change_of_group(id, at, &table);
+            if !self.change_of_group(id, at, &table) {
+                self.change_of_nothing(&table);
+            }
         }
     }
 
-    /// Reads what is set of a group at a time: a weight, a limit, or both.
-    pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) {
+    /// Reports a change of a group that says nothing.
+    pub(super) fn change_of_nothing(&mut self, table: &Table<'_, '_>) {
+        if !self.report.has_errors() {
+            let help = "write \"cpu.max\", \"cpu.weight\", create or remove";
+            self.report.error_help(table.span, "a change that changes nothing", help);
+        }
+    }
+
+    /// Reads what is set of a group at a time: a weight, a limit, or both. Returns whether there was something.
+    pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) -> bool {
         let all = leaves(table);
         let mut said = Said::default();
-        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group")) {
+        for leaf in all.iter().filter(|leaf| !matches!(&*leaf.path, "at" | "group" | "create" | "remove")) {
             said.read(leaf, self.report);
         }
-        let program = &mut self.assembly.program;
-        if let Some(weight) = said.weight() {
-            program.changes.push(TimedChange { at, what: Change::Weight { group, weight } });
+        let says_limit = said.quota.is_some() || said.period.is_some() || said.burst.is_some() || said.slice.is_some();
+        if says_limit || said.weight().is_some() || said.is_idle.is_some() {
+            self.use_group(group, at, table.span);
         }
-        if said.quota.is_none() && said.period.is_none() && said.burst.is_none() {
-            if said.weight().is_none() && !self.report.has_errors() {
-                self.report.error_help(
-                    table.span,
-                    "a change that changes nothing",
-                    "write \"cpu.max\" or \"cpu.weight\"",
-                );
-            }
-            return;
+        let program = &mut self.assembly.program;
+        let so_far = program.changes.iter().filter(|change| change.at <= at).filter_map(|change| match change.what {
+            Change::Idle { group: other, is_idle } if other == group => Some((change.at, is_idle)),
+            _ => None,
+        });
+        let was_idle = so_far.max_by_key(|(at, _)| *at).map_or(program.groups[group].is_idle, |(_, is_idle)| is_idle);
+        let is_idle = said.is_idle.map(|(is_idle, ..)| is_idle);
+        said.refuse_weight(is_idle.unwrap_or(was_idle), self.report);
+        if let Some(is_idle) = is_idle {
+            program.change(at, Change::Idle { group, is_idle });
+        }
+        if let Some(weight) = said.weight() {
+            program.change(at, Change::Weight { group, weight });
+        }
+        if !says_limit {
+            return said.weight().is_some() || is_idle.is_some();
         }
         // What is not said stays as the last change before left it.
-        let earlier = program.max_changes.iter().filter(|change| change.group == group && change.at <= at);
-        let before = earlier.max_by_key(|change| change.at).map_or(program.groups[group].max, |change| change.max);
+        let first = program.groups[group].max;
+        let before = program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| {
+            match change.what {
+                Change::Max { group: other, max } if other == group => max,
+                // What is made anew begins as it is defined.
+                Change::Create { group: other } if other == group => first,
+                _ => before,
+            }
+        });
         if let Some(max) = said.max(before, self.report) {
-            self.assembly.program.max_changes.push(MaxChange { at, group, max });
+            self.assembly.program.change(at, Change::Max { group, max });
         }
+        true
     }
 }
 
@@ -186,6 +231,11 @@ impl<'k> Said<'k> {
                     set(&mut self.burst, burst, key, at, report);
                 }
             }
+            "cpu.cfs_bandwidth_slice_us" => {
+                if let Some(Some(slice)) = micros(key, item, 0, report) {
+                    set(&mut self.slice, slice, key, at, report);
+                }
+            }
             "CPUQuota" => {
                 self.needs_note = true;
                 let Some(text) = string(key, item, report) else { return };
@@ -214,6 +264,18 @@ impl<'k> Said<'k> {
                 if let Some(weight) = int(key, item, 1..=10_000, report) {
                     let weight = GroupWeight::Weight(u32::try_from(weight).unwrap_or(1));
                     set(&mut self.weight, weight, key, at, report);
+                }
+            }
+            "cpu.weight.nice" => {
+                let nice =
+                    signed_int(key, item, -20..=19, report).and_then(|nice| Nice::new(i64::try_from(nice).ok()?));
+                if let Some(nice) = nice {
+                    set(&mut self.weight, GroupWeight::Nice(nice), key, at, report);
+                }
+            }
+            "cpu.idle" => {
+                if let Some(value) = int(key, item, 0..=1, report) {
+                    set(&mut self.is_idle, value == 1, key, at, report);
                 }
             }
             "cpu.shares" | "--cpu-shares" => {
@@ -250,21 +312,35 @@ impl<'k> Said<'k> {
             Some((Quota::Milli(milli), ..)) => Some(cpus_to_quota(milli, period)),
         };
         let burst = self.burst.map_or(before.burst, |(burst, ..)| burst);
-        let max = CpuMax { quota, period, burst };
+        let slice = self.slice.map_or(before.slice, |(slice, ..)| Some(slice));
+        let max = CpuMax { quota, period, burst, slice };
         match max.check() {
             Ok(()) => Some(max),
             Err(wrong) => {
-                let places =
-                    [self.quota.map(|said| said.2), self.period.map(|said| said.2), self.burst.map(|said| said.2)];
+                let places = [
+                    self.quota.map(|said| said.2),
+                    self.period.map(|said| said.2),
+                    self.burst.map(|said| said.2),
+                    self.slice.map(|said| said.2),
+                ];
                 let place = match wrong {
                     zerolag_model::CpuMaxError::Period(_) => places[1],
                     zerolag_model::CpuMaxError::BurstAboveQuota { .. } => places[2],
+                    zerolag_model::CpuMaxError::Slice(_) => places[3],
                     _ => places[0],
                 };
                 let place = place.or_else(|| places.into_iter().flatten().next()).unwrap_or_default();
                 report.error(place, format!("{wrong} (EINVAL)"));
                 None
             }
+        }
+    }
+
+    /// The weight of an idle group is not set: the kernel answers EINVAL.
+    fn refuse_weight(&self, is_idle: bool, report: &mut Report) {
+        if let Some((_, key, at)) = self.weight.filter(|_| is_idle) {
+            let help = "leave it out, or write cpu.idle = 0";
+            report.error_help(at, format!("`{key}` of a group that is idle (EINVAL)"), help);
         }
     }
 

@@ -1,5 +1,5 @@
-//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; threads that come
-//! and go.
+//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; groups and threads that
+//! come and go; CPUs, too.
 //!
 //! ```toml
 //! [[change]]
@@ -12,20 +12,33 @@
 //! task = "batch"
 //! nice = 10
 //! cpus = "0-1"
+//!
+//! [[change]]
+//! at = "9s"
+//! cpu = 3
+//! online = false
 //! ```
 
 use super::Reader;
 use super::table::{Table, kind, span};
 use super::task::SCHED_KEYS;
-use crate::program::{AffinityChange, Change, TimedChange};
+use crate::change::Change;
+use crate::check;
+use crate::diagnostic::Span;
+use crate::program::AffinityChange;
 use toml::de::DeValue;
-use zerolag_model::Duration;
+use zerolag_model::{CpuId, CpuMask, Duration};
 
-/// Keys of a change of a task; a change of a group has those of the group.
+/// Keys of a change of a task; a change of a group has those of the group, and [`LIFE_KEYS`].
 pub(super) const KEYS: [&str; 14] = [
     "at", "task", "group", "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags", "cpus",
     "start", "end",
 ];
+
+/// Keys of a change of a CPU.
+pub(super) const CPU_KEYS: [&str; 3] = ["at", "cpu", "online"];
+/// Keys of a change that makes or removes a group.
+pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 
 impl Reader<'_> {
     /// Reads `[[change]]`.
@@ -47,14 +60,81 @@ impl Reader<'_> {
             match (table.get("task"), table.get("group")) {
                 (Some(_), _) => self.task_change(at, &table),
                 (None, Some(_)) => self.group_change(at, &table),
+                (None, None) if table.get("cpu").is_some() => self.cpu_change(at, &table),
                 (None, None) => {
-                    let help = "write task = \"NAME\" or group = \"/PATH\"";
+                    let help = "write task = \"NAME\", group = \"/PATH\" or cpu = N";
                     self.report.error_help(span(item), "a change of nothing", help);
                 }
             }
         }
-        self.assembly.program.changes.sort_by_key(|change| change.at);
-        self.assembly.program.max_changes.sort_by_key(|change| change.at);
+        self.check_hotplug(entry.key_span);
+    }
+
+    fn cpu_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&CPU_KEYS, "a change of a CPU", self.report);
+        let Some((number, place)) = table.int("cpu", 0..=u64::from(u32::MAX), self.report) else { return };
+        let cpu = CpuId(u32::try_from(number).unwrap_or(u32::MAX));
+        if cpu.index() >= self.nr_cpus {
+            self.report.push(check::no_such_cpu(place, i64::from(cpu.0), self.nr_cpus));
+            return;
+        }
+        match table.get("online").map(|entry| (entry.item, entry.item.get_ref())) {
+            Some((_, DeValue::Boolean(is_online))) => {
+                let what = Change::Cpu { cpu, is_online: *is_online };
+                self.assembly.program.change(at, what);
+            }
+            Some((item, other)) => {
+                self.report.error(span(item), format!("`online` is true or false, not {}", kind(other)));
+            }
+            None => self.report.error_help(table.span, "a change that changes nothing", "write online = false"),
+        }
+    }
+
+    /// CPUs go offline once at a time, and never all that a task may use.
+    fn check_hotplug(&mut self, place: Span) {
+        let program = &self.assembly.program;
+        let mut online = CpuMask::first_n(self.nr_cpus);
+        let mut ever_offline = CpuMask::new();
+        for change in &program.changes {
+            let Change::Cpu { cpu, is_online } = change.what else { continue };
+            if online.contains(cpu) == is_online {
+                let state = if is_online { "online" } else { "offline" };
+                self.report.error(place, format!("CPU {cpu} is {state} already at {}", change.at));
+                return;
+            }
+            if is_online {
+                online.insert(cpu);
+            } else {
+                online.remove(cpu);
+                ever_offline.insert(cpu);
+            }
+        }
+        if ever_offline.is_empty() {
+            return;
+        }
+        let has_room = |cpus: &CpuMask| cpus.iter().any(|cpu| !ever_offline.contains(cpu));
+        if !has_room(&CpuMask::first_n(self.nr_cpus)) {
+            self.report.error(place, "every CPU goes offline at some time: one must stay");
+            return;
+        }
+        let moved = program.changes.iter().filter_map(|change| match &change.what {
+            Change::Affinity { task, cpus: Some(cpus) } => Some((*task, cpus)),
+            _ => None,
+        });
+        let own = program.tasks.iter().enumerate().flat_map(|(index, task)| {
+            let cpuset = task.cpuset.map(|set| &program.cpusets[set].cpus);
+            let phases = task.phases.iter().filter_map(|phase| match &phase.affinity {
+                AffinityChange::Set(cpus) => Some(cpus),
+                AffinityChange::Keep | AffinityChange::Reset => None,
+            });
+            task.affinity.iter().chain(cpuset).chain(phases).map(move |cpus| (index, cpus))
+        });
+        if let Some((task, cpus)) = own.chain(moved).find(|(_, cpus)| !has_room(cpus)) {
+            let name = &program.tasks[task].name;
+            let message =
+                format!("task \"{name}\" may use CPUs {cpus} only, and each of them goes offline at some time");
+            self.report.error_help(place, message, "leave one of them online");
+        }
     }
 
     fn task_change(&mut self, at: Duration, table: &Table<'_, '_>) {
@@ -64,7 +144,7 @@ impl Reader<'_> {
         let Some(def) = self.assembly.program.tasks.get(task) else { return };
         let (attr, cpuset) = (def.attr, def.cpuset);
         let before = self.assembly.program.changes.len();
-        let push = |reader: &mut Self, what| reader.assembly.program.changes.push(TimedChange { at, what });
+        let push = |reader: &mut Self, what| reader.assembly.program.change(at, what);
         if SCHED_KEYS.iter().any(|key| table.get(key).is_some())
             && let Some(attr) = self.attr(table, Some(attr))
         {
@@ -77,18 +157,17 @@ impl Reader<'_> {
         }
         if table.get("group").is_some() {
             let group = self.group(table);
+            if let Some(group) = group {
+                self.use_group(group, at, table.span);
+            }
             push(self, Change::Group { task, group });
         }
         if let Some((count, place)) = table.int("start", 1..=u64::from(u32::MAX), self.report) {
             self.count_instances(count, place);
             push(self, Change::Start { task, count: u32::try_from(count).unwrap_or(1) });
         }
-        match table.get("end").map(|entry| (entry.item, entry.item.get_ref())) {
-            None => {}
-            Some((_, DeValue::Boolean(true))) => push(self, Change::End { task }),
-            Some((item, other)) => {
-                self.report.error(span(item), format!("`end` is true or left out, not {}", kind(other)));
-            }
+        if table.get("end").is_some_and(|entry| self.said_true("end", entry.item)) {
+            push(self, Change::End { task });
         }
         if self.assembly.program.changes.len() == before && !self.report.has_errors() {
             self.report.error_help(
@@ -102,7 +181,12 @@ impl Reader<'_> {
     fn group_change(&mut self, at: Duration, table: &Table<'_, '_>) {
         let Some((path, place)) = table.string("group", self.report) else { return };
         match self.assembly.group(path) {
-            Ok(Some(id)) => self.change_of_group(id, at, table),
+            Ok(Some(id)) => {
+                let comes_or_goes = self.coming_and_going(id, at, table);
+                if !self.change_of_group(id, at, table) && !comes_or_goes {
+                    self.change_of_nothing(table);
+                }
+            }
             Ok(None) => self.report.error(place, "the root group has neither weight nor limit"),
             Err(message) => self.report.error(place, message),
         }

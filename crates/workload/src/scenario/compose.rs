@@ -135,8 +135,15 @@ impl Texts {
     pub(super) fn merged(&self, report: &mut Report) -> DeTable<'_> {
         let mut tables = self.padded.iter().map(|text| {
             let (root, errors) = DeTable::parse_recoverable(text);
+            let mut is_too_deep = false;
             for error in &errors {
-                report.error(Span::new(error.span().unwrap_or(0..0)), super::lowercase(error.message()));
+                let span = Span::new(error.span().unwrap_or(0..0));
+                if !error.message().starts_with("cannot recurse") {
+                    report.error(span, super::lowercase(error.message()));
+                } else if !core::mem::replace(&mut is_too_deep, true) {
+                    // The parser says it again at every bracket that it is in.
+                    report.error(span, format!("brackets are nested deeper than {DEPTH_MAX}"));
+                }
             }
             root.into_inner()
         });
@@ -154,6 +161,9 @@ impl Texts {
         whole
     }
 }
+
+/// The deepest nesting: the TOML parser's own limit.
+const DEPTH_MAX: usize = 80;
 
 /// Adds what `base` says and `over` does not.
 fn merge<'i>(over: &mut DeTable<'i>, base: DeTable<'i>) {

@@ -14,6 +14,8 @@
 //! | `step` | what a task does |
 //! | `service` | `[service]`: requests, a queue, workers |
 //! | `change` | `[[change]]`: what is set during the run |
+//! | `lives` | groups that come and go |
+//! | `pool` | how many threads a task has, and pools that follow a quota |
 //! | `pause` | `[pause]`: times in which nobody else runs |
 //! | `schema` | the tables as JSON Schema |
 //!
@@ -22,8 +24,10 @@
 mod bandwidth;
 mod change;
 mod compose;
+mod lives;
 mod machine;
 mod pause;
+mod pool;
 pub mod schema;
 mod server;
 mod service;
@@ -49,7 +53,7 @@ use zerolag_model::settings::nearest;
 /// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 26] = [
     "include",
     "parameters",
     "kernel",
@@ -68,6 +72,8 @@ const KEYS: [&str; 24] = [
     "semaphore",
     "timer",
     "rw_semaphore",
+    "spin_lock",
+    "pipe",
     "disk",
     "file",
     "pause",
@@ -83,6 +89,12 @@ struct Reader<'r> {
     nr_cpus: usize,
     task_names: BTreeMap<String, usize>,
     service_names: Vec<String>,
+    /// What is done with groups at given times.
+    deeds: Vec<lives::Deed>,
+    /// Services without arrivals: somebody must call them.
+    unfed: Vec<(String, Span)>,
+    /// Pools of threads that follow their quota.
+    pools: Vec<pool::Pool>,
     /// Threads at the start so far.
     threads: u64,
     /// Index of each cpuset; `None` for one that was refused, so that its users are not.
@@ -147,6 +159,9 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
         nr_cpus,
         task_names: BTreeMap::new(),
         service_names: Vec::new(),
+        deeds: Vec::new(),
+        unfed: Vec::new(),
+        pools: Vec::new(),
         threads: 0,
         cpusets: BTreeMap::new(),
         kinds: BTreeMap::new(),
@@ -160,7 +175,10 @@ fn read(root: &Table<'_, '_>, name: &str, options: &LoadOptions, report: &mut Re
     reader.number_tasks(root);
     reader.tasks(root);
     reader.services(root, options, name);
+    reader.check_fed();
     reader.changes(root);
+    reader.check_lives();
+    reader.resize_pools();
     reader.pauses(root);
     let goals = reader.goals(root);
     let Reader { mut assembly, report, timer_modes, .. } = reader;

@@ -3,7 +3,7 @@
 //! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
 //! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
 
-use super::{change, machine, pause, server, service, shared, step, task, times};
+use super::{change, machine, pause, pool, server, service, shared, step, task, times};
 use crate::goal::Metric;
 use serde_json::{Map, Value, json};
 use zerolag_model::{DlFlags, KernelVersion, MAX_CPUS, Policy};
@@ -113,7 +113,8 @@ fn root(key: &str) -> Value {
         "barrier" => named(&object(&["parties"], |_| int(1, 1_000_000))),
         "semaphore" => named(&object(&["initial"], |_| int(0, i64::from(u32::MAX)))),
         "timer" => named(&object(&["mode"], |_| one_of(&["relative", "absolute"]))),
-        "rw_semaphore" => named(&object(&[], |_| string())),
+        "rw_semaphore" | "spin_lock" => named(&object(&[], |_| string())),
+        "pipe" => named(&object(&["capacity"], |_| int(1, 1 << 30))),
         "disk" => named(&object(&shared::DISK_KEYS, |key| match key {
             "depth" => int(1, i64::from(shared::DEPTH_MAX)),
             "latency" => defined("time"),
@@ -129,8 +130,8 @@ fn root(key: &str) -> Value {
         "task" => named(&object(&task::TASK_KEYS, task_key)),
         // A group's keys may stand beside these.
         "change" => {
-            let properties: Map<String, Value> =
-                change::KEYS.iter().map(|key| ((*key).to_owned(), change_key(key))).collect();
+            let properties = change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS);
+            let properties: Map<String, Value> = properties.map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
         "service" => named(&object(&service::KEYS, service_key)),
@@ -143,13 +144,14 @@ fn change_key(key: &str) -> Value {
         "at" => defined("time"),
         "task" => string(),
         "start" => int(1, i64::from(u32::MAX)),
-        "end" => json!({ "const": true }),
+        "end" | "create" | "remove" => json!({ "const": true }),
+        "cpu" => int(0, MAX_CPUS as i64 - 1),
+        "online" => json!({ "type": "boolean" }),
         _ => task_key(key),
     }
 }
 
 fn service_key(key: &str) -> Value {
-    let threads = || json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] });
     let rate = || json!({ "type": "string", "pattern": "^[0-9.]+ */ *(ms|s|m|h)$|\\$\\{" });
     let of = |kind: &str| match kind {
         "fixed" | "poisson" => rate(),
@@ -177,6 +179,16 @@ fn service_key(key: &str) -> Value {
     }
 }
 
+/// How many threads.
+fn threads() -> Value {
+    let pool = object(&pool::KEYS, |key| match key {
+        "follow" => one_of(&["quota"]),
+        "every" => defined("time"),
+        _ => int(1, i64::from(u32::MAX)),
+    });
+    json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }, pool] })
+}
+
 fn machine_key(key: &str) -> Value {
     match key {
         "capacities" => json!({ "type": "array", "items": int(1, 1024) }),
@@ -194,11 +206,11 @@ fn task_key(key: &str) -> Value {
         }
         "nice" => int(-20, 19),
         "priority" => int(1, 99),
-        "slice" | "runtime" | "deadline" | "period" | "delay" => defined("time"),
+        "slice" | "runtime" | "deadline" | "period" | "delay" | "until" => defined("time"),
         "flags" => json!({ "type": "array", "items": { "enum": DlFlags::ALL.map(|(_, name)| name) } }),
         "cpus" => defined("cpus"),
         "cpuset" | "group" | "name" => string(),
-        "instances" => json!({ "anyOf": [defined("count"), { "enum": ["cpus", "quota"] }] }),
+        "instances" => threads(),
         "loop" => json!({ "anyOf": [defined("count"), { "const": "forever" }] }),
         "steps" => defined("steps"),
         "phase" => json!({ "type": "array", "items": object(&task::PHASE_KEYS, task_key) }),
@@ -263,6 +275,10 @@ fn step_value(step: &str) -> Value {
             _ => defined("dist"),
         }),
         "io" => object(&["disk", "bytes"], |key| if key == "bytes" { defined("count") } else { string() }),
+        "pipe_write" | "pipe_read" => json!({ "anyOf": [
+            string(),
+            object(&step::PIPE_STEP_KEYS, |key| if key == "bytes" { defined("count") } else { string() })
+        ] }),
         "stamp" => int(0, i64::from(u32::MAX)),
         _ => string(),
     }

@@ -5,7 +5,7 @@
 
 use super::Reader;
 use super::table::{Table, span};
-use crate::program::ServerChange;
+use crate::change::Change;
 use toml::de::DeValue;
 
 /// Keys of the table.
@@ -40,9 +40,8 @@ impl Reader<'_> {
             }
             let cpus = table.get("cpus").and_then(|entry| self.cpus("cpus", entry.item));
             if let Some(at) = at {
-                self.assembly.program.server_changes.push(ServerChange { at, cpus, runtime, period });
+                self.assembly.program.change(at, Change::Server { cpus, runtime, period });
             }
         }
-        self.assembly.program.server_changes.sort_by_key(|change| change.at);
     }
 }

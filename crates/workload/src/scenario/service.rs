@@ -17,12 +17,13 @@ use super::table::{Entry, Item, Table, int, kind, span, string};
 use super::task::plain_phase;
 use super::times;
 use crate::arrivals::{ArrivalSource, Arrivals};
-use crate::assemble::TaskOrigin;
+use crate::assemble::{Kind, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::input;
 use crate::program::{Action, ResourceId, ResourceKind};
 use crate::random::{Bounds, Dist, MAX_TIME};
 use crate::{INSTANCES_MAX, LoadOptions};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::DeValue;
@@ -47,11 +48,12 @@ const TIMES_MAX: usize = 10_000_000;
 impl Reader<'_> {
     /// Gives the tasks and services of the scenario their numbers, so that either may name the other.
     pub(super) fn number_tasks(&mut self, root: &Table<'_, '_>) {
-        let mut names: Vec<(String, Span)> = Vec::new();
+        let mut names: BTreeMap<String, (usize, Span)> = BTreeMap::new();
         for key in ["task", "service"] {
             let Some(DeValue::Table(table)) = root.get(key).map(|entry| entry.item.get_ref()) else { continue };
             for entry in Table::new(table, Span::default()).entries {
-                if let Some((_, first)) = names.iter().find(|(name, _)| name == entry.key) {
+                let number = names.len();
+                if let Some((_, first)) = names.get(entry.key) {
                     let message =
                         format!("`{}` is a task and a service: the service's threads bear its name", entry.key);
                     self.report.push(Diagnostic::error(entry.key_span, message).label(*first, "the task"));
@@ -59,10 +61,10 @@ impl Reader<'_> {
                 if key == "service" {
                     self.service_names.push(entry.key.to_owned());
                 }
-                names.push((entry.key.to_owned(), entry.key_span));
+                names.insert(entry.key.to_owned(), (number, entry.key_span));
             }
         }
-        self.task_names = names.into_iter().enumerate().map(|(index, (name, _))| (name, index)).collect();
+        self.task_names = names.into_iter().map(|(name, (index, _))| (name, index)).collect();
     }
 
     /// Reads `[service]`, in the order of the text.
@@ -83,14 +85,15 @@ impl Reader<'_> {
         let arrivals = match table.get("arrivals") {
             Some(found) => self.arrivals(found.item, options, file),
             None => {
-                let help = "write arrivals = { poisson = \"200/s\" }";
-                self.report.error_help(entry.key_span, format!("service `{}` without `arrivals`", entry.key), help);
+                self.unfed.push((entry.key.to_owned(), entry.key_span));
                 None
             }
         };
         let capacity = table.int("queue", 1..=u64::from(u32::MAX), self.report);
         let capacity = capacity.and_then(|(capacity, _)| u32::try_from(capacity).ok());
         let queue = self.assembly.resource(entry.key, ResourceKind::Queue { capacity });
+        // Somebody may have named it already.
+        self.assembly.program.resources[queue.index()].kind = ResourceKind::Queue { capacity };
         let delay = table.time("delay", self.report).unwrap_or_default();
         let until = table.time("until", self.report);
         if until.is_some_and(|until| until <= delay)
@@ -106,6 +109,35 @@ impl Reader<'_> {
         let Some(arrivals) = arrivals else { return };
         let name: Arc<str> = entry.key.into();
         self.assembly.program.sources.push(ArrivalSource { name, queue, arrivals, delay, until, requests, cpus });
+    }
+
+    /// Returns the queue of the service that a step sends requests to.
+    pub(super) fn queue_of(&mut self, key: &str, item: Item<'_, '_>) -> Option<ResourceId> {
+        let name = string(key, item, self.report)?;
+        if self.service_names.iter().any(|known| known == name) {
+            return Some(self.assembly.resource(name, ResourceKind::Queue { capacity: None }));
+        }
+        let diagnostic = Diagnostic::error(span(item), format!("`{key}`: there is no service `{name}`"));
+        self.report.push(match nearest(name, self.service_names.iter().map(String::as_str)) {
+            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
+            None => diagnostic.help("write [service.NAME] with workers and steps"),
+        });
+        None
+    }
+
+    /// Reports services to which no request ever comes.
+    pub(super) fn check_fed(&mut self) {
+        let program = &self.assembly.program;
+        let called: Vec<ResourceId> = (0..program.tasks.len()).flat_map(|task| program.queues_called(task)).collect();
+        for (name, span) in std::mem::take(&mut self.unfed) {
+            let queue = self.assembly.find_resource(&name, Kind::Queue);
+            if queue.is_none_or(|queue| !called.contains(&queue)) {
+                let message = format!("service `{name}` without `arrivals`, and nobody calls it");
+                let help =
+                    format!("write arrivals = {{ poisson = \"200/s\" }}, or a step {{ call = \"{name}\" }} elsewhere");
+                self.report.error_help(span, message, help);
+            }
+        }
     }
 
     /// Lets the last task's program begin with taking a request and end with having done it.

@@ -10,15 +10,18 @@
 use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
 use crate::assemble::Kind;
+use crate::change::Change;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use crate::program::{CpusetDef, Disk, File, PartitionChange, ResourceKind, TimerMode};
+use crate::program::{CpusetDef, Disk, File, ResourceKind, TimerMode};
 use std::sync::Arc;
 use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
 /// A disk of which nothing is said: one request at a time, 5 ms and 100 MB/s, as a drive with turning platters.
 pub(super) const DISK: Disk = Disk { depth: 1, latency: Duration::from_millis(5), bandwidth: 100_000_000 };
+/// A pipe of which nothing is said: 16 pages.
+pub(super) const PIPE: ResourceKind = ResourceKind::Pipe { capacity: 65_536 };
 pub(super) const FILE_KEYS: [&str; 3] = ["disk", "size", "readahead"];
 pub(super) const DISK_KEYS: [&str; 3] = ["depth", "latency", "bandwidth"];
 /// The deepest queue of a disk: as NVMe has it.
@@ -26,6 +29,20 @@ pub(super) const DEPTH_MAX: u32 = 65_536;
 pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
 /// Keys of one of its `changes`, apart from `partition`.
 pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
+
+/// Returns what a pipe holds that is to hold so many bytes: whole pages, a power of two of them (Linux v6.12 `fs/pipe.c`,
+/// `round_pipe_size`).
+fn pipe_capacity(bytes: u64) -> u32 {
+    bytes.max(4096).next_power_of_two() as u32
+}
+
+/// A cpuset that becomes a partition at a time, or ceases to be one.
+#[derive(Clone, Copy)]
+struct PartitionChange {
+    at: Duration,
+    cpuset: usize,
+    is_root: bool,
+}
 
 /// Reads `partition = "root"` or `"member"`.
 fn is_root(key: &str, item: Item<'_, '_>, report: &mut Report) -> bool {
@@ -82,7 +99,9 @@ impl Reader<'_> {
         // At one moment partitions end before others begin.
         changes.sort_by_key(|(change, _)| (change.at, change.is_root));
         self.refuse_overlaps(&starts, &changes);
-        self.assembly.program.partition_changes = changes.into_iter().map(|(change, _)| change).collect();
+        for (PartitionChange { at, cpuset, is_root }, _) in changes {
+            self.assembly.program.change(at, Change::Partition { cpuset, is_root });
+        }
     }
 
     /// Reads `changes = [{ at = "2s", partition = "root" }]`.
@@ -171,6 +190,8 @@ impl Reader<'_> {
             ("semaphore", Kind::Semaphore),
             ("timer", Kind::Timer),
             ("rw_semaphore", Kind::RwSemaphore),
+            ("spin_lock", Kind::SpinLock),
+            ("pipe", Kind::Pipe),
             ("disk", Kind::Disk),
             ("file", Kind::File),
         ] {
@@ -213,6 +234,11 @@ impl Reader<'_> {
             }
             Kind::Timer => (&["mode"], ResourceKind::Timer),
             Kind::RwSemaphore => (&[], ResourceKind::RwSemaphore),
+            Kind::SpinLock => (&[], ResourceKind::SpinLock),
+            Kind::Pipe => {
+                let capacity = table.int("capacity", 1..=1 << 30, self.report).map_or(65_536, |(bytes, _)| bytes);
+                (&["capacity"], ResourceKind::Pipe { capacity: pipe_capacity(capacity) })
+            }
             Kind::Disk => {
                 let depth = table.int("depth", 1..=u64::from(DEPTH_MAX), self.report);
                 let latency = table.time("latency", self.report);

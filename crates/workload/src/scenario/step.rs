@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-pub(super) const STEPS: [&str; 27] = [
+pub(super) const STEPS: [&str; 33] = [
     "run",
     "kernel",
     "spin",
@@ -35,6 +35,8 @@ pub(super) const STEPS: [&str; 27] = [
     "resume",
     "yield",
     "fork",
+    "call",
+    "send",
     "stamp",
     "syscall",
     "cond_resched",
@@ -42,10 +44,17 @@ pub(super) const STEPS: [&str; 27] = [
     "up_read",
     "down_write",
     "up_write",
+    "spin_lock",
+    "spin_unlock",
+    "pipe_write",
+    "pipe_read",
     "io",
     "read",
 ];
 
+pub(super) const PIPE_STEP_KEYS: [&str; 2] = ["pipe", "bytes"];
+/// What a step reads or writes that does not say: a page.
+const PIPE_BYTES: u32 = 4096;
 pub(super) const READ_KEYS: [&str; 4] = ["file", "windows", "setup", "copy"];
 /// Words that are steps by themselves.
 pub(super) const WORDS: [&str; 3] = ["yield", "suspend", "cond_resched"];
@@ -165,6 +174,10 @@ impl Reader<'_> {
             let inside = reader.in_syscall(key, item, mode);
             reader.named(key, item, ResourceKind::RwSemaphore).filter(|_| inside)
         };
+        let spin = |reader: &mut Self| {
+            let inside = reader.in_syscall(key, item, mode);
+            reader.named(key, item, ResourceKind::SpinLock).filter(|_| inside)
+        };
         match (key, mode) {
             ("run", Mode::User) => time(self).map(Action::Run),
             ("run" | "kernel", _) => time(self).map(Action::Kernel),
@@ -179,6 +192,10 @@ impl Reader<'_> {
             ("up_read", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Read }),
             ("down_write", _) => rw(self).map(|semaphore| Action::Down { semaphore, access: Access::Write }),
             ("up_write", _) => rw(self).map(|semaphore| Action::Up { semaphore, access: Access::Write }),
+            ("spin_lock", _) => spin(self).map(Action::SpinLock),
+            ("spin_unlock", _) => spin(self).map(Action::SpinUnlock),
+            ("pipe_write", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeWrite { pipe, bytes }),
+            ("pipe_read", _) => self.pipe(key, item).map(|(pipe, bytes)| Action::PipeRead { pipe, bytes }),
             ("io", _) => self.io(item),
             ("read", _) => {
                 let inside = self.in_syscall(key, item, mode);
@@ -215,6 +232,12 @@ impl Reader<'_> {
                 let name = string(key, item, self.report)?;
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
+            ("call" | "send", Mode::Kernel) => {
+                self.report.error(entry.key_span, format!("`{key}` is no step of a system call"));
+                None
+            }
+            ("call", Mode::User) => self.queue_of(key, item).map(Action::Call),
+            ("send", Mode::User) => self.queue_of(key, item).map(Action::Send),
             ("stamp", _) => {
                 let label = int(key, item, 0..=u64::from(u32::MAX), self.report)?;
                 Some(Action::Stamp(u32::try_from(label).unwrap_or(u32::MAX)))
@@ -254,6 +277,22 @@ impl Reader<'_> {
             self.report.error_help(span(file.item), format!("there is no file `{name}`"), help);
         }
         Some(Action::Read(ReadAction { file: known?, windows, setup: setup?, copy: copy? }))
+    }
+
+    /// `{ pipe_write = "p" }`, or `{ pipe_write = { pipe = "p", bytes = 4096 } }`.
+    fn pipe(&mut self, key: &str, item: Item<'_, '_>) -> Option<(ResourceId, u32)> {
+        if matches!(item.get_ref(), DeValue::String(_)) {
+            return self.named(key, item, shared::PIPE).map(|pipe| (pipe, PIPE_BYTES));
+        }
+        let table = Table::of(key, item, self.report)?;
+        table.refuse_unknown(&PIPE_STEP_KEYS, key, self.report);
+        let bytes = table.int("bytes", 1..=1 << 30, self.report).map_or(PIPE_BYTES, |(bytes, _)| bytes as u32);
+        let Some(pipe) = table.get("pipe") else {
+            let help = format!("write {{ {key} = {{ pipe = \"p\", bytes = 4096 }} }}");
+            self.report.error_help(table.span, format!("`{key}` without `pipe`"), help);
+            return None;
+        };
+        self.named("pipe", pipe.item, shared::PIPE).map(|pipe| (pipe, bytes))
     }
 
     /// `{ io = { disk = "sda", bytes = 4096 } }`.

@@ -8,8 +8,9 @@ use super::times;
 use super::{Reader, step};
 use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
+use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Action, AffinityChange, GroupDef, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
 use toml::de::DeValue;
@@ -18,7 +19,7 @@ use zerolag_model::{DlFlags, DlParams, Duration, FairPolicy, Nice, Policy, RtPol
 
 pub(super) const SCHED_KEYS: [&str; 8] =
     ["policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags"];
-pub(super) const TASK_KEYS: [&str; 16] = [
+pub(super) const TASK_KEYS: [&str; 17] = [
     "policy",
     "priority",
     "nice",
@@ -32,6 +33,7 @@ pub(super) const TASK_KEYS: [&str; 16] = [
     "group",
     "instances",
     "delay",
+    "until",
     "loop",
     "steps",
     "phase",
@@ -70,6 +72,7 @@ impl Reader<'_> {
             let (instances, at) = counted.unwrap_or((1, entry.key_span));
             self.count_instances(instances, at);
             if let Some(task) = self.task(entry, &table, u32::try_from(instances).unwrap_or(1)) {
+                self.ends_at(&table, &task);
                 self.assembly.program.tasks.push(task);
             }
         }
@@ -88,46 +91,15 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads how many threads there are: a number, `"cpus"` for as many as the machine or the cpuset has CPUs, or `"quota"`
-    /// for as many as the group's limit has CPUs, rounded up.
-    pub(super) fn threads(&mut self, key: &str, table: &Table<'_, '_>) -> Option<(u64, Span)> {
-        let entry = table.get(key)?;
-        let by_quota = match entry.item.get_ref() {
-            DeValue::String(text) if text == "cpus" => false,
-            DeValue::String(text) if text == "quota" => true,
-            DeValue::String(text) => {
-                let message = format!("`{key}` = \"{text}\" is not a number of threads");
-                self.report.error_help(span(entry.item), message, "write a number, \"cpus\" or \"quota\"");
-                return None;
-            }
-            _ => return table.int(key, 0..=u64::from(u32::MAX), self.report),
-        };
-        let named = |name: &str| self.cpusets.get(name).copied().flatten();
-        let cpuset = table.get("cpuset").and_then(|entry| match entry.item.get_ref() {
-            DeValue::String(name) => named(name),
-            _ => None,
-        });
-        let cpus = cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count()) as u64;
-        let limit = if by_quota { self.quota_in_cpus(table) } else { None };
-        Some((limit.map_or(cpus, |limit| limit.min(cpus)), span(entry.item)))
-    }
-
-    /// Returns how many CPUs the limits of a table's group and of those above it come to, rounded up.
-    fn quota_in_cpus(&self, table: &Table<'_, '_>) -> Option<u64> {
-        let groups = &self.assembly.program.groups;
-        let path = match table.get("group")?.item.get_ref() {
-            DeValue::String(path) => path.trim_end_matches('/'),
-            _ => return None,
-        };
-        // A group that is named here for the first time has no limit, those above it may.
-        let within = |group: &GroupDef| {
-            path.strip_prefix(&*group.path).is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/')))
-        };
-        let limits = groups
-            .iter()
-            .filter(|group| within(group))
-            .filter_map(|group| Some(group.max.quota?.as_nanos().div_ceil(group.max.period.as_nanos().max(1))));
-        limits.min()
+    /// Reads `until` of the task that comes next: when all its threads end.
+    fn ends_at(&mut self, table: &Table<'_, '_>, def: &TaskDef) {
+        let Some(until) = table.time("until", self.report) else { return };
+        if until <= def.delay {
+            self.report.error(table.span, format!("`until` is not after {}: it would end before it begins", def.delay));
+            return;
+        }
+        let task = self.assembly.program.tasks.len();
+        self.assembly.program.change(until, Change::End { task });
     }
 
     fn task(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>, instances: u32) -> Option<TaskDef> {

@@ -5,12 +5,17 @@ use super::options::{self, MachineArgs, WorkloadArgs};
 use super::{Done, code, output, run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::BufWriter;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use zerolag::model::{Duration, Record};
-use zerolag::report::explain::{Explainer, Explanation, Options, explain};
+use zerolag::report::explain::{Explained, Explainer, Explanation, Options, explain};
 use zerolag::report::human::Human;
 use zerolag::sim::{Sink, Tracing};
 use zerolag::simulation::Plan;
+use zerolag::trace::Trace;
+use zerolag::trace::perfetto::PerfettoWriter;
 
 /// Arguments of `zerolag explain`.
 #[derive(Debug, clap::Args)]
@@ -29,6 +34,9 @@ pub(crate) struct Args {
     /// How long to run [default: the file's, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
     duration: Option<Duration>,
+    /// Write a trace for the Perfetto viewer with the reasons of these waits beside each task's track
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,10 +51,22 @@ pub(crate) fn run(args: &Args) -> Done {
         if args.what_if.is_some() {
             return Err(Failure::input("--what-if runs a workload again, and a trace cannot be run"));
         }
-        return print(args, &explain(&trace, options()), None);
+        let found = explain(&trace, options());
+        if let Some(path) = &args.perfetto {
+            mark(path, &trace, &found)?;
+        }
+        return print(args, &found, None);
     }
     let plan = run::plan_of(&args.workload, &args.machine, args.duration, false)?;
-    let found = simulate(&plan, options())?;
+    let found = match &args.perfetto {
+        None => simulate(&plan, options())?,
+        Some(path) => {
+            let trace = record(&plan)?;
+            let found = explain(&trace, options());
+            mark(path, &trace, &found)?;
+            found
+        }
+    };
     let other = match &args.what_if {
         None => None,
         Some((key, value)) => {
@@ -60,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// Reads the input as a trace, if it is one.
-fn as_trace(args: &Args) -> Result<Option<zerolag::trace::Trace>, Failure> {
+fn as_trace(args: &Args) -> Result<Option<Trace>, Failure> {
     let path = &args.workload.file;
     let is_workload = path.extension().is_none_or(|ending| ending == "toml" || ending == "json" || ending == "csv");
     if is_workload {
@@ -76,6 +96,32 @@ impl Sink for Listener {
     fn record(&mut self, record: &Record) {
         self.0.observe(record);
     }
+}
+
+/// Runs a plan and keeps its records.
+fn record(plan: &Plan) -> Result<Trace, Failure> {
+    let mut machine = plan.build(Tracing::On).map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    let mut meta = plan.meta();
+    meta.end = outcome.end;
+    Ok(Trace { meta, records })
+}
+
+/// Writes a trace for the viewer with the reasons of waits.
+fn mark(path: &Path, trace: &Trace, found: &Explanation) -> Result<(), Failure> {
+    let write = || {
+        let mut writer = PerfettoWriter::new(BufWriter::new(File::create(path)?), &trace.meta)?;
+        trace.records.iter().try_for_each(|record| writer.push(record))?;
+        let mut waits: Vec<&Explained> = found.waits.iter().collect();
+        waits.sort_by_key(|wait| (wait.task, wait.from));
+        for wait in waits {
+            let steps: Vec<_> = wait.steps.iter().map(|(at, chain)| (*at, found.clause(chain))).collect();
+            writer.reasons(wait.task, &steps, wait.to)?;
+        }
+        writer.finish()
+    };
+    write().map_err(|error| Failure::input(format!("{}: {error}", path.display())))
 }
 
 fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Failure> {
@@ -109,8 +155,7 @@ fn difference(text: &mut String, change: &str, before: &Explanation, after: &Exp
     let mut rows: Vec<(Duration, Duration, &String)> =
         kinds.into_iter().map(|kind| (time(before, kind), time(after, kind), kind)).collect();
     rows.sort_by_key(|(was, is, _)| core::cmp::Reverse(if was > is { *was - *is } else { *is - *was }));
-    let longest =
-        |of: &Explanation| of.waits.first().map_or(Duration::ZERO, zerolag::report::explain::Explained::length);
+    let longest = |of: &Explanation| of.waits.first().map_or(Duration::ZERO, Explained::length);
     let sum = |of: &Explanation| of.totals.values().copied().sum::<Duration>();
     let mut line = |was: Duration, is: Duration, what: &str| {
         writeln!(text, "{:>10} {:>10}  {what}", Human(was).to_string(), Human(is).to_string())

@@ -89,7 +89,8 @@ pub(crate) fn eprintln_lossy(line: &str) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// Draws diagnostics with the lines of the file and carets below them.
+/// Draws diagnostics with the lines of the file and carets below them; where stderr is no terminal too, since most mistakes are
+/// read in the log of a machine that checks.
 pub(crate) fn carets(diagnostics: Diagnostics) -> String {
     format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
 }

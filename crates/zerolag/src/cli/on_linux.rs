@@ -23,6 +23,11 @@ const DRIFT_WARNING: i64 = 20;
 
 /// Runs the workload.
 pub(crate) fn run(args: &Args) -> Done {
+    if !args.rtapp_marks.is_empty() {
+        let help =
+            "rt-app writes them itself: run the file with it, `\"ftrace\": \"main,task,loop,event,stats\"` in `global`";
+        return Err(Failure::input_help("marks of rt-app are those of a simulated run".to_owned(), help));
+    }
     let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
     let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = json_file {

@@ -16,6 +16,7 @@ use zerolag::report::human::Human;
 use zerolag::sim::{End, Sink, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
 use zerolag::tools::rtapp_log::{self, Log};
+use zerolag::tools::rtapp_marks::{self, Category};
 use zerolag::workload::{self, LoadOptions, Scenario};
 
 /// Arguments of `zerolag run`.
@@ -43,6 +44,10 @@ pub(crate) struct Args {
     /// Write rt-app's own log into this directory, a file per thread (it must exist)
     #[arg(long, value_name = "DIR")]
     rtapp_log: Option<PathBuf>,
+    /// Write rt-app's marks into the text of the trace: all, or some of main, task, loop, event, stats
+    #[arg(long, value_name = "CATEGORIES", requires = "trace", num_args = 0..=1, require_equals = true,
+        value_delimiter = ',', default_missing_value = "main,task,loop,event,stats", value_parser = category)]
+    pub(crate) rtapp_marks: Vec<Category>,
     /// Do not hold the rules of scheduling against the run
     #[arg(long)]
     no_check: bool,
@@ -71,8 +76,16 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
+/// Reads a category of rt-app's marks.
+fn category(text: &str) -> Result<Category, String> {
+    let known = || Category::ALL.map(Category::name).join(", ");
+    let found = Category::ALL.into_iter().find(|category| category.name() == text.trim());
+    found.ok_or_else(|| format!("known are {}", known()))
+}
+
 fn run_simulated(args: &Args) -> Done {
     let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    let trace = trace.map(|target| target.with_marks(&args.rtapp_marks)).transpose()?;
     let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = json_file {
         output::check_target(path)?;
@@ -82,8 +95,8 @@ fn run_simulated(args: &Args) -> Done {
     }
     let mut plan = plan_of(&args.workload, &args.machine, args.duration, args.quiet)?;
     let mut log = args.rtapp_log.as_ref().map(|_| Log::new(Arc::clone(&plan.program)));
-    if log.is_some() {
-        plan.program = Arc::new(rtapp_log::instrument(&plan.program));
+    if log.is_some() || !args.rtapp_marks.is_empty() {
+        plan.program = Arc::new(rtapp_marks::instrument(&plan.program, &args.rtapp_marks));
     }
     catch_interrupts();
     let report = simulate(&plan, trace, args, log.as_mut())?;

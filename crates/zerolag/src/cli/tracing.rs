@@ -6,9 +6,11 @@ use super::output;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
+use std::sync::Arc;
 use zerolag::Plan;
 use zerolag::model::{Instant, Record};
 use zerolag::sim::{SimError, Sink};
+use zerolag::tools::rtapp_marks::{Category, Marks};
 use zerolag::trace::perfetto::PerfettoWriter;
 use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 
@@ -17,6 +19,8 @@ use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 pub(crate) struct Target<'a> {
     path: &'a Path,
     format: TraceFormat,
+    /// The marks of rt-app that the text is to have.
+    marks: &'a [Category],
 }
 
 impl<'a> Target<'a> {
@@ -27,7 +31,16 @@ impl<'a> Target<'a> {
             Some(format) => format,
             None => TraceFormat::of(path)?,
         };
-        Ok(Self { path, format })
+        Ok(Self { path, format, marks: &[] })
+    }
+
+    /// Asks for marks of rt-app, which only the text of tracefs has.
+    pub(crate) fn with_marks(self, marks: &'a [Category]) -> Result<Self, Failure> {
+        if marks.is_empty() || self.format == TraceFormat::Ftrace {
+            return Ok(Self { marks, ..self });
+        }
+        let help = "end the trace's name in .txt";
+        Err(Failure::input_help("marks of rt-app are lines of the text that tracefs prints".to_owned(), help))
     }
 
     /// Writes a whole trace.
@@ -68,7 +81,7 @@ pub(crate) fn record<T>(
     body: impl FnOnce(&mut Recorder<'_>) -> Result<(T, Instant), SimError>,
 ) -> Result<T, Failure> {
     let meta = plan.meta();
-    let Some(Target { path, format }) = target else {
+    let Some(Target { path, format, marks }) = target else {
         return body(&mut Recorder::Off).map(|(value, _)| value).map_err(|error| unfit(&error));
     };
     match format {
@@ -97,7 +110,14 @@ pub(crate) fn record<T>(
             let (value, end) = body(&mut recorder).map_err(|error| unfit(&error))?;
             let Recorder::Kept(records) = recorder else { unreachable!("it was made above") };
             let trace = Trace { meta: Meta { end, ..meta }, records };
-            output::write_file(path, |out| ftrace::write(out, &trace, ftrace::TimeDigits::Nanos)).map(|()| value)
+            let mut made = (!marks.is_empty()).then(|| Marks::new(Arc::clone(&plan.program), marks));
+            let lines = |record: Option<&Record>| match (&mut made, record) {
+                (None, _) => Vec::new(),
+                (Some(made), Some(record)) => made.at(record),
+                (Some(made), None) => made.finish(),
+            };
+            output::write_file(path, |out| ftrace::write_with(out, &trace, ftrace::TimeDigits::Nanos, lines))
+                .map(|()| value)
         }
     }
 }

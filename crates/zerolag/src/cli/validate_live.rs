@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
         if progress.at(done as u64) == ControlFlow::Break(()) {
             break;
         }
-        comparisons.push(run_live(case, &live, &interrupted).map_err(failure)?);
+        comparisons.extend(run_live(case, &live, &interrupted).map_err(failure)?);
     }
     progress.finish();
     output::print(&if args.json { as_json(&comparisons, &live) } else { as_text(&comparisons) })?;

@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use zerolag_model::settings::{Preempt, Throttle};
 use zerolag_model::{Duration, Instant, Record, TraceEvent};
+use zerolag_sim::costs::IdleState;
 use zerolag_sim::{Sink, Tracing};
 use zerolag_workload::{LoadOptions, load};
 
@@ -63,6 +64,10 @@ impl Default for Inversion2012 {
                 ("bandwidth", "160000000"),
                 ("hz", "100"),
                 ("hz", "1000"),
+                ("idle_exit", "20us"),
+                ("idle_exit", "40us"),
+                ("idle_states", "nehalem"),
+                ("idle_states", "sandy_bridge"),
             ],
         }
     }
@@ -121,12 +126,17 @@ impl Inversion2012 {
             let ways = [Throttle::Immediate, Throttle::BoostOnWakeup, Throttle::BoostInKernel, Throttle::AtUserReturn];
             ways.map(|throttle| Case { throttle, preempt: *preempt, change: None })
         });
+        let proxies = self.preempts.iter().map(|preempt| Case {
+            throttle: Throttle::Immediate,
+            preempt: *preempt,
+            change: Some(("proxy_exec", "on")),
+        });
         let changes = self.sensitivity.iter().map(|change| Case {
             throttle: Throttle::Immediate,
             preempt: Preempt::Voluntary,
             change: Some(*change),
         });
-        modes.chain(changes).collect()
+        modes.chain(proxies).chain(changes).collect()
     }
 
     /// Runs everything; `progress` hears which run begins, and may say that no other shall.
@@ -170,8 +180,15 @@ impl Case {
         let settings = &mut plan.config.settings;
         settings.throttle = self.throttle;
         settings.preempt = self.preempt;
-        if let Some((key, value)) = self.change.filter(|(key, _)| !known.iter().any(|known| known == key)) {
-            settings.set(key, value).expect("invariant: a parameter or a setting");
+        match self.change {
+            Some(("idle_exit", value)) => {
+                plan.config.costs.idle_exit = value.parse().expect("invariant: a time");
+            }
+            Some(("idle_states", name)) => plan.config.costs.idle_states = idle_states(name),
+            Some((key, value)) if !known.iter().any(|known| known == key) => {
+                settings.set(key, value).expect("invariant: a parameter, a cost or a setting");
+            }
+            Some(_) | None => {}
         }
         plan
     }
@@ -190,6 +207,21 @@ impl Case {
         );
         watch.times
     }
+}
+
+/// Returns the states that CPUs of two generations idle in: target residency and exit latency of Linux v3.6
+/// `drivers/idle/intel_idle.c`, `nehalem_cstates` and `snb_cstates`.
+fn idle_states(name: &str) -> Vec<IdleState> {
+    let us: [(u64, u64); 3] = match name {
+        "nehalem" => [(6, 3), (80, 20), (800, 200)],
+        "sandy_bridge" => [(1, 1), (211, 80), (345, 104)],
+        other => unreachable!("idle states of {other}"),
+    };
+    let states = us.map(|(residency, exit)| IdleState {
+        residency: Duration::from_micros(residency),
+        exit: Duration::from_micros(exit),
+    });
+    states.to_vec()
 }
 
 /// Notes when the readers are done.
@@ -290,7 +322,10 @@ impl fmt::Display for Results {
             f,
             "A file of 1 GB read by a limited group (10 % of a CPU, with busy loops) and by a free one; {runs} seeds"
         )?;
-        writeln!(f, "\npreempt    throttle         limited reader (s)      free reader (s)   published (both)")?;
+        writeln!(
+            f,
+            "\npreempt    throttle                 limited reader (s)      free reader (s)   published (both)"
+        )?;
         for row in &self.rows {
             let [limited, free] =
                 row.both().map(|spread| spread.map_or_else(|| "not done".to_owned(), |s| s.to_string()));
@@ -305,7 +340,7 @@ impl fmt::Display for Results {
             };
             let published =
                 published.map_or_else(String::new, |(mean, deviation)| Spread { mean, deviation }.to_string());
-            writeln!(f, "{:<10} {name:<16} {limited:>18} {free:>20}   {published:>16}", row.case.preempt.to_string())?;
+            writeln!(f, "{:<10} {name:<24} {limited:>18} {free:>20}   {published:>16}", row.case.preempt.to_string())?;
         }
         writeln!(f, "\nDisk and copying are fitted on 8.42 s. Rows with KEY=VALUE: `immediate` with that change.")
     }

@@ -9,6 +9,7 @@ pub mod cyclictest;
 pub mod osnoise;
 pub mod rt_migrate;
 pub mod rtapp_log;
+pub mod rtapp_marks;
 pub mod timerlat;
 pub mod workstation;
 

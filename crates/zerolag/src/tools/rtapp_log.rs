@@ -31,10 +31,15 @@ use zerolag_workload::random::Dist;
 pub const LOOP: Duration = Duration::from_nanos(100);
 
 /// Labels of our stamps: no workload file can write them by accident, since they are the last four.
-const LOOP_START: u32 = u32::MAX - 3;
+pub(super) const LOOP_START: u32 = u32::MAX - 3;
 const RUN_START: u32 = u32::MAX - 2;
 const RUN_END: u32 = u32::MAX - 1;
-const LOOP_END: u32 = u32::MAX;
+pub(super) const LOOP_END: u32 = u32::MAX;
+
+/// Returns whether an action is the stamp before a `run` or `runtime`.
+pub(super) const fn is_run_start(action: &Action) -> bool {
+    matches!(action, Action::Stamp(RUN_START))
+}
 
 /// Returns the program with a stamp wherever rt-app reads the clock.
 #[must_use]
@@ -75,6 +80,23 @@ pub struct Row {
     pub asked_period: Duration,
     /// From timers' expiries until it ran.
     pub wakeup: Duration,
+}
+
+impl Row {
+    /// Returns what rt-app's mark says of the loop.
+    #[must_use]
+    pub fn stats(&self) -> String {
+        let us = |time: Duration| time.as_micros_floor();
+        format!(
+            "period={} run={} wu_lat={} slack={} c_period={} c_run={}",
+            us(self.end.since(self.start)),
+            us(self.run),
+            us(self.wakeup),
+            self.slack,
+            us(self.asked_period),
+            us(self.asked_run),
+        )
+    }
 }
 
 impl fmt::Display for Row {
@@ -124,6 +146,12 @@ impl Log {
     #[must_use]
     pub fn new(program: Arc<Program>) -> Self {
         Self { program, threads: BTreeMap::new() }
+    }
+
+    /// Returns the last row of a thread.
+    #[must_use]
+    pub fn last_row(&self, task: TaskId) -> Option<&Row> {
+        self.threads.get(&task)?.rows.last()
     }
 
     /// Returns each thread's name and its rows, in order of threads.

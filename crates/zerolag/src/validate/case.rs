@@ -1,5 +1,9 @@
 //! The case file.
+//!
+//! What kernels showed stands in it as `[[recorded]]` tables, or in a CSV file that it names (`rows`), a row each: then the columns
+//! are the keys of such a table, and `parameters.NAME`, `settings.NAME`, `figures.NAME`. An empty field says nothing.
 
+use super::sequence::Sequence;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +37,8 @@ pub struct Recording {
     pub kernel: KernelVersion,
     /// What it ran on, in a few words.
     pub on: String,
+    /// What tells it from other recordings of the case by the same kernel.
+    pub variant: Option<String>,
     /// The same for us.
     pub machine: Topology,
     /// Settings in which that kernel was built or run otherwise than the preset.
@@ -45,9 +51,14 @@ pub struct Recording {
     pub window: Duration,
     /// `kind.name` and value.
     pub figures: BTreeMap<String, f64>,
+    /// Who ran after whom.
+    pub sequence: Option<Sequence>,
     /// Why ours is outside the band.
     pub because: Option<String>,
 }
+
+/// The figure that says how alike the sequences of turns are: 100 in every recording.
+pub(super) const SEQUENCE: &str = "sequence";
 
 /// A workload with recorded figures.
 #[derive(Clone, Debug)]
@@ -62,6 +73,8 @@ pub struct Case {
     pub workload: PathBuf,
     /// Sets of tasks that differ in name only.
     pub alike: Vec<Vec<String>>,
+    /// How much longer or shorter a turn of ours may be and still be the recorded one.
+    pub turn_within: Duration,
     bands: BTreeMap<String, Band>,
     /// What kernels showed.
     pub recorded: Vec<Recording>,
@@ -89,8 +102,12 @@ struct CaseFile {
     workload: PathBuf,
     #[serde(default)]
     alike: Vec<Vec<String>>,
+    #[serde(default)]
+    turn_within_us: u64,
     band: BTreeMap<String, Band>,
-    recorded: Vec<RecordingTable>,
+    recorded: Option<Vec<RecordingTable>>,
+    /// More of them, a row each.
+    rows: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -98,6 +115,7 @@ struct CaseFile {
 struct RecordingTable {
     kernel: String,
     on: String,
+    variant: Option<String>,
     cpus: u32,
     #[serde(default)]
     settings: BTreeMap<String, String>,
@@ -106,6 +124,7 @@ struct RecordingTable {
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, f64>,
+    sequence: Option<PathBuf>,
     because: Option<String>,
 }
 
@@ -121,24 +140,47 @@ impl Case {
         if let Some(set) = file.alike.iter().find(|set| set.len() < 2) {
             return Err(error(format!("`alike` needs two names or more, not {set:?}")));
         }
+        let dir = path.parent().unwrap_or(Path::new(""));
+        let beside = |file: &Path| {
+            let file = dir.join(file);
+            std::fs::read_to_string(&file).map_err(|io| error(format!("{} cannot be read: {io}", file.display())))
+        };
+        if file.recorded.is_none() && file.rows.is_none() {
+            return Err(error("neither `recorded` nor `rows` says what kernels showed".to_owned()));
+        }
+        let mut tables = file.recorded.unwrap_or_default();
+        if let Some(rows) = &file.rows {
+            let read = rows::read(&beside(rows)?).map_err(|says| error(format!("{}: {says}", rows.display())))?;
+            tables.extend(read);
+        }
         let mut recorded = Vec::new();
-        for table in file.recorded {
+        for table in tables {
             let kernel = KernelVersion::from_name(&table.kernel)
                 .ok_or_else(|| error(format!("no preset is named `{}`", table.kernel)))?;
             let machine = Topology::flat(table.cpus).map_err(|topology| error(topology.to_string()))?;
+            let mut figures = table.figures;
+            let sequence = match table.sequence {
+                None => None,
+                Some(file) => {
+                    let says = |says| error(format!("{}: {says}", file.display()));
+                    figures.insert(SEQUENCE.to_owned(), 100.0);
+                    Some(Sequence::parse(&beside(&file)?).map_err(says)?)
+                }
+            };
             recorded.push(Recording {
                 kernel,
                 on: table.on,
+                variant: table.variant,
                 machine,
                 settings: table.settings.into_iter().collect(),
                 parameters: table.parameters.into_iter().collect(),
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
-                figures: table.figures,
+                figures,
+                sequence,
                 because: table.because,
             });
         }
-        let dir = path.parent().unwrap_or(Path::new(""));
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let case = Self {
             name,
@@ -146,6 +188,7 @@ impl Case {
             title: file.title,
             workload: dir.join(file.workload),
             alike: file.alike,
+            turn_within: Duration::from_micros(file.turn_within_us),
             bands: file.band,
             recorded,
         };
@@ -155,16 +198,95 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns the band of a figure: of its full name, else of its kind.
+    /// Returns the band of a figure: of its full name, else of its kind, the part before the first `.` or `/`.
     ///
     /// # Errors
     /// The file declares none.
     pub fn band(&self, figure: &str) -> Result<Band, CaseError> {
-        let kind = figure.split_once('.').map_or(figure, |(kind, _)| kind);
+        let kind = figure.split_once(['.', '/']).map_or(figure, |(kind, _)| kind);
         let declared = self.bands.get(figure).or_else(|| self.bands.get(kind)).copied();
         declared.ok_or_else(|| CaseError {
             path: self.path.clone(),
             says: format!("no band is declared for `{figure}`: add [band.{kind}] with `absolute` or `percent`"),
         })
+    }
+}
+
+mod rows {
+    //! Recordings as rows of a CSV file.
+
+    use super::RecordingTable;
+    use std::collections::BTreeMap;
+
+    /// Returns the recordings; fields have no quotes and no commas.
+    ///
+    /// # Errors
+    /// What is wrong in which line.
+    pub(super) fn read(text: &str) -> Result<Vec<RecordingTable>, String> {
+        let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
+        let Some((_, head)) = lines.next() else { return Err("there is no first line".to_owned()) };
+        let columns: Vec<&str> = head.split(',').collect();
+        let mut rows = Vec::new();
+        for (number, line) in lines {
+            let fields: Vec<&str> = line.split(',').collect();
+            if fields.len() != columns.len() {
+                return Err(format!("line {number}: {} fields under {} columns", fields.len(), columns.len()));
+            }
+            rows.push(row(&columns, &fields).map_err(|says| format!("line {number}: {says}"))?);
+        }
+        Ok(rows)
+    }
+
+    fn row(columns: &[&str], fields: &[&str]) -> Result<RecordingTable, String> {
+        let said: BTreeMap<&str, &str> =
+            columns.iter().copied().zip(fields.iter().copied()).filter(|(_, field)| !field.is_empty()).collect();
+        let text = |column: &str| said.get(column).copied().ok_or_else(|| format!("`{column}` is missing"));
+        let whole = |column: &str| {
+            let field = text(column)?;
+            field.parse::<u64>().map_err(|_| format!("`{column}` is `{field}`, not a whole number"))
+        };
+        let below = |prefix: &str| {
+            let named = said.iter().filter_map(|(column, field)| Some((column.strip_prefix(prefix)?, *field)));
+            named.map(|(name, field)| (name.to_owned(), field.to_owned())).collect::<BTreeMap<_, _>>()
+        };
+        let mut figures = BTreeMap::new();
+        for (name, field) in below("figures.") {
+            let value = field.parse().map_err(|_| format!("`figures.{name}` is `{field}`, not a number"))?;
+            figures.insert(name, value);
+        }
+        Ok(RecordingTable {
+            kernel: text("kernel")?.to_owned(),
+            on: text("on")?.to_owned(),
+            variant: said.get("variant").map(|&variant| variant.to_owned()),
+            cpus: u32::try_from(whole("cpus")?).map_err(|_| "too many CPUs".to_owned())?,
+            settings: below("settings."),
+            parameters: below("parameters."),
+            from_ms: whole("from_ms")?,
+            window_ms: whole("window_ms")?,
+            figures,
+            sequence: said.get("sequence").map(Into::into),
+            because: said.get("because").map(|&because| because.to_owned()),
+        })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::read;
+
+        #[test]
+        fn a_row_is_a_recording() {
+            let text = "# origin\nkernel,on,cpus,from_ms,window_ms,parameters.loops,figures.used/g,because\n6.1,here,2,500,5000,4,99.5,\n";
+            let rows = read(text).expect("a row");
+            assert_eq!((rows[0].cpus, rows[0].figures["used/g"], &*rows[0].parameters["loops"]), (2, 99.5, "4"));
+            assert_eq!(rows[0].because, None);
+        }
+
+        #[test]
+        fn what_is_wrong_is_said_with_its_line() {
+            let said = |line: &str| read(&format!("kernel,on,cpus,from_ms,window_ms\n{line}\n")).err().expect("wrong");
+            assert_eq!(said("6.1,here,2,500"), "line 2: 4 fields under 5 columns");
+            assert_eq!(said("6.1,here,two,500,1"), "line 2: `cpus` is `two`, not a whole number");
+            assert_eq!(said("6.1,,2,500,1"), "line 2: `on` is missing");
+        }
     }
 }

@@ -9,6 +9,12 @@
 //! | `part.TASK` | percent of the CPU time that all fair tasks of the workload had | if they are busy on one CPU: other programs then take from all alike; or if other programs hardly ran |
 //! | `turns.TASK` | times it was switched to | only if other programs hardly ran |
 //! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | if the case declares a band; needs `--costs` |
+//! | `used/PATH` | CPU time of a group in percent of one CPU | |
+//! | `nr_throttled/PATH` | periods at whose end its limit held it up | only if other programs hardly ran |
+//! | `throttled/PATH` | milliseconds of that, added up over CPUs | only if other programs hardly ran |
+//! | `p50.SERVICE`, `p99.SERVICE` | milliseconds from a request's intended arrival to its end | only if other programs hardly ran |
+//!
+//! A case whose recordings vary parameters of its workload runs with each set that was recorded on the nearest kernel.
 //!
 //! Computations on a host last longer than they say: interrupts, cold caches, a hypervisor. By how much is measured (CPU time
 //! over calibrated work), and the simulator's computations are stretched alike: what is compared is scheduling, not the
@@ -18,7 +24,7 @@
 //! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
 //! refuses is skipped with the reason.
 
-use super::{Band, Case, ValidateError, rank};
+use super::{Band, Case, Recording, ValidateError, named, rank};
 use crate::calibrate::nearest_kernel;
 use crate::simulation::{Checks, Observe, Plan, PlanError};
 use std::collections::BTreeMap;
@@ -26,6 +32,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_linux::{Host, Options, TaskFigures};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Mark, Record, SchedAttr, TaskId, Topology, TraceEvent};
+use zerolag_report::Summary;
 use zerolag_sim::Costs;
 use zerolag_workload::program::Action;
 use zerolag_workload::{Dist, LoadOptions, Program, Scenario, load};
@@ -110,7 +117,8 @@ impl LiveComparison {
 
 /// Other programs that use more of the CPUs (in thousandths) make counts of switches incomparable.
 const OTHERS_MAX: u64 = 20;
-/// Runs a case here and in the simulator. `interrupted` ends it early, with what there is.
+
+/// Runs a case here and in the simulator, once per set of parameters. `interrupted` ends it early, with what there is.
 ///
 /// # Errors
 /// The case or its workload is wrong, or the simulator cannot run it.
@@ -118,20 +126,48 @@ pub fn run_live(
     case: &Case,
     options: &LiveOptions,
     interrupted: &(dyn Fn() -> bool + Sync),
-) -> Result<LiveComparison, ValidateError> {
+) -> Result<Vec<LiveComparison>, ValidateError> {
     let host = Host::look();
     let kernel = nearest_kernel(host.version());
-    let recording = case.recorded.iter().find(|recording| recording.kernel == kernel).or(case.recorded.last());
+    let variants = variants(case, kernel);
+    let one = |recording: Option<&Recording>| run_variant(case, recording, &host, options, interrupted);
+    if variants.is_empty() {
+        Ok(vec![one(None)?])
+    } else {
+        variants.into_iter().map(|one_of| one(Some(one_of))).collect()
+    }
+}
+
+/// Returns the recordings whose machine and parameters are used: those of the kernel, of equal ones the first; or any one.
+fn variants(case: &Case, kernel: KernelVersion) -> Vec<&Recording> {
+    let mut variants: Vec<&Recording> = Vec::new();
+    for recording in case.recorded.iter().filter(|recording| recording.kernel == kernel) {
+        let is_new = |known: &&Recording| known.variant.is_none() || known.parameters != recording.parameters;
+        if variants.iter().all(is_new) && (recording.variant.is_some() || variants.is_empty()) {
+            variants.push(recording);
+        }
+    }
+    if variants.is_empty() { case.recorded.last().into_iter().collect() } else { variants }
+}
+
+fn run_variant(
+    case: &Case,
+    recording: Option<&Recording>,
+    host: &Host,
+    options: &LiveOptions,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<LiveComparison, ValidateError> {
+    let kernel = nearest_kernel(host.version());
     let wanted = recording.map_or(1, |recording| recording.machine.nr_cpus());
     let cpus = u32::try_from(wanted).unwrap_or(u32::MAX);
-    let mut comparison =
-        LiveComparison { case: case.name.clone(), kernel, cpus, others: 0, figures: Vec::new(), skipped: None };
+    let name = recording.map_or_else(|| case.name.clone(), |recording| named(&case.name, recording));
+    let mut comparison = LiveComparison { case: name, kernel, cpus, others: 0, figures: Vec::new(), skipped: None };
     let mask = CpuMask::first_n(wanted);
     if !mask.is_subset_of(&host.cpus) {
         comparison.skipped = Some(format!("needs CPUs {mask}; the process may use {}", host.cpus));
         return Ok(comparison);
     }
-    let scenario = scenario(case, cpus)?;
+    let mut scenario = scenario(case, recording, cpus)?;
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
     let mut stretch = Stretch::default();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
@@ -156,29 +192,18 @@ pub fn run_live(
             }
         };
         figures.tasks.iter().for_each(|task| stretch.add(&program, task));
-        let tasks = figures.tasks.iter().map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
-        runs.push(figures_of(&program, tasks, &figures.trace.records, options.duration));
-        comparison.others = comparison.others.max(crate::host::measure(figures).others_permille());
+        let report = crate::host::measure(figures);
+        runs.push(figures_of(&program, &report.summary, &report.figures.trace.records, options.duration));
+        comparison.others = comparison.others.max(report.others_permille());
     }
-    let mut scenario = scenario;
     stretch.apply(&mut scenario.program);
-    let mut ours = simulate(case, scenario, kernel, options)?;
+    let mut ours = simulate(case, recording, scenario, kernel, options)?;
     for alike in &case.alike {
         rank(&mut ours, alike);
         runs.iter_mut().for_each(|run| rank(run, alike));
     }
     for (name, ours) in ours {
-        let (kind, task) = name.split_once('.').unwrap_or((&name, ""));
-        let is_quiet = comparison.others <= OTHERS_MAX;
-        let band = match kind {
-            "share" if is_quiet || !is_fair(&program, task) => case.band(&name),
-            "part" if is_quiet || are_busy_on_one_cpu(&program) => case.band(&format!("share.{task}")),
-            "turns" if is_quiet => case.band(&name),
-            "latency" if options.costs.is_some() => case.band(&name),
-            _ => continue,
-        };
-        // What a case declares no band of is not compared.
-        let Ok(band) = band else { continue };
+        let Some(band) = band(case, &program, &name, options, comparison.others <= OTHERS_MAX) else { continue };
         let host: Vec<f64> = runs.iter().filter_map(|run| run.get(&name).copied()).collect();
         if host.len() == runs.len() && !host.is_empty() {
             comparison.figures.push(LiveFigure { name, host, ours, band });
@@ -187,18 +212,36 @@ pub fn run_live(
     Ok(comparison)
 }
 
-fn scenario(case: &Case, cpus: u32) -> Result<Scenario, ValidateError> {
+/// Returns how far a figure may be off, `None` if it is not compared: the case declares no band, or what other programs do
+/// would decide it.
+fn band(case: &Case, program: &Program, name: &str, options: &LiveOptions, is_quiet: bool) -> Option<Band> {
+    let (kind, who) = name.split_once(['.', '/']).unwrap_or((name, ""));
+    let (figure, is_compared) = match kind {
+        "share" => (name, is_quiet || !is_fair(program, who)),
+        "part" => (&*format!("share.{who}"), is_quiet || are_busy_on_one_cpu(program)),
+        "turns" | "nr_throttled" | "throttled" | "p50" | "p99" => (name, is_quiet),
+        "latency" => (name, options.costs.is_some()),
+        "used" => (name, true),
+        _ => return None,
+    };
+    if is_compared { case.band(figure).ok() } else { None }
+}
+
+fn scenario(case: &Case, recording: Option<&Recording>, cpus: u32) -> Result<Scenario, ValidateError> {
     let path = &case.workload;
     let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
     let machine = Topology::flat(cpus).map_err(|error| {
         ValidateError::Io(path.clone(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error.to_string()))
     })?;
-    let options = LoadOptions { machine_override: Some(machine), ..LoadOptions::default() };
+    let parameters = recording.filter(|recording| recording.variant.is_some());
+    let parameters = parameters.map(|recording| recording.parameters.clone()).unwrap_or_default();
+    let options = LoadOptions { machine_override: Some(machine), parameters, ..LoadOptions::default() };
     load(&path.display().to_string(), &bytes, &options).map_err(|error| ValidateError::Workload(Box::new(error)))
 }
 
 fn simulate(
     case: &Case,
+    recording: Option<&Recording>,
     scenario: Scenario,
     kernel: KernelVersion,
     options: &LiveOptions,
@@ -207,7 +250,7 @@ fn simulate(
     let program = scenario.program.clone();
     let plan = Plan::on_kernel(scenario, Some(kernel)).map_err(|error| ValidateError::Plan(path.clone(), error))?;
     let mut plan = plan.for_duration(options.duration);
-    for recording in case.recorded.iter().filter(|recording| recording.kernel == kernel) {
+    if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
         for (key, value) in &recording.settings {
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
@@ -221,9 +264,7 @@ fn simulate(
     let report = plan
         .run_into(observe, &mut records, |_, _| ControlFlow::Continue(()))
         .map_err(|error| ValidateError::Sim(path.clone(), error))?;
-    let tasks = report.summary.tasks.iter();
-    let tasks = tasks.map(|task| (task.task, &*task.name, task.run, task.switches_in)).collect();
-    Ok(figures_of(&program, tasks, &records, options.duration))
+    Ok(figures_of(&program, &report.summary, &records, options.duration))
 }
 
 /// By how much computations lasted longer than they say, per definition.
@@ -282,28 +323,34 @@ fn is_fair(program: &Program, task: &str) -> bool {
     definition(program, task).is_none_or(|def| matches!(program.tasks[def].attr, SchedAttr::Fair { .. }))
 }
 
-/// Returns the figures of a run: of each task its id, name, CPU time and switches.
-fn figures_of(
-    program: &Program,
-    tasks: Vec<(TaskId, &str, Duration, u64)>,
-    records: &[Record],
-    duration: Duration,
-) -> BTreeMap<String, f64> {
+/// Returns the figures of a run.
+fn figures_of(program: &Program, summary: &Summary, records: &[Record], duration: Duration) -> BTreeMap<String, f64> {
     let percent = |part: Duration, whole: Duration| part.as_nanos() as f64 * 100.0 / whole.as_nanos().max(1) as f64;
-    let fair: Vec<Duration> =
-        tasks.iter().filter(|(_, name, ..)| is_fair(program, name)).map(|(_, _, run, _)| *run).collect();
-    let total: Duration = fair.iter().copied().sum();
+    let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
+    let fair = || summary.tasks.iter().filter(|task| is_fair(program, &task.name));
+    let total: Duration = fair().map(|task| task.run).sum();
     let mut figures = BTreeMap::new();
-    for (id, full, run, switches) in tasks {
-        let name = full.strip_suffix("-0").unwrap_or(full);
-        figures.insert(format!("share.{name}"), percent(run, duration));
-        if fair.len() > 1 && is_fair(program, name) {
-            figures.insert(format!("part.{name}"), percent(run, total));
+    for task in &summary.tasks {
+        let name = task.name.strip_suffix("-0").unwrap_or(&task.name);
+        figures.insert(format!("share.{name}"), percent(task.run, duration));
+        if fair().count() > 1 && is_fair(program, name) {
+            figures.insert(format!("part.{name}"), percent(task.run, total));
         }
-        figures.insert(format!("turns.{name}"), switches as f64);
-        if let Some(median) = median_latency(id, records) {
+        figures.insert(format!("turns.{name}"), task.switches_in as f64);
+        if let Some(median) = median_latency(task.task, records) {
             figures.insert(format!("latency.{name}"), median as f64 / 1000.0);
         }
+    }
+    for group in &summary.groups {
+        let path = &group.path;
+        figures.insert(format!("used{path}"), percent(group.usage, duration));
+        figures.insert(format!("nr_throttled{path}"), group.stat.nr_throttled as f64);
+        figures.insert(format!("throttled{path}"), millis(group.stat.throttled));
+    }
+    for service in &summary.services {
+        let Some(latency) = service.latency else { continue };
+        figures.insert(format!("p50.{}", service.name), millis(latency.p50));
+        figures.insert(format!("p99.{}", service.name), millis(latency.p99));
     }
     figures
 }

@@ -16,17 +16,19 @@ mod case;
 #[cfg(target_os = "linux")]
 pub mod live;
 mod measure;
+mod sequence;
 mod table;
 
 pub use case::{Band, Case, CaseError, Recording};
 pub use measure::Measure;
+pub use sequence::{Sequence, Turn};
 pub use table::{markdown, text};
 
 use crate::simulation::{Plan, PlanError};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use zerolag_model::Instant;
+use zerolag_model::{Duration, Instant};
 use zerolag_sim::{SimError, Tracing};
 use zerolag_workload::{self as workload, Diagnostics, LoadOptions};
 
@@ -71,11 +73,21 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Returns the case's name, with what tells this recording from others of the same kernel.
+    #[must_use]
+    pub fn name(&self) -> String {
+        named(&self.case, &self.recording)
+    }
+
     /// Returns whether all figures are within their bands.
     #[must_use]
     pub fn is_inside(&self) -> bool {
         self.figures.iter().all(Figure::is_inside)
     }
+}
+
+fn named(case: &str, recording: &Recording) -> String {
+    recording.variant.as_ref().map_or_else(|| case.to_owned(), |variant| format!("{case}, {variant}"))
 }
 
 /// Why a case cannot be run.
@@ -159,7 +171,7 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
             .map_err(|error| ValidateError::Workload(Box::new(error)))?;
         let mut plan = Plan::on_kernel(scenario, Some(recording.kernel))
             .map_err(|error| ValidateError::Plan(path.clone(), error))?
-            .for_duration(recording.from.since(Instant::ZERO) + recording.window);
+            .for_duration(recording.from.since(Instant::ZERO) + duration(recording));
         for (key, value) in &recording.settings {
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
@@ -168,6 +180,11 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         comparisons.push(compare(case, recording, &measured)?);
     }
     Ok(comparisons)
+}
+
+/// A recorded sequence is looked for in twice its time: where in its cycle it began is not known.
+fn duration(recording: &Recording) -> Duration {
+    recording.window * if recording.sequence.is_some() { 2 } else { 1 }
 }
 
 fn measure(plan: &Plan, recording: &Recording) -> Result<Measure, SimError> {
@@ -180,6 +197,10 @@ fn measure(plan: &Plan, recording: &Recording) -> Result<Measure, SimError> {
 
 fn compare(case: &Case, recording: &Recording, measured: &Measure) -> Result<Comparison, ValidateError> {
     let mut ours = measured.figures();
+    if let Some(sequence) = &recording.sequence {
+        let agreement = sequence.agreement(measured.sequence(), &case.alike, case.turn_within);
+        ours.insert(case::SEQUENCE.to_owned(), agreement);
+    }
     let mut recorded = recording.figures.clone();
     for alike in &case.alike {
         rank(&mut ours, alike);

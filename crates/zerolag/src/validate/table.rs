@@ -20,7 +20,7 @@ pub fn text(comparisons: &[Comparison]) -> String {
     let mut table = Table::new(&columns);
     for (comparison, figure) in figures(comparisons) {
         table.push(
-            [comparison.case.clone(), comparison.recording.kernel.name().to_owned(), figure.name.clone()]
+            [comparison.name(), comparison.recording.kernel.name().to_owned(), figure.name.clone()]
                 .into_iter()
                 .chain(values(figure))
                 .chain([if figure.is_inside() { String::new() } else { "outside".to_owned() }]),
@@ -29,7 +29,10 @@ pub fn text(comparisons: &[Comparison]) -> String {
     let mut text = table.to_string();
     for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
         if let Some(because) = &comparison.because {
-            put(&mut text, format_args!("\n{} on {}: {because}", comparison.case, comparison.recording.kernel.name()));
+            put(
+                &mut text,
+                format_args!("\n{} on {}: {because}", comparison.name(), comparison.recording.kernel.name()),
+            );
         }
     }
     put(&mut text, format_args!("\n{}\n", total(comparisons)));
@@ -46,23 +49,23 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
     let mut previous = None;
     for (comparison, figure) in figures(comparisons) {
         let recording = &comparison.recording;
-        let here = (comparison.case.as_str(), recording.kernel, recording.on.as_str());
-        let (case, on) = if previous == Some(here) {
+        let here = (comparison.name(), recording.kernel, recording.on.as_str());
+        let (case, on) = if previous.as_ref() == Some(&here) {
             ("", String::new())
         } else {
-            (here.0, format!("{}, {}", recording.kernel.name(), here.2))
+            (&*here.0, format!("{}, {}", recording.kernel.name(), here.2))
         };
-        previous = Some(here);
         let [recorded, ours, error, band] = values(figure);
         let verdict = if figure.is_inside() { "" } else { "**outside**" };
         let row =
             format_args!("| {case} | {on} | {} | {recorded} | {ours} | {error} | {band} | {verdict} |\n", figure.name);
         put(&mut text, row);
+        previous = Some(here);
     }
     text.push_str("\n## Outside, and why\n\n");
     for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
         let because = comparison.because.as_deref().unwrap_or("not yet explained.");
-        put(&mut text, format_args!("- {}, {}: {because}\n", comparison.case, comparison.recording.kernel.name()));
+        put(&mut text, format_args!("- {}, {}: {because}\n", comparison.name(), comparison.recording.kernel.name()));
     }
     text
 }
@@ -72,7 +75,9 @@ const HEAD: &str = "\
 
 What real kernels did, what zerolag does with the same workload under that kernel's preset, and the distance. Written by
 `zerolag validate --markdown conformance`; a test compares. Where the recordings come from: `conformance/README.md`. A share
-is in percent of one CPU, its error in points. Bands were declared before the first run and are not widened.
+is in percent of one CPU, its error in points. `sequence` is how many percent of the recorded turns ours has, in that order and as
+long: who ran after whom, by edit distance. `used` is a group's CPU time in percent of one CPU, `throttled` and `delay` (from
+waking to running, the median) are in ms. Bands were declared before the first run and are not widened.
 
 ";
 

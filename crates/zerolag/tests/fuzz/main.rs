@@ -15,6 +15,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use targets::{TABLE, Target};
 
+/// Where the repository is.
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// Returns how many times as many inputs as usual are asked for.
 #[expect(clippy::disallowed_methods, reason = "the number of cases is not part of any result")]
 fn times() -> u64 {

@@ -37,7 +37,7 @@ pub(crate) const CANARY: Target = Target { name: "canary", inputs: 4_000, corpus
 
 /// Returns the files of a directory of the repository whose names end so.
 fn files(directory: &str, extension: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+    let directory = Path::new(crate::REPOSITORY).join(directory);
     let entries = std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|found| found == extension));

@@ -32,6 +32,7 @@ use super::super::queue::QueueIx;
 use super::super::run::{put_down, rearm};
 use super::throttle::{above, release_if_empty};
 use crate::mode::TaskMode;
+use crate::proxy::Engaged;
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use lock_api::RawMutex;
@@ -40,7 +41,12 @@ use zerolag_model::settings::Throttle;
 
 /// A task has been queued in kernel mode: it woke, or was moved here. [1]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.fair.tune.throttle.boosts_woken() && is_limited(rq, slot) {
+    if !rq.fair.tune.throttle.boosts_woken() {
+        return;
+    }
+    let task = &rq.tasks[slot];
+    // One that is put to the holder of a lock does not wake; one that lent its turn may have kept its boost.
+    if task.engaged == Engaged::No && task.fair.standing == Standing::Ordinary && is_limited(rq, slot) {
         boost(rq, cx, slot);
     }
 }

@@ -32,6 +32,7 @@
 mod boost;
 mod check;
 mod hard_limits;
+mod hotplug;
 mod park;
 pub(crate) mod pool;
 mod refresh;
@@ -151,7 +152,8 @@ fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> boo
     let local = &mut rq.queue_mut(q).bandwidth;
     if local.limit != limit {
         local.limit = limit;
-        local.remaining = SignedDuration::from_nanos(0);
+        let start = if cx.config.settings.bandwidth_zero_start { 0 } else { 1 };
+        local.remaining = SignedDuration::from_nanos(start);
     }
     limit != 0
 }
@@ -185,9 +187,12 @@ fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
 
 /// Returns up to what a CPU fills what it has. Where quota is divided, others must see what is used as it is used: a CPU takes
 /// what it has used already and 1 ns, as `rt_time` counts; with exact enforcement a timer needs more to be set to.
-const fn slice(settings: &Settings) -> Duration {
+/// `own` is the group's slice, if it has one.
+fn slice(settings: &Settings, own: Option<Duration>) -> Duration {
     match (settings.bandwidth, settings.enforce_fair) {
-        (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => settings.bandwidth_slice,
+        (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => {
+            own.unwrap_or(settings.bandwidth_slice)
+        }
         (BandwidthControl::HardLimits, Grain::Tick) => Duration::from_nanos(1),
     }
 }
@@ -200,23 +205,25 @@ const STEPS: u8 = 2;
 /// With `cfs_bandwidth_slice_steps` the slice is a quarter of that at first and half at the second request, in full if it goes on
 /// asking; whoever soon has nothing to run holds little. Near the end of the quota nobody gets more than a quarter of what is
 /// left, but what he owes and 1 ms, so that no CPU takes the rest from those that ask after it.
-fn request(settings: &Settings, local: &mut Local) -> Request {
+fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Request {
+    let slice = slice(settings, own);
     let fills = |level: Duration| (level.to_signed() - local.remaining).max_zero();
     match (settings.bandwidth, settings.bandwidth_slice_steps) {
         (BandwidthControl::Pool, true) => {
-            let most = fills(slice(settings) / (1 << (STEPS - local.requests)));
+            let most = fills(slice / (1 << (STEPS - local.requests)));
             let least = (KEPT - local.remaining).max_zero().min(most);
             local.requests = STEPS.min(local.requests + 1);
             Request { most, least }
         }
-        (BandwidthControl::Pool, false) | (BandwidthControl::HardLimits, _) => Request::exactly(fills(slice(settings))),
+        (BandwidthControl::Pool, false) | (BandwidthControl::HardLimits, _) => Request::exactly(fills(slice)),
     }
 }
 
 /// Takes quota up to a slice; returns whether it has some now.
 fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     let (group, cpu) = (rq.queue(q).group, rq.cpu);
-    let wanted = request(&cx.config.settings, &mut rq.queue_mut(q).bandwidth);
+    let own = cx.view().group_slice(group);
+    let wanted = request(&cx.config.settings, own, &mut rq.queue_mut(q).bandwidth);
     let taken = with_pool(cx, group, |pool, now| pool.take(now, cpu, wanted));
     receive(rq, cx, q, taken)
 }

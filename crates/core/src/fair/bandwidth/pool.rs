@@ -12,7 +12,8 @@
 //!                               Active(idle)
 //! ```
 //!
-//! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped.
+//! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped. Where
+//! that grid begins is the machine's start, or a time that the host gives each group.
 //!
 //! Everything here is under the group's own lock, which is taken while at most one run queue is held; no run queue is
 //! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group), and what
@@ -197,9 +198,20 @@ impl Pool {
         if self.max.quota.is_some() { self.epoch } else { 0 }
     }
 
+    /// Sets where periods begin, before the first limit. Linux v6.4 `fair.c`, `init_cfs_bandwidth`: a random part of the usual
+    /// period after the machine's start.
+    pub(crate) fn set_phase(&mut self, phase: Duration) {
+        debug_assert!(self.state == PoolState::Stopped, "a group without a limit");
+        self.ends = Instant::ZERO + phase;
+    }
+
     /// Sets a limit and fills the pool, or gives each CPU its part.
     pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
         self.max = max;
+        if self.state == PoolState::Stopped {
+            // A machine has been up for many periods when a group is limited, even if the clock of its host begins with it.
+            self.ends = Instant::from_nanos(self.ends.as_nanos() % max.period.as_nanos());
+        }
         self.epoch = self.epoch.wrapping_add(1).max(1);
         match &mut self.quota {
             Quota::Common { runtime, .. } if max.quota.is_none() => *runtime = Duration::ZERO,
@@ -355,7 +367,7 @@ impl Pool {
         Some(Refreshed { runtime: self.quota.total(), arm, first, scanned })
     }
 
-    /// A CPU gives quota back; returns what the slack timer is to be set to.
+    /// A CPU gives quota back; returns what the slack timer is to be set to. `slice` is that of groups without one of their own.
     pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
         self.max.quota?;
         match &mut self.quota {
@@ -365,7 +377,7 @@ impl Pool {
                 return None;
             }
         }
-        let is_worth_it = self.quota.total() > slice && !self.throttled.is_empty();
+        let is_worth_it = self.quota.total() > self.max.slice.unwrap_or(slice) && !self.throttled.is_empty();
         if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
             return None;
         }
@@ -390,7 +402,10 @@ impl Pool {
             return None;
         }
         self.slack = Slack::Stopped;
-        if self.max.quota.is_none() || self.ends_within(now, ENDS_SOON) || self.quota.total() <= slice {
+        if self.max.quota.is_none()
+            || self.ends_within(now, ENDS_SOON)
+            || self.quota.total() <= self.max.slice.unwrap_or(slice)
+        {
             return None;
         }
         self.first_throttled()
@@ -421,7 +436,7 @@ mod tests {
 
     fn pool(quota: u64, burst: u64) -> Pool {
         let mut pool = Pool::new(BandwidthControl::Pool, 2);
-        let max = CpuMax { quota: Some(MS * quota), period: MS * 100, burst: MS * burst };
+        let max = CpuMax { quota: Some(MS * quota), period: MS * 100, burst: MS * burst, slice: None };
         let set = pool.set(at(30), max);
         assert_eq!(set, Refreshed { runtime: MS * quota, arm: Some(at(100)), first: None, scanned: 0 });
         pool
@@ -439,6 +454,17 @@ mod tests {
             Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 }
         );
         assert_eq!(pool.stat.nr_periods, 2);
+    }
+
+    #[test]
+    fn periods_begin_where_the_host_says() {
+        let max = |period| CpuMax { quota: Some(MS), period: MS * period, ..CpuMax::UNLIMITED };
+        let armed = |period, now| {
+            let mut pool = Pool::new(BandwidthControl::Pool, 1);
+            pool.set_phase(MS * 73);
+            pool.set(at(now), max(period)).arm
+        };
+        assert_eq!([armed(100, 0), armed(100, 80), armed(10, 0)], [at(73), at(173), at(3)].map(Some));
     }
 
     #[test]
@@ -490,5 +516,7 @@ mod tests {
         assert_eq!(pool.give_back(at(51), CPU, MS * 4, MS * 5), None, "the timer runs");
         assert_eq!(pool.serve_slack(at(55), MS * 5), Some((CpuId(1), 1)));
         assert_eq!(pool.give_back(at(94), CPU, MS, MS * 5), None, "the period ends in 6 ms");
+        pool.max.slice = Some(MS * 20);
+        assert_eq!(pool.give_back(at(60), CPU, MS, MS * 5), None, "its own slice is larger than what is there");
     }
 }

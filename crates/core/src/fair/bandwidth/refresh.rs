@@ -42,6 +42,16 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(begin(group, Distribute::NewLimit, set.first))
     }
 
+    /// Sets where the periods of a group begin, from the host's time zero on; they do at zero otherwise. Before its first limit.
+    ///
+    /// Hosts with `cfs_bandwidth_interleave` draw it, below [`CpuMax::DEFAULT_PERIOD`]: the core has no random numbers.
+    ///
+    /// # Errors
+    /// The group does not exist or is the root.
+    pub fn set_group_phase(&self, group: GroupId, phase: Duration) -> Result<(), GroupError> {
+        self.shared.groups.set_phase(group, phase)
+    }
+
     /// Returns what a group may use.
     ///
     /// # Errors

@@ -263,7 +263,8 @@ fn program(cell: Cell2010) -> Program {
         path: "/limited".into(),
         parent: None,
         weight: GroupWeight::Shares(1024),
-        max: CpuMax { quota, period, burst: Duration::ZERO },
+        is_idle: false,
+        max: CpuMax { quota, period, ..CpuMax::UNLIMITED },
     };
     let affinity = is_bound.then(|| Arc::new((0..cell.cpus).map(CpuId).collect::<CpuMask>()));
     let actions = match cell.workload {

@@ -1,0 +1,288 @@
+//! `group-starved`: no group that may run waits many times longer than its weight says while its CPU runs other fair tasks.
+//!
+//! On a CPU, a group with a fair task that waits there and is not throttled is due its *share*: at each level its weight, spread over CPUs
+//! by the weights of its runnable tasks, of the weights of all that is runnable at that level on the CPU. While others have the CPU
+//! it falls behind by share x their time. A scheduler that picks by share lets nobody fall behind by more than a turn or two; ten
+//! of the longest slices and ticks are taken for starvation. Time of real-time and deadline tasks counts for nobody.
+//!
+//! What is meant to be found: a group that was freed and not queued again, or whose queue is lost; an idle CPU beside a waiting task is
+//! for `no-task-lost`.
+//!
+//! Complexity: O(groups that wait on the CPU) per switch; O(tasks) when one has waited for ten turns.
+
+use crate::checker::{Context, Monitor, Outcome};
+use crate::report::Findings;
+use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::{ClassId, CpuId, Duration, FairPolicy, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};
+use zerolag_trace::Replay;
+use zerolag_trace::groups::Groups;
+use zerolag_trace::replay::{TaskState, TaskView};
+
+/// How many turns a group may be behind.
+const TURNS: u64 = 10;
+
+struct GroupStarved {
+    groups: Groups,
+    /// The longest slice of tasks without one of their own, and a tick.
+    turn: Duration,
+    /// Where each waiting fair task is queued, and who is queued where.
+    waiting: BTreeMap<TaskId, CpuId>,
+    queued: BTreeSet<(CpuId, TaskId)>,
+    /// For how long others have had the CPU while a group waited there.
+    behind: BTreeMap<(CpuId, GroupId), Duration>,
+    has_groups: bool,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    if !context.meta.source.is_complete() {
+        return Err("a recorded trace does not say what its groups weigh".to_owned());
+    }
+    let time = |key: &str| {
+        let said = context.meta.setting(key).unwrap_or_default();
+        said.parse::<Duration>().unwrap_or_default()
+    };
+    let hz: u64 = context.meta.setting("hz").and_then(|text| text.parse().ok()).unwrap_or(250);
+    // Scaled by 1 + log2 of at most 8 CPUs, or by 8 at the most.
+    let slice = match context.meta.setting("fair") {
+        Some("cfs") => time("sched_latency_ns") * 8,
+        _ => time("base_slice_ns") * 8,
+    };
+    Ok(Box::new(GroupStarved {
+        groups: Groups::new(context.meta.setting("throttle")),
+        turn: slice + Duration::from_nanos(1_000_000_000 / hz.max(1)),
+        waiting: BTreeMap::new(),
+        queued: BTreeSet::new(),
+        behind: BTreeMap::new(),
+        has_groups: false,
+    }))
+}
+
+impl Monitor for GroupStarved {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        match &record.event {
+            TraceEvent::GroupNew { .. } => self.has_groups = true,
+            TraceEvent::Switch { .. } if self.has_groups => self.charge(before, record, found),
+            // What was throttled waits from now on.
+            TraceEvent::Unthrottle { .. } => {
+                let here = self.behind.range((record.cpu, GroupId(0))..=(record.cpu, GroupId(u32::MAX)));
+                let here: Vec<(CpuId, GroupId)> = here.map(|(key, _)| *key).collect();
+                for key in here {
+                    self.behind.remove(&key);
+                }
+            }
+            // Nothing else ends a turn.
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        self.groups.apply(record);
+        if !self.has_groups {
+            return;
+        }
+        match &record.event {
+            TraceEvent::Wakeup { task, .. }
+            | TraceEvent::Migrate { task, .. }
+            | TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. } => self.follow(after, *task),
+            TraceEvent::Switch { prev, next, .. } => {
+                for task in [prev, next].into_iter().flatten() {
+                    self.follow(after, *task);
+                }
+            }
+            // Nothing else begins or ends a wait.
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &Replay, _: Instant, _: &mut Findings) -> Outcome {
+        if self.has_groups { Outcome::Judged } else { Outcome::NothingToJudge("there are no groups") }
+    }
+}
+
+impl GroupStarved {
+    fn follow(&mut self, after: &Replay, task: TaskId) {
+        let queued = after.task(task).filter(|view| is_fair(view)).and_then(|view| match view.state {
+            TaskState::Queued { .. } => view.rq,
+            TaskState::Unknown
+            | TaskState::Blocked
+            | TaskState::Waking { .. }
+            | TaskState::Running { .. }
+            | TaskState::Dead => None,
+        });
+        let before = match queued {
+            Some(cpu) => self.waiting.insert(task, cpu),
+            None => self.waiting.remove(&task),
+        };
+        if let Some(cpu) = before {
+            self.queued.remove(&(cpu, task));
+        }
+        if let Some(cpu) = queued {
+            self.queued.insert((cpu, task));
+        }
+    }
+
+    /// A turn ends: whoever waited falls behind by it, whoever ran does not.
+    fn charge(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        let view = before.cpu(record.cpu);
+        let Some(ran) = view.current.task().filter(|task| before.task(*task).is_some_and(is_fair)) else { return };
+        let took = record.at.since(view.since);
+        let cpu = record.cpu;
+        let mut wait: Vec<GroupId> = Vec::new();
+        for (_, task) in self.queued.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX))) {
+            if self.groups.throttled_on(*task, cpu).is_none() {
+                wait.extend(self.groups.path(*task));
+            }
+        }
+        let served: Vec<GroupId> = self.groups.path(ran).collect();
+        wait.sort_unstable();
+        wait.dedup();
+        let here = self.behind.range((cpu, GroupId(0))..=(cpu, GroupId(u32::MAX))).map(|(key, _)| *key);
+        let over: Vec<(CpuId, GroupId)> =
+            here.filter(|(_, group)| served.contains(group) || wait.binary_search(group).is_err()).collect();
+        for key in over {
+            self.behind.remove(&key);
+        }
+        for group in wait.into_iter().filter(|group| !served.contains(group)) {
+            let behind = self.behind.entry((cpu, group)).or_default();
+            *behind += took;
+            let behind = *behind;
+            if behind < self.turn * TURNS {
+                continue;
+            }
+            let turn = before.tasks().filter_map(|(_, task)| own_slice(task.attr)).fold(self.turn, Duration::max);
+            let (part, whole) = self.share(before, group, cpu);
+            if behind.mul_div_floor(part, whole) >= turn * TURNS {
+                self.behind.insert((cpu, group), Duration::ZERO);
+                found.push(record.at, Some(cpu), &[], || {
+                    format!(
+                        "group {group} waits while others run on cpu {cpu} for {behind}; its share is {part} of {whole}"
+                    )
+                });
+            }
+        }
+    }
+
+    /// Returns the least share of a CPU that a group may be due there, as a fraction.
+    fn share(&self, before: &Replay, group: GroupId, cpu: CpuId) -> (u64, u64) {
+        let runnable: Vec<(TaskId, CpuId, u64)> = before
+            .tasks()
+            .filter(|(_, view)| is_fair(view))
+            .filter_map(|(task, view)| match view.state {
+                TaskState::Queued { .. } | TaskState::Running { .. } => Some((task, view.rq?, weight_of(view.attr))),
+                TaskState::Unknown | TaskState::Blocked | TaskState::Waking { .. } | TaskState::Dead => None,
+            })
+            .collect();
+        let (mut part, mut whole) = (1_u64 << 20, 1_u64 << 20);
+        let mut at = group;
+        while at != GroupId::ROOT {
+            let parent = self.groups.parent(at);
+            let inside = |task: TaskId| self.groups.path(task).any(|above| above == at);
+            let (mut here, mut all, mut siblings) = (0, 0, 0);
+            let mut seen: Vec<GroupId> = Vec::new();
+            for (task, there, weight) in &runnable {
+                if inside(*task) {
+                    all += weight;
+                    here += if *there == cpu { *weight } else { 0 };
+                } else if *there == cpu {
+                    let path: Vec<GroupId> = self.groups.path(*task).collect();
+                    if parent != GroupId::ROOT && !path.contains(&parent) {
+                        continue;
+                    }
+                    match path.iter().take_while(|above| **above != parent).last() {
+                        None => siblings += weight,
+                        Some(sibling) if seen.contains(sibling) => {}
+                        Some(sibling) => {
+                            seen.push(*sibling);
+                            siblings += u64::from(self.groups.weight(*sibling));
+                        }
+                    }
+                }
+            }
+            let own = (u64::from(self.groups.weight(at)) * here / all.max(1)).max(2);
+            part = part * own / (own + siblings);
+            whole = whole.max(1);
+            at = parent;
+        }
+        (part.max(1), whole)
+    }
+}
+
+fn is_fair(view: &TaskView) -> bool {
+    view.prio.class() == ClassId::Fair
+}
+
+fn own_slice(attr: SchedAttr) -> Option<Duration> {
+    match attr {
+        SchedAttr::Fair { slice, .. } => slice,
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => None,
+    }
+}
+
+fn weight_of(attr: SchedAttr) -> u64 {
+    match attr {
+        SchedAttr::Fair { policy: FairPolicy::Idle, .. } => 3,
+        SchedAttr::Fair { nice, .. } => u64::from(nice.weight()),
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => 1024,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::{GroupId, TaskId, TraceEvent};
+    use zerolag_trace::script::Script;
+
+    const GROUP: GroupId = GroupId(1);
+
+    /// `a` runs beside `b` of a group that weighs so much; it has 100 ms at a time.
+    fn beside(weight: u32) -> (Script, TaskId, TaskId) {
+        let mut script = Script::new(1);
+        let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+        script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight });
+        script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).wake(0, 0, c);
+        for turn in 0..10 {
+            let (from, to) = if turn % 2 == 0 { (a, c) } else { (c, a) };
+            script.preempt(100_000 * (turn + 1), 0, from, to);
+        }
+        (script, a, b)
+    }
+
+    #[test]
+    fn a_group_that_is_never_picked_is_found() {
+        let (script, ..) = beside(1024);
+        let says = "group 1 waits while others run on cpu 0 for 200ms; its share is 349525 of 1048576";
+        breaks("group-starved", &script.end(1_001_000), says);
+    }
+
+    #[test]
+    fn a_light_group_waits_longer() {
+        let (script, ..) = beside(16);
+        holds("group-starved", &script.end(1_001_000));
+    }
+
+    #[test]
+    fn what_is_throttled_does_not_starve() {
+        let mut script = Script::new(1);
+        let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+        script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        script.event(0, 0, TraceEvent::Throttle { group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).wake(0, 0, c);
+        for turn in 0..10 {
+            let (from, to) = if turn % 2 == 0 { (a, c) } else { (c, a) };
+            script.preempt(100_000 * (turn + 1), 0, from, to);
+        }
+        holds("group-starved", &script.end(1_001_000));
+    }
+
+    #[test]
+    fn without_groups_there_is_nothing_to_judge() {
+        let mut script = Script::new(1);
+        let a = script.fair("a");
+        script.wake(0, 0, a).run(0, 0, None, Some(a));
+        not_applicable("group-starved", &script.end(1_000), "there are no groups");
+    }
+}

@@ -1,0 +1,16 @@
+//! [`SliceProtection`]: how long a picked task keeps its CPU.
+
+use super::Value;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+switch! {
+    /// Up to where `RUN_TO_PARITY` protects a fair task that was picked, while it is eligible.
+    SliceProtection {
+        /// Until its own request is served (6.6 to 6.16).
+        Request = "request",
+        /// For the shortest slice that is asked for on its queue (6.17).
+        MinSlice = "min_slice",
+    }
+}

@@ -1,0 +1,73 @@
+//! How real-time tasks are balanced: [`RtBalance`], and what tells a CPU that has too many: [`OverloadScope`], [`RtOverload`].
+
+use super::Value;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+switch! {
+    /// How waiting real-time tasks find a CPU.
+    RtBalance {
+        /// Before 2007: only the periodic and new-idle balancer of the fair class moves them.
+        Passive = "passive",
+        /// 2007's push and pull with the periodic balancer still moving RT tasks; the text says why it had to go.
+        ActiveAndPassive = "active_and_passive",
+        /// 2007: push, and pull under the lock of each overloaded run queue.
+        PullLocked = "pull_locked",
+        /// 2015: a CPU that lowers its priority sends IPIs to overloaded CPUs, one after another, one chain per CPU.
+        IpiPerCpu = "ipi_per_cpu",
+        /// 2017: one IPI circulates per root domain.
+        IpiRootDomain = "ipi_root_domain",
+    }
+}
+
+impl RtBalance {
+    /// Returns whether RT tasks are pushed and pulled actively.
+    #[must_use]
+    pub const fn is_active(self) -> bool {
+        match self {
+            Self::Passive => false,
+            Self::ActiveAndPassive | Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => true,
+        }
+    }
+
+    /// Returns whether overloaded CPUs are asked by IPI to push.
+    #[must_use]
+    pub const fn is_by_ipi(self) -> bool {
+        match self {
+            Self::Passive | Self::ActiveAndPassive | Self::PullLocked => false,
+            Self::IpiPerCpu | Self::IpiRootDomain => true,
+        }
+    }
+
+    /// Returns whether the balancer of the fair class moves RT tasks too.
+    #[must_use]
+    pub const fn is_passive(self) -> bool {
+        match self {
+            Self::Passive | Self::ActiveAndPassive => true,
+            Self::PullLocked | Self::IpiPerCpu | Self::IpiRootDomain => false,
+        }
+    }
+}
+
+switch! {
+    /// Where the overload mask is kept.
+    OverloadScope {
+        /// One mask for the machine.
+        Global = "global",
+        /// One mask per cpuset (2007). Overlapping cpusets make masks inconsistent; they repair themselves.
+        Cpuset = "cpuset",
+        /// One mask per root domain (exclusive cpuset).
+        RootDomain = "root_domain",
+    }
+}
+
+switch! {
+    /// What makes a CPU RT-overloaded, so that others pull from it.
+    RtOverload {
+        /// More than one RT task is queued, and one of them may move; it may be the one that runs.
+        Queued = "queued",
+        /// An RT task waits that may move (6.7: `pushable_tasks` drives `rto_mask`).
+        Pushable = "pushable",
+    }
+}

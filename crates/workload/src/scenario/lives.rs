@@ -1,0 +1,121 @@
+//! Groups that come and go: `from` and `until` of a group, `create` and `remove` of a `[[change]]`.
+//!
+//! What is certain to fail when it comes is refused here, for all times of changes are known: a group that is made while it is
+//! there, removed or limited while it is not, made below one that is not there. What tasks do of themselves (a phase that joins a
+//! group) is not looked at.
+
+use super::Reader;
+use super::table::Table;
+use crate::change::Change;
+use crate::diagnostic::{Diagnostic, Span};
+use toml::de::DeValue;
+use zerolag_model::Duration;
+
+/// Something that is done with a group at a time, and where that stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deed {
+    at: Duration,
+    group: usize,
+    what: What,
+    span: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    Create,
+    Remove,
+    /// Its limit or weight is set, or a task moves there.
+    Use,
+}
+
+/// What the walk through time knows of a group.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    is_there: bool,
+    /// When and where it was last made or removed.
+    last: Option<(Duration, Span)>,
+}
+
+impl Reader<'_> {
+    /// Notes that a group comes to be.
+    pub(super) fn create_group(&mut self, group: usize, at: Duration, span: Span) {
+        self.deeds.push(Deed { at, group, what: What::Create, span });
+        self.assembly.program.change(at, Change::Create { group });
+    }
+
+    /// Notes that a group is removed.
+    pub(super) fn remove_group(&mut self, group: usize, at: Duration, span: Span) {
+        self.deeds.push(Deed { at, group, what: What::Remove, span });
+        self.assembly.program.change(at, Change::Remove { group });
+    }
+
+    /// Notes that a group is needed at a time.
+    pub(super) fn use_group(&mut self, group: usize, at: Duration, span: Span) {
+        self.deeds.push(Deed { at, group, what: What::Use, span });
+    }
+
+    /// Reads `create` and `remove` of a change of a group; returns whether there was one.
+    pub(super) fn coming_and_going(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) -> bool {
+        let said = ["create", "remove"].map(|key| table.get(key).is_some_and(|entry| self.said_true(key, entry.item)));
+        match said {
+            [true, true] => self.report.error(table.span, "a change both creates and removes a group"),
+            [true, false] => self.create_group(group, at, table.span),
+            [false, true] => self.remove_group(group, at, table.span),
+            [false, false] => {}
+        }
+        ["create", "remove"].iter().any(|key| table.get(key).is_some())
+    }
+
+    /// Reads a key that is `true` or left out.
+    pub(super) fn said_true(&mut self, key: &str, item: super::table::Item<'_, '_>) -> bool {
+        match item.get_ref() {
+            DeValue::Boolean(true) => true,
+            other => {
+                let kind = super::table::kind(other);
+                self.report.error(super::table::span(item), format!("`{key}` is true or left out, not {kind}"));
+                false
+            }
+        }
+    }
+
+    /// Goes through all that is done with groups, in order of time.
+    pub(super) fn check_lives(&mut self) {
+        let mut deeds = std::mem::take(&mut self.deeds);
+        deeds.sort_by_key(|deed| deed.at);
+        let program = &self.assembly.program;
+        let begin = |group| Seen { is_there: !program.comes_later(group), last: None };
+        let mut seen: Vec<Seen> = (0..program.groups.len()).map(begin).collect();
+        for Deed { at, group, what, span } in deeds {
+            let path = &program.groups[group].path;
+            let Seen { is_there, last } = seen[group];
+            let when = last.map_or(String::new(), |(when, _)| format!(" (since {when})"));
+            let parent_is_there = program.groups[group].parent.is_none_or(|parent| seen[parent].is_there);
+            let wrong = match what {
+                What::Create if is_there => Some(format!("group `{path}` is there already at {at}{when}")),
+                What::Create if !parent_is_there => Some(format!("the group above `{path}` is not there at {at}")),
+                What::Create if last.is_some_and(|(gone, _)| gone == at) => Some(format!(
+                    "group `{path}` is made at the moment at which it is removed, {at}: its tasks need time to end"
+                )),
+                What::Remove | What::Use if !is_there => Some(format!("group `{path}` is not there at {at}{when}")),
+                What::Create | What::Remove | What::Use => None,
+            };
+            if let Some(message) = wrong {
+                let diagnostic = Diagnostic::error(span, message);
+                self.report.push(match last {
+                    Some((_, there)) => diagnostic.label(there, "here"),
+                    None => diagnostic,
+                });
+                continue;
+            }
+            if what == What::Use {
+                continue;
+            }
+            for below in (0..program.groups.len()).filter(|below| program.is_within(*below, group)) {
+                // A group below that is made by itself waits for that.
+                if what == What::Remove || program.comes_with(below) == Some(group) {
+                    seen[below] = Seen { is_there: what == What::Create, last: Some((at, span)) };
+                }
+            }
+        }
+    }
+}
