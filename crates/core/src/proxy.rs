@@ -146,7 +146,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend its turn there. [1]
+    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend its turn there. `[1]`
     ///
     /// # Errors
     /// The parcel, if nobody there could run on its turn: it stays blocked as it is.

@@ -33,7 +33,7 @@ pub fn write(out: &mut impl Write, trace: &Trace, digits: TimeDigits) -> io::Res
     write_with(out, trace, digits, |_| Vec::new())
 }
 
-/// As [`write`], with lines that tasks leave by `trace_marker`: `marks` says of each record which ones come with it, and of `None` which
+/// As [`write()`], with lines that tasks leave by `trace_marker`: `marks` says of each record which ones come with it, and of `None` which
 /// come at the end; each is a task's, or nobody's in particular.
 ///
 /// # Errors
