@@ -179,7 +179,8 @@ impl<L: RawMutex> Scheduler<L> {
         let mut step = if is_later { dl::pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
         if runs {
             self.go_on_running(rq, cx, slot);
-            if before.beats(after) && rq.phase == Phase::Running {
+            let server_first = dl::stop_serving(rq, slot);
+            if (before.beats(after) || server_first) && rq.phase == Phase::Running {
                 rq.resched(cx, Resched::Now);
             }
         } else {

@@ -9,10 +9,11 @@ mod support;
 
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
-use zerolag_core::{CpusetId, Leave, Partition};
+use zerolag_core::{CpusetId, Leave, Partition, Resched};
 use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
 use zerolag_model::{
-    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId,
+    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, ServerKind,
+    Settings, TaskId,
 };
 
 const CASES: u64 = 3_000;
@@ -85,6 +86,43 @@ fn any_bytes_are_a_case() {
     for length in [0, 1, 9, 600] {
         let bytes: Vec<u8> = (0..length).map(|at: u32| ((at * 167) >> 3) as u8).collect();
         run_bytes(&bytes).unwrap_or_else(|reason| panic!("{length} bytes: {reason}"));
+    }
+}
+
+/// The running task of a fair server leaves the fair class while another fair task waits, so that the server stays: it runs
+/// as itself then, and the server is compared with it like any other.
+#[test]
+fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
+    let ms = Duration::from_millis;
+    let deadline = |deadline| SchedAttr::Deadline(DlParams::new(ms(1), ms(deadline), ms(40)));
+    for (attr, comes_first) in [(deadline(2), true), (deadline(30), false), (SchedAttr::fifo_at(10), false)] {
+        let settings = Settings {
+            fair_server: FairServer::Immediate,
+            fair_server_runtime: ms(2),
+            fair_server_period: ms(10),
+            ..KernelVersion::V6_12.settings()
+        };
+        let setup = Setup { settings, nr_cpus: 1, cpusets: Vec::new(), nr_tasks: 2, outside: 1, hints: Hints::Fresh };
+        let mut world = World::new(setup);
+        let (cpu, by) = (CpuId(0), Agent(1));
+        let mut happen = |event| {
+            assert!(world.apply(&event), "{event:?} can happen");
+            world.check().unwrap_or_else(|reason| panic!("{attr:?}: {reason} (after {event:?})"));
+        };
+        for task in [TaskId(0), TaskId(1)] {
+            let (affinity, cpuset) = (None, CpusetId::default());
+            happen(Event::Create { by, task, attr: SchedAttr::nice(Nice::ZERO), affinity, cpuset });
+            happen(Event::Go(by));
+        }
+        happen(Event::Leave { cpu, why: Leave::Preempted });
+        happen(Event::Go(Agent(0)));
+        assert_eq!(world.rqs[0].serving(), Some(ServerKind::Fair));
+        let task = world.rqs[0].current().expect("a fair task");
+        assert!(world.apply(&Event::SetAttr { by, task, attr }));
+        world.check().unwrap_or_else(|reason| panic!("{attr:?}: {reason}"));
+        assert_eq!(world.rqs[0].serving(), None, "{attr:?}");
+        assert_eq!(world.rqs[0].current_prio(), attr.prio());
+        assert_eq!(world.rqs[0].need_resched() == Resched::No, comes_first, "{attr:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`ServerParams`]: what a deadline server promises to the class that it serves, and [`ServerState`]: what it does.
 
+use crate::attr::ClassId;
 use crate::time::{Duration, Instant};
 use core::fmt;
 
@@ -13,6 +14,14 @@ pub enum ServerKind {
 impl ServerKind {
     /// Every kind, in the order of the format's numbers.
     pub const ALL: [Self; 1] = [Self::Fair];
+
+    /// Returns the class that it serves.
+    #[must_use]
+    pub const fn class(self) -> ClassId {
+        match self {
+            Self::Fair => ClassId::Fair,
+        }
+    }
 
     /// Returns the name of the kernel's directory for it.
     #[must_use]

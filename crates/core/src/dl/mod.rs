@@ -489,6 +489,19 @@ fn is_first(rq: &Rq, kind: ServerKind) -> bool {
     matches!(rq.dl.first(), Some((_, EntityRef::Server(first))) if first == kind)
 }
 
+/// The current task may have left the class of the server that ran it: it runs as itself then. Returns whether that server
+/// comes before it.
+///
+/// differs: in the kernel it keeps the server until the next switch (`p->dl_server`), and nobody looks who comes first.
+pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) -> bool {
+    let class = rq.tasks[slot].prio.class();
+    let Some(kind) = rq.dl.serving.filter(|kind| kind.class() != class) else { return false };
+    rq.is_unpublished = true;
+    rq.dl.serving = None;
+    let queued = rq.dl.server(kind).queued();
+    queued.is_some_and(|(deadline, _)| rq.current_deadline().is_none_or(|current| deadline < current))
+}
+
 /// Makes a queued task the current one: it cannot be pushed any more.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.is_unpublished = true;
