@@ -23,11 +23,32 @@ const TIMELESS_MAX: u64 = 10_000_000;
 /// Checks a program; `origins` has its shape.
 pub(crate) fn check(program: &Program, origins: &Origins, report: &mut Report) {
     for (task, origin) in program.tasks.iter().zip(&origins.tasks) {
-        check_mutexes(program, task, origin, report);
+        if task.phases.iter().any(|phase| phase.actions.iter().any(is_of_locks)) {
+            check_mutexes(program, task, origin, report);
+        }
         check_time_passes(program, task, origin, report);
     }
-    check_waits(program, origins, report);
-    check_barriers(program, origins, report);
+    if !program.resources.is_empty() {
+        check_waits(program, origins, report);
+    }
+    if program.resources.iter().any(|resource| matches!(resource.kind, ResourceKind::Barrier { .. })) {
+        check_barriers(program, origins, report);
+    }
+}
+
+/// Returns whether an action takes a lock or needs one.
+const fn is_of_locks(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Lock(_)
+            | Action::Unlock(_)
+            | Action::Wait { .. }
+            | Action::Sync { .. }
+            | Action::Down { .. }
+            | Action::Up { .. }
+            | Action::SpinLock(_)
+            | Action::SpinUnlock(_)
+    )
 }
 
 /// Returns the error of a CPU that the machine does not have.

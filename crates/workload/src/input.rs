@@ -55,7 +55,9 @@ pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Diagno
         }
     };
     let control = |byte: u8| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c');
-    if let Some(at) = bytes.iter().position(|byte| control(*byte)) {
+    // Whole blocks at once, without a look at where: the compiler makes vectors of that.
+    let is_binary = bytes.chunks(256).any(|block| block.iter().fold(false, |found, byte| found | control(*byte)));
+    if is_binary && let Some(at) = bytes.iter().position(|byte| control(*byte)) {
         let message = format!("byte {:#04x} at offset {at}: this is not a text file", bytes[at]);
         return refuse(Diagnostic::error(Span::new(at..at + 1), message), text);
     }

@@ -7,7 +7,7 @@
 //!
 //! Cost: O(members log members) per object.
 
-use super::json::{Member, Node, Value};
+use super::json::{Member, Node, Value, has_duplicates};
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use core::fmt;
 use std::borrow::Cow;
@@ -71,19 +71,6 @@ pub(super) fn resolve(node: &mut Node<'_>, policy: DuplicatePolicy, report: &mut
     }
 }
 
-fn has_duplicates(members: &[Member<'_>]) -> bool {
-    /// Up to here comparing all pairs is cheaper than a tree.
-    const SMALL: usize = 8;
-    if members.len() <= SMALL {
-        return members
-            .iter()
-            .enumerate()
-            .any(|(at, member)| members[..at].iter().any(|other| other.key == member.key));
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    !members.iter().all(|member| seen.insert(&*member.key))
-}
-
 /// Renames every second and later `key` to `key1`, `key2`...
 fn rename(members: &mut [Member<'_>], policy: DuplicatePolicy, report: &mut Report) {
     let mut seen: BTreeMap<String, (Span, u64)> = BTreeMap::new();
@@ -122,10 +109,10 @@ fn rename(members: &mut [Member<'_>], policy: DuplicatePolicy, report: &mut Repo
 }
 
 /// Puts the value of every later duplicate in the place of the first.
-fn replace(members: &mut Vec<Member<'_>>, report: &mut Report) {
+fn replace(members: &mut Box<[Member<'_>]>, report: &mut Report) {
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());
-    for member in members.drain(..) {
+    for member in core::mem::take(members) {
         let Some(place) = places.get(&*member.key).copied() else {
             places.insert(member.key.to_string(), kept.len());
             kept.push(member);
@@ -138,7 +125,7 @@ fn replace(members: &mut Vec<Member<'_>>, report: &mut Report) {
         );
         kept[place].node = member.node;
     }
-    *members = kept;
+    *members = kept.into_boxed_slice();
 }
 
 fn duplicate(severity: Severity, message: String, here: Span, first: Span) -> Diagnostic {
@@ -153,7 +140,7 @@ mod tests {
 
     fn keys(text: &str, policy: DuplicatePolicy) -> (Vec<String>, String) {
         let mut report = Report::default();
-        let mut node = json::parse(text, &mut report).expect("parses");
+        let mut node = json::parse(text, &mut report).expect("parses").root;
         resolve(&mut node, policy, &mut report);
         let Value::Object(members) = node.value else { panic!("an object") };
         let keys = members.iter().map(|member| match member.node.value {

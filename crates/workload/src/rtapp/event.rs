@@ -53,49 +53,78 @@ pub(super) enum Event {
     SemWait,
 }
 
-/// Prefixes in the order in which rt-app asks.
+/// Prefixes by first letter; among those of a letter in the order in which rt-app asks.
 const PREFIXES: [(&str, Event); 20] = [
-    ("sleep", Event::Sleep),
-    ("runtime", Event::Runtime),
-    ("run", Event::Run),
-    ("memrun", Event::Memrun),
-    ("mem", Event::Mem),
+    ("broad", Event::Broad),
+    ("barrier", Event::Barrier),
+    ("fork", Event::Fork),
     ("iorun", Event::Iorun),
     ("lock", Event::Lock),
-    ("unlock", Event::Unlock),
-    ("signal", Event::Signal),
-    ("broad", Event::Broad),
-    ("wait", Event::Wait),
-    ("sync", Event::Sync),
-    ("barrier", Event::Barrier),
-    ("timer", Event::Timer),
+    ("memrun", Event::Memrun),
+    ("mem", Event::Mem),
+    ("runtime", Event::Runtime),
+    ("run", Event::Run),
     ("resume", Event::Resume),
+    ("sleep", Event::Sleep),
+    ("signal", Event::Signal),
+    ("sync", Event::Sync),
     ("suspend", Event::Suspend),
-    ("yield", Event::Yield),
-    ("fork", Event::Fork),
     ("sem_post", Event::SemPost),
     ("sem_wait", Event::SemWait),
+    ("timer", Event::Timer),
+    ("unlock", Event::Unlock),
+    ("wait", Event::Wait),
+    ("yield", Event::Yield),
 ];
+
+/// Where the prefixes of each letter begin; those of the next one end them.
+const LETTERS: [u8; 27] = {
+    let mut begins = [PREFIXES.len() as u8; 27];
+    let mut letter = 26;
+    while letter > 0 {
+        letter -= 1;
+        begins[letter] = begins[letter + 1];
+        while begins[letter] > 0 && PREFIXES[begins[letter] as usize - 1].0.as_bytes()[0] == b'a' + letter as u8 {
+            begins[letter] -= 1;
+        }
+    }
+    assert!(begins[0] == 0, "the prefixes are in order of their first letters");
+    begins
+};
 
 impl Event {
     /// Returns the event of a key.
     pub(super) fn of(key: &str) -> Option<Self> {
-        PREFIXES.into_iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, event)| event)
+        let letter = usize::from(key.as_bytes().first()?.checked_sub(b'a').filter(|letter| *letter < 26)?);
+        let known = &PREFIXES[usize::from(LETTERS[letter])..usize::from(LETTERS[letter + 1])];
+        known.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, event)| *event)
     }
 
-    /// Returns all names, for suggestions.
-    pub(super) fn names() -> impl Iterator<Item = &'static str> {
-        PREFIXES.into_iter().map(|(name, _)| name)
-    }
+    /// All names, for suggestions.
+    pub(super) const NAMES: [&str; PREFIXES.len()] = {
+        let mut names = [""; PREFIXES.len()];
+        let mut place = 0;
+        while place < names.len() {
+            names[place] = PREFIXES[place].0;
+            place += 1;
+        }
+        names
+    };
 }
 
 impl Lower<'_> {
     /// Lowers one event. What is wrong is reported.
-    pub(super) fn event(&mut self, key: &str, node: &Node<'_>, task: &mut TaskScope<'_>) -> Option<Action> {
+    pub(super) fn event(
+        &mut self,
+        event: Event,
+        key: &str,
+        node: &Node<'_>,
+        task: &mut TaskScope<'_>,
+    ) -> Option<Action> {
         if matches!(node.value, Value::Missing) {
             return None;
         }
-        match Event::of(key)? {
+        match event {
             Event::Run => self.time(key, node).map(Action::Run),
             Event::Sleep => self.time(key, node).map(Action::Sleep),
             Event::Runtime => self.time(key, node).map(|wall| Action::Spin { wall, chunk: RUNTIME_CHUNK }),
@@ -113,7 +142,7 @@ impl Lower<'_> {
                 let unknown = ("unknown", node.span);
                 let (condition, condition_span) = object.string("ref", self.report).unwrap_or(unknown);
                 let (mutex, mutex_span) = object.string("mutex", self.report).unwrap_or(unknown);
-                object.note_unknown(&["ref", "mutex"], |_| false, self.report);
+                object.note_unknown(&[&["ref", "mutex"]], |_| false, self.report);
                 let condition = self.resource(condition, condition_span, ResourceKind::Condition);
                 let mutex = self.resource(mutex, mutex_span, self.mutex_kind());
                 Some(match event {
@@ -191,7 +220,7 @@ impl Lower<'_> {
             }
             Some(_) | None => TimerMode::Relative,
         };
-        object.note_unknown(&["ref", "period", "mode"], |_| false, self.report);
+        object.note_unknown(&[&["ref", "period", "mode"]], |_| false, self.report);
         let timer = if name.starts_with("unique") {
             let place = task.own_timers.iter().position(|(own, _)| own == name).unwrap_or_else(|| {
                 task.own_timers.push((name.to_string(), TimerMode::Relative));
@@ -244,7 +273,7 @@ impl Lower<'_> {
             Some(("sequential", _)) => ChaseOrder::Sequential,
             Some(_) | None => ChaseOrder::Random,
         };
-        object.note_unknown(&["type", "size", "count", "stride", "pattern", "ref"], |_| false, self.report);
+        object.note_unknown(&[&["type", "size", "count", "stride", "pattern", "ref"]], |_| false, self.report);
         let ((size, size_span), (count, _)) = (size?, count?);
         let (cost, chase) = match kind {
             "chase" => {

@@ -36,9 +36,9 @@ pub(crate) enum Value<'a> {
     /// A string.
     String(Cow<'a, str>),
     /// An array.
-    Array(Vec<Node<'a>>),
+    Array(Box<[Node<'a>]>),
     /// An object, members in order of the text.
-    Object(Vec<Member<'a>>),
+    Object(Box<[Member<'a>]>),
     /// There is no value; this has been reported.
     Missing,
 }
@@ -78,7 +78,7 @@ enum Expect {
     CommaOrEnd,
 }
 
-/// An array or object that is open.
+/// An array or object that is open: what it holds so far are the last of the parser's items or members.
 #[derive(Debug)]
 struct Frame<'a> {
     start: usize,
@@ -88,31 +88,43 @@ struct Frame<'a> {
 
 #[derive(Debug)]
 enum Body<'a> {
-    Array(Vec<Node<'a>>),
-    Object { members: Vec<Member<'a>>, key: Option<(Cow<'a, str>, Span)> },
+    Array { first: usize },
+    Object { first: usize, key: Option<(Cow<'a, str>, Span)> },
 }
 
 impl Body<'_> {
     const fn close(&self) -> u8 {
         match self {
-            Self::Array(_) => b']',
+            Self::Array { .. } => b']',
             Self::Object { .. } => b'}',
         }
     }
 
     const fn name(&self) -> &'static str {
         match self {
-            Self::Array(_) => "array",
+            Self::Array { .. } => "array",
             Self::Object { .. } => "object",
         }
     }
 }
 
+/// Takes the last ones off a stack, in one allocation of their size.
+fn split_off<T>(stack: &mut Vec<T>, first: usize) -> Box<[T]> {
+    if first == 0 { core::mem::take(stack).into_boxed_slice() } else { stack.drain(first..).collect() }
+}
+
 /// The parser cannot go on; this has been reported.
 struct Stop;
 
+/// A text that was parsed.
+pub(crate) struct Parsed<'a> {
+    pub(crate) root: Node<'a>,
+    /// Whether any object has a key twice.
+    pub(crate) has_duplicates: bool,
+}
+
 /// Parses a text. Errors are reported; `None` if nothing can be made of it.
-pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Node<'a>> {
+pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Parsed<'a>> {
     let at = if text.starts_with('\u{feff}') {
         let message = "the file starts with a byte order mark, at which rt-app stops";
         report.push(Diagnostic::warning(Span::new(0..3), message).help("save it without one"));
@@ -120,19 +132,35 @@ pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Node<'a>> 
     } else {
         0
     };
-    Parser { text, at, stack: Vec::new(), values: 0, report }.document().ok()
+    Parser {
+        text,
+        at,
+        stack: Vec::new(),
+        items: Vec::new(),
+        members: Vec::new(),
+        values: 0,
+        has_duplicates: false,
+        report,
+    }
+    .document()
+    .ok()
 }
 
 struct Parser<'a, 'r> {
     text: &'a str,
     at: usize,
     stack: Vec<Frame<'a>>,
+    /// Items of the open arrays, those of the innermost last.
+    items: Vec<Node<'a>>,
+    /// Members of the open objects, those of the innermost last.
+    members: Vec<Member<'a>>,
     values: usize,
+    has_duplicates: bool,
     report: &'r mut Report,
 }
 
 impl<'a> Parser<'a, '_> {
-    fn document(mut self) -> Result<Node<'a>, Stop> {
+    fn document(mut self) -> Result<Parsed<'a>, Stop> {
         let mut done = self.value()?;
         loop {
             // A complete value goes into the innermost open array or object; without one it is the root.
@@ -140,16 +168,16 @@ impl<'a> Parser<'a, '_> {
                 match self.stack.last_mut() {
                     None => {
                         self.after_root()?;
-                        return Ok(node);
+                        return Ok(Parsed { root: node, has_duplicates: self.has_duplicates });
                     }
                     Some(frame) => {
                         frame.expect = Expect::CommaOrEnd;
                         match &mut frame.body {
-                            Body::Array(items) => items.push(node),
-                            Body::Object { members, key } => {
+                            Body::Array { .. } => self.items.push(node),
+                            Body::Object { key, .. } => {
                                 let (key, key_span) =
                                     key.take().expect("invariant: a member's key is read before its value");
-                                members.push(Member { key, key_span, node, renamed: false });
+                                self.members.push(Member { key, key_span, node, renamed: false });
                             }
                         }
                     }
@@ -172,8 +200,11 @@ impl<'a> Parser<'a, '_> {
                 Ok(self.stack.pop().map(|frame| Node {
                     span: Span::new(frame.start..self.at),
                     value: match frame.body {
-                        Body::Array(items) => Value::Array(items),
-                        Body::Object { members, .. } => Value::Object(members),
+                        Body::Array { first } => Value::Array(split_off(&mut self.items, first)),
+                        Body::Object { first, .. } => {
+                            self.has_duplicates = self.has_duplicates || has_duplicates(&self.members[first..]);
+                            Value::Object(split_off(&mut self.members, first))
+                        }
                     },
                 }))
             }
@@ -274,8 +305,8 @@ impl<'a> Parser<'a, '_> {
                     return Err(Stop);
                 }
                 let body = match open {
-                    b'{' => Body::Object { members: Vec::new(), key: None },
-                    _ => Body::Array(Vec::new()),
+                    b'{' => Body::Object { first: self.members.len(), key: None },
+                    _ => Body::Array { first: self.items.len() },
                 };
                 self.stack.push(Frame { start, expect: Expect::ItemOrEnd, body });
                 self.at += 1;
@@ -307,20 +338,38 @@ impl<'a> Parser<'a, '_> {
     }
 
     /// Steps over white space and comments.
+    #[inline]
     fn trivia(&mut self) -> Result<(), Stop> {
+        match self.peek() {
+            Some(byte) if byte > b' ' && byte != b'/' => Ok(()),
+            Some(_) | None => self.some_trivia(),
+        }
+    }
+
+    fn some_trivia(&mut self) -> Result<(), Stop> {
+        let bytes = self.text.as_bytes();
         loop {
-            let rest = &self.text.as_bytes()[self.at..];
-            match rest {
-                [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c', ..] => self.at += 1,
-                [b'/', b'/', ..] => self.at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()),
-                [b'/', b'*', ..] => match self.text[self.at + 2..].find("*/") {
+            let mut at = self.at;
+            while let Some(b' ' | b'\t' | b'\n' | b'\r' | b'\x0c') = bytes.get(at) {
+                at += 1;
+            }
+            self.at = at;
+            if bytes.get(at) != Some(&b'/') {
+                return Ok(());
+            }
+            match bytes.get(at + 1) {
+                Some(b'/') => {
+                    self.at =
+                        bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| at + length);
+                }
+                Some(b'*') => match self.text[at + 2..].find("*/") {
                     Some(length) => self.at += length + 4,
                     None => {
-                        self.report.error(Span::new(self.at..self.at + 2), "this comment is not closed");
+                        self.report.error(Span::new(at..at + 2), "this comment is not closed");
                         return Err(Stop);
                     }
                 },
-                _ => return Ok(()),
+                Some(_) | None => return Ok(()),
             }
         }
     }
@@ -367,7 +416,10 @@ impl<'a> Parser<'a, '_> {
     /// Reads up to the next delimiter.
     fn word(&mut self) -> &'a str {
         let rest = &self.text[self.at..];
-        let length = rest.find(|c: char| c.is_whitespace() || ",:{}[]\"'/".contains(c)).unwrap_or(rest.len());
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+');
+        let plain = rest.bytes().position(|byte| !plain(&byte)).unwrap_or(rest.len());
+        let delimiter = |c: char| c.is_whitespace() || ",:{}[]\"'/".contains(c);
+        let length = rest[plain..].find(delimiter).map_or(rest.len(), |more| plain + more);
         self.at += length;
         &rest[..length]
     }
@@ -402,6 +454,31 @@ impl<'a> Parser<'a, '_> {
     }
 }
 
+/// Returns whether members share a key. O(members), or O(members log members) if there are many.
+pub(super) fn has_duplicates(members: &[Member<'_>]) -> bool {
+    /// Up to here comparing all pairs is cheaper than a tree.
+    const SMALL: usize = 8;
+    if members.len() > SMALL {
+        let mut seen = std::collections::BTreeSet::new();
+        return !members.iter().all(|member| seen.insert(&*member.key));
+    }
+    // Keys of different marks differ; only those of a mark that was seen before are compared.
+    let mut marks = 0_u64;
+    members.iter().enumerate().any(|(at, member)| {
+        let mark = 1 << (mark(&member.key) % 64);
+        let seen = marks & mark != 0;
+        marks |= mark;
+        seen && members[..at].iter().any(|other| other.key == member.key)
+    })
+}
+
+/// Returns a number that equal keys have in common and most others do not.
+fn mark(key: &str) -> usize {
+    let bytes = key.as_bytes();
+    let [first, .., last] = bytes else { return bytes.len() };
+    bytes.len() + usize::from(*first) * 7 + usize::from(*last) * 3
+}
+
 /// Says what to write for a key without a value.
 fn missing_value_help(key: &str) -> String {
     if key.starts_with("suspend") {
@@ -423,6 +500,9 @@ fn shortened(word: &str) -> Cow<'_, str> {
 
 /// Reads a number or literal; an error is perhaps with advice.
 fn scalar<'a>(word: &str) -> Result<Value<'a>, Option<&'static str>> {
+    if let Some(number) = small_number(word) {
+        return Ok(Value::Int(Some(number)));
+    }
     for (literal, value) in [("null", Value::Null), ("true", Value::Bool(true)), ("false", Value::Bool(false))] {
         if word.eq_ignore_ascii_case(literal) {
             return Ok(value);
@@ -451,6 +531,14 @@ fn scalar<'a>(word: &str) -> Result<Value<'a>, Option<&'static str>> {
         return Ok(Value::Float);
     }
     Err(Some("numbers carry no unit here; times are in microseconds"))
+}
+
+/// Returns what most numbers are: digits that surely fit.
+fn small_number(word: &str) -> Option<i64> {
+    if word.len() > 18 {
+        return None;
+    }
+    word.bytes().try_fold(0, |number, byte| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0')))
 }
 
 /// Reads one escape; returns the character, if it is one, and how many bytes it took.
@@ -507,7 +595,7 @@ mod tests {
 
     fn read(text: &str) -> (String, String) {
         let mut report = Report::default();
-        let tree = parse(text, &mut report).map_or("nothing".into(), |node| show(&node));
+        let tree = parse(text, &mut report).map_or("nothing".into(), |parsed| show(&parsed.root));
         (tree, report.finish(Source::new("f", text)).to_string())
     }
 

@@ -112,7 +112,7 @@ pub(super) fn lower(root: &Node<'_>, options: &LoadOptions, report: &mut Report)
         return None;
     };
     let root = Object { members, span: root.span };
-    root.note_unknown(&["tasks", "global", "resources"], |_| false, report);
+    root.note_unknown(&[&["tasks", "global", "resources"]], |_| false, report);
     let mut lower = Lower {
         report,
         assembly: Assembly::default(),
@@ -169,7 +169,7 @@ impl Lower<'_> {
             note = ignored.iter().fold(note, |note, member| note.at(member.key_span));
             self.report.push(note);
         }
-        let known = [&GLOBAL_IGNORED[..], &["duration", "default_policy", "pi_enabled"]].concat();
+        let known: [&[&str]; 2] = [&GLOBAL_IGNORED, &["duration", "default_policy", "pi_enabled"]];
         object.note_unknown(&known, |_| false, self.report);
         let (seconds, _) = object.int("duration", INT, self.report)?;
         u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
@@ -336,8 +336,8 @@ impl Lower<'_> {
                 (None, Some(cpus)) => AffinityChange::Set(cpus.clone()),
                 (None, None) => AffinityChange::Reset,
             };
-            let known = [&sched::KEYS[..], &PLACE_KEYS, &["loop"]].concat();
-            self.note_unknown_beside_events(&object, &known);
+            let known: [&[&str]; 4] = [&sched::KEYS, &PLACE_KEYS, &["loop"], &Event::NAMES];
+            object.note_unknown(&known, |key| Event::of(key).is_some(), self.report);
             let actions = self.actions_into_last_phase(&object, scope);
             lowered.push(Phase { name: (&*member.key).into(), loops, attr, affinity, group, actions });
         }
@@ -354,12 +354,12 @@ impl Lower<'_> {
     }
 
     fn actions_into_last_phase(&mut self, object: &Object<'_, '_>, scope: &mut TaskScope<'_>) -> Vec<Action> {
-        let mut actions = Vec::new();
-        let mut spans = Vec::new();
-        let mut events = 0;
-        for member in object.members.iter().filter(|member| Event::of(&member.key).is_some()) {
-            events += 1;
-            if let Some(action) = self.event(&member.key, &member.node, scope) {
+        let events = object.members.iter().filter(|member| Event::of(&member.key).is_some()).count();
+        let mut actions = Vec::with_capacity(events);
+        let mut spans = Vec::with_capacity(events);
+        for member in object.members {
+            let Some(event) = Event::of(&member.key) else { continue };
+            if let Some(action) = self.event(event, &member.key, &member.node, scope) {
                 actions.push(action);
                 spans.push(member.key_span);
             }
@@ -446,13 +446,8 @@ impl Lower<'_> {
     }
 
     fn note_task_keys(&mut self, object: &Object<'_, '_>) {
-        let known = [&sched::KEYS[..], &PLACE_KEYS, &TASK_KEYS, &["period", "deadline"]].concat();
-        self.note_unknown_beside_events(object, &known);
-    }
-
-    fn note_unknown_beside_events(&mut self, object: &Object<'_, '_>, known: &[&'static str]) {
-        let names: Vec<&'static str> = known.iter().copied().chain(Event::names()).collect();
-        object.note_unknown(&names, |key| Event::of(key).is_some(), self.report);
+        let known: [&[&str]; 5] = [&sched::KEYS, &PLACE_KEYS, &TASK_KEYS, &["period", "deadline"], &Event::NAMES];
+        object.note_unknown(&known, |key| Event::of(key).is_some(), self.report);
     }
 
     /// Events beside `phases` are not run; `runtime` still counts as a parameter.

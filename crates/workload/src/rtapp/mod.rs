@@ -36,8 +36,12 @@ use crate::{LoadOptions, Scenario};
 pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
     let mut report = Report::default();
     let source = || Source::new(name, text);
-    let Some(mut root) = json::parse(text, &mut report) else { return Err(report.finish(source())) };
-    duplicates::resolve(&mut root, options.duplicates, &mut report);
+    let Some(json::Parsed { mut root, has_duplicates }) = json::parse(text, &mut report) else {
+        return Err(report.finish(source()));
+    };
+    if has_duplicates {
+        duplicates::resolve(&mut root, options.duplicates, &mut report);
+    }
     let lowered = lower::lower(&root, options, &mut report);
     drop(root);
     match lowered {

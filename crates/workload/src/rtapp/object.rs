@@ -30,7 +30,11 @@ impl<'n, 'a> Object<'n, 'a> {
 
     /// Returns the member of a key.
     pub(super) fn get(&self, key: &str) -> Option<&'n Member<'a>> {
-        self.members.iter().find(|member| member.key == key)
+        // Most keys differ in length or in the first letter.
+        let first = key.as_bytes().first();
+        self.members
+            .iter()
+            .find(|member| member.key.len() == key.len() && member.key.as_bytes().first() == first && member.key == key)
     }
 
     /// Returns a whole number within a range; reports if it is something else.
@@ -67,15 +71,16 @@ impl<'n, 'a> Object<'n, 'a> {
     }
 
     /// Warns of keys that mean nothing here. rt-app ignores them too.
-    pub(super) fn note_unknown(&self, known: &[&str], is_known: impl Fn(&str) -> bool, report: &mut Report) {
+    pub(super) fn note_unknown(&self, known: &[&[&'static str]], is_known: impl Fn(&str) -> bool, report: &mut Report) {
+        let all = || known.iter().copied().flatten().copied();
         for member in self.members {
             let key = &*member.key;
-            if member.renamed || known.contains(&key) || is_known(key) {
+            if member.renamed || is_known(key) || all().any(|known| known == key) {
                 continue;
             }
             let message = format!("unknown key \"{key}\" is ignored");
             let diagnostic = crate::Diagnostic::warning(member.key_span, message);
-            report.push(match nearest(key, known.iter().copied()) {
+            report.push(match nearest(key, all()) {
                 Some(near) => diagnostic.help(format!("did you mean \"{near}\"?")),
                 None => diagnostic,
             });
