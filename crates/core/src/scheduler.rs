@@ -231,6 +231,7 @@ impl<L: RawMutex> Scheduler<L> {
             is_new: true,
             mode: TaskMode::User,
             engaged: Engaged::No,
+            bound: None,
             exec_start: Instant::ZERO,
             last_ran: Instant::ZERO,
             counters: TaskCounters::default(),
@@ -312,6 +313,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.follow(&mut body, rq.cpu);
         let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
         let new = core::mem::take(&mut body.is_new);
+        let bound = body.bound.take();
         if why != Placement::Displaced {
             body.counters.wakeups += 1;
             cx.io.event(now, by, || TraceEvent::Waking { task, prio, target: to, new });
@@ -320,6 +322,7 @@ impl<L: RawMutex> Scheduler<L> {
             body.counters.migrations += 1;
             let reason = match why {
                 Placement::Wakeup | Placement::Fork => MigrateReason::Wakeup,
+                Placement::Displaced if bound.is_some_and(|bound| bound.to == to) => MigrateReason::Active,
                 Placement::Displaced => MigrateReason::Affinity,
             };
             cx.io.event(now, by, || TraceEvent::Migrate { task, prio, from, to, reason });
@@ -330,6 +333,9 @@ impl<L: RawMutex> Scheduler<L> {
             Placement::Displaced => Enqueue::Migrated,
         };
         let slot = class::activate(rq, cx, body, enqueue);
+        if let Some(bound) = bound {
+            fair::balance::arrived(rq, bound);
+        }
         if why != Placement::Displaced {
             cx.io.event(now, to, || TraceEvent::Wakeup { task, prio });
         }
@@ -441,7 +447,9 @@ impl<L: RawMutex> Scheduler<L> {
         };
         let task = &rq.tasks[slot];
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
-        let displaced = stays && (!task.may_run_on(rq.cpu) || !rq.is_online);
+        let displaced =
+            stays && (!task.may_run_on(rq.cpu) || !rq.is_online) || fair::balance::is_asked_for(rq, slot, why);
+        let task = &rq.tasks[slot];
         let prev = Prev {
             task: Some(task.id),
             prio,

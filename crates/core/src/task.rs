@@ -15,6 +15,7 @@
 
 use crate::dl::entity::DlEntity;
 use crate::fair::FairEntity;
+use crate::fair::balance::Bound;
 use crate::mode::TaskMode;
 use crate::proxy::Engaged;
 use crate::rt::RtEntity;
@@ -79,6 +80,8 @@ pub struct Task {
     pub(crate) is_new: bool,
     pub(crate) mode: TaskMode,
     pub(crate) engaged: Engaged,
+    /// Where active balance sends it, while it is on its way.
+    pub(crate) bound: Option<Bound>,
     /// Task clock up to which `counters.exec` is charged.
     pub(crate) exec_start: Instant,
     /// Wall clock when it last left a CPU: how cold its cache is.

@@ -5,25 +5,25 @@
 //! *groups* are the domains of the level below. A CPU balances for its group if it is the first idle one there, or the
 //! first one if none is idle.
 //!
-//! | group is | when | taken from it |
-//! |---|---|---|
-//! | overloaded | more tasks than CPUs, and they fill them | load, up to the average of both, or tasks, if the taker has spare CPUs |
-//! | busy | as many, and they fill them | nothing |
-//! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
-//!
-//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
-//! is above 100/117 of it, or on which more than one wants to run most of the time. Where load is not tracked, counts
-//! alone decide.
-//!
-//! A CPU of which no task may come here counts as if it were not there, and the others are compared again (`LBF_ALL_PINNED`).
+//! What is too much where is decided in [`imbalance`](super::imbalance).
 //!
 //! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16 times that for a
 //! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
 //! than a few times; so does one whose load is more than what is to be moved, with each failure at half the load. At
 //! most `nr_migrate` tasks are looked at; the stalest go first.
 //!
-//! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task sends it an interrupt
-//! ([`Work::IdleBalance`]), and it passes that on to the next idle CPU while there are waiting tasks.
+//! **Active balance.** Two tasks on the threads of one core beside a core that idles are too many there, but neither waits. When tasks
+//! are to be moved by number and nobody who waits could be, more than `cache_nice_tries` + 2 times, the running one is: the
+//! CPU is asked to schedule, leaves its task as one that may not stay ([`Left::Displaced`](crate::Left)), and it goes to who asked.
+//!
+//! ```text
+//!   taker: round fails again ----- both run queues held: [`ActivePush`] noted, kick ---> giver
+//!   giver: leave, same stay of the same task -> Displaced, bound for the taker ---> wake there, failures forgotten
+//!          leave, anything else              -> the note is dropped
+//! ```
+//!
+//! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose core or cache several CPUs are busy,
+//! sends it an interrupt ([`Work::IdleBalance`]), and it passes that on to the next idle CPU while there are such.
 //!
 //! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before fair ones; each weighs
 //! twice the heaviest nice level. What runs on the taking CPU does not matter to them, which is what was wrong with it.
@@ -31,24 +31,25 @@
 //! Work: about to go idle, O(CPUs with waiting tasks); at a tick, O(1), when an interval is over O(CPUs of the domain); both
 //! again for each CPU of which no task may come here.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `should_we_balance`,
-//! `sched_balance_find_src_group`, `calculate_imbalance`, `detach_tasks`, `can_migrate_task`, `nohz_balancer_kick`;
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `sched_balance_rq`,
+//! `detach_tasks`, `can_migrate_task`, `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`;
 //! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: a CPU about to go idle takes from the CPU with the
-//! most load that has a waiting task, nearest domain first, whatever its group; the running task is never moved; one idle CPU does not balance on behalf of another, it tells it to.
+//! most load that has a waiting task, nearest domain first, whatever its group; active balance moves the task that runs, the kernel's
+//! stopper, before which it waits too, the stalest that may go; one idle CPU does not balance on behalf of another, it tells it to.
 
 use super::bandwidth;
 use super::capacity;
+use super::imbalance::find_imbalance;
 use super::load::{self, CpuAverages};
-use super::select::{self, IMBALANCE_PCT};
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
+use crate::config::Config;
 use crate::proxy::Engaged;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Phase, Rq};
 use crate::slab::Slot;
-use crate::step::{Balance, BalanceKind, Imbalance, Op, PairCont, Step, Work};
+use crate::step::{Balance, BalanceKind, Imbalance, Leave, Op, PairCont, Resched, Stay, Step, Work};
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
@@ -61,7 +62,7 @@ const LEVELS: [(Distance, Distance); 4] = [
     (Distance::Remote, Distance::Socket),
 ];
 /// The capacity of the fastest CPU when nothing else takes of it (`SCHED_CAPACITY_SCALE`).
-const FULL_CAPACITY: u64 = 1024;
+pub(super) const FULL_CAPACITY: u64 = 1024;
 /// How much rarer a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
@@ -73,8 +74,33 @@ pub(crate) struct BalanceState {
     next: Instant,
     /// No idle CPU is woken before.
     next_kick: Instant,
+    /// Whether CPUs share cores or the machine has several caches, so that tasks may sit too close to each other.
+    has_parts: bool,
     /// CPUs of which no task may come here, found so in the present round at one level.
-    pinned: Vec<CpuId>,
+    pub(super) pinned: Vec<CpuId>,
+    /// The running task that another CPU has asked for.
+    push: Option<ActivePush>,
+}
+
+/// A task that is to be moved although it runs.
+#[derive(Clone, Copy, Debug)]
+struct ActivePush {
+    task: Stay,
+    bound: Bound,
+}
+
+/// Where active balance sends a task, and which level of the taker asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bound {
+    pub(crate) to: CpuId,
+    level: u8,
+}
+
+impl BalanceState {
+    pub(crate) fn new(config: &Config) -> Self {
+        let [sockets, llcs, _, smt] = config.topology.shape();
+        Self { has_parts: smt > 1 || sockets * llcs > 1, ..Self::default() }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,11 +166,14 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.shared.nr_cpus() == 1 || !rq.is_online {
         return Step::Done;
     }
-    if rq.has_waiting(cx.config.settings.rt_balance.is_passive())
-        && cx.config.settings.nohz
-        && cx.now.wall >= rq.fair.balance.next_kick
+    let has_waiting = rq.has_waiting(cx.config.settings.rt_balance.is_passive());
+    if (has_waiting || rq.fair.balance.has_parts) && cx.config.settings.nohz && cx.now.wall >= rq.fair.balance.next_kick
     {
-        kick_idle(rq, cx);
+        if has_waiting {
+            kick_idle(rq, cx);
+        } else {
+            kick_apart(rq, cx);
+        }
     }
     if cx.now.wall < rq.fair.balance.next {
         return Step::Done;
@@ -174,6 +203,31 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) {
         rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;
         send(rq, cx, cpu);
+    }
+}
+
+/// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core; if several of the cache are and there
+/// are other caches, the lowest idle one there. O(idle CPUs), once in as many milliseconds as the cache has CPUs.
+///
+/// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
+fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.nr_running == 0 || !cx.view().has_idle() {
+        return;
+    }
+    let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu, distance));
+    rq.fair.balance.next_kick = cx.now.wall + Duration::from_millis(cache.len() as u64);
+    let [core_busy, cache_busy] =
+        [&core, &cache].map(|span| span.len() as u32 - cx.view().nr_idle(None, (*span).clone()));
+    let mut from = CpuId(0);
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|_| core_busy > 1 || cache_busy > 1) {
+        cx.io.costs.cpus_scanned += 1;
+        let theirs = cx.config.topology.span(cpu, Distance::Smt);
+        let is_idle_core = core_busy > 1 && cx.view().nr_idle(None, theirs.clone()) == theirs.len() as u32;
+        if is_idle_core || cache_busy > 1 && !cache.contains(&cpu.0) {
+            send(rq, cx, cpu);
+            return;
+        }
+        from = CpuId(cpu.0 + 1);
     }
 }
 
@@ -250,211 +304,6 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
     tick * ticks
 }
 
-/// What a group of CPUs has, as published.
-#[derive(Clone, Copy, Default)]
-struct GroupLoad {
-    load: u64,
-    util: u64,
-    runnable: u64,
-    capacity: u64,
-    nr_running: u64,
-    nr_idle: u64,
-    nr_cpus: u64,
-    kind: GroupType,
-    /// The CPU with the most load for its capacity, of those with a waiting task.
-    busiest: Option<(u64, u32, CpuId)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum GroupType {
-    #[default]
-    Spare,
-    Busy,
-    Overloaded,
-}
-
-impl GroupLoad {
-    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also fill them.
-    fn classify(&self, tracks_load: bool) -> GroupType {
-        let is_full = self.capacity * 100 < self.util * IMBALANCE_PCT;
-        let is_crowded = self.capacity * IMBALANCE_PCT < self.runnable * 100;
-        match self.nr_running.cmp(&self.nr_cpus) {
-            Ordering::Less => GroupType::Spare,
-            Ordering::Greater if !tracks_load || is_full || is_crowded => GroupType::Overloaded,
-            Ordering::Equal | Ordering::Greater if tracks_load && !is_full => GroupType::Spare,
-            Ordering::Equal | Ordering::Greater => GroupType::Busy,
-        }
-    }
-
-    /// Returns the load per CPU of full capacity.
-    fn average(&self) -> u64 {
-        per_cpu(self.load, self.capacity)
-    }
-
-    /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
-    fn is_busier_than(&self, other: &Self) -> bool {
-        match (self.kind, other.kind) {
-            (GroupType::Overloaded, GroupType::Overloaded) => self.average() > other.average(),
-            (GroupType::Spare, GroupType::Spare) if self.nr_idle != other.nr_idle => self.nr_idle < other.nr_idle,
-            (GroupType::Spare, GroupType::Spare) => self.nr_running > other.nr_running,
-            (GroupType::Busy, GroupType::Busy) => self.average() > other.average(),
-            (one, other) => one > other,
-        }
-    }
-}
-
-fn per_cpu(load: u64, capacity: u64) -> u64 {
-    load * FULL_CAPACITY / capacity.max(1)
-}
-
-/// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the domain).
-fn find_imbalance<L: RawMutex>(
-    rq: &Rq,
-    cx: &mut Cx<'_, L>,
-    span: Range<u32>,
-    groups: Distance,
-    kind: BalanceKind,
-) -> Option<(CpuId, Imbalance)> {
-    cx.io.costs.fair_balance += 1;
-    let own_group = cx.config.topology.span(rq.cpu, groups);
-    if !is_balancer(rq, cx, own_group.clone(), kind) {
-        return None;
-    }
-    let mut local = GroupLoad::default();
-    let mut busiest: Option<GroupLoad> = None;
-    let (mut load, mut capacity, mut util) = (0, 0, 0);
-    let mut start = span.start;
-    while start < span.end {
-        let part = cx.config.topology.span(CpuId(start), groups);
-        start = part.end;
-        let is_local = part == own_group;
-        let group = measure(rq, cx, part);
-        load += group.load;
-        capacity += group.capacity;
-        util += group.util;
-        if is_local {
-            local = group;
-        } else if busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
-            busiest = Some(group);
-        }
-    }
-    if cx.config.settings.sis_util && rq.fair.tune.tracks_load && kind != BalanceKind::NewIdle {
-        select::publish_scan(rq.cpu, cx, &span, util);
-    }
-    let busiest = busiest?;
-    let takes_rt = cx.config.settings.rt_balance.is_passive();
-    let evens_out = rq.fair.tune.tracks_load && matches!(groups, Distance::Smt | Distance::Llc);
-    let imbalance = imbalance(&local, &busiest, per_cpu(load, capacity), kind, takes_rt, evens_out)?;
-    let (_, _, cpu) = busiest.busiest?;
-    Some((cpu, imbalance))
-}
-
-/// Returns whether this CPU balances for its group: the first idle one, or the first if none is. `should_we_balance`.
-fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, group: Range<u32>, kind: BalanceKind) -> bool {
-    if group.len() == 1 {
-        return true;
-    }
-    let first_idle = cx.view().next_idle(None, CpuId(group.start)).filter(|cpu| cpu.0 < group.end);
-    match (first_idle, kind) {
-        (Some(cpu), _) => cpu == rq.cpu,
-        (None, BalanceKind::Idle | BalanceKind::NewIdle) => true,
-        (None, BalanceKind::Periodic) => group.start == rq.cpu.0,
-    }
-}
-
-fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>) -> GroupLoad {
-    let mut group = GroupLoad::default();
-    let takes_rt = cx.config.settings.rt_balance.is_passive();
-    for cpu in part.map(CpuId) {
-        if !cx.view().is_in_domain_of(rq.cpu, cpu) || !cx.view().is_online(cpu) || rq.fair.balance.pinned.contains(&cpu)
-        {
-            continue;
-        }
-        cx.io.costs.cpus_scanned += 1;
-        group.nr_cpus += 1;
-        let (averages, counts) = (load::of_cpu(cx, cpu), cx.view().counts(cpu));
-        let (load, capacity) = (averages.load, capacity::of_cpu(cx, cpu));
-        let nr = if takes_rt { counts.running } else { counts.fair };
-        group.load += load;
-        group.util += averages.util;
-        group.runnable += averages.runnable;
-        group.capacity += capacity;
-        // Real-time tasks need CPUs too.
-        group.nr_running += u64::from(if rq.fair.tune.tracks_load { counts.running } else { nr });
-        group.nr_idle += u64::from(counts.running == 0);
-        let pressed = per_cpu(load, capacity);
-        if counts.running > 1
-            && nr > 0
-            && group.busiest.is_none_or(|(most, most_nr, _)| (pressed, nr) > (most, most_nr))
-        {
-            group.busiest = Some((pressed, nr, cpu));
-        }
-    }
-    group.kind = group.classify(rq.fair.tune.tracks_load);
-    group
-}
-
-/// Returns how much is to be moved between two groups, if anything. `sched_balance_find_src_group`,
-/// `calculate_imbalance`.
-fn imbalance(
-    local: &GroupLoad,
-    busiest: &GroupLoad,
-    average: u64,
-    kind: BalanceKind,
-    takes_rt: bool,
-    evens_out: bool,
-) -> Option<Imbalance> {
-    let tasks = |nr: u64| (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)));
-    if local.kind > busiest.kind {
-        return None;
-    }
-    match (busiest.kind, local.kind) {
-        (GroupType::Overloaded, GroupType::Spare) => {
-            let half = busiest.nr_running.saturating_sub(local.nr_running) / 2;
-            // Single CPUs are evened out; a larger group that is too full gives at least one.
-            tasks(if busiest.nr_cpus == 1 { half } else { half.max(1) })
-        }
-        (GroupType::Overloaded, GroupType::Busy | GroupType::Overloaded) => {
-            let (mine, theirs) = (local.average(), busiest.average());
-            let is_balanced = mine >= theirs || mine >= average || theirs * 100 <= mine * IMBALANCE_PCT;
-            let over = (theirs - average.min(theirs)) * busiest.capacity;
-            let under = (average - mine.min(average)) * local.capacity;
-            let load = over.min(under) / FULL_CAPACITY;
-            let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
-            (!is_balanced && load > 0).then_some(Imbalance::Load(load))
-        }
-        (GroupType::Busy | GroupType::Spare, _) => {
-            // `SD_PREFER_SIBLING`: cores and caches are filled evenly, whether they have room or not.
-            let excess = busiest.nr_running.saturating_sub(local.nr_running);
-            if evens_out && local.kind == GroupType::Spare && excess > 1 {
-                return tasks(excess / 2);
-            }
-            // Two on one CPU beside an idle one; a busy CPU leaves that to the idle ones.
-            if kind == BalanceKind::Periodic || local.nr_idle <= busiest.nr_idle + u64::from(busiest.nr_cpus > 1) {
-                return None;
-            }
-            tasks(local.nr_idle.saturating_sub(busiest.nr_idle).div_ceil(2))
-        }
-    }
-}
-
-/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving one makes more load
-/// fit, or nothing; so two tasks on one CPU beside one on each other stay where they are.
-fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
-    let per_task = |group: &GroupLoad| group.load / group.nr_running.max(1);
-    let (theirs, mine) = (per_task(busiest), per_task(local));
-    if load >= theirs {
-        return load;
-    }
-    let times = if local.nr_running > 0 && theirs > mine { 1 } else { 2 };
-    if busiest.average().saturating_sub(local.average()) >= theirs * times {
-        return theirs;
-    }
-    let now = theirs.min(busiest.average()) + mine.min(local.average());
-    let moved = theirs.min(busiest.average().saturating_sub(theirs)) + mine.min(local.average() + theirs);
-    if moved > now { theirs } else { 0 }
-}
-
 /// Moves tasks from `other` to `own`, as many as were found too many.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
     let taken = if own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0) {
@@ -482,6 +331,9 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         BalanceKind::Periodic | BalanceKind::Idle => {
             let level = &mut own.fair.balance.levels[usize::from(work.level)];
             level.failed = if moved > 0 { 0 } else { level.failed.saturating_add(1) };
+            if moved == 0 && needs_active(level.failed, work) && own.is_online {
+                ask_for_current(own, other, cx, work);
+            }
         }
     }
     if work.kind == BalanceKind::Idle {
@@ -490,6 +342,72 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         pass_on(own, cx);
     }
     Step::Done
+}
+
+/// Returns whether a level has failed so often that the running task is moved. `need_active_balance`.
+fn needs_active(failed: u8, work: Balance) -> bool {
+    match work.imbalance {
+        Imbalance::Tasks(_) => failed > nice_tries(work) + 2,
+        Imbalance::Load(_) => false,
+    }
+}
+
+/// Returns how often a level leaves tasks alone whose cache is hot (`sd->cache_nice_tries`).
+const fn nice_tries(work: Balance) -> u8 {
+    let (_, groups) = LEVELS[work.level as usize];
+    match groups {
+        Distance::Same => 0,
+        Distance::Smt | Distance::Llc => 1,
+        Distance::Socket | Distance::Remote => 2,
+    }
+}
+
+/// Asks a CPU to give away the fair task that it runs, if that may come here and nobody else has asked.
+fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) {
+    let Some(slot) = other.current.filter(|_| other.phase == Phase::Running && other.current_class() == ClassId::Fair)
+    else {
+        return;
+    };
+    let task = &other.tasks[slot];
+    if other.fair.balance.push.is_some()
+        || task.engaged != Engaged::No
+        || bandwidth::is_barred(other, slot)
+        || !task.may_run_on(own.cpu)
+    {
+        return;
+    }
+    let bound = Bound { to: own.cpu, level: work.level };
+    other.fair.balance.push = Some(ActivePush { task: other.stay(slot), bound });
+    other.resched(cx, Resched::Now);
+}
+
+/// A CPU leaves a task: returns whether it is the one that it was asked to give away, and goes on to want to run. O(1).
+#[inline]
+pub(crate) fn is_asked_for(rq: &mut Rq, slot: Slot, why: Leave) -> bool {
+    match rq.fair.balance.push.take() {
+        None => false,
+        Some(push) => gives_away(rq, slot, why, push),
+    }
+}
+
+#[cold]
+fn gives_away(rq: &mut Rq, slot: Slot, why: Leave, push: ActivePush) -> bool {
+    let task = &rq.tasks[slot];
+    let may_go = matches!(why, Leave::Preempted | Leave::Yield)
+        && rq.find_stay(push.task) == Some(slot)
+        && task.engaged == Engaged::No
+        && task.prio.class() == ClassId::Fair;
+    if may_go {
+        rq.tasks[slot].bound = Some(push.bound);
+    }
+    may_go
+}
+
+/// A task that was asked for has come: the level may be patient again.
+pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
+    if bound.to == rq.cpu {
+        rq.fair.balance.levels[usize::from(bound.level)].failed = 0;
+    }
 }
 
 /// Compares the groups of a level again, without the CPUs of which no task may come here.
@@ -590,16 +508,13 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
         return false; // `throttled_lb_pair`.
     }
     debug_assert!(task.prio.class() == ClassId::Fair, "only fair tasks are listed");
-    let (_, groups) = LEVELS[usize::from(work.level)];
-    // Threads of a core share the cache: nothing is hot there. A cache's own level counts failures less than a far one.
-    let patience = match groups {
-        Distance::Same => return true,
-        Distance::Smt | Distance::Llc => 1,
-        Distance::Socket | Distance::Remote => 2,
-    };
+    // Threads of a core share the cache: nothing is hot there.
+    if LEVELS[usize::from(work.level)].1 == Distance::Same {
+        return true;
+    }
     let cost = settings.migration_cost;
     let is_hot = task.last_ran != Instant::ZERO && other.clock.wall.since(task.last_ran) < cost;
-    !is_hot || work.failed > patience
+    !is_hot || work.failed > nice_tries(work)
 }
 
 impl Imbalance {

@@ -30,6 +30,7 @@ mod eevdf;
 mod enqueue;
 mod entity;
 pub(crate) mod group;
+mod imbalance;
 pub(crate) mod load;
 pub(crate) mod pelt;
 mod preempt;
@@ -161,7 +162,7 @@ impl FairRq {
             nr_throttled: 0,
             nr_apart: 0,
             recency: Recency::with_capacity(config.queue_reserve),
-            balance: balance::BalanceState::default(),
+            balance: balance::BalanceState::new(config),
             pressure: capacity::Pressure::default(),
         }
     }

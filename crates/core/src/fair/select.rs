@@ -36,7 +36,10 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
     match why {
         Placement::Wakeup => select_woken(cx, task),
         Placement::Fork => find_idlest(cx, task, cx.by),
-        Placement::Displaced => find_idlest(cx, task, task.last_cpu),
+        Placement::Displaced => match task.bound {
+            Some(bound) if may_use(cx, task, bound.to) => bound.to,
+            Some(_) | None => find_idlest(cx, task, task.last_cpu),
+        },
     }
 }
 
