@@ -4,6 +4,9 @@
 //! alters it, puts it back and sees who should run now: a CPU that becomes less urgent pulls, a task that cannot run
 //! here is pushed.
 //!
+//! A task that holds a lock inherits from whoever waits for it ([`Lent`]): a priority, or the parameters of a deadline task, with which it
+//! is one itself until it gives the lock back.
+//!
 //! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`, `rt_mutex_setprio`).
 
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
@@ -17,9 +20,10 @@ use crate::scheduler::{Scheduler, TaskError};
 use crate::slab::Slot;
 use crate::step::{Clock, Io, Resched, Step};
 use crate::task::{Parcel, Task};
+use crate::wait::Lent;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Changes what a queued task asks for.
@@ -69,7 +73,10 @@ impl<L: RawMutex> Scheduler<L> {
             body.attr = attr;
             body.prio = prio;
             body.dl.reserved = reserved;
-            body.dl.reset();
+            if had.is_some() != reserved.is_some() {
+                body.dl.reset();
+            }
+            body.dl.boost = boost(body);
         }))
     }
 
@@ -102,12 +109,14 @@ impl<L: RawMutex> Scheduler<L> {
         }
         body.attr = attr;
         body.prio = effective(attr, body.inherited);
+        body.dl.boost = boost(body);
         let task = body.id;
         io.event(now, by, || TraceEvent::AttrChange { task, attr });
         Ok(())
     }
 
-    /// Lends a queued task the priority of whoever waits for it; `None` takes it back. Only a more urgent one counts.
+    /// Lends a queued task the priority, or the deadline parameters, of whoever waits for it; `None` takes them back. Only
+    /// what is more urgent counts.
     ///
     /// # Errors
     /// It is not on this run queue.
@@ -116,7 +125,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq: &mut Rq,
         now: Clock,
         task: TaskId,
-        from: Option<Prio>,
+        from: Option<Lent>,
         io: &mut Io,
     ) -> Result<Step, TaskError> {
         rq.set_clock(now);
@@ -124,23 +133,29 @@ impl<L: RawMutex> Scheduler<L> {
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let (before, after) = (body.prio, effective(body.attr, from));
-        if before == after {
-            rq.tasks[slot].inherited = from;
+        let (had, had_boost) = (body.inherited, body.dl.boost);
+        rq.tasks[slot].inherited = from;
+        // Whoever is lent deadline parameters anew begins anew with them.
+        if before == after && (had == from || boost(&rq.tasks[slot]) == had_boost && had_boost.is_none()) {
             return Ok(Step::Done);
         }
-        cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+        if before != after {
+            cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+        }
+        let wall = now.wall;
         Ok(self.change_prio(rq, cx, slot, |body| {
-            body.inherited = from;
             body.prio = after;
+            lend(body, wall);
         }))
     }
 
     /// As [`inherit`](Self::inherit), for a parked task.
-    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Prio>, by: CpuId, io: &mut Io) {
+    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Lent>, by: CpuId, io: &mut Io) {
         let body = &mut parcel.0;
         let (task, before) = (body.id, body.prio);
         body.inherited = from;
         body.prio = effective(body.attr, from);
+        lend(body, now.wall);
         let after = body.prio;
         if before != after {
             io.event(now, by, || TraceEvent::PrioInherit { task, from: before, to: after });
@@ -149,7 +164,8 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Takes a task off its queue, changes it, puts it back and sees who should run now.
     ///
-    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
+    /// A real-time task that becomes less urgent goes before its new equals, any other behind them. A current task that does not come
+    /// first any more is asked to give way: it may have become less urgent, have a later deadline, or be served no longer.
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
     /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
@@ -167,8 +183,12 @@ impl<L: RawMutex> Scheduler<L> {
         let runs = rq.current == Some(slot);
         let gone = class::dequeue(rq, cx, slot, Dequeue::Change);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        let job = rq.tasks[slot].dl.abs_deadline;
         change(&mut rq.tasks[slot]);
         let after = rq.tasks[slot].prio;
+        if rq.tasks[slot].dl.abs_deadline != job {
+            dl::trace_job(rq, cx, slot);
+        }
         if after.is_rt() && before.beats(after) {
             rt::enqueue_first(rq, cx, slot);
             dl::server::update(rq, cx);
@@ -179,8 +199,8 @@ impl<L: RawMutex> Scheduler<L> {
         let mut step = if is_later { dl::pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
         if runs {
             self.go_on_running(rq, cx, slot);
-            let server_first = dl::stop_serving(rq, slot);
-            if (before.beats(after) || server_first) && rq.phase == Phase::Running {
+            dl::stop_serving(rq, slot);
+            if (before.beats(after) || dl::is_overtaken(rq)) && rq.phase == Phase::Running {
                 rq.resched(cx, Resched::Now);
             }
         } else {
@@ -295,12 +315,30 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Returns the priority that counts: the more urgent of one's own and the inherited one.
-///
-/// differs: who inherits from a deadline task has the highest real-time priority; the kernel lends the deadline too.
-fn effective(attr: SchedAttr, inherited: Option<Prio>) -> Prio {
+/// Returns the priority that counts: the more urgent of one's own and the inherited one. That of the deadline class is lent with
+/// parameters only.
+fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
     let own = attr.prio();
     let highest = Prio::from_rt(RtPriority::MAX);
-    let inherited = inherited.map(|prio| if prio.beats(highest) { highest } else { prio });
+    let inherited = inherited.map(|lent| match lent {
+        Lent::Prio(prio) if prio.beats(highest) => highest,
+        Lent::Prio(_) | Lent::Deadline { .. } => lent.prio(),
+    });
     inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
+}
+
+/// Returns the deadline parameters by which a task runs in place of its own: a deadline task takes only those of an earlier deadline
+/// (`pi_se` in `rt_mutex_setprio`).
+fn boost(task: &Task) -> Option<DlParams> {
+    match (task.inherited, task.attr) {
+        (Some(Lent::Deadline { deadline, .. }), SchedAttr::Deadline(_)) if deadline >= task.dl.abs_deadline => None,
+        (Some(Lent::Deadline { params, .. }), _) => Some(params),
+        (Some(Lent::Prio(_)) | None, _) => None,
+    }
+}
+
+/// What a task inherits has changed while it is on no queue.
+fn lend(task: &mut Task, now: Instant) {
+    let (boost, own) = (boost(task), dl::own_params(task));
+    task.dl.lend(boost, own, now);
 }

@@ -242,7 +242,7 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
         DlState::NonContending { on, .. } | DlState::Inactive { on } => DlState::Inactive { on },
         other @ (DlState::Fresh | DlState::Contending | DlState::Throttled { .. }) => other,
     };
-    debug(&(state, dl.abs_deadline, dl.runtime_left, dl.reserved), into);
+    debug(&(state, dl.abs_deadline, dl.runtime_left, dl.reserved, dl.boost), into);
     debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);
 }
 

@@ -217,4 +217,4 @@ pub use step::{
     RqTimer, Stay, Step, Tracing, Work,
 };
 pub use task::{CpusetId, DomainId, Parcel, Task, TaskSpec};
-pub use wait::{WaitQueue, most_urgent};
+pub use wait::{Lent, WaitQueue, most_urgent};

@@ -33,6 +33,7 @@ use crate::step::{
     AfterPush, Clock, Cont, Io, Leave, Left, Next, Op, PairClock, PairCont, Resched, RqTimer, Step, Work,
 };
 use crate::task::{CpusetId, Parcel, Task, TaskSpec};
+use crate::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -736,6 +737,14 @@ impl<L: RawMutex> Scheduler<L> {
     /// It is not on this run queue.
     pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, TaskError> {
         Ok(rq.tasks[self.slot_of(rq, task)?].counters)
+    }
+
+    /// Returns what a task queued here lends to the holder of a lock that it waits for.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn lends(&self, rq: &Rq, task: TaskId) -> Result<Lent, TaskError> {
+        Ok(rq.tasks[self.slot_of(rq, task)?].lends())
     }
 
     /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped.

@@ -19,6 +19,7 @@ use crate::fair::balance::Bound;
 use crate::mode::TaskMode;
 use crate::proxy::Engaged;
 use crate::rt::RtEntity;
+use crate::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId};
@@ -69,7 +70,7 @@ pub struct Task {
     pub(crate) attr: SchedAttr,
     /// Effective priority: its own or an inherited one.
     pub(crate) prio: Prio,
-    pub(crate) inherited: Option<Prio>,
+    pub(crate) inherited: Option<Lent>,
     /// Where it may run, its cpuset considered; `None` is every CPU.
     pub(crate) allowed: Option<Arc<CpuMask>>,
     /// What it asked for itself.
@@ -98,6 +99,16 @@ impl Task {
         self.allowed.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
+    /// Returns what it lends to the holder of a lock that it waits for.
+    pub(crate) fn lends(&self) -> Lent {
+        match (self.prio, self.dl.boost, self.attr) {
+            (Prio::DEADLINE, Some(params), _) | (Prio::DEADLINE, None, SchedAttr::Deadline(params)) => {
+                Lent::Deadline { params, deadline: self.dl.abs_deadline }
+            }
+            (prio, _, _) => Lent::Prio(prio),
+        }
+    }
+
     /// Returns whether it may be moved to another CPU of `nr_cpus`.
     pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
         self.engaged == Engaged::No
@@ -123,6 +134,12 @@ impl Parcel {
     #[must_use]
     pub const fn prio(&self) -> Prio {
         self.0.prio
+    }
+
+    /// Returns what the task lends to the holder of a lock that it waits for.
+    #[must_use]
+    pub fn lends(&self) -> Lent {
+        self.0.lends()
     }
 
     /// Returns what the task asks for.

@@ -1,7 +1,9 @@
 //! [`WaitQueue`]: who waits for something that a task gives up, most urgent first.
 //!
 //! Real-time tasks come before fair ones and among themselves by priority; equals, and all fair tasks, in order of
-//! arrival. This is the order of futexes and of rt-mutexes.
+//! arrival. This is the order of futexes and of rt-mutexes; the latter have deadline tasks by deadline.
+//!
+//! [`Lent`] is what a holder inherits: a priority, or a deadline task's parameters.
 //!
 //! O(log n) in and out.
 //!
@@ -9,13 +11,47 @@
 //! `kernel/locking/rtmutex.c` (`rt_mutex_waiter_less`).
 
 use alloc::collections::BTreeMap;
-use zerolag_model::{Prio, TaskId};
+use zerolag_model::{DlParams, Instant, Prio, TaskId};
+
+/// What a task lends to the holder of a lock that it waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Lent {
+    /// A real-time or fair priority.
+    Prio(Prio),
+    /// The parameters of a deadline task: its own, or those that it has been lent itself.
+    Deadline {
+        /// Runtime, relative deadline and period.
+        params: DlParams,
+        /// When its present job is to be done.
+        deadline: Instant,
+    },
+}
+
+impl Lent {
+    /// Returns the priority of whoever lends.
+    #[must_use]
+    pub const fn prio(self) -> Prio {
+        match self {
+            Self::Prio(prio) => prio,
+            Self::Deadline { .. } => Prio::DEADLINE,
+        }
+    }
+
+    /// Returns whether this is more urgent: by priority, deadline tasks by deadline (`rt_waiter_node_less`).
+    #[must_use]
+    pub fn beats(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Deadline { deadline, .. }, Self::Deadline { deadline: than, .. }) => deadline < than,
+            (_, _) => self.prio().beats(other.prio()),
+        }
+    }
+}
 
 /// Tasks that wait, most urgent first.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
-    /// Rank and arrival to task: arrivals are unique.
-    order: BTreeMap<(i16, u64), TaskId>,
+    /// Rank, deadline and arrival to task: arrivals are unique.
+    order: BTreeMap<(i16, Instant, u64), TaskId>,
     arrivals: u64,
 }
 
@@ -28,8 +64,20 @@ impl WaitQueue {
 
     /// Adds a task at its effective priority.
     pub fn push(&mut self, task: TaskId, prio: Prio) {
+        self.insert(task, prio, Instant::ZERO);
+    }
+
+    /// Adds a task to the queue of a lock whose holder inherits what it lends.
+    pub fn push_lender(&mut self, task: TaskId, lends: Lent) {
+        match lends {
+            Lent::Prio(prio) => self.insert(task, prio, Instant::ZERO),
+            Lent::Deadline { deadline, .. } => self.insert(task, Prio::DEADLINE, deadline),
+        }
+    }
+
+    fn insert(&mut self, task: TaskId, prio: Prio, deadline: Instant) {
         let rank = prio.raw().min(Prio::FIRST_FAIR.raw());
-        self.order.insert((rank, self.arrivals), task);
+        self.order.insert((rank, deadline, self.arrivals), task);
         self.arrivals += 1;
     }
 
@@ -68,21 +116,38 @@ impl WaitQueue {
     }
 }
 
-/// Returns what a holder inherits from those that wait for what it holds: the most urgent priority of them.
-pub fn most_urgent(waiting: impl IntoIterator<Item = Prio>) -> Option<Prio> {
-    waiting.into_iter().reduce(|best, prio| if prio.beats(best) { prio } else { best })
+/// Returns what a holder inherits from those that wait for what it holds: what the most urgent of them lends.
+pub fn most_urgent(waiting: impl IntoIterator<Item = Lent>) -> Option<Lent> {
+    waiting.into_iter().reduce(|best, lent| if lent.beats(best) { lent } else { best })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::{Nice, RtPriority};
+    use zerolag_model::{Duration, Nice, RtPriority};
+
+    fn deadline(ms: u64) -> Lent {
+        let params = DlParams::new(Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(2));
+        Lent::Deadline { params, deadline: Instant::from_nanos(ms * 1_000_000) }
+    }
 
     #[test]
     fn the_most_urgent_waiter_is_what_counts() {
-        let prio = |raw| Prio::from_raw(raw);
+        let prio = |raw| Lent::Prio(Prio::from_raw(raw));
         assert_eq!(most_urgent([]), None);
         assert_eq!(most_urgent([prio(120), prio(49), prio(98)]), Some(prio(49)));
+        assert_eq!(most_urgent([prio(0), deadline(9), deadline(7), deadline(8)]), Some(deadline(7)));
+    }
+
+    #[test]
+    fn deadline_tasks_come_first_and_among_themselves_by_deadline() {
+        let mut queue = WaitQueue::new();
+        let rt = Lent::Prio(Prio::from_rt(RtPriority::MAX));
+        for (task, lends) in [(0, rt), (1, deadline(9)), (2, deadline(5)), (3, deadline(9))] {
+            queue.push_lender(TaskId(task), lends);
+        }
+        let order: alloc::vec::Vec<u32> = core::iter::from_fn(|| queue.pop()).map(|task| task.0).collect();
+        assert_eq!(order, [2, 1, 3, 0]);
     }
 
     #[test]

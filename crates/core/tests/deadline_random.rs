@@ -9,7 +9,7 @@ mod support;
 
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
-use zerolag_core::{CpusetId, Leave, Partition, Resched};
+use zerolag_core::{CpusetId, Leave, Lent, Partition, Resched};
 use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
 use zerolag_model::{
     CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, ServerKind,
@@ -197,8 +197,12 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
         33 => Event::SetAffinity { by, task, affinity: affinity(world, random) },
         34 => {
             let priority = RtPriority::new(10 + random.below(5) as i64).expect("1..=99");
-            let lent = [None, Some(Prio::from_rt(priority)), Some(Prio::DEADLINE)];
-            Event::Inherit { by, task, from: lent[random.below(3) as usize] }
+            let half_ms = |count| Duration::from_micros(500 * count);
+            let (runtime, deadline) = (half_ms(1 + random.below(3)), half_ms(3 + random.below(8)));
+            let params = DlParams::new(runtime, deadline, deadline);
+            let lent = Lent::Deadline { params, deadline: world.now + half_ms(random.below(12)) };
+            let from = [None, Some(Lent::Prio(Prio::from_rt(priority))), Some(lent)][random.below(3) as usize];
+            Event::Inherit { by, task, from }
         }
         35 => match random.below(4) {
             0 => Event::Offline { cpu },

@@ -11,7 +11,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestError, TestRunner};
 use std::sync::Arc;
 use support::{Agent, Event, Hints, Setup, World};
-use zerolag_core::{CpusetId, Leave, Partition};
+use zerolag_core::{CpusetId, Leave, Lent, Partition};
 use zerolag_model::settings::{Grain, OverloadScope, RtBalance, RtOverload};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId};
 
@@ -220,7 +220,7 @@ fn event(world: &World, [kind, a, b, _]: [u8; 4]) -> Event {
         26..=27 => Event::SetAttr { by, task, attr },
         28 => Event::SetAffinity { by, task, affinity: affinity(world, b) },
         29 => {
-            let from = (b % 3 != 0).then(|| Prio::from_rt(priority(b)));
+            let from = (b % 3 != 0).then(|| Lent::Prio(Prio::from_rt(priority(b))));
             Event::Inherit { by, task, from }
         }
         30 if kind < 64 => Event::Offline { cpu },

@@ -11,8 +11,8 @@ use crate::sync::Shared;
 use crate::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{CpuMode, Leave, most_urgent};
-use zerolag_model::{CpuId, CpuLayer, Duration, Mark, Prio, TaskId, TraceEvent};
+use zerolag_core::{CpuMode, Leave, Lent, most_urgent};
+use zerolag_model::{CpuId, CpuLayer, Duration, Mark, TaskId, TraceEvent};
 use zerolag_workload::Stream;
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
@@ -358,9 +358,15 @@ impl Machine {
 
     /// Queues a task at a resource and blocks it.
     pub(crate) fn block_on(&mut self, cpu: CpuId, task: TaskId, resource: ResourceId, wait: WaitFor) {
-        let prio = self.cpus[cpu.index()].rq.current_prio();
-        let waiters = self.shared[resource.index()].waiters().expect("invariant: the program was checked");
-        waiters.push(task, prio);
+        let place = &self.cpus[cpu.index()];
+        let lends = self.scheduler.lends(&place.rq, task).expect("invariant: who blocks runs here");
+        match &mut self.shared[resource.index()] {
+            Shared::Mutex { inherit: true, waiters, .. } => waiters.push_lender(task, lends),
+            other => {
+                let waiters = other.waiters().expect("invariant: the program was checked");
+                waiters.push(task, lends.prio());
+            }
+        }
         self.block(cpu, task, wait);
     }
 
@@ -513,29 +519,29 @@ impl Machine {
         }
     }
 
-    /// Returns the most urgent priority that waits for a mutex which `holder` holds and which inherits.
-    pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Prio> {
+    /// Returns what the most urgent of those lends who wait for what `holder` holds and inherits for.
+    pub(crate) fn lent_to(&self, holder: TaskId) -> Option<Lent> {
         let held = self.tasks[holder.index()].holds.iter();
         let mutexes = held.filter_map(|mutex| match &self.shared[mutex.index()] {
-            Shared::Mutex { inherit: true, waiters, .. } => self.parked_prio(waiters.first()?),
+            Shared::Mutex { inherit: true, waiters, .. } => self.lends(waiters.first()?),
             _ => None,
         });
         let semaphores = if self.semaphores_inherit { &self.shared[..] } else { &[] };
         let semaphores = semaphores.iter().filter_map(|shared| match shared {
             Shared::RwSemaphore(semaphore) if semaphore.sole_holder() == Some(holder) => {
-                most_urgent(semaphore.waiting().filter_map(|task| self.parked_prio(task)))
+                most_urgent(semaphore.waiting().filter_map(|task| self.lends(task)))
             }
             _ => None,
         });
         most_urgent(mutexes.chain(semaphores))
     }
 
-    fn parked_prio(&self, task: TaskId) -> Option<Prio> {
+    fn lends(&self, task: TaskId) -> Option<Lent> {
         if let Some(parcel) = &self.tasks[task.index()].parcel {
-            return Some(parcel.prio());
+            return Some(parcel.lends());
         }
         let zerolag_core::Home::Rq(cpu) = self.scheduler.home(task) else { return None };
-        self.cpus[cpu.index()].rq.queued().find(|(id, _)| *id == task).map(|(_, prio)| prio)
+        self.scheduler.lends(&self.cpus[cpu.index()].rq, task).ok()
     }
 
     /// A holder's priority has changed while it waits itself: its place in that queue and the next holder follow.
@@ -548,12 +554,12 @@ impl Machine {
             }
             State::Waits(_) | State::Active | State::Unborn | State::Dead => return,
         };
-        let Some(prio) = self.parked_prio(holder) else { return };
+        let Some(lends) = self.lends(holder) else { return };
         let Shared::Mutex { inherit: true, owner, waiters } = &mut self.shared[mutex.index()] else { return };
         if !waiters.remove(holder) {
             return;
         }
-        waiters.push(holder, prio);
+        waiters.push_lender(holder, lends);
         if let Some(next) = owner.filter(|_| depth < INHERIT_DEPTH_MAX) {
             self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder: next, depth: depth + 1 });
         }

@@ -20,6 +20,11 @@
 //!   any ---------- leaves the class [9] -------------------> Fresh
 //! ```
 //!
+//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of whoever waits for a lock that it holds, and is
+//! never throttled: [7] leads through [8] at once, [3] does not happen. A task of another class begins a job with them when it is
+//! lent them [1]; a deadline task keeps its own job, and its deadline moves by the lent period whenever its budget is used up. So
+//! what a boosted task runs is charged to nobody's bandwidth, as in the kernel.
+//!
 //! The 0-lag time is when the task would have as little budget left had it run at its bandwidth since the job began. Who
 //! blocks before it has had more than his share: his bandwidth stays *active* until then (`running_bw`, see
 //! [`super::sums`]). [6] concerns the sums only, and is not noted in the body, which is in its owner's hands.
@@ -31,8 +36,9 @@
 //!
 //! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems", sec. 3;
 //! Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`, `update_dl_entity`,
-//! `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`, `dl_next_period`). differs: products are
-//! exact here, the kernel drops the lowest 10 bits of each factor.
+//! `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`, `dl_next_period`; `pi_of`, `is_dl_boosted`,
+//! `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`). differs: products are exact here, the kernel drops the lowest 10 bits
+//! of each factor.
 
 use super::admission::Reserved;
 use super::heap::PLACES;
@@ -52,6 +58,8 @@ pub(crate) struct DlEntity {
     pub(super) places: [Option<u32>; PLACES],
     /// What it has of its root domain's bandwidth.
     pub(crate) reserved: Option<Reserved>,
+    /// The parameters that it is lent, if that counts (`pi_se`).
+    pub(crate) boost: Option<DlParams>,
     /// What its owner does not know yet: a budget was used up (`dl_overrun`).
     pub(super) overrun: Overrun,
 }
@@ -144,13 +152,13 @@ impl DlEntity {
             DlState::NonContending { .. } | DlState::Inactive { .. } if self.is_exhausted() => {
                 let until = self.next_period(params);
                 self.state = DlState::Throttled { until }; // [3]
-                if until <= now {
+                if until <= now || self.boost.is_some() {
                     self.replenish(params, until);
                     self.wake(params, now);
                 }
             }
             DlState::NonContending { .. } | DlState::Inactive { .. } => self.wake(params, now),
-            DlState::Throttled { until } if until <= now => {
+            DlState::Throttled { until } if until <= now || self.boost.is_some() => {
                 self.replenish(params, until);
                 self.wake(params, now);
             }
@@ -162,7 +170,8 @@ impl DlEntity {
     fn wake(&mut self, params: DlParams, now: Instant) {
         let is_late = self.abs_deadline < now;
         let next = self.next_period(params);
-        if is_late && now < next {
+        let is_boosted = self.boost.is_some();
+        if is_late && now < next && !is_boosted {
             // [3] Another job now would have to be done within less than a period.
             self.runtime_left = self.runtime_left.min(SignedDuration::default());
             self.state = DlState::Throttled { until: next };
@@ -170,7 +179,7 @@ impl DlEntity {
         }
         if is_late || overflows(self.runtime_left, self.abs_deadline, params, now) {
             let is_implicit = params.deadline == params.period;
-            if is_implicit || is_late {
+            if is_implicit || is_late || is_boosted {
                 self.begin_job(params, now);
             } else {
                 // The deadline stays; the budget becomes what the density allows until then.
@@ -209,9 +218,31 @@ impl DlEntity {
     }
 
     /// It leaves its queue to go elsewhere.
-    pub(super) fn migrate(&mut self, params: DlParams) {
+    pub(super) fn migrate(&mut self, params: DlParams, now: Instant) {
         if self.state == DlState::Contending && self.is_exhausted() {
             self.throttle(params);
+            if self.boost.is_some() {
+                self.replenish(params, now);
+            }
+        }
+    }
+
+    /// It is off its queue and has been lent other parameters, or none any more; `own` are those that it asks for itself.
+    /// Whoever is lent some may run at once. Who has none of either class leaves it [9].
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`, `ENQUEUE_RESTORE`).
+    pub(crate) fn lend(&mut self, boost: Option<DlParams>, own: Option<DlParams>, now: Instant) {
+        self.boost = boost;
+        let Some(params) = boost.or(own).filter(|_| own.is_some()) else { return self.reset() };
+        match self.state {
+            DlState::Throttled { .. } if boost.is_some() => self.replenish(params, now),
+            DlState::Contending if boost.is_some() && self.is_exhausted() => {
+                self.throttle(params);
+                self.replenish(params, now);
+            }
+            DlState::Contending if self.abs_deadline < now => self.begin_job(params, now),
+            DlState::Contending | DlState::Throttled { .. } => {}
+            DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {}
         }
     }
 

@@ -12,14 +12,15 @@
 //! the slower the more of that is left.
 //!
 //! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is asked to schedule,
-//! and the task is throttled when it is left. What it ran until then is debt.
+//! and the task is throttled when it is left. What it ran until then is debt. A task that holds a lock which a deadline task
+//! waits for runs with that task's parameters and is not throttled; it may be of another class itself, and has no bandwidth
+//! reserved then.
 //!
 //! Queueing, throttling and picking are O(log n).
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`, `dl_task_timer`,
-//! `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a task that inherits from a deadline task runs at
-//! the highest real-time priority, not with the deadline (see `change.rs`); a used-up budget is not looked at where the
-//! task runs on, only when its CPU schedules.
+//! `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a used-up budget is not
+//! looked at where the task runs on, only when its CPU schedules.
 
 pub(crate) mod admission;
 pub(crate) mod entity;
@@ -145,10 +146,16 @@ impl DlRq {
     }
 }
 
+/// Returns by which parameters a task of this class runs: those that it is lent, or its own (`pi_of`).
 fn params(task: &Task) -> DlParams {
+    task.dl.boost.or(own_params(task)).expect("invariant: a deadline task has parameters, its own or lent ones")
+}
+
+/// Returns what a task asks for itself.
+pub(crate) const fn own_params(task: &Task) -> Option<DlParams> {
     match task.attr {
-        SchedAttr::Deadline(params) => params,
-        SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => unreachable!("the class is not inherited"),
+        SchedAttr::Deadline(params) => Some(params),
+        SchedAttr::Fair { .. } | SchedAttr::Rt { .. } => None,
     }
 }
 
@@ -224,7 +231,8 @@ fn retire(rq: &mut Rq, slot: Slot, then: Then) -> DlState {
     let (on, now) = (rq.cpu, rq.clock.wall);
     let task = &rq.tasks[slot];
     let bandwidth = bandwidth_of(task);
-    let until = task.dl.zero_lag(params(task));
+    let Some(own) = own_params(task) else { return DlState::Inactive { on } };
+    let until = task.dl.zero_lag(own);
     if now < until {
         let place = rq.dl.sums.linger(task.id, bandwidth, until, then);
         return DlState::NonContending { on, place };
@@ -241,7 +249,7 @@ fn bandwidth_of(task: &Task) -> Bandwidth {
 }
 
 /// Says that a task has begun a job.
-fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+pub(crate) fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
     cx.io.event(cx.now, rq.cpu, || TraceEvent::DlReplenish { task: id, deadline, budget });
@@ -302,8 +310,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
             let _ = retire(rq, slot, Then::Gone);
         }
         Dequeue::Migrate => {
+            let now = rq.clock.wall;
             let task = &mut rq.tasks[slot];
-            task.dl.migrate(params(task));
+            task.dl.migrate(params(task), now);
             rq.dl.sums.quit(bandwidth);
         }
         Dequeue::Change => rq.dl.sums.quit(bandwidth),
@@ -325,6 +334,11 @@ fn reclaims(task: &Task) -> bool {
     matches!(task.attr, SchedAttr::Deadline(params) if params.flags.has(DlFlags::RECLAIM))
 }
 
+/// Returns whether a task wants to be told that it has used up a budget.
+fn wants_overrun(task: &Task) -> bool {
+    own_params(task).is_some_and(|own| own.flags.has(DlFlags::DL_OVERRUN))
+}
+
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
 /// at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
@@ -334,11 +348,11 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     dequeue_ready(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = params(task);
-    if params.flags.has(DlFlags::DL_OVERRUN) && task.dl.is_exhausted() {
+    if wants_overrun(task) && task.dl.is_exhausted() {
         task.dl.overrun = Overrun::Pending;
     }
     let until = task.dl.throttle(params);
-    if until <= now {
+    if until <= now || task.dl.boost.is_some() {
         task.dl.replenish(params, now);
         trace_job(rq, cx, slot);
         enqueue_ready(rq, cx, slot);
@@ -489,17 +503,22 @@ fn is_first(rq: &Rq, kind: ServerKind) -> bool {
     matches!(rq.dl.first(), Some((_, EntityRef::Server(first))) if first == kind)
 }
 
-/// The current task may have left the class of the server that ran it: it runs as itself then. Returns whether that server
-/// comes before it.
+/// The current task may have left the class of the server that ran it: it runs as itself then.
 ///
-/// differs: in the kernel it keeps the server until the next switch (`p->dl_server`), and nobody looks who comes first.
-pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) -> bool {
+/// differs: in the kernel it keeps the server until the next switch (`p->dl_server`).
+pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
     let class = rq.tasks[slot].prio.class();
-    let Some(kind) = rq.dl.serving.filter(|kind| kind.class() != class) else { return false };
-    rq.is_unpublished = true;
-    rq.dl.serving = None;
-    let queued = rq.dl.server(kind).queued();
-    queued.is_some_and(|(deadline, _)| rq.current_deadline().is_none_or(|current| deadline < current))
+    if rq.dl.serving.is_some_and(|kind| kind.class() != class) {
+        rq.is_unpublished = true;
+        rq.dl.serving = None;
+    }
+}
+
+/// Returns whether the current task does not come first any more because of somebody of this class.
+///
+/// Linux v6.12 `kernel/sched/deadline.c`, `prio_changed_dl`.
+pub(crate) fn is_overtaken(rq: &Rq) -> bool {
+    rq.dl.earliest().is_some_and(|earliest| rq.current_deadline().is_none_or(|current| earliest < current))
 }
 
 /// Makes a queued task the current one: it cannot be pushed any more.

@@ -20,7 +20,7 @@ mod judge;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zerolag_core::{
-    Clock, Config, CpusetId, Home, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
+    Clock, Config, CpusetId, Home, Io, Leave, Left, Lent, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
     Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
 };
 use zerolag_model::settings::{OverloadScope, RtOverload};
@@ -79,7 +79,7 @@ pub(crate) enum Event {
     /// A task's affinity changes.
     SetAffinity { by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>> },
     /// A task inherits a priority, or gives it back.
-    Inherit { by: Agent, task: TaskId, from: Option<Prio> },
+    Inherit { by: Agent, task: TaskId, from: Option<Lent> },
     /// A CPU goes.
     Offline { cpu: CpuId },
     /// A task is taken off a CPU that has gone.
@@ -538,7 +538,7 @@ impl World {
         )
     }
 
-    fn inherit(&mut self, by: Agent, task: TaskId, from: Option<Prio>) -> bool {
+    fn inherit(&mut self, by: Agent, task: TaskId, from: Option<Lent>) -> bool {
         self.change(
             by,
             task,

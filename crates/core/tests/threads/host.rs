@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::Thread;
 use zerolag_core::{
-    Clock, Home, Io, Leave, Left, Next, Observer, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler,
-    Step, TaskError, Tracing, Work,
+    Clock, Home, Io, Leave, Left, Lent, Next, Observer, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
+    Scheduler, Step, TaskError, Tracing, Work,
 };
-use zerolag_model::{CpuId, CpuMask, Nice, Prio, RtPriority, SchedAttr, TaskId};
+use zerolag_model::{CpuId, CpuMask, Nice, RtPriority, SchedAttr, TaskId};
 
 /// Where a task is. Its own lock; taken inside run-queue locks, never around them.
 #[derive(Debug)]
@@ -254,7 +254,7 @@ impl<'a> Caller<'a> {
         );
     }
 
-    fn inherit(&mut self, task: TaskId, from: Option<Prio>) {
+    fn inherit(&mut self, task: TaskId, from: Option<Lent>) {
         self.change(
             task,
             |cpu| Call::Inherit { cpu, task, from },
@@ -407,7 +407,7 @@ impl<'a> Caller<'a> {
                 self.set_affinity(task, affinity);
             }
             56..=57 => {
-                let from = (self.random(2) == 0).then(|| attr.prio());
+                let from = (self.random(2) == 0).then(|| Lent::Prio(attr.prio()));
                 self.inherit(other, from);
             }
             58 if self.host.inboxes[cpu.index()].timer.swap(false, Ordering::AcqRel) => {

@@ -3,10 +3,10 @@
 use parking_lot::RawMutex;
 use std::sync::Arc;
 use zerolag_core::{
-    Clock, Config, CpusetId, Leave, Left, Next, Op, PairCont, Parcel, Placement, Rq, Scheduler, Step, TaskError,
+    Clock, Config, CpusetId, Leave, Left, Lent, Next, Op, PairCont, Parcel, Placement, Rq, Scheduler, Step, TaskError,
     TaskSpec, Work,
 };
-use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, Settings, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
 pub(crate) const CPUS: u32 = 4;
 pub(crate) const TASKS: u32 = 12;
@@ -30,7 +30,7 @@ pub(crate) enum Call {
     SetAttrParked { task: TaskId, attr: SchedAttr, by: CpuId },
     SetAffinity { cpu: CpuId, task: TaskId, affinity: Option<Arc<CpuMask>> },
     SetAffinityParked { task: TaskId, affinity: Option<Arc<CpuMask>>, by: CpuId },
-    Inherit { cpu: CpuId, task: TaskId, from: Option<Prio> },
+    Inherit { cpu: CpuId, task: TaskId, from: Option<Lent> },
 }
 
 /// What it answered, and what it left in [`Io`].
