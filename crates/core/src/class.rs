@@ -22,7 +22,7 @@ use crate::task::Task;
 use alloc::boxed::Box;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
+use zerolag_model::{ClassId, Duration, MigrateReason, TraceEvent};
 
 /// Why a task is put on a run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +166,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
         return; // Its group may not yet.
     }
     // Between tasks that a server runs their own class decides.
-    let is_served = rq.dl.serving.is_some() && class == ClassId::Fair;
+    let is_served = rq.dl.serving.is_some_and(|kind| kind.class() == class);
     let current_class = if is_served { rq.current_class() } else { rq.current_prio().class() };
     let resched = match rq.current {
         None => Resched::Now,
@@ -212,10 +212,11 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
         ClassId::Rt => {
             rt::charge(task, cx.config.settings.enforce_rt, delta);
             rt::throttle::charge(rq, cx, delta);
+            dl::server::charge(rq, cx, ClassId::Rt, delta);
         }
         ClassId::Fair => {
             fair::charge(rq, cx, slot, delta);
-            dl::server::charge(rq, cx, ServerKind::Fair, delta);
+            dl::server::charge(rq, cx, ClassId::Fair, delta);
         }
         ClassId::Deadline => {
             dl::charge(rq, cx, slot, delta);

@@ -146,9 +146,7 @@ impl Config {
 
     /// Returns what a deadline server promises at first.
     pub(crate) fn server(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
-        match kind {
-            ServerKind::Fair => self.settings.fair_server_params(cpu),
-        }
+        self.settings.server_params(cpu, kind)
     }
 
     /// Returns the root domain of a cpuset, 0 being the machine: that of the CPUs in no partition. `None` if it cannot

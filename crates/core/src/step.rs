@@ -229,7 +229,16 @@ pub enum RqTimer {
 
 impl RqTimer {
     /// Every timer that a run queue has.
-    pub const ALL: [Self; 4] = [Self::Slice, Self::Replenish, Self::Server(ServerKind::Fair), Self::RtPeriod];
+    pub const ALL: [Self; 3 + ServerKind::ALL.len()] = {
+        let mut all = [Self::RtPeriod; 3 + ServerKind::ALL.len()];
+        (all[0], all[1]) = (Self::Slice, Self::Replenish);
+        let mut kind = 0;
+        while kind < ServerKind::ALL.len() {
+            all[2 + kind] = Self::Server(ServerKind::ALL[kind]);
+            kind += 1;
+        }
+        all
+    };
 
     /// Returns its place in [`ALL`](Self::ALL), for hosts that keep one thing per timer.
     #[must_use]
@@ -237,8 +246,8 @@ impl RqTimer {
         match self {
             Self::Slice => 0,
             Self::Replenish => 1,
-            Self::Server(ServerKind::Fair) => 2,
-            Self::RtPeriod => 3,
+            Self::Server(kind) => 2 + kind as usize,
+            Self::RtPeriod => 2 + ServerKind::ALL.len(),
         }
     }
 }

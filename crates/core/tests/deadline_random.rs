@@ -126,6 +126,45 @@ fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
     }
 }
 
+/// A server of another class needs nothing but its kind: it is queued, runs its class's task before a deadline task of a later deadline, is
+/// charged for it, and stops when its class has nobody left. The random sequences above set it too.
+#[cfg(zerolag_second_server)]
+#[test]
+fn a_second_kind_of_server_serves_its_class() {
+    let ms = Duration::from_millis;
+    let settings = Settings { enforce_dl: Grain::Exact, rt_throttling: false, ..KernelVersion::V6_12.settings() };
+    let setup = Setup { settings, nr_cpus: 1, cpusets: Vec::new(), nr_tasks: 2, outside: 1, hints: Hints::Fresh };
+    let mut world = World::new(setup);
+    let (cpu, by, kind) = (CpuId(0), Agent(1), ServerKind::Rt);
+    let happen = |world: &mut World, event| {
+        assert!(world.apply(&event), "{event:?} can happen");
+        world.check().unwrap_or_else(|reason| panic!("{reason} (after {event:?})"));
+    };
+    let schedule = |world: &mut World, why| {
+        happen(world, Event::Leave { cpu, why });
+        happen(world, Event::Go(Agent(0)));
+    };
+    happen(&mut world, Event::SetServer { cpu, kind, runtime: ms(2), period: ms(10) });
+    let hog = SchedAttr::Deadline(DlParams::new(ms(20), ms(40), ms(40)));
+    for (task, attr) in [(TaskId(0), hog), (TaskId(1), SchedAttr::fifo_at(10))] {
+        happen(&mut world, Event::Create { by, task, attr, affinity: None, cpuset: CpusetId::default() });
+        happen(&mut world, Event::Go(by));
+    }
+    schedule(&mut world, Leave::Preempted);
+    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(0)), None), "it is deferred by default");
+    world.pass(ms(8));
+    happen(&mut world, Event::Timer { cpu });
+    schedule(&mut world, Leave::Preempted);
+    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(1)), Some(kind)));
+    assert_eq!(world.rqs[0].current_prio(), Prio::DEADLINE);
+    world.pass(ms(1));
+    happen(&mut world, Event::Tick { cpu });
+    assert_eq!(world.rqs[0].server(kind).2, ms(1).to_signed(), "its class's time is charged to it");
+    schedule(&mut world, Leave::Block);
+    assert_eq!(world.rqs[0].server(kind).1, zerolag_model::ServerState::Stopped);
+    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(0)), None));
+}
+
 fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {
     let setup = setup(random);
     let mut story = format!("{setup:?}\n");
@@ -211,7 +250,12 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
         },
         37 if random.below(2) == 0 => {
             let runtime = Duration::from_micros(500 * random.below(8));
-            Event::SetServer { cpu, runtime, period: Duration::from_millis(3 + random.below(8)) }
+            let period = Duration::from_millis(3 + random.below(8));
+            let kind = match ServerKind::ALL.len() as u64 {
+                1 => ServerKind::Fair,
+                more => ServerKind::ALL[random.below(more) as usize],
+            };
+            Event::SetServer { cpu, kind, runtime, period }
         }
         36 if !world.setup.cpusets.is_empty() => Event::Join { cpu, partition: CpusetId(random.below(2) as u16) },
         _ => Event::Wake { by, task },

@@ -5,21 +5,33 @@ use crate::time::{Duration, Instant};
 use core::fmt;
 
 /// Which class a deadline server serves. Each CPU has one server per kind.
+///
+/// A kind is a variant with its lines here and its parameters at the start (`Settings::server_params`): whom it serves follows from its
+/// class, and the scheduler, its timers, sums and admission go through [`ALL`](Self::ALL).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ServerKind {
     /// The fair class (`fair_server`).
     Fair,
+    /// The real-time classes. No kernel has it: it shows, in tests, that a kind is these lines and nothing else.
+    #[cfg(zerolag_second_server)]
+    Rt,
 }
 
 impl ServerKind {
     /// Every kind, in the order of the format's numbers.
+    #[cfg(not(zerolag_second_server))]
     pub const ALL: [Self; 1] = [Self::Fair];
+    /// Every kind, in the order of the format's numbers.
+    #[cfg(zerolag_second_server)]
+    pub const ALL: [Self; 2] = [Self::Fair, Self::Rt];
 
     /// Returns the class that it serves.
     #[must_use]
     pub const fn class(self) -> ClassId {
         match self {
             Self::Fair => ClassId::Fair,
+            #[cfg(zerolag_second_server)]
+            Self::Rt => ClassId::Rt,
         }
     }
 
@@ -28,6 +40,8 @@ impl ServerKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fair => "fair_server",
+            #[cfg(zerolag_second_server)]
+            Self::Rt => "rt_server",
         }
     }
 }

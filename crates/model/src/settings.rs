@@ -8,7 +8,7 @@
 //! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
 
 use crate::ids::CpuId;
-use crate::server::{Activation, ServerParams};
+use crate::server::{Activation, ServerKind, ServerParams};
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -292,6 +292,9 @@ pub struct Settings {
     /// Key `fair_server.scaled`: a server is charged for what its class has done, not for how long it ran, so it runs longer
     /// on slower CPUs (6.12 to 6.15; mended by commit fc975cfb3639). Frequencies are not modelled, capacities are.
     pub fair_server_scaled: bool,
+    /// Key `fair_server.stuck`: a deferred server that was stopped while it ran and is started after its deadline runs at once with a new
+    /// period (6.12 to 6.18; mended by commit 115135422562, in stable kernels too, so no preset has it).
+    pub fair_server_stuck: bool,
     /// Key `fair_server.cpus`: CPUs whose server differs.
     pub fair_server_cpus: CpuServers,
     /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without being free for a timer; zero is
@@ -679,6 +682,12 @@ impl Settings {
             "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)"
         ),
         value!(
+            "fair_server.stuck",
+            fair_server_stuck,
+            "on | off",
+            "fault: a deferred server that was stopped in the midst of serving is not deferred in its next period"
+        ),
+        value!(
             "fair_server.cpus",
             fair_server_cpus,
             "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
@@ -732,6 +741,16 @@ impl Settings {
             FairServer::Deferred => (runtime, Activation::Deferred),
         };
         ServerParams { runtime, period, activation }
+    }
+
+    /// Returns what a deadline server of a CPU promises at first.
+    #[must_use]
+    pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
+        match kind {
+            ServerKind::Fair => self.fair_server_params(cpu),
+            #[cfg(zerolag_second_server)]
+            ServerKind::Rt => ServerParams { runtime: Duration::ZERO, ..ServerParams::DEFAULT },
+        }
     }
 
     /// Returns the time between two ticks.

@@ -25,6 +25,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !is_deferred {
         return Err("the servers are not all deferred".to_owned());
     }
+    if setting("fair_server.stuck") == "on" {
+        return Err("`fair_server.stuck` is on: servers forget to be deferred".to_owned());
+    }
     Ok(Box::new(ServerLaxity::default()))
 }
 

@@ -29,7 +29,8 @@
 //! off. [5] begins a new period for a deferred server, at the moment of the switch: so its period is the longer by what
 //! it ran too long.
 //!
-//! A second server, for another class, is a variant of [`ServerKind`] and its arms in [`Client`]'s functions here.
+//! Whom a server serves follows from its class ([`ServerKind::class`]): [`has_tasks`] and [`pick_client`]. Another server is a variant of
+//! [`ServerKind`]; tests do with a second one, for the real-time class, all that they do with the first.
 //!
 //! The timer of a server is left armed when the server needs it later or not at all: it fires, finds that out and is set
 //! anew. So starting and stopping, which happens at each wakeup, costs no timer. All of it is O(1), but that queueing may
@@ -54,7 +55,7 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, ServerStart};
 use zerolag_model::{
-    Activation, DlParams, Duration, Instant, ServerKind, ServerParams, ServerState, SignedDuration, TraceEvent,
+    Activation, ClassId, DlParams, Duration, Instant, ServerKind, ServerParams, ServerState, SignedDuration, TraceEvent,
 };
 
 /// A deferred server whose instant has moved by less than this starts nevertheless (`dl_server_min_res`).
@@ -196,16 +197,20 @@ pub(crate) fn bandwidth_of_all(rq: &Rq) -> Bandwidth {
 }
 
 /// Returns whether the class of a server has somebody to serve.
-fn has_tasks(rq: &Rq, kind: ServerKind) -> bool {
-    match kind {
-        ServerKind::Fair => rq.fair.nr_running() > 0,
+fn has_tasks(rq: &Rq, class: ClassId) -> bool {
+    match class {
+        ClassId::Fair => rq.fair.nr_running() > 0,
+        ClassId::Rt => rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled(),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => false,
     }
 }
 
 /// Returns whom the class of a server would run.
-fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
-    match kind {
-        ServerKind::Fair => fair::pick(rq, cx),
+fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
+    match class {
+        ClassId::Fair => fair::pick(rq, cx),
+        ClassId::Rt => rt::pick(rq),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => None,
     }
 }
 
@@ -214,10 +219,12 @@ fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -
 fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     let server = rq.dl.server(kind);
     let begins = match cx.config.settings.fair_server_start {
-        ServerStart::Fair => true,
-        ServerStart::RtAndFair => rq.rt.nr_running() > 0 || server.state.is_started(),
+        ServerStart::RtAndFair if matches!(kind, ServerKind::Fair) => {
+            rq.rt.nr_running() > 0 || server.state.is_started()
+        }
+        ServerStart::Fair | ServerStart::RtAndFair => true,
     };
-    begins && server.params.is_on() && has_tasks(rq, kind) && rq.is_online
+    begins && server.params.is_on() && has_tasks(rq, kind.class()) && rq.is_online
 }
 
 /// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of that.
@@ -239,8 +246,10 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
         server.begin_period(now);
     }
     match (server.params.activation, server.state) {
-        (Activation::Deferred, State::Interrupted) if !has_lapsed => enqueue(rq, cx, kind), // [7]
-        (Activation::Deferred, _) => defer(rq, cx, kind),                                   // [1] [8]
+        (Activation::Deferred, State::Interrupted) if !has_lapsed || cx.config.settings.fair_server_stuck => {
+            enqueue(rq, cx, kind); // [7], and in place of [8] where kernels forgot to defer
+        }
+        (Activation::Deferred, _) => defer(rq, cx, kind), // [1] [8]
         (Activation::Immediate, _) if server.is_exhausted() => {
             let until = server.abs_deadline;
             throttle(rq, cx, kind, until);
@@ -331,8 +340,17 @@ fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
     charge.mul_div_ceil(FULL_CAPACITY, u64::from(cx.config.topology.capacity(rq.cpu)))
 }
 
-/// Charges time that the server's class has run.
-pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
+/// Charges time that a class has run to its server, if it has one.
+#[inline]
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId, delta: Duration) {
+    for kind in ServerKind::ALL {
+        if kind.class() == class {
+            charge_server(rq, cx, kind, delta);
+        }
+    }
+}
+
+fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     let now = rq.clock.wall;
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
@@ -432,7 +450,7 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
 
 /// Returns whom a server that is first runs. If its class has nobody after all, it is stopped.
 pub(super) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
-    let client = pick_client(rq, cx, kind);
+    let client = pick_client(rq, cx, kind.class());
     if client.is_none() {
         stop(rq, cx, kind);
     }

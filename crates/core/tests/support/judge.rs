@@ -73,10 +73,12 @@ impl World {
                 return Err(format!("CPU {cpu}: task {task} may not be here, and nobody moves it"));
             }
         }
-        if let (_, ServerState::Queued { deadline }, _) = rq.server(ServerKind::Fair)
-            && rq.current_deadline().is_none_or(|current| deadline < current)
-        {
-            return Err(format!("CPU {cpu}: the server comes first, but nobody asks for a switch"));
+        for kind in ServerKind::ALL {
+            if let (_, ServerState::Queued { deadline }, _) = rq.server(kind)
+                && rq.current_deadline().is_none_or(|current| deadline < current)
+            {
+                return Err(format!("CPU {cpu}: the {} comes first, but nobody asks for a switch", kind.name()));
+            }
         }
         if !place.is_online && rq.current().is_some() {
             return Err(format!("CPU {cpu} is offline, runs a task, and nobody asks for a switch"));

@@ -87,7 +87,7 @@ pub(crate) enum Event {
     /// A CPU comes back.
     Online { cpu: CpuId },
     /// A CPU's deadline server is set.
-    SetServer { cpu: CpuId, runtime: Duration, period: Duration },
+    SetServer { cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration },
     /// A CPU changes its root domain.
     Join { cpu: CpuId, partition: CpusetId },
 }
@@ -224,7 +224,7 @@ impl World {
             Event::Offline { cpu } => self.offline(*cpu),
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
-            Event::SetServer { cpu, runtime, period } => self.set_server(*cpu, *runtime, *period),
+            Event::SetServer { cpu, kind, runtime, period } => self.set_server(*cpu, *kind, *runtime, *period),
             Event::Join { cpu, partition } => self.join(*cpu, *partition),
         };
         if done {
@@ -281,7 +281,8 @@ impl World {
                 RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
             };
             let urgent = |rq: &Rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
-            let is_served = |rq: &Rq| matches!(rq.server(ServerKind::Fair).1, ServerState::Queued { .. });
+            let is_queued = |rq: &Rq, kind| matches!(rq.server(kind).1, ServerState::Queued { .. });
+            let is_served = |rq: &Rq| ServerKind::ALL.into_iter().any(|kind| is_queued(rq, kind));
             let crowded = self.rqs.iter().any(|rq| urgent(rq) + usize::from(is_served(rq)) >= waits(rq));
             assert!(crowded || costs.tasks_moved > 0, "RT balancing was charged without RT overload");
         }
@@ -615,14 +616,14 @@ impl World {
 }
 
 impl World {
-    fn set_server(&mut self, cpu: CpuId, runtime: Duration, period: Duration) -> bool {
-        let (has, _, _) = self.rqs[cpu.index()].server(ServerKind::Fair);
+    fn set_server(&mut self, cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration) -> bool {
+        let (has, _, _) = self.rqs[cpu.index()].server(kind);
         let params = ServerParams { runtime, period, ..has };
         self.own(cpu, |scheduler, rq, now, io| {
-            let before = rq.server(ServerKind::Fair);
-            match scheduler.set_server(rq, now, ServerKind::Fair, params, io) {
-                Ok(()) => assert_eq!(rq.server(ServerKind::Fair).0, params),
-                Err(_) => assert_eq!(rq.server(ServerKind::Fair), before, "a refused change changes nothing"),
+            let before = rq.server(kind);
+            match scheduler.set_server(rq, now, kind, params, io) {
+                Ok(()) => assert_eq!(rq.server(kind).0, params),
+                Err(_) => assert_eq!(rq.server(kind), before, "a refused change changes nothing"),
             }
             Step::Done
         })

@@ -80,6 +80,7 @@ impl KernelVersion {
             fair_server_runtime: ServerParams::DEFAULT.runtime,
             fair_server_period: ServerParams::DEFAULT.period,
             fair_server_scaled: since(Self::V6_12) && !since(Self::V6_18),
+            fair_server_stuck: false,
             fair_server_cpus: CpuServers::default(),
             watchdog_thresh: Duration::from_secs(10),
         }
