@@ -266,7 +266,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         fair::put_prev(rq);
     }
     rq.current = next;
-    fair::capacity::switched(rq);
+    fair::capacity::switched(rq, cx);
     let Some(slot) = next else { return };
     rq.tasks[slot].exec_start = rq.clock.task;
     rq.tasks[slot].counters.switches_in += 1;

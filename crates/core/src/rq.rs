@@ -134,7 +134,7 @@ impl Rq {
             need_resched: Resched::No,
             dl: DlRq::new(cpu, config),
             rt: RtRq::new(),
-            fair: FairRq::new(config),
+            fair: FairRq::new(cpu, config),
             nr_running: 0,
             is_online: true,
             nr_switches: 0,
@@ -366,7 +366,7 @@ impl Rq {
             running,
             fair,
             only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
-            has_waiting: running > 1 && (moves_rt || fair > 0),
+            has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online,
         }
     }
 

@@ -274,6 +274,8 @@ pub(crate) struct Shared<L: RawMutex> {
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
     pub(crate) groups: GroupTable<L>,
+    /// Per CPU the load of the task that runs there and does not fit; empty where CPUs are equal.
+    misfits: Box<[AtomicU64]>,
     /// Per CPU what it is to be told of deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
@@ -334,6 +336,7 @@ impl<L: RawMutex> Shared<L> {
             overload_scope: scope,
             chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
             groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
+            misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
             lock_owners: LockOwners::default(),
@@ -418,6 +421,14 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn publish_idle_scan(&self, first: CpuId, cpus: u64) {
         self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
+    }
+
+    /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on machines whose CPUs differ. Stale by
+    /// a switch: a hint, looked at again with the run queue in hand.
+    pub(crate) fn publish_misfit(&self, cpu: CpuId, load: u64) {
+        if let Some(word) = self.misfits.get(cpu.index()) {
+            word.store(load, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn publish_capacity(&self, cpu: CpuId, left: u64) {
@@ -617,6 +628,11 @@ impl<L: RawMutex> View<'_, L> {
     pub(crate) fn capacity(&mut self, cpu: CpuId) -> u64 {
         let state = &self.shared.cpus[cpu.index()].0;
         self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
+    }
+
+    /// Returns the load of the task that runs on a CPU and does not fit there; 0 without.
+    pub(crate) fn misfit(&mut self, cpu: CpuId) -> u64 {
+        self.observer.u64(|| self.shared.misfits.get(cpu.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
     }
 
     /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so. `first` is its first CPU.

@@ -177,6 +177,8 @@ pub(crate) enum Imbalance {
     Tasks(u32),
     /// Tasks of this load in all.
     Load(u64),
+    /// One task that needs more than the CPU has that runs it.
+    Misfit,
 }
 
 /// Why a round of balancing is run.

@@ -259,6 +259,10 @@ pub struct Settings {
     /// Key `cfs_bandwidth_hotplug_bypass`: a CPU that goes offline or comes back frees what is throttled on all others (mended in
     /// 6.14 by commit af98d8a36a96).
     pub bandwidth_hotplug_bypass: bool,
+    /// Key `cfs_bandwidth_offline_loss`: what is throttled on a CPU that goes offline stays there (mended in 3.17 by commit 0e59bdaea75f).
+    pub bandwidth_offline_loss: bool,
+    /// Key `yield_forfeits` (EEVDF, 6.18): who yields and is eligible gives up what is left of its request.
+    pub yield_forfeits: bool,
     /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder (6.17, off unless built in).
     pub proxy_exec: bool,
     /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
@@ -519,6 +523,12 @@ impl Settings {
             "EEVDF: up to where RUN_TO_PARITY protects a picked task"
         ),
         value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group asks for the shortest slice in it"),
+        value!(
+            "yield_forfeits",
+            yield_forfeits,
+            "on | off",
+            "EEVDF: who yields gives up what is left of its request (6.18)"
+        ),
         value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
         value!(
             "features.PLACE_REL_DEADLINE",
@@ -602,6 +612,12 @@ impl Settings {
             bandwidth_hotplug_bypass,
             "on | off",
             "a CPU that goes offline or comes back frees what is throttled on all others (until 6.13)"
+        ),
+        value!(
+            "cfs_bandwidth_offline_loss",
+            bandwidth_offline_loss,
+            "on | off",
+            "what is throttled on a CPU that goes offline stays there (until 3.16)"
         ),
         value!(
             "cfs_bandwidth_expiry",

@@ -38,6 +38,8 @@ pub struct Topology {
     sizes: [u32; Distance::ALL.len()],
     /// Capacity per CPU on the kernel's scale (1024 = the strongest); empty = all 1024.
     capacities: Vec<u16>,
+    /// The least domain that has all capacities around every CPU, if there are several.
+    asymmetry: Option<Distance>,
 }
 
 /// The capacity of the strongest CPU (`SCHED_CAPACITY_SCALE`).
@@ -100,7 +102,7 @@ impl Topology {
         let core = smt;
         let llc = core * cores_per_llc;
         let socket = llc * llcs_per_socket;
-        Ok(Self { sizes: [1, core, llc, socket, socket * sockets], capacities: Vec::new() })
+        Ok(Self { sizes: [1, core, llc, socket, socket * sockets], capacities: Vec::new(), asymmetry: None })
     }
 
     /// Returns the machine with a capacity per CPU (1..=1024).
@@ -115,6 +117,16 @@ impl Topology {
             return Err(TopologyError::CapacityRange(*bad));
         }
         self.capacities = capacities;
+        let kinds = |range: Range<u32>| {
+            let mut kinds: Vec<u16> = range.map(|cpu| self.capacity(CpuId(cpu))).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            kinds
+        };
+        let all = kinds(self.span(CpuId(0), Distance::Remote));
+        let has_all = |distance| self.cpus().all(|cpu| kinds(self.span(cpu, distance)) == all);
+        self.asymmetry =
+            (all.len() > 1).then(|| Distance::ALL.into_iter().find(|distance| has_all(*distance))).flatten();
         Ok(self)
     }
 
@@ -140,6 +152,13 @@ impl Topology {
     #[must_use]
     pub fn capacity(&self, cpu: CpuId) -> u16 {
         self.capacities.get(cpu.index()).copied().unwrap_or(CAPACITY_SCALE)
+    }
+
+    /// Returns the least domain that has CPUs of every capacity around each CPU (`SD_ASYM_CPUCAPACITY_FULL`); `None` if all are equal.
+    #[must_use]
+    #[inline]
+    pub const fn asymmetry(&self) -> Option<Distance> {
+        self.asymmetry
     }
 
     /// Returns how many CPUs a domain has.
@@ -204,6 +223,18 @@ mod tests {
         assert_eq!(from_zero(8), Distance::Socket);
         assert_eq!(from_zero(16), Distance::Remote);
         assert_eq!(machine.span(CpuId(13), Distance::Llc), 8..16);
+    }
+
+    #[test]
+    fn the_asymmetric_domain_has_every_capacity_around_each_cpu() {
+        let asymmetry = |llcs, cores, capacities: &[u16]| {
+            let machine = Topology::new(1, llcs, cores, 1).expect("4 CPUs").with_capacities(capacities.to_vec());
+            machine.expect("as many as CPUs").asymmetry()
+        };
+        assert_eq!(asymmetry(1, 4, &[512, 512, 1024, 1024]), Some(Distance::Llc));
+        assert_eq!(asymmetry(2, 2, &[512, 512, 1024, 1024]), Some(Distance::Socket));
+        assert_eq!(asymmetry(2, 2, &[512, 1024, 512, 1024]), Some(Distance::Llc));
+        assert_eq!(asymmetry(2, 2, &[512; 4]), None);
     }
 
     #[test]

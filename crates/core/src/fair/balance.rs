@@ -39,8 +39,9 @@
 
 use super::bandwidth;
 use super::capacity;
-use super::imbalance::find_imbalance;
+use super::imbalance::{self, find_imbalance};
 use super::load::{self, CpuAverages};
+use super::misfit;
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
@@ -74,8 +75,10 @@ pub(crate) struct BalanceState {
     next: Instant,
     /// No idle CPU is woken before.
     next_kick: Instant,
-    /// Whether CPUs share cores or the machine has several caches, so that tasks may sit too close to each other.
+    /// Whether CPUs share cores, the machine has several caches or its CPUs differ: where a task is may matter to one that is alone.
     has_parts: bool,
+    /// Whether interrupts or the classes above took much of this CPU when it last looked.
+    is_pressed: bool,
     /// CPUs of which no task may come here, found so in the present round at one level.
     pub(super) pinned: Vec<CpuId>,
     /// The running task that another CPU has asked for.
@@ -99,7 +102,8 @@ pub(crate) struct Bound {
 impl BalanceState {
     pub(crate) fn new(config: &Config) -> Self {
         let [sockets, llcs, _, smt] = config.topology.shape();
-        Self { has_parts: smt > 1 || sockets * llcs > 1, ..Self::default() }
+        let has_parts = smt > 1 || sockets * llcs > 1 || config.topology.asymmetry().is_some();
+        Self { has_parts, ..Self::default() }
     }
 }
 
@@ -125,7 +129,7 @@ pub(crate) fn new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 /// Looks in the domains from a level upwards.
 fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
     if cx.view().next_waiting(CpuId(0)).is_none() {
-        return Step::Done;
+        return if rq.fair.asymmetric.is_some() { new_idle_misfit(rq, cx, from) } else { Step::Done };
     }
     for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
         let span = cx.config.topology.span(rq.cpu, distance);
@@ -136,6 +140,22 @@ fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) ->
             let failed = rq.fair.balance.levels[level].failed;
             let imbalance = Imbalance::Tasks(1);
             let work = Balance { kind: BalanceKind::NewIdle, level: level as u8, failed, imbalance };
+            return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
+        }
+    }
+    if rq.fair.asymmetric.is_some() { new_idle_misfit(rq, cx, from) } else { Step::Done }
+}
+
+/// Nobody waits: looks for a task that does not fit where it runs. O(CPUs of the domain).
+fn new_idle_misfit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
+    rq.publish(cx); // It compares what is published, of itself too.
+    for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
+        if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.level > distance) {
+            continue;
+        }
+        if let Some((other, Imbalance::Misfit)) = find_imbalance(rq, cx, (distance, groups), BalanceKind::NewIdle) {
+            let failed = rq.fair.balance.levels[level].failed;
+            let work = Balance { kind: BalanceKind::NewIdle, level: level as u8, failed, imbalance: Imbalance::Misfit };
             return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
         }
     }
@@ -167,12 +187,13 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
         return Step::Done;
     }
     let has_waiting = rq.has_waiting(cx.config.settings.rt_balance.is_passive());
-    if (has_waiting || rq.fair.balance.has_parts) && cx.config.settings.nohz && cx.now.wall >= rq.fair.balance.next_kick
-    {
-        if has_waiting {
-            kick_idle(rq, cx);
-        } else {
-            kick_apart(rq, cx);
+    let alone_matters = rq.fair.balance.has_parts | rq.fair.balance.is_pressed;
+    if (has_waiting || alone_matters) && cx.config.settings.nohz {
+        if rq.fair.asymmetric.is_some() {
+            misfit::update(rq, cx);
+        }
+        if cx.now.wall >= rq.fair.balance.next_kick {
+            kick_idle(rq, cx, has_waiting);
         }
     }
     if cx.now.wall < rq.fair.balance.next {
@@ -195,14 +216,22 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     step
 }
 
-/// Wakes the lowest idle CPU to balance.
-fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if !cx.view().has_idle() {
+/// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of this CPU, the lowest that is stronger if one runs here that does not fit, else one
+/// that is further away from what is busy here.
+fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
+    if rq.nr_running == 0 || !cx.view().has_idle() {
         return;
     }
-    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) {
-        rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;
-        send(rq, cx, cpu);
+    let is_pressed = rq.fair.balance.is_pressed && rq.fair.nr_running() > 0;
+    let any = has_waiting || is_pressed;
+    let to = if any { cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) } else { misfit::find_stronger(rq, cx) };
+    match to {
+        Some(cpu) => {
+            rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;
+            send(rq, cx, cpu);
+        }
+        None if rq.fair.balance.has_parts && rq.fair.asymmetric.is_none() => kick_apart(rq, cx),
+        None => {}
     }
 }
 
@@ -211,9 +240,6 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 ///
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.nr_running == 0 || !cx.view().has_idle() {
-        return;
-    }
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu, distance));
     rq.fair.balance.next_kick = cx.now.wall + Duration::from_millis(cache.len() as u64);
     let [core_busy, cache_busy] =
@@ -249,7 +275,7 @@ fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
 
 /// Balances the levels whose interval is over, near to far, until one needs a partner.
 fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) -> Step {
-    capacity::publish(rq, cx);
+    rq.fair.balance.is_pressed = capacity::publish(rq, cx);
     let now = cx.now.wall;
     let mut next = Instant::FAR_FUTURE;
     let mut inner = rq.cpu.0..rq.cpu.0 + 1;
@@ -266,7 +292,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         }
         rq.fair.balance.levels[level].last = now;
         rq.fair.balance.pinned.clear();
-        let found = find_imbalance(rq, cx, span.clone(), groups, kind);
+        let found = find_imbalance(rq, cx, (distance, groups), kind);
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {
             Some((other, imbalance)) => {
@@ -318,6 +344,12 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             0
         }
     };
+    let failed = own.fair.balance.levels[usize::from(work.level)]
+        .failed
+        .saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
+    if moved == 0 && taken != Taken::AllPinned && own.is_online && needs_active(own, other, cx, work, failed) {
+        ask_for_current(own, other, cx, work);
+    }
     match work.kind {
         BalanceKind::NewIdle if moved == 0 && own.is_online && own.nr_running == 0 => {
             return search_new_idle(own, cx, usize::from(work.level) + usize::from(taken != Taken::AllPinned));
@@ -330,10 +362,11 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         }
         BalanceKind::Periodic | BalanceKind::Idle => {
             let level = &mut own.fair.balance.levels[usize::from(work.level)];
-            level.failed = if moved > 0 { 0 } else { level.failed.saturating_add(1) };
-            if moved == 0 && needs_active(level.failed, work) && own.is_online {
-                ask_for_current(own, other, cx, work);
-            }
+            level.failed = match work.imbalance {
+                _ if moved > 0 => 0,
+                Imbalance::Misfit => level.failed,
+                Imbalance::Tasks(_) | Imbalance::Load(_) => level.failed.saturating_add(1),
+            };
         }
     }
     if work.kind == BalanceKind::Idle {
@@ -344,12 +377,20 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
-/// Returns whether a level has failed so often that the running task is moved. `need_active_balance`.
-fn needs_active(failed: u8, work: Balance) -> bool {
+/// Returns whether the running task is to be moved: the level has failed so often, or the task does not fit, or the classes above take much
+/// of its CPU and less of the idle one that would have it. `need_active_balance`.
+fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Balance, failed: u8) -> bool {
     match work.imbalance {
-        Imbalance::Tasks(_) => failed > nice_tries(work) + 2,
-        Imbalance::Load(_) => false,
+        Imbalance::Misfit => return true,
+        Imbalance::Tasks(_) if failed > nice_tries(work) + 2 => return true,
+        Imbalance::Tasks(_) | Imbalance::Load(_) => {}
     }
+    if work.kind == BalanceKind::Periodic || other.fair.nr_running() != 1 {
+        return false;
+    }
+    let full = u64::from(cx.config.topology.capacity(other.cpu));
+    let [there, here] = [other.cpu, own.cpu].map(|cpu| capacity::of_cpu(cx, cpu));
+    imbalance::is_reduced(there, full) && imbalance::is_reduced(there, here)
 }
 
 /// Returns how often a level leaves tasks alone whose cache is hot (`sd->cache_nice_tries`).
@@ -412,9 +453,7 @@ pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
 
 /// Compares the groups of a level again, without the CPUs of which no task may come here.
 fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> Option<Step> {
-    let (distance, groups) = LEVELS[usize::from(work.level)];
-    let span = cx.config.topology.span(own.cpu, distance);
-    let (other, imbalance) = find_imbalance(own, cx, span, groups, work.kind)?;
+    let (other, imbalance) = find_imbalance(own, cx, LEVELS[usize::from(work.level)], work.kind)?;
     Some(Step::Pair { own: own.cpu, other, then: PairCont::Balance(Balance { imbalance, ..work }) })
 }
 
@@ -466,6 +505,10 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             other.fair.recency.touch(slot);
             continue;
         }
+        if work.imbalance == Imbalance::Misfit && misfit::fits_here(other, cx, slot) {
+            other.fair.recency.touch(slot);
+            continue;
+        }
         class::migrate(other, own, cx, slot, work.reason());
         moved += 1;
         if !left.take(load) || work.kind == BalanceKind::NewIdle {
@@ -487,7 +530,7 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
         *looks -= 1;
         let task = &other.tasks[*slot];
         let fits = match left {
-            Imbalance::Tasks(_) => true,
+            Imbalance::Tasks(_) | Imbalance::Misfit => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
         other.current != Some(*slot) && task.may_run_on(own.cpu) && (fits || task.prio.beats(best_here))
@@ -529,6 +572,7 @@ impl Imbalance {
                 *most = most.saturating_sub(load);
                 *most > 0
             }
+            Self::Misfit => false,
         }
     }
 }

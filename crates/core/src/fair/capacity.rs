@@ -13,6 +13,7 @@
 //! average; interrupts are taken as spread evenly over the time since they were last looked at.
 
 use super::pelt::{self, Average, Signals};
+use super::{imbalance, misfit};
 use crate::rq::{Cx, Rq};
 use crate::step::Clock;
 use lock_api::RawMutex;
@@ -39,14 +40,19 @@ impl Default for Pressure {
 
 impl Pressure {
     /// Returns what is left of a CPU of this capacity. O(1).
-    fn left(&mut self, now: Clock, capacity: u64) -> u64 {
-        self.age(now.task);
+    fn left(&mut self, now: Clock, averages: Instant, capacity: u64) -> u64 {
+        self.age(averages);
         self.count_interrupts(now);
         let used = self.above.util;
         if self.interrupts >= capacity || used >= capacity {
             return 1;
         }
         ((capacity - used) * (capacity - self.interrupts) / capacity).max(1)
+    }
+
+    /// Returns the util of deadline and real-time tasks, as of when it was last aged.
+    pub(super) const fn above_util(&self) -> u64 {
+        self.above.util
     }
 
     /// Adds the time since the last call, in which a task of the classes above ran or none did.
@@ -72,27 +78,34 @@ impl Pressure {
 
 /// The CPU runs another task, or none: of the classes above, or not.
 #[inline]
-pub(crate) fn switched(rq: &mut Rq) {
+pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if !rq.fair.tune.tracks_load {
         return;
+    }
+    if rq.fair.asymmetric.is_some() {
+        misfit::switched(rq, cx);
     }
     let is_above = match rq.current_class() {
         ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
         ClassId::Fair | ClassId::Idle => false,
     };
     if is_above != rq.fair.pressure.is_above {
-        rq.fair.pressure.age(rq.clock.task);
+        let now = rq.averages_clock();
+        rq.fair.pressure.age(now);
         rq.fair.pressure.is_above = is_above;
     }
 }
 
-/// Publishes what is left of this CPU. O(1).
-pub(super) fn publish<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    if rq.fair.tune.tracks_load {
-        let full = u64::from(cx.config.topology.capacity(rq.cpu));
-        let left = rq.fair.pressure.left(rq.clock, full);
-        cx.shared.publish_capacity(rq.cpu, left);
+/// Publishes what is left of this CPU. Returns whether much of it was taken. O(1).
+pub(super) fn publish<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> bool {
+    if !rq.fair.tune.tracks_load {
+        return false;
     }
+    let full = u64::from(cx.config.topology.capacity(rq.cpu));
+    let averages = rq.averages_clock();
+    let left = rq.fair.pressure.left(rq.clock, averages, full);
+    cx.shared.publish_capacity(rq.cpu, left);
+    imbalance::is_reduced(left, full)
 }
 
 /// Returns what is left of a CPU for fair tasks, as it published it; all of it if it never has.
@@ -115,7 +128,7 @@ mod tests {
     #[test]
     fn all_is_left_of_a_cpu_that_does_nothing_else() {
         let mut pressure = Pressure::default();
-        assert_eq!(pressure.left(Clock::at(Instant::ZERO + ms(1000)), 1024), 1024);
+        assert_eq!(pressure.left(Clock::at(Instant::ZERO + ms(1000)), Instant::ZERO + ms(1000), 1024), 1024);
     }
 
     #[test]
@@ -129,10 +142,10 @@ mod tests {
                 pressure.is_above = is_above;
             }
         }
-        let left = pressure.left(Clock::at(now), 1024);
+        let left = pressure.left(Clock::at(now), now, 1024);
         assert!(left.abs_diff(512) < 32, "{left}");
         pressure.is_above = true;
-        let left = pressure.left(Clock::at(now + ms(1000)), 1024);
+        let left = pressure.left(Clock::at(now + ms(1000)), now + ms(1000), 1024);
         assert!(left <= 2, "a real-time task that never stops leaves nothing: {left}");
     }
 
@@ -141,10 +154,11 @@ mod tests {
         let mut pressure = Pressure::default();
         for quarter in 1..=400 {
             let wall = Instant::ZERO + ms(4 * quarter);
-            pressure.left(Clock { wall, task: Instant::ZERO + ms(3 * quarter) }, 1024);
+            let task = Instant::ZERO + ms(3 * quarter);
+            pressure.left(Clock { wall, task }, task, 1024);
         }
         assert!(pressure.interrupts.abs_diff(256) < 4, "{}", pressure.interrupts);
         let clock = Clock { wall: Instant::ZERO + ms(1600), task: Instant::ZERO + ms(1200) };
-        assert_eq!(pressure.left(clock, 1024), 1024 - pressure.interrupts);
+        assert_eq!(pressure.left(clock, clock.task, 1024), 1024 - pressure.interrupts);
     }
 }

@@ -13,6 +13,7 @@
 //! A task that is *parked* is runnable but off its queue ([`super::bandwidth`]).
 
 use super::load::Attached;
+use super::misfit::Estimate;
 use super::pelt::Average;
 use super::queue::{Frame, QueueIx};
 use super::timeline::NodeIx;
@@ -82,6 +83,8 @@ pub(crate) struct FairEntity {
     pub(crate) queue: QueueIx,
     /// What it has lately been.
     pub(crate) average: Average,
+    /// What it has needed of late, on machines whose CPUs differ.
+    pub(crate) estimate: Estimate,
     /// The queue in whose averages its own are counted, while it is queued or sleeps.
     pub(crate) attached: Option<Attached>,
     /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
@@ -110,6 +113,7 @@ impl Default for FairEntity {
             node: None,
             queue: QueueIx::ROOT,
             average: Average::default(),
+            estimate: Estimate::default(),
             attached: None,
             is_idle: false,
             counts_as_idle: false,

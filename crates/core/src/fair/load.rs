@@ -17,7 +17,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`, `remove_entity_load_avg`,
 //! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
-//! task that leaves a group while it sleeps decays there; the clock is task time, not scaled by capacity.
+//! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
 
 use super::entity::{EntityRef, FairState};
 use super::pelt::{self, Average, Removed, Signals};
@@ -94,7 +94,7 @@ impl Rq {
     }
 
     fn bring_queue_up(&mut self, q: QueueIx) {
-        let now = self.clock.task;
+        let now = self.averages_clock();
         let queue = self.queue_mut(q);
         let signals =
             Signals { load: queue.load, runnable: u64::from(queue.tally.runnable), runs: queue.current.is_some() };
@@ -116,7 +116,7 @@ impl Rq {
     }
 
     fn bring_entity_up(&mut self, q: QueueIx, entity: EntityRef) {
-        let now = self.clock.task;
+        let now = self.averages_clock();
         let aging = self.entity(entity);
         let runnable = match entity {
             EntityRef::Task(_) => u64::from(aging.state == FairState::Runnable),
@@ -214,6 +214,10 @@ pub(super) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
         return;
     }
     take_notes(rq, cx);
+    if rq.fair.asymmetric.is_some() && !slept.is_zero() {
+        let task = &mut rq.tasks[slot].fair;
+        task.estimate = task.estimate.after(task.average.util, task.average.runnable);
+    }
     let here = rq.here(q);
     let task = &mut rq.tasks[slot].fair;
     match task.attached {
@@ -241,7 +245,7 @@ pub(super) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
 fn start(rq: &mut Rq, slot: Slot) {
     let weight = rq.tasks[slot].fair.load.value();
     let root = &rq.queue(QueueIx::ROOT).average;
-    let most = 1024_u64.saturating_sub(root.util) / 2;
+    let most = rq.fair.full_capacity().saturating_sub(root.util) / 2;
     let util = if root.util == 0 { most } else { (root.util * weight / (root.load + 1)).min(most) };
     let mut average = Average::new_task(weight);
     (average.util, average.runnable) = (util, util);

@@ -32,6 +32,7 @@ mod entity;
 pub(crate) mod group;
 mod imbalance;
 pub(crate) mod load;
+pub(crate) mod misfit;
 pub(crate) mod pelt;
 mod preempt;
 mod queue;
@@ -60,8 +61,8 @@ use entity::EntityRef;
 use queue::{Frame, Queue, QueueIx};
 use recency::Recency;
 use timeline::Timeline;
-use zerolag_model::settings::{FairAlgorithm, Grain, LoadTracking, SliceProtection, Throttle};
-use zerolag_model::{Duration, GroupId, SchedAttr};
+use zerolag_model::settings::{FairAlgorithm, Grain, SliceProtection, Throttle};
+use zerolag_model::{CpuId, Duration, GroupId, SchedAttr};
 
 /// The fair class's part of a run queue.
 #[derive(Debug)]
@@ -87,6 +88,8 @@ pub(crate) struct FairRq {
     recency: Recency,
     balance: balance::BalanceState,
     pressure: capacity::Pressure,
+    /// On machines whose CPUs differ.
+    asymmetric: Option<misfit::Asymmetric>,
 }
 
 /// The settings that the paths read, scaled for the machine.
@@ -110,6 +113,7 @@ pub(crate) struct Tunables {
     keep_requests: bool,
     delay_dequeue: bool,
     wakeup_preemption: bool,
+    yield_forfeits: bool,
     /// Whether averages are kept (`load_tracking = pelt`, more than one CPU).
     tracks_load: bool,
     throttle: Throttle,
@@ -125,7 +129,7 @@ enum Join {
 }
 
 impl FairRq {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         let settings = &config.settings;
         let tune = Tunables {
             algorithm: settings.fair,
@@ -145,8 +149,9 @@ impl FairRq {
             keep_requests: settings.place_rel_deadline,
             delay_dequeue: settings.delay_dequeue,
             wakeup_preemption: settings.wakeup_preemption,
+            yield_forfeits: settings.yield_forfeits,
             throttle: settings.throttle,
-            tracks_load: settings.load_tracking == LoadTracking::Pelt && config.topology.nr_cpus() > 1,
+            tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
         };
         let mut queues = Vec::with_capacity(8);
         queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
@@ -164,6 +169,7 @@ impl FairRq {
             recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::new(config),
             pressure: capacity::Pressure::default(),
+            asymmetric: misfit::Asymmetric::new(config, cpu).filter(|_| tune.tracks_load),
         }
     }
 

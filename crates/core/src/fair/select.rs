@@ -22,7 +22,7 @@
 //! always drawn together.
 
 use super::weight::Weight;
-use super::{capacity, load};
+use super::{capacity, load, misfit};
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
@@ -46,12 +46,21 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let (prev, by) = (task.last_cpu, cx.by);
     let Some(target) = affine_target(cx, task, prev, by) else { return find_idlest(cx, task, prev) };
-    if is_idle_for(cx, task, target) {
+    let need = misfit::need(cx, task);
+    if is_idle_for(cx, task, target) && misfit::fits_cpu(cx, need, target) {
         return target;
     }
     let cache = cx.config.topology.span(target, Distance::Llc);
-    if prev != target && cache.contains(&prev.0) && may_use(cx, task, prev) && is_idle_for(cx, task, prev) {
+    if prev != target
+        && cache.contains(&prev.0)
+        && may_use(cx, task, prev)
+        && is_idle_for(cx, task, prev)
+        && misfit::fits_cpu(cx, need, prev)
+    {
         return prev;
+    }
+    if let Some(need) = need {
+        return misfit::select_idle(cx, task, target, need);
     }
     let scan = if cx.config.settings.sis_util { cx.view().idle_scan(CpuId(cache.start)) } else { None };
     if scan == Some(0) {
@@ -122,7 +131,7 @@ fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
 }
 
 /// Returns whether a CPU is as good as idle for a task.
-fn is_idle_for<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
+pub(super) fn is_idle_for<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
     cx.io.costs.cpus_scanned += 1;
     cx.view().is_idle(cpu) || !super::is_idle_policy(task.attr) && cx.view().counts(cpu).only_idle_policy
 }

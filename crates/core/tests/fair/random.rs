@@ -87,7 +87,11 @@ impl World {
     }
 
     fn with_groups(settings: Settings, cpus: u32, groups: usize) -> Self {
-        let config = Config::new(Topology::flat(cpus).expect("a machine"), settings);
+        Self::on(Topology::flat(cpus).expect("a machine"), settings, groups)
+    }
+
+    fn on(topology: Topology, settings: Settings, groups: usize) -> Self {
+        let config = Config::new(topology, settings);
         Self { host: Host::with_config(config.with_group_reserve(groups)), groups: vec![GroupId::ROOT] }
     }
 
@@ -406,6 +410,18 @@ proptest! {
     #[test]
     fn eevdf_on_four_cpus(events in proptest::collection::vec(event(), 1..200)) {
         check(KernelVersion::V6_12, 4, events);
+    }
+
+    #[test]
+    fn two_cores_of_two_threads(events in proptest::collection::vec(event(), 1..200)) {
+        let machine = Topology::new(1, 1, 2, 2).expect("4 CPUs");
+        run_all(World::on(machine, KernelVersion::V6_12.settings(), 6), events);
+    }
+
+    #[test]
+    fn two_strong_cpus_and_two_weak_ones(events in proptest::collection::vec(event(), 1..200)) {
+        let machine = Topology::new(1, 2, 2, 1).expect("4 CPUs").with_capacities(vec![1024, 1024, 380, 380]);
+        run_all(World::on(machine.expect("4 capacities"), KernelVersion::V6_12.settings(), 6), events);
     }
 
     #[test]

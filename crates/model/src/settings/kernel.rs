@@ -64,6 +64,8 @@ impl KernelVersion {
             bandwidth_interleave: since(Self::V6_6),
             bandwidth_zero_start: !since(Self::V6_18),
             bandwidth_hotplug_bypass: !since(Self::V6_18),
+            bandwidth_offline_loss: !since(Self::V4_1),
+            yield_forfeits: since(Self::V6_18),
             proxy_exec: false,
             bandwidth_expiry: !since(Self::V5_4),
             bandwidth_slack: since(Self::V3_2),
@@ -84,6 +86,14 @@ impl KernelVersion {
             fair_server_cpus: CpuServers::default(),
             watchdog_thresh: Duration::from_secs(10),
         }
+    }
+}
+
+impl Settings {
+    /// Returns whether loads are averaged over time (`load_tracking = pelt`).
+    #[must_use]
+    pub fn tracks_load(&self) -> bool {
+        self.load_tracking == LoadTracking::Pelt
     }
 }
 

@@ -191,7 +191,9 @@ fn threads() -> Value {
 
 fn machine_key(key: &str) -> Value {
     match key {
-        "capacities" => json!({ "type": "array", "items": int(1, 1024) }),
+        "capacities" => {
+            json!({ "description": "One number per CPU, as sysfs's cpu_capacity: 1024 is the strongest", "type": "array", "items": int(1, 1024) })
+        }
         _ => int(1, MAX_CPUS as i64),
     }
 }
