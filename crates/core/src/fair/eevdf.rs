@@ -199,9 +199,15 @@ fn is_short(rq: &Rq, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
 }
 
 /// The current entity gives way: its deadline moves a slice away, and its protection ends.
-pub(crate) fn yield_current(entity: &mut FairEntity) {
-    entity.protected = None;
-    entity.virtual_deadline = entity.virtual_deadline.plus(entity.load.to_virtual(entity.slice));
+pub(crate) fn yield_current(rq: &mut Rq, q: QueueIx, current: EntityRef) {
+    let forfeits = rq.fair.tune.yield_forfeits && is_eligible(rq, q, current);
+    let yielding = rq.entity_mut(current);
+    if forfeits {
+        // Left where it was it could be the only eligible one, be picked again and again, and its deadline run away.
+        yielding.vruntime = yielding.virtual_deadline;
+    }
+    yielding.protected = None;
+    yielding.virtual_deadline = yielding.virtual_deadline.plus(yielding.load.to_virtual(yielding.slice));
 }
 
 impl FairEntity {

@@ -202,7 +202,7 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
     let entity = EntityRef::Task(slot);
     let q = rq.tasks[slot].fair.queue;
     match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => eevdf::yield_current(rq.entity_mut(entity)),
+        FairAlgorithm::Eevdf => eevdf::yield_current(rq, q, entity),
         FairAlgorithm::Cfs => cfs::yield_current(rq, q, entity),
     }
 }

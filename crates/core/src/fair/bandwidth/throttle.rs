@@ -177,7 +177,7 @@ pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         rq.nr_running += tally.tasks();
         rq.fair.nr_apart -= tally.tasks();
         // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
-        if rq.current.is_none() && rq.phase == Phase::Running && tally.runnable > 0 {
+        if rq.current.is_none() && rq.phase == Phase::Running && tally.runnable > 0 && rq.is_online {
             rq.resched(cx, Resched::Now);
         }
     }
