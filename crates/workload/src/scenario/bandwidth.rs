@@ -21,11 +21,11 @@
 use super::Reader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
 use super::times;
+use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
 use crate::program::GroupWeight;
-use toml::de::DeValue;
 use zerolag_model::{CpuMax, Duration, Nice};
 
 const KEYS: [&str; 20] = [
@@ -114,7 +114,7 @@ impl Reader<'_> {
 
     /// Reads `changes = [{ at = "2s", "cpu.max" = "100000 100000" }]`.
     fn group_changes(&mut self, id: usize, changes: &Leaf<'_, '_>) {
-        let DeValue::Array(items) = changes.item.get_ref() else {
+        let Value::Array(items) = changes.item.get_ref() else {
             let help = "write changes = [{ at = \"2s\", \"cpu.max\" = \"50000 100000\" }]";
             self.report.error_help(span(changes.item), "`changes` is an array of tables", help);
             return;
@@ -380,7 +380,7 @@ fn set<'k, T>(place: &mut Option<(T, &'k str, Span)>, value: T, key: &'k str, at
 
 /// Reads microseconds, or a time with a unit. `Some(None)` is -1: no limit; allowed if `low` is.
 fn micros(key: &str, item: Item<'_, '_>, low: i128, report: &mut Report) -> Option<Option<Duration>> {
-    if let DeValue::String(_) = item.get_ref() {
+    if let Value::String(_) = item.get_ref() {
         return times::time(key, item, report).map(Some);
     }
     let value = signed_int(key, item, low..=i128::from(u32::MAX) << 20, report)?;
@@ -390,9 +390,9 @@ fn micros(key: &str, item: Item<'_, '_>, low: i128, report: &mut Report) -> Opti
 /// Reads a number of CPUs in thousandths: `1.5`, `2`, `"500m"`, `"0.5"`.
 fn cpus(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
     let text = match item.get_ref() {
-        DeValue::String(text) => text.to_string(),
-        DeValue::Integer(number) => number.as_str().to_string(),
-        DeValue::Float(number) => number.as_str().to_string(),
+        Value::String(text) => text.to_string(),
+        Value::Integer(number) => number.as_str().to_string(),
+        Value::Float(number) => number.as_str().to_string(),
         other => {
             report.error(span(item), format!("`{key}` is a number of CPUs, not {}", kind(other)));
             return None;

@@ -22,11 +22,11 @@
 use super::Reader;
 use super::table::{Table, kind, span};
 use super::task::SCHED_KEYS;
+use super::tree::Value;
 use crate::change::Change;
 use crate::check;
 use crate::diagnostic::Span;
 use crate::program::AffinityChange;
-use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, Duration};
 
 /// Keys of a change of a task; a change of a group has those of the group, and [`LIFE_KEYS`].
@@ -44,7 +44,7 @@ impl Reader<'_> {
     /// Reads `[[change]]`.
     pub(super) fn changes(&mut self, root: &Table<'_, '_>) {
         let Some(entry) = root.get("change") else { return };
-        let DeValue::Array(items) = entry.item.get_ref() else {
+        let Value::Array(items) = entry.item.get_ref() else {
             let help = "write [[change]] with at = \"2s\"";
             self.report.error_help(entry.key_span, "`change` is an array of tables", help);
             return;
@@ -79,7 +79,7 @@ impl Reader<'_> {
             return;
         }
         match table.get("online").map(|entry| (entry.item, entry.item.get_ref())) {
-            Some((_, DeValue::Boolean(is_online))) => {
+            Some((_, Value::Boolean(is_online))) => {
                 let what = Change::Cpu { cpu, is_online: *is_online };
                 self.assembly.program.change(at, what);
             }

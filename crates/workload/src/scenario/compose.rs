@@ -12,18 +12,16 @@
 //! steps = [{ run = "${quota}" }]
 //! ```
 //!
-//! All texts are laid one behind the other, so that a place in any of them is one [`Span`]; a file that is not the first
-//! is parsed behind as much white space as there is text before it. A file may be included twice (its second reading adds
+//! All texts are laid one behind the other, so that a place in any of them is one [`Span`]. A file may be included twice (its second reading adds
 //! nothing), but not from within itself.
 
 use super::table::{kind, span};
+use super::tree::{self, Members, Node, Value};
 use crate::LoadOptions;
 use crate::diagnostic::{Diagnostic, Report, Source, Span};
 use crate::input;
 use core::fmt::Write;
 use std::path::Path;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 use zerolag_model::settings::nearest;
 
 /// The most files of one scenario.
@@ -35,8 +33,6 @@ pub(super) struct Texts {
     parts: Vec<(String, usize, Option<usize>)>,
     /// All texts, a line break between them.
     whole: String,
-    /// Each text behind white space, so that its places are those in `whole`.
-    padded: Vec<String>,
 }
 
 /// What `--set` says is a text of its own under this name.
@@ -45,7 +41,7 @@ const SET: &str = "--set";
 impl Texts {
     /// Reads a scenario and what it includes. What is wrong is reported.
     pub(super) fn gather(name: &str, text: &str, options: &LoadOptions, report: &mut Report) -> Self {
-        let mut texts = Self { parts: Vec::new(), whole: String::new(), padded: Vec::new() };
+        let mut texts = Self { parts: Vec::new(), whole: String::with_capacity(text.len()) };
         texts.add(name, text, None);
         if !options.parameters.is_empty() {
             texts.add(SET, &overrides(&options.parameters), None);
@@ -71,29 +67,36 @@ impl Texts {
         let start = self.whole.len();
         self.whole.push_str(text);
         self.parts.push((name.to_owned(), start, by));
-        self.padded.push(" ".repeat(start) + text);
+    }
+
+    /// Returns a text, and where it starts.
+    fn text(&self, file: usize) -> (&str, usize) {
+        let start = self.parts[file].1;
+        let end = self.parts.get(file + 1).map_or(self.whole.len(), |(_, next, _)| next - 1);
+        (&self.whole[start..end], start)
     }
 
     fn include_from(&mut self, file: usize, options: &LoadOptions, report: &mut Report) {
-        // Parsed twice, here for `include` alone: the table borrows the text, which moves when more is read.
-        let text = core::mem::take(&mut self.padded[file]);
-        let (root, _) = DeTable::parse_recoverable(&text);
-        if let Some((_, item)) = root.get_ref().iter().find(|(key, _)| key.get_ref() == "include") {
-            let DeValue::Array(items) = item.get_ref() else {
-                let message = format!("`include` is an array of file names, not {}", kind(item.get_ref()));
-                report.error_help(span(item), message, "write include = [\"machine.toml\"]");
-                self.padded[file] = text;
-                return;
-            };
-            for item in items.iter() {
-                match item.get_ref() {
-                    DeValue::String(path) => self.include(file, path, span(item), options, report),
-                    other => report.error(span(item), format!("`include` takes file names, not {}", kind(other))),
-                }
+        let (text, start) = self.text(file);
+        // Most include nothing, which shows at once; an escape could spell the key.
+        if !text.contains("include") && !text.contains('\\') {
+            return;
+        }
+        // Parsed twice, here for `include` alone: the tree borrows the text, which moves when more is read.
+        let text = text.to_owned();
+        let Ok(root) = tree::parse(&text, start) else { return };
+        let Some(item) = root.get("include") else { return };
+        let Value::Array(items) = item.get_ref() else {
+            let message = format!("`include` is an array of file names, not {}", kind(item.get_ref()));
+            report.error_help(span(item), message, "write include = [\"machine.toml\"]");
+            return;
+        };
+        for item in items {
+            match item.get_ref() {
+                Value::String(path) => self.include(file, path, span(item), options, report),
+                other => report.error(span(item), format!("`include` takes file names, not {}", kind(other))),
             }
         }
-        drop(root);
-        self.padded[file] = text;
     }
 
     fn include(&mut self, by: usize, path: &str, at: Span, options: &LoadOptions, report: &mut Report) {
@@ -132,65 +135,59 @@ impl Texts {
     }
 
     /// Returns the one table that the texts make. What is wrong with any of them is reported.
-    pub(super) fn merged(&self, report: &mut Report) -> DeTable<'_> {
-        let mut tables = self.padded.iter().map(|text| {
-            let (root, errors) = DeTable::parse_recoverable(text);
-            let mut is_too_deep = false;
-            for error in &errors {
-                let span = Span::new(error.span().unwrap_or(0..0));
-                if !error.message().starts_with("cannot recurse") {
-                    report.error(span, super::lowercase(error.message()));
-                } else if !core::mem::replace(&mut is_too_deep, true) {
-                    // The parser says it again at every bracket that it is in.
-                    report.error(span, format!("brackets are nested deeper than {DEPTH_MAX}"));
-                }
-            }
-            root.into_inner()
+    pub(super) fn merged(&self, report: &mut Report) -> Members<'_> {
+        let mut tables = (0..self.parts.len()).map(|file| {
+            let (text, start) = self.text(file);
+            tree::parse(text, start).unwrap_or_else(|tree::Wrong| {
+                say_what_is_wrong(text, start, report);
+                Members::default()
+            })
         });
         let mut whole = tables.next().unwrap_or_default();
-        let mut rest: Vec<DeTable<'_>> = tables.collect();
+        let mut rest: Vec<Members<'_>> = tables.collect();
         if self.parts.get(1).is_some_and(|(name, ..)| name == SET) {
             // The command line wins over all files.
             let set = rest.remove(0);
             override_parameters(&mut whole, &mut rest, set);
         }
         for included in rest {
-            merge(&mut whole, included);
+            whole.merge(included);
         }
         whole.remove("include");
         whole
     }
 }
 
-/// The deepest nesting: the TOML parser's own limit.
-const DEPTH_MAX: usize = 80;
-
-/// Adds what `base` says and `over` does not.
-fn merge<'i>(over: &mut DeTable<'i>, base: DeTable<'i>) {
-    for (key, item) in base {
-        match over.get_mut(key.get_ref().as_ref()) {
-            None => {
-                over.insert(key, item);
-            }
-            Some(known) => {
-                let (known, item) = (known.get_mut(), item.into_inner());
-                if let (DeValue::Table(known), DeValue::Table(item)) = (known, item) {
-                    merge(known, item);
-                }
-            }
+/// Reports all that is wrong with a text, in the words of the crate `toml`.
+fn say_what_is_wrong(text: &str, start: usize, report: &mut Report) {
+    let (_, errors) = toml::de::DeTable::parse_recoverable(text);
+    let mut is_too_deep = false;
+    for error in &errors {
+        let at = error.span().unwrap_or(0..0);
+        let span = Span::new(start + at.start..start + at.end);
+        if !error.message().starts_with("cannot recurse") {
+            report.error(span, super::lowercase(error.message()));
+        } else if !core::mem::replace(&mut is_too_deep, true) {
+            // The parser says it again at every bracket that it is in.
+            report.error(span, format!("brackets are nested deeper than {DEPTH_MAX}"));
         }
+    }
+    if errors.is_empty() {
+        report.error(Span::new(start..start), "this is no TOML");
     }
 }
 
+/// The deepest nesting: the TOML parser's own limit.
+const DEPTH_MAX: usize = 80;
+
 /// Puts the command line's values in the place of declared parameters, wherever they are declared.
-fn override_parameters<'i>(first: &mut DeTable<'i>, rest: &mut [DeTable<'i>], set: DeTable<'i>) {
-    for (name, value) in set {
+fn override_parameters<'i>(first: &mut Members<'i>, rest: &mut [Members<'i>], set: Members<'i>) {
+    for member in set {
         for table in core::iter::once(&mut *first).chain(rest.iter_mut()) {
-            let declared = table.get_mut("parameters").map(Spanned::get_mut);
-            if let Some(DeValue::Table(declared)) = declared
-                && let Some(item) = declared.get_mut(name.get_ref().as_ref())
+            if let Some(Value::Table(declared)) = table.get_mut("parameters").map(Node::get_mut)
+                && let Some(item) = declared.get_mut(&member.key)
             {
-                *item = value.clone();
+                *item = member.item.clone();
             }
         }
     }
@@ -211,41 +208,43 @@ fn overrides(pairs: &[(String, String)]) -> String {
 }
 
 /// Replaces `${name}` in every string by the parameter of that name, and returns the declared names.
-pub(super) fn fill_in(root: &mut DeTable<'_>, report: &mut Report) -> Vec<String> {
-    let Some((_, declared)) = root.remove_entry("parameters") else {
+pub(super) fn fill_in(root: &mut Members<'_>, report: &mut Report) -> Vec<String> {
+    let Some(declared) = root.remove("parameters") else {
         return Vec::new();
     };
-    let at = span(&declared);
-    let DeValue::Table(parameters) = declared.into_inner() else {
+    let at = span(&declared.item);
+    let Value::Table(parameters) = declared.item.into_inner() else {
         report.error_help(at, "`parameters` is a table", "write [parameters] and name = value below it");
         return Vec::new();
     };
-    for (name, item) in &parameters {
-        if matches!(item.get_ref(), DeValue::Table(_) | DeValue::Array(_)) {
-            let message = format!("parameter `{}` is one value, not {}", name.get_ref(), kind(item.get_ref()));
+    for tree::Member { key, item, .. } in parameters.as_slice() {
+        if matches!(item.get_ref(), Value::Table(_) | Value::Array(_)) {
+            let message = format!("parameter `{key}` is one value, not {}", kind(item.get_ref()));
             report.error(span(item), message);
         }
     }
     let mut filler = Filler { parameters: &parameters, report };
-    for (_, item) in root.iter_mut() {
-        filler.item(item);
+    for member in root.iter_mut() {
+        filler.item(&mut member.item);
     }
-    parameters.keys().map(|name| name.get_ref().to_string()).collect()
+    let mut names: Vec<String> = parameters.as_slice().iter().map(|member| member.key.to_string()).collect();
+    names.sort();
+    names
 }
 
 struct Filler<'f, 'i> {
-    parameters: &'f DeTable<'i>,
+    parameters: &'f Members<'i>,
     report: &'f mut Report,
 }
 
 impl<'i> Filler<'_, 'i> {
     /// The depth is limited by the TOML parser.
-    fn item(&mut self, item: &mut Spanned<DeValue<'i>>) {
+    fn item(&mut self, item: &mut Node<'i>) {
         let at = span(item);
         match item.get_mut() {
-            DeValue::Table(table) => table.iter_mut().for_each(|(_, item)| self.item(item)),
-            DeValue::Array(items) => items.iter_mut().for_each(|item| self.item(item)),
-            DeValue::String(text) if text.contains("${") => {
+            Value::Table(table) => table.iter_mut().for_each(|member| self.item(&mut member.item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.item(item)),
+            Value::String(text) if text.contains("${") => {
                 let replaced = self.text(text, at);
                 if let Some(value) = replaced {
                     *item.get_mut() = value;
@@ -255,7 +254,7 @@ impl<'i> Filler<'_, 'i> {
         }
     }
 
-    fn text(&mut self, text: &str, at: Span) -> Option<DeValue<'i>> {
+    fn text(&mut self, text: &str, at: Span) -> Option<Value<'i>> {
         // A single parameter keeps its type.
         if let Some(name) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
             && !name.contains('}')
@@ -271,28 +270,28 @@ impl<'i> Filler<'_, 'i> {
                 return None;
             };
             match self.parameter(&rest[start + 2..start + length], at)? {
-                DeValue::String(value) => out.push_str(value),
-                DeValue::Integer(value) => write!(out, "{value}").expect("a String takes it"),
-                DeValue::Float(value) => write!(out, "{value}").expect("a String takes it"),
-                DeValue::Boolean(value) => write!(out, "{value}").expect("a String takes it"),
-                DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
+                Value::String(value) => out.push_str(value),
+                Value::Integer(value) => write!(out, "{value}").expect("a String takes it"),
+                Value::Float(value) => write!(out, "{value}").expect("a String takes it"),
+                Value::Boolean(value) => write!(out, "{value}").expect("a String takes it"),
+                Value::Datetime | Value::Array(_) | Value::Table(_) => return None,
             }
             rest = &rest[start + length + 1..];
         }
         out.push_str(rest);
-        Some(DeValue::String(out.into()))
+        Some(Value::String(out.into()))
     }
 
-    fn parameter(&mut self, name: &str, at: Span) -> Option<&DeValue<'i>> {
+    fn parameter(&mut self, name: &str, at: Span) -> Option<&Value<'i>> {
         let found = self.parameters.get(name);
         if found.is_none() {
             let diagnostic = Diagnostic::error(at, format!("there is no parameter `{name}`"));
-            let known = self.parameters.keys().map(|name| name.get_ref().as_ref());
+            let known = self.parameters.as_slice().iter().map(|member| &*member.key);
             self.report.push(match nearest(name, known) {
                 Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
                 None => diagnostic.help(format!("write it below [parameters]: {name} = 1")),
             });
         }
-        found.map(Spanned::get_ref)
+        found.map(Node::get_ref)
     }
 }

@@ -6,9 +6,9 @@
 
 use super::Reader;
 use super::table::Table;
+use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Span};
-use toml::de::DeValue;
 use zerolag_model::Duration;
 
 /// Something that is done with a group at a time, and where that stands.
@@ -69,7 +69,7 @@ impl Reader<'_> {
     /// Reads a key that is `true` or left out.
     pub(super) fn said_true(&mut self, key: &str, item: super::table::Item<'_, '_>) -> bool {
         match item.get_ref() {
-            DeValue::Boolean(true) => true,
+            Value::Boolean(true) => true,
             other => {
                 let kind = super::table::kind(other);
                 self.report.error(super::table::span(item), format!("`{key}` is true or left out, not {kind}"));

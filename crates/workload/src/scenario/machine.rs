@@ -1,8 +1,8 @@
 //! The machine, the kernel and its settings, as a scenario writes them.
 
 use super::table::{Entry, Item, Table, kind, leaves, span};
+use super::tree::Value;
 use crate::diagnostic::{Diagnostic, Report, Span};
-use toml::de::DeValue;
 use zerolag_model::settings::SettingError;
 use zerolag_model::{KernelVersion, MAX_CPUS, Settings, Topology};
 
@@ -48,7 +48,7 @@ pub(super) fn machine(entry: Entry<'_, '_>, report: &mut Report) -> Option<Topol
 }
 
 fn capacities(entry: Entry<'_, '_>, report: &mut Report) -> Option<Vec<u16>> {
-    let DeValue::Array(items) = entry.item.get_ref() else {
+    let Value::Array(items) = entry.item.get_ref() else {
         report.error(span(entry.item), "`capacities` is an array of one number of 1..=1024 per CPU");
         return None;
     };
@@ -62,8 +62,8 @@ pub(super) fn kernel(entry: Entry<'_, '_>, report: &mut Report) -> Option<Kernel
     let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
     let help = format!("known are {}", known.join(", "));
     let text = match entry.item.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Float(number) => {
+        Value::String(text) => text,
+        Value::Float(number) => {
             let message = format!("`kernel` is a string: {number} as a number could not tell 6.1 from 6.10");
             report.error_help(span(entry.item), message, format!("write kernel = \"{number}\""));
             return None;
@@ -116,12 +116,10 @@ fn known_settings() -> String {
 /// Returns a setting's value as text: settings are read from text everywhere.
 fn setting_text(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<String> {
     match item.get_ref() {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Boolean(value) => Some(if *value { "on" } else { "off" }.to_string()),
-        DeValue::Integer(number) => {
-            Some(super::table::to_i128(number).map_or(number.to_string(), |value| value.to_string()))
-        }
-        DeValue::Float(number) => Some(number.as_str().to_string()),
+        Value::String(text) => Some(text.to_string()),
+        Value::Boolean(value) => Some(if *value { "on" } else { "off" }.to_string()),
+        Value::Integer(number) => Some(number.value().map_or(number.to_string(), |value| value.to_string())),
+        Value::Float(number) => Some(number.as_str().to_string()),
         other => {
             report.error(span(item), format!("setting `{key}` is one value, not {}", kind(other)));
             None

@@ -4,6 +4,7 @@
 //! | module | decides |
 //! |---|---|
 //! | `compose` | included files, parameters |
+//! | `tree` | TOML as a tree with places |
 //! | `table` | types of values; which keys are unknown |
 //! | `times` | times and distributions |
 //! | `machine` | `[machine]`, `kernel`, `[settings]` |
@@ -36,6 +37,7 @@ mod step;
 mod table;
 mod task;
 mod times;
+mod tree;
 
 use crate::assemble::{Assembly, Kind};
 use crate::check;
@@ -46,11 +48,11 @@ use crate::{LoadOptions, Scenario};
 use compose::Texts;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
-use toml::de::DeValue;
+use tree::Value;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-/// The largest scenario, in bytes: they are written by hand, and the TOML parser takes much memory per byte.
+/// The largest scenario, in bytes: they are written by hand, and what says all that is wrong with one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
 const KEYS: [&str; 26] = [
@@ -207,7 +209,7 @@ impl Reader<'_> {
     /// Reads `goals`.
     fn goals(&mut self, root: &Table<'_, '_>) -> Vec<Goal> {
         let Some(entry) = root.get("goals") else { return Vec::new() };
-        let DeValue::Array(items) = entry.item.get_ref() else {
+        let Value::Array(items) = entry.item.get_ref() else {
             let help = "write goals = [\"audio.lateness.max <= 200us\"]";
             self.report.error_help(table::span(entry.item), "`goals` is an array of strings", help);
             return Vec::new();

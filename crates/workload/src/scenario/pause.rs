@@ -18,10 +18,10 @@
 use super::Reader;
 use super::table::{Entry, Table, kind, span};
 use super::times;
+use super::tree::Value;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
 use crate::program::{Action, ResourceKind, TaskDef, TimerMode, TimerRef};
 use std::sync::Arc;
-use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
 
 /// Keys of a pause.
@@ -33,9 +33,9 @@ impl Reader<'_> {
         let Some(pauses) = root.get("pause").and_then(|entry| Table::of("pause", entry.item, self.report)) else {
             return;
         };
-        for entry in &pauses.entries {
+        for entry in pauses.entries() {
             if let Some(table) = Table::of(entry.key, entry.item, self.report) {
-                self.pause(*entry, &table);
+                self.pause(entry, &table);
             }
         }
     }
@@ -61,7 +61,7 @@ impl Reader<'_> {
         };
         let together = match table.get("together").map(|found| (found.item, found.item.get_ref())) {
             None => true,
-            Some((_, DeValue::Boolean(together))) => *together,
+            Some((_, Value::Boolean(together))) => *together,
             Some((item, other)) => {
                 self.report.error(span(item), format!("`together` is true or false, not {}", kind(other)));
                 return;

@@ -12,10 +12,10 @@
 
 use super::Reader;
 use super::table::{Item, Table, span};
+use super::tree::Value;
 use crate::change::Change;
 use crate::diagnostic::Span;
 use crate::program::GroupDef;
-use toml::de::DeValue;
 use zerolag_model::{CpuMax, Duration};
 
 /// Keys of a pool that follows.
@@ -43,19 +43,19 @@ impl Reader<'_> {
         let entry = table.get(key)?;
         let at = span(entry.item);
         let follows = match entry.item.get_ref() {
-            DeValue::String(text) if text == "cpus" => return Some((self.cpus_of(table), at)),
-            DeValue::String(text) if text == "quota" => None,
-            DeValue::String(text) => {
+            Value::String(text) if text == "cpus" => return Some((self.cpus_of(table), at)),
+            Value::String(text) if text == "quota" => None,
+            Value::String(text) => {
                 let message = format!("`{key}` = \"{text}\" is not a number of threads");
                 self.report.error_help(at, message, "write a number, \"cpus\" or \"quota\"");
                 return None;
             }
-            DeValue::Table(_) => Some(self.follows(key, entry.item)?),
+            Value::Table(_) => Some(self.follows(key, entry.item)?),
             _ => return table.int(key, 0..=u64::from(u32::MAX), self.report),
         };
         let cpus = self.cpus_of(table);
         let path = match table.get("group").map(|entry| entry.item.get_ref()) {
-            Some(DeValue::String(path)) => path.trim_end_matches('/').to_owned(),
+            Some(Value::String(path)) => path.trim_end_matches('/').to_owned(),
             _ => String::new(),
         };
         let limit =
@@ -103,7 +103,7 @@ impl Reader<'_> {
     fn cpus_of(&self, table: &Table<'_, '_>) -> u64 {
         let named = |name: &str| self.cpusets.get(name).copied().flatten();
         let cpuset = table.get("cpuset").and_then(|entry| match entry.item.get_ref() {
-            DeValue::String(name) => named(name),
+            Value::String(name) => named(name),
             _ => None,
         });
         cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count()) as u64

@@ -5,8 +5,8 @@
 
 use super::Reader;
 use super::table::{Table, span};
+use super::tree::Value;
 use crate::change::Change;
-use toml::de::DeValue;
 
 /// Keys of the table.
 pub(super) const KEYS: [&str; 1] = ["changes"];
@@ -22,7 +22,7 @@ impl Reader<'_> {
         };
         table.refuse_unknown(&KEYS, "fair_server", self.report);
         let Some(changes) = table.get("changes") else { return };
-        let DeValue::Array(items) = changes.item.get_ref() else {
+        let Value::Array(items) = changes.item.get_ref() else {
             let help = "write changes = [{ at = \"2s\", cpus = \"0\", runtime = \"20ms\" }]";
             self.report.error_help(span(changes.item), "`changes` is an array of tables", help);
             return;

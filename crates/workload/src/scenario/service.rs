@@ -16,6 +16,7 @@ use super::Reader;
 use super::table::{Entry, Item, Table, int, kind, span, string};
 use super::task::plain_phase;
 use super::times;
+use super::tree::Value;
 use crate::arrivals::{ArrivalSource, Arrivals};
 use crate::assemble::{Kind, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
@@ -26,7 +27,6 @@ use crate::{INSTANCES_MAX, LoadOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use toml::de::DeValue;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
@@ -50,8 +50,8 @@ impl Reader<'_> {
     pub(super) fn number_tasks(&mut self, root: &Table<'_, '_>) {
         let mut names: BTreeMap<String, (usize, Span)> = BTreeMap::new();
         for key in ["task", "service"] {
-            let Some(DeValue::Table(table)) = root.get(key).map(|entry| entry.item.get_ref()) else { continue };
-            for entry in Table::new(table, Span::default()).entries {
+            let Some(Value::Table(table)) = root.get(key).map(|entry| entry.item.get_ref()) else { continue };
+            for entry in Table::new(table, Span::default()).entries() {
                 let number = names.len();
                 if let Some((_, first)) = names.get(entry.key) {
                     let message =
@@ -72,10 +72,10 @@ impl Reader<'_> {
         let Some(services) = root.get("service").and_then(|entry| Table::of("service", entry.item, self.report)) else {
             return;
         };
-        for entry in &services.entries {
+        for entry in services.entries() {
             self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: Vec::new() });
             let Some(table) = Table::of(entry.key, entry.item, self.report) else { continue };
-            self.service(entry, &table, options, file);
+            self.service(&entry, &table, options, file);
         }
     }
 
@@ -189,9 +189,9 @@ impl Reader<'_> {
     /// Reads `arrivals`: a table of one key.
     fn arrivals(&mut self, item: Item<'_, '_>, options: &LoadOptions, file: &str) -> Option<Arrivals> {
         let table = Table::of("arrivals", item, self.report)?;
-        let [entry] = table.entries[..] else {
+        let Some(entry) = table.only() else {
             let help = format!("one of {}, as in {{ poisson = \"200/s\" }}", ARRIVALS.join(", "));
-            self.report.error_help(table.span, format!("`arrivals` with {} keys", table.entries.len()), help);
+            self.report.error_help(table.span, format!("`arrivals` with {} keys", table.entries().len()), help);
             return None;
         };
         match entry.key {
@@ -205,7 +205,7 @@ impl Reader<'_> {
             "every" => self.distance("every", entry.item).map(Arrivals::Every),
             "bursts" => self.bursts(entry.item),
             "times" => {
-                let DeValue::Array(items) = entry.item.get_ref() else {
+                let Value::Array(items) = entry.item.get_ref() else {
                     let help = "write times = [\"1ms\", \"2.5ms\"]";
                     self.report.error_help(span(entry.item), "`times` is an array of times", help);
                     return None;
@@ -316,8 +316,8 @@ fn times_of(text: &str) -> Result<Vec<Duration>, (usize, String)> {
 fn rate(what: &str, item: Item<'_, '_>, report: &mut Report) -> Option<Duration> {
     let help = "write \"200/s\", or per ms, m, h";
     let text = match item.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Integer(number) => {
+        Value::String(text) => text,
+        Value::Integer(number) => {
             report.error_help(span(item), format!("`{what}` = {number} has no unit"), help);
             return None;
         }

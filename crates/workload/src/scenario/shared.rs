@@ -9,13 +9,13 @@
 
 use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
+use super::tree::Value;
 use crate::assemble::Kind;
 use crate::change::Change;
 use crate::check;
 use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::program::{CpusetDef, Disk, File, ResourceKind, TimerMode};
 use std::sync::Arc;
-use toml::de::DeValue;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
 /// A disk of which nothing is said: one request at a time, 5 ms and 100 MB/s, as a drive with turning platters.
@@ -65,7 +65,7 @@ impl Reader<'_> {
         };
         let mut starts: Vec<(usize, Span)> = Vec::new();
         let mut changes: Vec<(PartitionChange, Span)> = Vec::new();
-        for set in &sets.entries {
+        for set in sets.entries() {
             self.cpusets.insert(set.key.to_string(), None);
             let Some(table) = Table::of(set.key, set.item, self.report) else { continue };
             let (mut cpus, mut partition, mut later) = (None, false, None);
@@ -106,7 +106,7 @@ impl Reader<'_> {
 
     /// Reads `changes = [{ at = "2s", partition = "root" }]`.
     fn partition_changes(&mut self, cpuset: usize, item: Item<'_, '_>, into: &mut Vec<(PartitionChange, Span)>) {
-        let DeValue::Array(items) = item.get_ref() else {
+        let Value::Array(items) = item.get_ref() else {
             let help = "write changes = [{ at = \"2s\", partition = \"root\" }]";
             self.report.error_help(span(item), "`changes` is an array of tables", help);
             return;
@@ -167,7 +167,7 @@ impl Reader<'_> {
         let Some(groups) = root.get("group").and_then(|entry| Table::of("group", entry.item, self.report)) else {
             return;
         };
-        for group in &groups.entries {
+        for group in groups.entries() {
             let Some(table) = Table::of(group.key, group.item, self.report) else { continue };
             let id = match self.assembly.group(group.key) {
                 Ok(id) => id,
@@ -200,7 +200,7 @@ impl Reader<'_> {
             }
         }
         let mut declarations: Vec<(Kind, Entry<'_, '_>)> =
-            sections.iter().flat_map(|(kind, section)| section.entries.iter().map(|entry| (*kind, *entry))).collect();
+            sections.iter().flat_map(|(kind, section)| section.entries().map(|entry| (*kind, entry))).collect();
         declarations.sort_by_key(|(_, entry)| entry.key_span);
         for (kind, entry) in declarations {
             self.declare(kind, entry);
@@ -305,14 +305,14 @@ impl Reader<'_> {
     /// Reads a CPU list: `"0-3,8"` or `[0, 1]`. Every CPU must exist.
     pub(super) fn cpus(&mut self, what: &str, item: Item<'_, '_>) -> Option<Arc<CpuMask>> {
         let mask: CpuMask = match item.get_ref() {
-            DeValue::String(text) => match text.parse() {
+            Value::String(text) => match text.parse() {
                 Ok(mask) => mask,
                 Err(error) => {
                     self.report.error(span(item), format!("`{what}` = \"{text}\": {error}"));
                     return None;
                 }
             },
-            DeValue::Array(items) => {
+            Value::Array(items) => {
                 let mut mask = CpuMask::new();
                 for item in items.iter() {
                     let cpu = signed_int(what, item, 0..=MAX_CPUS as i128 - 1, self.report)?;

@@ -6,13 +6,13 @@
 use super::Reader;
 use super::table::{Entry, Item, Table, int, kind, span, string};
 use super::task::TaskScope;
+use super::tree::Value;
 use super::{shared, times};
 use crate::assemble::Kind;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Access, Action, ReadAction, ResourceId, ResourceKind, TimerMode, TimerRef};
 use crate::random::Dist;
 use crate::rtapp::RUNTIME_CHUNK;
-use toml::de::DeValue;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
@@ -84,7 +84,7 @@ impl Steps {
 impl Reader<'_> {
     /// Reads `steps`; returns actions and where they stand.
     pub(super) fn steps(&mut self, entry: Entry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
-        let DeValue::Array(items) = entry.item.get_ref() else {
+        let Value::Array(items) = entry.item.get_ref() else {
             let message = format!("`steps` is an array, not {}", kind(entry.item.get_ref()));
             self.report.error_help(span(entry.item), message, "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]");
             return (Vec::new(), Vec::new());
@@ -101,7 +101,7 @@ impl Reader<'_> {
 
     fn step(&mut self, item: Item<'_, '_>, mode: Mode, scope: &mut TaskScope<'_>, steps: &mut Steps) {
         let action = match item.get_ref() {
-            DeValue::String(word) => match &**word {
+            Value::String(word) => match &**word {
                 "yield" => Some(Action::Yield),
                 "suspend" => self.suspend(scope),
                 "cond_resched" => self.in_syscall("cond_resched", item, mode).then_some(Action::CondResched),
@@ -115,11 +115,11 @@ impl Reader<'_> {
                     None
                 }
             },
-            DeValue::Table(table) => {
+            Value::Table(table) => {
                 let table = Table::new(table, span(item));
-                let [entry] = table.entries[..] else {
+                let Some(entry) = table.only() else {
                     let help = "each step is a table of its own: { run = \"1ms\" }, { sleep = \"9ms\" }";
-                    self.report.error_help(span(item), format!("a step with {} keys", table.entries.len()), help);
+                    self.report.error_help(span(item), format!("a step with {} keys", table.entries().len()), help);
                     return;
                 };
                 if entry.key == "syscall" {
@@ -145,7 +145,7 @@ impl Reader<'_> {
             self.report.error(entry.key_span, "a system call within a system call");
             return;
         }
-        let DeValue::Array(items) = entry.item.get_ref() else {
+        let Value::Array(items) = entry.item.get_ref() else {
             let message = format!("`syscall` is an array of steps, not {}", kind(entry.item.get_ref()));
             self.report.error_help(span(entry.item), message, "write { syscall = [{ run = \"10us\" }] }");
             return;
@@ -281,7 +281,7 @@ impl Reader<'_> {
 
     /// `{ pipe_write = "p" }`, or `{ pipe_write = { pipe = "p", bytes = 4096 } }`.
     fn pipe(&mut self, key: &str, item: Item<'_, '_>) -> Option<(ResourceId, u32)> {
-        if matches!(item.get_ref(), DeValue::String(_)) {
+        if matches!(item.get_ref(), Value::String(_)) {
             return self.named(key, item, shared::PIPE).map(|pipe| (pipe, PIPE_BYTES));
         }
         let table = Table::of(key, item, self.report)?;
@@ -314,7 +314,7 @@ impl Reader<'_> {
     }
 
     fn is_true(&mut self, key: &str, item: Item<'_, '_>) -> bool {
-        let is_true = matches!(item.get_ref(), DeValue::Boolean(true));
+        let is_true = matches!(item.get_ref(), Value::Boolean(true));
         if !is_true {
             self.report.error(span(item), format!("write \"{key}\" alone, or {{ {key} = true }}"));
         }
@@ -344,7 +344,7 @@ impl Reader<'_> {
 
     /// `{ spin = "5ms" }`, `{ spin = { wall = "5ms", chunk = "32us" } }`, or a distribution.
     fn spin(&mut self, item: Item<'_, '_>) -> Option<Action> {
-        let chunked = matches!(item.get_ref(), DeValue::Table(table) if table.contains_key("wall"));
+        let chunked = matches!(item.get_ref(), Value::Table(table) if table.get("wall").is_some());
         if !chunked {
             return times::dist("spin", item, self.report).map(|wall| Action::Spin { wall, chunk: RUNTIME_CHUNK });
         }

@@ -3,14 +3,13 @@
 //! A key that nobody asked for is an error, with the nearest known key as a suggestion: a misspelt setting that is
 //! silently ignored would make a run that answers another question than the one asked.
 
+use super::tree::{Member, Members, Node, Value};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use core::ops::RangeInclusive;
-use toml::Spanned;
-use toml::de::{DeInteger, DeTable, DeValue};
 use zerolag_model::settings::nearest;
 
 /// A value with its place.
-pub(super) type Item<'n, 'i> = &'n Spanned<DeValue<'i>>;
+pub(super) type Item<'n, 'i> = &'n Node<'i>;
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
@@ -21,26 +20,36 @@ pub(super) struct Entry<'n, 'i> {
 }
 
 /// A table, its entries in the order of the text.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'n, 'i> {
-    pub(super) entries: Vec<Entry<'n, 'i>>,
+    members: &'n [Member<'i>],
     pub(super) span: Span,
 }
 
+impl<'n, 'i> Entry<'n, 'i> {
+    fn of(member: &'n Member<'i>) -> Self {
+        Self { key: &member.key, key_span: member.key_span, item: &member.item }
+    }
+}
+
 impl<'n, 'i> Table<'n, 'i> {
-    pub(super) fn new(table: &'n DeTable<'i>, span: Span) -> Self {
-        let mut entries: Vec<Entry<'n, 'i>> = table
-            .iter()
-            .map(|(key, item)| Entry { key: key.get_ref(), key_span: Span::new(key.span()), item })
-            .collect();
-        entries.sort_by_key(|entry| entry.key_span);
-        Self { entries, span }
+    pub(super) fn new(table: &'n Members<'i>, span: Span) -> Self {
+        Self { members: table.as_slice(), span }
+    }
+
+    pub(super) fn entries(&self) -> impl ExactSizeIterator<Item = Entry<'n, 'i>> + use<'n, 'i> {
+        self.members.iter().map(Entry::of)
+    }
+
+    /// Returns the entry of a table that has one.
+    pub(super) fn only(&self) -> Option<Entry<'n, 'i>> {
+        if let [member] = self.members { Some(Entry::of(member)) } else { None }
     }
 
     /// Returns the table that a value is; reports if it is something else.
     pub(super) fn of(what: &str, item: Item<'n, 'i>, report: &mut Report) -> Option<Self> {
         match item.get_ref() {
-            DeValue::Table(table) => Some(Self::new(table, span(item))),
+            Value::Table(table) => Some(Self::new(table, span(item))),
             other => {
                 report.error(span(item), format!("`{what}` is a table, not {}", kind(other)));
                 None
@@ -49,12 +58,12 @@ impl<'n, 'i> Table<'n, 'i> {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<Entry<'n, 'i>> {
-        self.entries.iter().copied().find(|entry| entry.key == key)
+        self.members.iter().find(|member| member.key == key).map(Entry::of)
     }
 
     /// Reports every key that is not known.
     pub(super) fn refuse_unknown(&self, known: &[&str], what: &str, report: &mut Report) {
-        for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key)) {
+        for entry in self.entries().filter(|entry| !known.contains(&entry.key)) {
             report.push(unknown_key(entry.key, entry.key_span, known, what));
         }
     }
@@ -81,37 +90,32 @@ pub(super) fn unknown_key(key: &str, span: Span, known: &[&str], what: &str) -> 
 }
 
 /// Returns the place of a value.
-pub(super) fn span<T>(item: &Spanned<T>) -> Span {
-    Span::new(item.span())
+pub(super) const fn span(item: &Node<'_>) -> Span {
+    item.span()
 }
 
 /// Returns what kind of value this is, for messages.
-pub(super) const fn kind(value: &DeValue<'_>) -> &'static str {
+pub(super) const fn kind(value: &Value<'_>) -> &'static str {
     match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "an array",
-        DeValue::Table(_) => "a table",
+        Value::String(_) => "a string",
+        Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number with a fraction",
+        Value::Boolean(_) => "true or false",
+        Value::Datetime => "a date",
+        Value::Array(_) => "an array",
+        Value::Table(_) => "a table",
     }
 }
 
 /// Returns a string.
 pub(super) fn string<'n>(what: &str, item: Item<'n, '_>, report: &mut Report) -> Option<&'n str> {
     match item.get_ref() {
-        DeValue::String(text) => Some(text),
+        Value::String(text) => Some(text),
         other => {
             report.error(span(item), format!("`{what}` is a string, not {}", kind(other)));
             None
         }
     }
-}
-
-/// Returns the value of a whole number, if it fits.
-pub(super) fn to_i128(number: &DeInteger<'_>) -> Option<i128> {
-    i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
 /// Returns a whole number within a range.
@@ -128,7 +132,7 @@ pub(super) fn signed_int(
     report: &mut Report,
 ) -> Option<i128> {
     match item.get_ref() {
-        DeValue::Integer(number) => match to_i128(number).filter(|value| range.contains(value)) {
+        Value::Integer(number) => match number.value().filter(|value| range.contains(value)) {
             Some(value) => Some(value),
             None => {
                 let message = format!("`{what}`: {number} is outside {}..={}", range.start(), range.end());
@@ -160,10 +164,10 @@ pub(super) fn leaves<'n, 'i>(table: &Table<'n, 'i>) -> Vec<Leaf<'n, 'i>> {
 }
 
 fn flatten<'n, 'i>(prefix: &str, table: &Table<'n, 'i>, found: &mut Vec<Leaf<'n, 'i>>) {
-    for entry in &table.entries {
+    for entry in table.entries() {
         let path = if prefix.is_empty() { entry.key.to_string() } else { format!("{prefix}.{}", entry.key) };
         match entry.item.get_ref() {
-            DeValue::Table(inner) => flatten(&path, &Table::new(inner, span(entry.item)), found),
+            Value::Table(inner) => flatten(&path, &Table::new(inner, span(entry.item)), found),
             _ => found.push(Leaf { path, span: entry.key_span, item: entry.item }),
         }
     }

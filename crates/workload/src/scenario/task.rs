@@ -5,6 +5,7 @@
 
 use super::table::{Entry, Item, Table, int, kind, span};
 use super::times;
+use super::tree::Value;
 use super::{Reader, step};
 use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
@@ -13,7 +14,6 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
-use toml::de::DeValue;
 use zerolag_model::settings::nearest;
 use zerolag_model::{DlFlags, DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
 
@@ -65,13 +65,13 @@ impl Reader<'_> {
             }
             return;
         };
-        for entry in &tasks.entries {
+        for entry in tasks.entries() {
             self.assembly.origins.tasks.push(TaskOrigin { name: entry.key_span, phases: Vec::new() });
             let Some(table) = Table::of(entry.key, entry.item, self.report) else { continue };
             let counted = self.threads("instances", &table);
             let (instances, at) = counted.unwrap_or((1, entry.key_span));
             self.count_instances(instances, at);
-            if let Some(task) = self.task(entry, &table, u32::try_from(instances).unwrap_or(1)) {
+            if let Some(task) = self.task(&entry, &table, u32::try_from(instances).unwrap_or(1)) {
                 self.ends_at(&table, &task);
                 self.assembly.program.tasks.push(task);
             }
@@ -161,7 +161,7 @@ impl Reader<'_> {
         cpuset: Option<usize>,
         scope: &mut TaskScope<'_>,
     ) -> Vec<Phase> {
-        let DeValue::Array(items) = entry.item.get_ref() else {
+        let Value::Array(items) = entry.item.get_ref() else {
             let help = format!("write [[task.{}.phase]]", scope.name);
             self.report.error_help(entry.key_span, "`phase` is an array of tables", help);
             return Vec::new();
@@ -198,8 +198,8 @@ impl Reader<'_> {
     /// Reads how often a task goes through its phases.
     fn turns(&mut self, entry: Entry<'_, '_>) -> Option<u64> {
         match entry.item.get_ref() {
-            DeValue::String(text) if text == "forever" => None,
-            DeValue::Integer(_) => int("loop", entry.item, 0..=u64::MAX, self.report),
+            Value::String(text) if text == "forever" => None,
+            Value::Integer(_) => int("loop", entry.item, 0..=u64::MAX, self.report),
             other => {
                 let message = format!("`loop` is a whole number or \"forever\", not {}", kind(other));
                 self.report.error(span(entry.item), message);
@@ -224,7 +224,7 @@ impl Reader<'_> {
     /// Reads `cpus`; what lies outside the cpuset does not count, as in the kernel.
     pub(super) fn affinity(&mut self, table: &Table<'_, '_>, cpuset: Option<usize>) -> AffinityChange {
         let Some(entry) = table.get("cpus") else { return AffinityChange::Keep };
-        if matches!(entry.item.get_ref(), DeValue::String(text) if text == "all") {
+        if matches!(entry.item.get_ref(), Value::String(text) if text == "all") {
             return AffinityChange::Reset;
         }
         let Some(cpus) = self.cpus("cpus", entry.item) else { return AffinityChange::Keep };
@@ -361,7 +361,7 @@ impl Reader<'_> {
 
     /// Reads `flags`: a list of names.
     fn flags(&mut self, item: Item<'_, '_>) -> Option<DlFlags> {
-        let DeValue::Array(items) = item.get_ref() else {
+        let Value::Array(items) = item.get_ref() else {
             self.report.error_help(span(item), "`flags` is a list", "write flags = [\"reclaim\"]");
             return None;
         };

@@ -12,9 +12,9 @@
 //! ```
 
 use super::table::{Entry, Item, Table, int, kind, span};
+use super::tree::Value;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::random::{Bounds, Dist, DistError, MAX_TIME};
-use toml::de::DeValue;
 use zerolag_model::Duration;
 
 /// The distributions.
@@ -23,8 +23,8 @@ pub(super) const KINDS: [&str; 5] = ["uniform", "normal", "exponential", "lognor
 /// Reads a time.
 pub(super) fn time(what: &str, item: Item<'_, '_>, report: &mut Report) -> Option<Duration> {
     let text = match item.get_ref() {
-        DeValue::String(text) => text,
-        DeValue::Integer(number) => {
+        Value::String(text) => text,
+        Value::Integer(number) => {
             let diagnostic = Diagnostic::error(span(item), format!("`{what}` = {number} has no unit"));
             report.push(diagnostic.help(format!("write \"{number}ms\", or ns, us, s, m, h")));
             return None;
@@ -56,10 +56,10 @@ impl Table<'_, '_> {
 
 /// Reads a time or a distribution of times.
 pub(super) fn dist(what: &str, item: Item<'_, '_>, report: &mut Report) -> Option<Dist> {
-    let DeValue::Table(table) = item.get_ref() else { return time(what, item, report).map(Dist::Constant) };
+    let Value::Table(table) = item.get_ref() else { return time(what, item, report).map(Dist::Constant) };
     let table = Table::new(table, span(item));
     table.refuse_unknown(&KINDS, "a distribution", report);
-    let [entry] = table.entries[..] else {
+    let Some(entry) = table.only() else {
         let help = format!("known are {}", KINDS.join(", "));
         report.error_help(table.span, format!("`{what}` takes one distribution"), help);
         return None;
@@ -120,8 +120,8 @@ fn sigma(table: &Table<'_, '_>, report: &mut Report) -> Option<f64> {
         return None;
     };
     let text = match entry.item.get_ref() {
-        DeValue::Float(number) => number.as_str(),
-        DeValue::Integer(number) => number.as_str(),
+        Value::Float(number) => number.as_str(),
+        Value::Integer(number) => number.as_str(),
         other => {
             report.error(span(entry.item), format!("`sigma` is a number, not {}", kind(other)));
             return None;
@@ -135,7 +135,7 @@ fn sigma(table: &Table<'_, '_>, report: &mut Report) -> Option<f64> {
 }
 
 fn choice(entry: Entry<'_, '_>, report: &mut Report) -> Option<Dist> {
-    let DeValue::Array(items) = entry.item.get_ref() else {
+    let Value::Array(items) = entry.item.get_ref() else {
         let help = "write choice = [{ time = \"1ms\", weight = 9 }, { time = \"20ms\", weight = 1 }]";
         report.error_help(span(entry.item), "`choice` is an array", help);
         return None;

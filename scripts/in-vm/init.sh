@@ -1,0 +1,114 @@
+#!/bin/busybox sh
+# The first process of the virtual machine of run.sh: tries the groups of the Linux host on cgroup v2, one line `ok` or `FAILED` each.
+/bin/busybox mkdir -p /proc /sys /dev /tmp
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/ TERM=dumb
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for word in $(cat /proc/cmdline); do case $word in part=*) part=${word#part=} ;; esac; done
+cg=/sys/fs/cgroup
+echo "== $(uname -sr), $(nproc) CPU, cgroup v2: $(cat $cg/cgroup.controllers)"
+cd /
+
+ok() { echo "ok: $*"; }
+failed() { echo "FAILED: $*"; }
+# is WHAT FOUND WANTED
+is() { if [ "$2" = "$3" ]; then ok "$1: $2"; else failed "$1: $2, not $3"; fi; }
+# within WHAT FOUND LOW HIGH, whole numbers
+within() { if [ -n "$2" ] && [ "$2" -ge "$3" ] && [ "$2" -le "$4" ]; then ok "$1: $2"; else failed "$1: $2, not $3 to $4"; fi; }
+# The cleaner tries for five seconds.
+gone() {
+    n=0
+    while [ $n -lt 60 ]; do
+        left=$(ls -d $cg/zerolag-* $cg/*/zerolag-* 2>/dev/null | head -1)
+        [ -z "$left" ] && { ok "$1: no group is left"; return; }
+        n=$((n + 1)); sleep 0.1
+    done
+    failed "$1: $left is still there"
+}
+
+groups() {
+    echo "== without the controller"
+    zerolag run groups.toml --on linux -d 1s > /tmp/out 2>&1; code=$?
+    is "exit code" $code 1
+    grep -q "echo +cpu >" /tmp/out && ok "it says what to do" || { failed "it does not say what to do"; cat /tmp/out; }
+
+    echo "== from the root group"
+    echo +cpu > $cg/cgroup.subtree_control
+    run_groups root
+
+    echo "== from a group of a session, below a parent that grants the controller"
+    mkdir $cg/session
+    echo $$ > $cg/session/cgroup.procs
+    run_groups session
+    is "the shell is where it was" "$(sed -n 's/^0:://p' /proc/self/cgroup)" /session
+    grep -qx $$ $cg/session/cgroup.procs && ok "and nobody moved it" || failed "the session has lost the shell"
+    echo $$ > $cg/cgroup.procs
+    rmdir $cg/session
+}
+
+run_groups() {
+    zerolag run groups.toml --on linux -d 4s > /tmp/out 2>&1 &
+    pid=$!
+    # Calibration comes first.
+    n=0
+    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    sleep 1.5
+    own=$cg/zerolag-$pid
+    is "$1: cpu.max of /limited" "$(cat $own/limited/cpu.max)" "20000 100000"
+    is "$1: cpu.max.burst of /limited" "$(cat $own/limited/cpu.max.burst)" 10000
+    is "$1: cpu.weight of /pod/b" "$(cat $own/pod/b/cpu.weight)" 300
+    is "$1: cpu.weight.nice of /niced" "$(cat $own/niced/cpu.weight.nice)" 5
+    is "$1: cpu.idle of /idle" "$(cat $own/idle/cpu.idle)" 1
+    is "$1: type of the run's own group" "$(cat $own/cgroup.type)" "domain threaded"
+    is "$1: type of /pod/a" "$(cat $own/pod/a/cgroup.type)" threaded
+    is "$1: threads of /pod/a" "$(cat $own/pod/a/cgroup.threads | wc -l)" 2
+    is "$1: threads of /pod" "$(cat $own/pod/cgroup.threads | wc -l)" 0
+    is "$1: process" "$(cat $own/cgroup.procs)" $pid
+    wait $pid; code=$?
+    cat /tmp/out
+    is "$1: exit code" $code 0
+    gone "$1: after the end"
+
+    zerolag run groups.toml --on linux -d 20s > /tmp/out 2>&1 &
+    pid=$!
+    n=0
+    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    sleep 0.5
+    is "$1: threads before the kill" "$(cat $cg/zerolag-$pid/pod/a/cgroup.threads | wc -l)" 2
+    kill -KILL $pid; wait $pid
+    gone "$1: after a kill"
+
+    zerolag run groups.toml --on linux -d 20s > /tmp/out 2>&1 &
+    pid=$!
+    n=0
+    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    sleep 0.5
+
+    kill -INT $pid; wait $pid; code=$?
+    is "$1: exit code of a run that was interrupted" $code 130
+    grep "^interrupted" /tmp/out || failed "it does not say that it was interrupted"
+    gone "$1: after an interrupt"
+
+    zerolag run lives.toml --on linux > /tmp/out 2>&1; code=$?
+    cat /tmp/out
+    is "$1: exit code of groups that come and go" $code 0
+    gone "$1: groups that come and go"
+}
+
+validate() {
+    echo "== validate --live"
+    grep -q cpu $cg/cgroup.subtree_control || echo +cpu > $cg/cgroup.subtree_control
+    zerolag validate --live --runs 2 -d 3s --quiet conformance; code=$?
+    echo "exit code $code"
+}
+
+case $part in
+    groups) groups ;;
+    validate) validate ;;
+    *) groups; validate ;;
+esac
+echo "== done"
+poweroff -f
