@@ -133,6 +133,10 @@ impl Duration {
     /// If `den` is zero.
     #[must_use]
     pub const fn mul_div_floor(self, num: u64, den: u64) -> Self {
+        // Nearly always the product fits, and a division of 64 bits is a third of one of 128.
+        if let Some(product) = self.0.checked_mul(num) {
+            return Self(product / den);
+        }
         let wide = self.0 as u128 * num as u128 / den as u128;
         Self(if wide > u64::MAX as u128 { u64::MAX } else { wide as u64 })
     }
@@ -142,6 +146,9 @@ impl Duration {
     /// If `den` is zero.
     #[must_use]
     pub const fn mul_div_ceil(self, num: u64, den: u64) -> Self {
+        if let Some(product) = self.0.checked_mul(num) {
+            return Self(product.div_ceil(den));
+        }
         let wide = (self.0 as u128 * num as u128).div_ceil(den as u128);
         Self(if wide > u64::MAX as u128 { u64::MAX } else { wide as u64 })
     }

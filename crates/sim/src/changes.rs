@@ -262,7 +262,7 @@ impl Machine {
                     let wake = Job::Wake { task, why: WakeKind::Displaced, target: None };
                     self.cpus[cpu.index()].jobs.push_front(wake);
                 }
-                self.push_step(cpu, step, Job::Pick, false);
+                self.push_step(cpu, step);
                 self.remove_emptied_groups(cpu);
             }
             // It sleeps and was still queued: it has been taken off, and its body is in hand now.

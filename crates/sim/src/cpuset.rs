@@ -47,7 +47,7 @@ impl Machine {
             .join_domain(&mut place.rq, clock, partition, &mut self.io)
             .expect("invariant: changes are checked when they are read");
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         Done::Yes
     }
 }

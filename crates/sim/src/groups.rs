@@ -180,7 +180,7 @@ impl Machine {
         let clock = self.cpus[cpu.index()].clock(self.now);
         let step = self.scheduler.group_timer(group, timer, clock, cpu, &mut self.io);
         self.after_call(cpu);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         Done::Yes
     }
 
@@ -193,7 +193,7 @@ impl Machine {
             .set_group_max(id, max, clock, cpu, &mut self.io)
             .expect("invariant: limits are checked when they are read");
         self.after_call(cpu);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         Done::Yes
     }
 
@@ -219,7 +219,7 @@ impl Machine {
             .expect("invariant: the group exists and the task runs here");
         self.tasks[task.index()].group = Some(index);
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         self.remove_emptied_groups(cpu);
         Done::Yes
     }

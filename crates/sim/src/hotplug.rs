@@ -39,7 +39,7 @@ impl Machine {
             self.park(parcel);
             self.cpus[cpu.index()].jobs.push_back(wake);
         }
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         for other in self.topology.cpus().filter(|other| *other != cpu) {
             self.interrupt(other, Interrupt::Rebuild);
         }

@@ -138,7 +138,7 @@ impl Machine {
             scheduler,
             cpus,
             tasks: Vec::with_capacity(instances),
-            queue: EventQueue::new(),
+            queue: EventQueue::new(config.topology.nr_cpus()),
             now: Instant::ZERO,
             io: Io::new(tracing),
             tracer: Tracer::new(tracing),

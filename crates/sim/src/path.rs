@@ -75,7 +75,7 @@ impl Machine {
         }
         self.after_call(cpu);
         self.release(cpu, cpu);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.push_step(cpu, step);
         self.drive(cpu);
     }
 
@@ -300,17 +300,13 @@ impl Machine {
         // The tick's own cost covers its lock and bookkeeping.
         let hold = if matches!(job, Job::Tick) { Duration::ZERO } else { self.costs.rq_lock_hold };
         self.unlock(cpu, cpu, hold);
-        self.push_step(cpu, step, Job::Pick, false);
-        Done::Yes
+        self.carry(cpu, step, false)
     }
 
     /// Notes what remains of a step as the next job.
-    pub(crate) fn push_step(&mut self, cpu: CpuId, step: Step, after: Job, then_pick: bool) {
-        let jobs = &mut self.cpus[cpu.index()].jobs;
-        if then_pick && step == Step::Done {
-            jobs.push_front(after);
-        } else if step != Step::Done {
-            jobs.push_front(Job::Carry { step, then_pick });
+    pub(crate) fn push_step(&mut self, cpu: CpuId, step: Step) {
+        if step != Step::Done {
+            self.cpus[cpu.index()].jobs.push_front(Job::Carry { step, then_pick: false });
         }
     }
 
@@ -326,8 +322,9 @@ impl Machine {
         place.completion_at = None;
         let segment = core::mem::replace(&mut place.segment, Segment::None);
         if let Some(task) = place.current.take() {
-            self.tasks[task.index()].segment = segment;
-            self.tasks[task.index()].last_ran_on = Some(cpu);
+            let body = &mut self.tasks[task.index()];
+            body.segment = segment;
+            body.last_ran_on = Some(cpu);
         }
         match left {
             Left::Queued | Left::Delayed => {}
@@ -349,8 +346,7 @@ impl Machine {
                 self.remove_emptied_groups(cpu);
             }
         }
-        self.pick_locked(cpu);
-        Done::Yes
+        self.pick_locked(cpu)
     }
 
     pub(crate) fn park(&mut self, parcel: Parcel) {
@@ -364,12 +360,11 @@ impl Machine {
         if self.lock(cpu, cpu) == Lock::Busy {
             return self.spin(cpu, Job::Pick);
         }
-        self.pick_locked(cpu);
-        Done::Yes
+        self.pick_locked(cpu)
     }
 
     /// Chooses the next task. The CPU has the lock of its run queue, and gives it back.
-    fn pick_locked(&mut self, cpu: CpuId) {
+    fn pick_locked(&mut self, cpu: CpuId) -> Done {
         let place = &mut self.cpus[cpu.index()];
         let clock = place.clock(self.now);
         let switches = place.rq.nr_switches();
@@ -378,8 +373,7 @@ impl Machine {
         let task = match next {
             Next::Balance(step) => {
                 self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-                self.push_step(cpu, step, Job::Pick, true);
-                return;
+                return self.carry(cpu, step, true);
             }
             Next::Idle => None,
             Next::Run(task) => Some(task),
@@ -396,7 +390,7 @@ impl Machine {
             self.load_segment(cpu, task);
         }
         self.share_core(cpu);
-        self.push_step(cpu, step, Job::Pick, false);
+        self.carry(cpu, step, false)
     }
 
     /// Gives a task's computation to the CPU that will run it.
@@ -446,39 +440,46 @@ impl Machine {
         }
     }
 
+    /// Carries a step out, and what follows from it, then chooses the next task if that is what it was for. A CPU that must
+    /// spin for a lock notes the rest as its next job.
+    #[inline(always)]
     fn carry(&mut self, cpu: CpuId, step: Step, then_pick: bool) -> Done {
-        match step {
-            Step::Done => {
-                if then_pick {
-                    self.cpus[cpu.index()].jobs.push_front(Job::Pick);
+        if step == Step::Done && !then_pick { Done::Yes } else { self.carry_on(cpu, step, then_pick) }
+    }
+
+    fn carry_on(&mut self, cpu: CpuId, mut step: Step, then_pick: bool) -> Done {
+        loop {
+            step = match step {
+                Step::Done => {
+                    if then_pick {
+                        self.cpus[cpu.index()].jobs.push_front(Job::Pick);
+                    }
+                    return Done::Yes;
                 }
-                Done::Yes
-            }
-            Step::Again { own, then } => {
-                if self.lock(cpu, own) == Lock::Busy {
-                    return self.spin(cpu, Job::Carry { step, then_pick });
+                Step::Again { own, then } => {
+                    if self.lock(cpu, own) == Lock::Busy {
+                        return self.spin(cpu, Job::Carry { step, then_pick });
+                    }
+                    let place = &mut self.cpus[own.index()];
+                    let clock = place.clock(self.now);
+                    let step = self.scheduler.resume(&mut place.rq, clock, then, &mut self.io);
+                    self.unlock(cpu, own, self.costs.rq_lock_hold);
+                    step
                 }
-                let place = &mut self.cpus[own.index()];
-                let clock = place.clock(self.now);
-                let step = self.scheduler.resume(&mut place.rq, clock, then, &mut self.io);
-                self.unlock(cpu, own, self.costs.rq_lock_hold);
-                self.push_step(cpu, step, Job::Pick, then_pick);
-                Done::Yes
-            }
-            Step::Pair { own, other, then } => {
-                if self.lock_pair(cpu, own, other) == Lock::Busy {
-                    return self.spin(cpu, Job::Carry { step, then_pick });
+                Step::Pair { own, other, then } => {
+                    if self.lock_pair(cpu, own, other) == Lock::Busy {
+                        return self.spin(cpu, Job::Carry { step, then_pick });
+                    }
+                    let [a, b] = self
+                        .cpus
+                        .get_disjoint_mut([own.index(), other.index()])
+                        .expect("invariant: a pair is two CPUs of this machine");
+                    let now = PairClock { own: a.clock(self.now), other: b.clock(self.now) };
+                    let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
+                    self.unlock_pair(cpu, own, other);
+                    step
                 }
-                let [a, b] = self
-                    .cpus
-                    .get_disjoint_mut([own.index(), other.index()])
-                    .expect("invariant: a pair is two CPUs of this machine");
-                let now = PairClock { own: a.clock(self.now), other: b.clock(self.now) };
-                let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
-                self.unlock_pair(cpu, own, other);
-                self.push_step(cpu, step, Job::Pick, then_pick);
-                Done::Yes
-            }
+            };
         }
     }
 
@@ -511,9 +512,8 @@ impl Machine {
         let step = self.scheduler.wake(&mut place.rq, clock, parcel, cpu, placement, &mut self.io);
         self.stats.wakeups += 1;
         self.unlock(cpu, target, self.costs.rq_lock_hold);
-        self.push_step(cpu, step, Job::Pick, false);
         self.lend_to(cpu, task);
-        Done::Yes
+        self.carry(cpu, step, false)
     }
 
     /// Wakes a task that is blocked but still queued.
@@ -531,7 +531,7 @@ impl Machine {
         match woken {
             Ok(step) => {
                 self.stats.wakeups += 1;
-                self.push_step(cpu, step, Job::Pick, false);
+                self.push_step(cpu, step);
                 self.lend_to(cpu, task);
             }
             // It has not left its CPU yet, which spins for another lock first: that one wakes it then (`ttwu_queue_wakelist`).
@@ -556,7 +556,7 @@ impl Machine {
         let result = self.scheduler.set_attr(&mut place.rq, clock, task, attr, &mut self.io);
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         match result {
-            Ok(step) => self.push_step(cpu, step, Job::Pick, false),
+            Ok(step) => self.push_step(cpu, step),
             Err(error) => self.fail(task, error),
         }
         Done::Yes
@@ -575,7 +575,7 @@ impl Machine {
         match result {
             Ok((displaced, step)) => {
                 assert!(displaced.is_none(), "a running task is displaced when it leaves");
-                self.push_step(cpu, step, Job::Pick, false);
+                self.push_step(cpu, step);
             }
             Err(error) => self.fail(task, error),
         }
@@ -602,7 +602,7 @@ impl Machine {
                 self.cpus[cpu.index()].jobs.push_front(Job::Inherit { holder, depth });
                 return Done::Yes;
             };
-            self.push_step(cpu, step, Job::Pick, false);
+            self.push_step(cpu, step);
         }
         self.inherit_further(cpu, holder, depth);
         Done::Yes

@@ -132,7 +132,7 @@ impl Machine {
         self.unlock(cpu, home, self.costs.rq_lock_hold);
         match lent {
             Ok(step) => {
-                self.push_step(cpu, step, Job::Pick, false);
+                self.push_step(cpu, step);
                 self.lend_to(cpu, task);
             }
             Err(parcel) => self.park(parcel),
