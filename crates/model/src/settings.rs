@@ -7,8 +7,7 @@
 //!
 //! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
 
-use crate::ids::CpuId;
-use crate::server::{Activation, ServerKind, ServerParams};
+use crate::server::ServerParams;
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -740,33 +739,6 @@ impl Settings {
     #[must_use]
     pub fn nearest(key: &str) -> Option<&'static str> {
         nearest(key, Self::TABLE.iter().map(|setting| setting.key))
-    }
-
-    /// Returns what the fair server of a CPU is to do. O(CPUs whose server differs).
-    #[must_use]
-    pub fn fair_server_params(&self, cpu: CpuId) -> ServerParams {
-        let own = (self.fair_server, (self.fair_server_runtime, self.fair_server_period));
-        let (server, (runtime, period)) = match self.fair_server_cpus.0.iter().rev().find(|one| one.cpus.contains(cpu))
-        {
-            None => own,
-            Some(one) => (one.server, one.budget.unwrap_or(own.1)),
-        };
-        let (runtime, activation) = match server {
-            FairServer::Off => (Duration::ZERO, Activation::Deferred),
-            FairServer::Immediate => (runtime, Activation::Immediate),
-            FairServer::Deferred => (runtime, Activation::Deferred),
-        };
-        ServerParams { runtime, period, activation }
-    }
-
-    /// Returns what a deadline server of a CPU promises at first.
-    #[must_use]
-    pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
-        match kind {
-            ServerKind::Fair => self.fair_server_params(cpu),
-            #[cfg(zerolag_second_server)]
-            ServerKind::Rt => ServerParams { runtime: Duration::ZERO, ..ServerParams::DEFAULT },
-        }
     }
 
     /// Returns the time between two ticks.

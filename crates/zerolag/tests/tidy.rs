@@ -4,6 +4,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use zerolag_model::Settings;
 
 /// Which crates of the workspace a crate may use: the table of `ARCHITECTURE.md`.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -19,10 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.
-const SIM_MAY: &[(&str, &str, &str)] = &[
-    ("interpret.rs", "use zerolag_model", "an import is no decision"),
-    ("interpret.rs", "Option<Prio>", "a priority is passed through to the core's `inherit`"),
-];
+const SIM_MAY: &[(&str, &str, &str)] = &[("interpret.rs", "use zerolag_model", "an import is no decision")];
 
 /// Words by which the simulator would decide what the core decides.
 const CLASS_WORDS: &[&str] =
@@ -241,6 +239,25 @@ fn the_directory_of_specs_holds_specs_only() {
         let is_spec = source.name.ends_with(".md") && parts == 3;
         if !is_spec && source.name != "specs/README.md" {
             wrong.say(&source.name, 1, "a spec is `specs/AREA/NAME.md`");
+        }
+    }
+    wrong.none();
+}
+
+/// Settings show what they do in a spec: one that runs a scenario with and without.
+#[test]
+fn every_setting_has_a_spec() {
+    let varied: Vec<String> = files("specs")
+        .iter()
+        .flat_map(|source| {
+            source.text.lines().filter(|line| line.starts_with("```")).map(String::from).collect::<Vec<_>>()
+        })
+        .collect();
+    let mut wrong = Wrong::default();
+    for setting in Settings::TABLE {
+        let word = format!("{}=", setting.key);
+        if !varied.iter().any(|line| line.split_whitespace().any(|part| part.starts_with(&word))) {
+            wrong.say("specs", 1, format_args!("no block runs with `{word}...`: what does the setting do?"));
         }
     }
     wrong.none();

@@ -267,7 +267,9 @@ fn imbalance(
         }
         (GroupType::Overloaded, GroupType::Busy | GroupType::Misfit | GroupType::Overloaded) => {
             let (mine, theirs) = (local.average(), busiest.average());
-            let is_balanced = mine >= theirs || mine >= average || theirs * 100 <= mine * IMBALANCE_PCT;
+            // Only who is overloaded too is conservative: a CPU with one task takes part in what others share.
+            let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
+            let is_balanced = mine >= theirs || mine >= average || is_close;
             let over = (theirs - average.min(theirs)) * busiest.capacity;
             let under = (average - mine.min(average)) * local.capacity;
             let load = over.min(under) / FULL_CAPACITY;

@@ -1,8 +1,9 @@
 //! [`CpuServers`]: the value of `fair_server.cpus`, which says whose fair server differs from the others.
 
-use super::{FairServer, NS, Value, read_duration};
+use super::{FairServer, NS, Settings, Value, read_duration};
 use crate::cpumask::CpuMask;
-use crate::server::{Activation, ServerParams};
+use crate::ids::CpuId;
+use crate::server::{Activation, ServerKind, ServerParams};
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::String;
@@ -22,6 +23,35 @@ pub struct CpuServer {
 /// The fair servers of CPUs that differ from the others; of two entries for a CPU the later counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuServers(pub Vec<CpuServer>);
+
+impl Settings {
+    /// Returns what the fair server of a CPU is to do. O(CPUs whose server differs).
+    #[must_use]
+    pub fn fair_server_params(&self, cpu: CpuId) -> ServerParams {
+        let own = (self.fair_server, (self.fair_server_runtime, self.fair_server_period));
+        let (server, (runtime, period)) = match self.fair_server_cpus.0.iter().rev().find(|one| one.cpus.contains(cpu))
+        {
+            None => own,
+            Some(one) => (one.server, one.budget.unwrap_or(own.1)),
+        };
+        let (runtime, activation) = match server {
+            FairServer::Off => (Duration::ZERO, Activation::Deferred),
+            FairServer::Immediate => (runtime, Activation::Immediate),
+            FairServer::Deferred => (runtime, Activation::Deferred),
+        };
+        ServerParams { runtime, period, activation }
+    }
+
+    /// Returns what a deadline server of a CPU promises at first.
+    #[must_use]
+    pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
+        match kind {
+            ServerKind::Fair => self.fair_server_params(cpu),
+            #[cfg(zerolag_second_server)]
+            ServerKind::Rt => ServerParams { runtime: Duration::ZERO, ..ServerParams::DEFAULT },
+        }
+    }
+}
 
 impl Value for CpuServers {
     fn show(&self) -> String {
