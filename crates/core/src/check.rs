@@ -135,7 +135,7 @@ impl<L: RawMutex> Scheduler<L> {
         let counts_rt = self.config.settings.rt_balance.is_passive();
         let averages = rq.published_averages(counts_rt);
         let counts = rq.published_counts(&self.config.settings);
-        (prios, averages, counts, rq.nr_running == 0 && rq.is_online)
+        (prios, averages, counts, rq.is_idle_to_others())
     }
 
     /// Checks what must hold when nothing is under way: what is published is true, and no IPI circulates.

@@ -2,6 +2,7 @@
 
 use crate::atomic_mask::Threads;
 use crate::task::{CpusetId, DomainId};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use zerolag_model::settings::TunableScaling;
@@ -23,6 +24,12 @@ pub struct Config {
     pub(crate) group_reserve: usize,
     /// How many threads will drive the scheduler.
     pub(crate) threads: Threads,
+    /// CPUs without load balancing (`isolcpus`): a root domain of their own, the last.
+    pub(crate) isolated: CpuMask,
+    /// Where tasks may run that ask for nothing, if that is not every CPU.
+    pub(crate) housekeeping: Option<Arc<CpuMask>>,
+    /// CPUs whose tick stops while one task runs (`nohz_full`).
+    pub(crate) full_dynticks: CpuMask,
     /// The factor of the fair class's granularities.
     pub(crate) scaling: u32,
 }
@@ -65,29 +72,38 @@ impl Config {
     /// Returns the configuration of a machine with one root domain and no cpusets.
     #[must_use]
     pub fn new(topology: Topology, settings: Settings) -> Self {
-        let all = CpuMask::first_n(topology.nr_cpus());
-        let scaling = scaling_factor(topology.nr_cpus(), settings.tunable_scaling);
+        let nr_cpus = topology.nr_cpus();
+        let all = CpuMask::first_n(nr_cpus);
+        let scaling = scaling_factor(nr_cpus, settings.tunable_scaling);
+        let (isolated, full_dynticks) = (settings.isolated_cpus(nr_cpus), settings.full_dynticks_cpus(nr_cpus));
+        let rest: CpuMask = all.iter().filter(|cpu| !isolated.contains(*cpu)).collect();
+        let housekeeping = (!isolated.is_empty()).then(|| Arc::new(rest.clone()));
+        let mut domains = alloc::vec![rest];
+        domains.extend(housekeeping.is_some().then(|| isolated.clone()));
         Self {
             topology,
             settings,
-            cpusets: alloc::vec![all.clone()],
-            domains: alloc::vec![all],
+            cpusets: alloc::vec![all],
+            domains,
             domain_of_cpuset: alloc::vec![Some(DomainId::REST)],
             queue_reserve: 64,
             group_reserve: 64,
             threads: Threads::Many,
+            isolated,
+            housekeeping,
+            full_dynticks,
             scaling,
         }
     }
 
     /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root domains that partitions
-    /// make; CPUs in no partition form the remaining domain. A root domain of 4096 CPUs takes some 60 KB.
+    /// make; CPUs in no partition form the remaining domain, isolated ones another. A root domain of 4096 CPUs takes some 60 KB.
     ///
     /// # Errors
-    /// A cpuset is empty or beyond the machine; partitions overlap.
+    /// A cpuset is empty or beyond the machine; partitions overlap, or have isolated CPUs.
     pub fn with_cpusets(mut self, cpusets: &[(CpuMask, Partition)]) -> Result<Self, ConfigError> {
         let nr_cpus = self.topology.nr_cpus();
-        let mut rest = CpuMask::first_n(nr_cpus);
+        let mut rest = self.domains[DomainId::REST.index()].clone();
         let mut domains = alloc::vec![CpuMask::new()];
         let mut domain_of_cpuset = alloc::vec![Some(DomainId::REST)];
         if cpusets.len() >= usize::from(u16::MAX) {
@@ -118,6 +134,7 @@ impl Config {
             }
         }
         domains[DomainId::REST.index()] = rest;
+        domains.extend((!self.isolated.is_empty()).then(|| self.isolated.clone()));
         self.domains = domains;
         self.domain_of_cpuset = domain_of_cpuset;
         Ok(self)
@@ -154,6 +171,23 @@ impl Config {
     #[must_use]
     pub fn domain_of(&self, cpuset: CpusetId) -> Option<DomainId> {
         *self.domain_of_cpuset.get(usize::from(cpuset.0))?
+    }
+
+    /// Returns whether a CPU is isolated.
+    pub(crate) fn isolates(&self, cpu: CpuId) -> bool {
+        self.housekeeping.is_some() && self.isolated.contains(cpu)
+    }
+
+    /// Returns the CPUs that tasks are kept away from which do not ask for them (`isolcpus`).
+    #[must_use]
+    pub const fn isolated(&self) -> &CpuMask {
+        &self.isolated
+    }
+
+    /// Returns the CPUs whose tick stops while one task runs (`nohz_full`).
+    #[must_use]
+    pub const fn full_dynticks(&self) -> &CpuMask {
+        &self.full_dynticks
     }
 
     /// Returns the machine.

@@ -198,6 +198,7 @@ mod shared;
 mod slab;
 mod step;
 mod task;
+mod ticks;
 mod wait;
 
 pub use atomic_mask::Threads;

@@ -22,6 +22,7 @@ use crate::shared::{PublishedCounts, PublishedDeadlines, PublishedPrios, Shared,
 use crate::slab::{Slot, TaskSlab};
 use crate::step::{Clock, Io, Op, Resched, Stay};
 use crate::task::Task;
+use crate::ticks::Ticks;
 use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
 use zerolag_model::{
@@ -50,6 +51,10 @@ pub struct Rq {
     /// Queued tasks of all classes, the current one included, throttled ones not.
     pub(crate) nr_running: u32,
     pub(crate) is_online: bool,
+    /// Fair tasks are neither brought here nor taken away (`isolcpus`).
+    pub(crate) is_isolated: bool,
+    /// When it needs its tick.
+    pub(crate) ticks: Ticks,
     pub(crate) nr_switches: u64,
     /// Task clock up to which the present idle time is accounted; `None` while something runs.
     pub(crate) idle_since: Option<Instant>,
@@ -137,6 +142,8 @@ impl Rq {
             fair: FairRq::new(cpu, config),
             nr_running: 0,
             is_online: true,
+            is_isolated: config.isolated.contains(cpu),
+            ticks: Ticks::of(cpu, config),
             nr_switches: 0,
             idle_since: Some(Instant::ZERO),
             is_unpublished: true,
@@ -353,8 +360,9 @@ impl Rq {
         }
     }
 
-    const fn is_idle_to_others(&self) -> bool {
-        self.nr_running == 0 && self.is_online
+    /// Returns whether others may send work here for want of any.
+    pub(crate) const fn is_idle_to_others(&self) -> bool {
+        self.nr_running == 0 && self.is_online && !self.is_isolated
     }
 
     /// Returns what others count here.
@@ -366,7 +374,7 @@ impl Rq {
             running,
             fair,
             only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
-            has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online,
+            has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online && !self.is_isolated,
         }
     }
 

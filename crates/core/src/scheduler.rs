@@ -33,6 +33,7 @@ use crate::step::{
     AfterPush, Clock, Cont, Io, Leave, Left, Next, Op, PairClock, PairCont, Resched, RqTimer, Step, Work,
 };
 use crate::task::{CpusetId, Parcel, Task, TaskSpec};
+use crate::ticks::Ticks;
 use crate::wait::Lent;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -265,7 +266,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU.
+    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU. Who asks for nothing keeps away from isolated CPUs.
     pub(crate) fn allowed(
         &self,
         task: TaskId,
@@ -274,7 +275,7 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Result<Option<Arc<CpuMask>>, TaskError> {
         let cpus = self.config.cpusets.get(usize::from(cpuset.0)).ok_or(TaskError::NoSuchCpuset(cpuset))?;
         let both = match affinity {
-            None if cpuset == CpusetId::default() => return Ok(None),
+            None if cpuset == CpusetId::default() => return Ok(self.config.housekeeping.clone()),
             None => cpus.clone(),
             Some(affinity) => affinity.and(cpus),
         };
@@ -612,6 +613,22 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
+        self.tick_current(rq, cx);
+        let step = fair::balance::tick(rq, cx);
+        rq.publish(cx);
+        step
+    }
+
+    /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a second: `sched_tick_remote`.
+    pub fn remote_tick(&self, rq: &mut Rq, now: Clock, by: CpuId, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(by, now, io);
+        self.tick_current(rq, cx);
+        rq.publish(cx);
+    }
+
+    #[inline(always)]
+    fn tick_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
         class::charge_current(rq, cx);
         if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
             let resched = match rq.current_class() {
@@ -626,9 +643,6 @@ impl<L: RawMutex> Scheduler<L> {
             let lazy_is_due = rq.need_resched == Resched::Lazy;
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }
-        let step = fair::balance::tick(rq, cx);
-        rq.publish(cx);
-        step
     }
 
     /// A timer of the run queue fired.
@@ -747,10 +761,12 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(rq.tasks[self.slot_of(rq, task)?].lends())
     }
 
-    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped.
+    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped; a CPU of `nohz_full`, only while the tick
+    /// decides something.
     #[must_use]
-    pub const fn needs_tick(&self, rq: &Rq) -> bool {
-        rq.nr_running > 0 || !self.config.settings.nohz
+    #[inline(always)]
+    pub fn needs_tick(&self, rq: &Rq) -> bool {
+        Ticks::are_needed(rq)
     }
 }
 

@@ -7,12 +7,14 @@
 //!
 //! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
 
+use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+mod isolation;
 mod kernel;
 mod nearest;
 mod servers;
@@ -209,6 +211,10 @@ pub struct Settings {
     pub hz: u32,
     /// Key `nohz`: idle CPUs stop their tick.
     pub nohz: bool,
+    /// Key `nohz_full`: CPUs that stop their tick while one task runs.
+    pub nohz_full: CpuMask,
+    /// Key `isolcpus`: CPUs without load balancing, which tasks use only if their affinity says so.
+    pub isolcpus: CpuMask,
     /// Key `sched_rr_timeslice_ms`.
     pub rr_timeslice: Duration,
     /// Key `tunable_scaling`.
@@ -458,6 +464,13 @@ impl Settings {
         value!("enforce.dl", enforce_dl, "tick | exact", "when a used-up deadline budget takes effect"),
         integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
         value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
+        value!("nohz_full", nohz_full, "a list of CPUs", "CPUs that stop their tick while one task runs"),
+        value!(
+            "isolcpus",
+            isolcpus,
+            "a list of CPUs",
+            "CPUs without load balancing, for tasks that are confined to them"
+        ),
         duration!(
             "sched_rr_timeslice_ms",
             rr_timeslice,
@@ -700,7 +713,7 @@ impl Settings {
             "fair_server.stuck",
             fair_server_stuck,
             "on | off",
-            "fault: a deferred server that was stopped in the midst of serving is not deferred in its next period"
+            "fault: one that stopped while it ran is not deferred"
         ),
         value!(
             "fair_server.cpus",

@@ -34,6 +34,8 @@ pub(crate) enum Interrupt {
     Change(u32),
     /// This task is to end as soon as it runs.
     Ended(TaskId),
+    /// This CPU runs a task without a tick: it is looked after from here.
+    RemoteTick(CpuId),
     /// A disk has read a window of a file.
     PagesRead {
         file: ResourceId,
@@ -75,6 +77,8 @@ pub(crate) enum Job {
         depth: u32,
     },
     Tick,
+    /// Look after a CPU that runs a task without a tick.
+    RemoteTick(CpuId),
     Timer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
     /// Build domains anew.

@@ -24,6 +24,7 @@ mod groups;
 mod hotplug;
 mod interpret;
 mod ipi;
+mod isolation;
 mod lock;
 mod machine;
 mod noise;

@@ -47,17 +47,50 @@ pub struct MachineConfig {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    Completion { cpu: CpuId, generation: u32 },
-    PathEnd { cpu: CpuId },
-    LockFree { rq: CpuId },
-    Interrupt { cpu: CpuId, what: Interrupt },
-    RqTimer { cpu: CpuId, timer: RqTimer, generation: u32 },
-    TaskTimer { task: TaskId },
-    PagesRead { cpu: CpuId, file: ResourceId, window: u32 },
-    GroupTimer { cpu: CpuId, group: GroupId, timer: GroupTimer, generation: u32 },
-    Change { index: u32 },
-    Source { index: u32 },
-    Arrival { source: u32 },
+    Completion {
+        cpu: CpuId,
+        generation: u32,
+    },
+    PathEnd {
+        cpu: CpuId,
+    },
+    LockFree {
+        rq: CpuId,
+    },
+    Interrupt {
+        cpu: CpuId,
+        what: Interrupt,
+    },
+    RqTimer {
+        cpu: CpuId,
+        timer: RqTimer,
+        generation: u32,
+    },
+    TaskTimer {
+        task: TaskId,
+    },
+    PagesRead {
+        cpu: CpuId,
+        file: ResourceId,
+        window: u32,
+    },
+    GroupTimer {
+        cpu: CpuId,
+        group: GroupId,
+        timer: GroupTimer,
+        generation: u32,
+    },
+    Change {
+        index: u32,
+    },
+    Source {
+        index: u32,
+    },
+    /// A second is over, for CPUs of `nohz_full`.
+    RemoteTicks,
+    Arrival {
+        source: u32,
+    },
 }
 
 /// A simulated machine with its workload.
@@ -173,7 +206,7 @@ impl Machine {
                 continue; // Its group brings it.
             }
             for instance in 0..task.instances {
-                let born_on = CpuId::from_index(self.tasks.len() % self.cpus.len());
+                let born_on = self.birthplace(self.tasks.len());
                 let id = self.create_task(def, instance, None, born_on)?;
                 let start = Instant::ZERO.saturating_add(task.delay);
                 self.tasks[id.index()].timer_cpu = born_on;
@@ -181,6 +214,7 @@ impl Machine {
             }
         }
         self.announce_sources();
+        self.plan_remote_ticks();
         for cpu in 0..self.cpus.len() {
             self.update_tick(CpuId::from_index(cpu));
         }
@@ -304,6 +338,7 @@ impl Machine {
             }
             Event::Change { index } => self.change_comes(index),
             Event::Source { index } => self.source_fires(index),
+            Event::RemoteTicks => self.remote_ticks(),
             Event::Arrival { source } => self.request_arrives(source),
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
             Event::TaskTimer { task } => {
@@ -348,6 +383,7 @@ impl Machine {
             self.ticking.insert(cpu);
         } else {
             self.ticking.remove(cpu);
+            self.arm_completion(cpu); // The tick would have asked for it.
         }
     }
 

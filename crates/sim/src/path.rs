@@ -84,6 +84,7 @@ impl Machine {
     fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
         let (irq, cost) = match what {
             Interrupt::Tick => (Irq::Tick, self.costs.tick),
+            Interrupt::RemoteTick(_) => (Irq::Softirq, self.costs.tick),
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
@@ -113,6 +114,7 @@ impl Machine {
         }
         match what {
             Interrupt::Tick => Some(Job::Tick),
+            Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
             Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
@@ -260,6 +262,7 @@ impl Machine {
             Job::SetGroup(group) => self.set_group(cpu, group),
             Job::GroupTimer(group, timer) => self.group_timer(cpu, group, timer),
             Job::Rebuild => self.rebuild_domains(cpu),
+            Job::RemoteTick(of) => self.remote_tick(cpu, of),
             Job::Change(change) => self.change(cpu, change),
             Job::ChangeTask { task, change } => self.change_task(cpu, task, change),
             Job::Tick | Job::Timer(_) | Job::Remote(_) => self.own_event(cpu, job),
@@ -292,6 +295,7 @@ impl Machine {
             | Job::SetGroup(_)
             | Job::GroupTimer(..)
             | Job::Rebuild
+            | Job::RemoteTick(_)
             | Job::Change(_)
             | Job::ChangeTask { .. }
             | Job::Inherit { .. }

@@ -96,7 +96,7 @@ impl Machine {
 
     /// Sets the next arrival of a source, on the next of its CPUs.
     fn arm_arrival(&mut self, index: usize) {
-        let nr_cpus = self.cpus.len();
+        let (nr_cpus, isolated) = (self.cpus.len(), self.scheduler.config().isolated());
         let source = &mut self.arriving[index];
         let Some(at) = source.schedule.next() else {
             source.is_over = true;
@@ -106,7 +106,7 @@ impl Machine {
             Some(cpus) => cpus.next_from(CpuId(source.cpu.0 + 1)).or_else(|| cpus.next_from(CpuId(0))),
             None => None,
         }
-        .unwrap_or_else(|| CpuId::from_index((source.cpu.index() + 1) % nr_cpus));
+        .unwrap_or_else(|| crate::isolation::free_after(source.cpu, isolated, nr_cpus));
         let cpu = source.cpu;
         let count = self.cpus[cpu.index()].next_count();
         let event = Event::Arrival { source: u32::try_from(index).expect("invariant: fewer than 2^32 sources") };

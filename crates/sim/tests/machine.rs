@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use zerolag_model::{
-    CpuLayer, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, Topology, TraceEvent,
+    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, Topology, TraceEvent,
 };
 use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
 use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
@@ -296,6 +296,29 @@ fn idle_cpus_cost_no_ticks() {
     };
     assert!(ticks("on") <= 2);
     assert_eq!(ticks("off"), 64 * 100);
+}
+
+/// Two seconds of a busy loop on a CPU of `nohz_full`: it ticks while a second one runs there for 40 ms, and not else. The others look after it
+/// once a second, which charges it.
+#[test]
+fn a_cpu_of_nohz_full_ticks_while_two_tasks_share_it() {
+    let pinned = |name: &str, work| {
+        let cpus: CpuMask = [CpuId(1)].into_iter().collect();
+        TaskDef { affinity: Some(Arc::new(cpus)), ..task(name, SchedAttr::NORMAL, Some(1), vec![run_for(work)]) }
+    };
+    let guest = TaskDef { delay: ms(401), ..pinned("guest", ms(20)) };
+    let program = Program { tasks: vec![pinned("alone", ms(1_900)), guest], ..Program::default() };
+    let run = |nohz_full: &str| {
+        let mut config = config(2, Costs::zero());
+        config.duration = Some(ms(2_000));
+        config.settings.set("nohz_full", nohz_full).expect("a setting");
+        let (outcome, _) = run(&program, &config);
+        assert_eq!(outcome.end, Instant::ZERO + ms(1_920), "nothing is lost");
+        outcome.stats.ticks
+    };
+    assert_eq!(run(""), 479, "every 4 ms until 1.92 s");
+    let ticks = run("1");
+    assert!((9..=11).contains(&ticks), "{ticks} ticks");
 }
 
 #[test]

@@ -35,6 +35,11 @@ fn immediate_servers_hurt_and_deferred_ones_do_not() {
             Grain::Exact => 50_000..50_300,
         };
         assert!(expected.contains(&busy.max_single), "{grain}: {} us", busy.max_single);
-        assert_eq!(collector.rows()[0].thread, 0, "nobody else runs on the isolated CPU");
+        let alone = &collector.rows()[0];
+        assert_eq!(
+            (alone.thread, alone.irq, alone.noise, alone.periods >= 11),
+            (0, 0, 0, true),
+            "nobody else runs on the isolated CPU, and it does not tick"
+        );
     }
 }

@@ -120,6 +120,8 @@ fn settings(text: &mut String, dice: &mut Dice) {
     set(dice, "rt_push_skip_stuck", &["on", "off"]);
     set(dice, "rt_select_on_wake", &["on", "off"]);
     set(dice, "nohz", &["on", "off"]);
+    set(dice, "isolcpus", &["", "", "1"]);
+    set(dice, "nohz_full", &["", "", "1-2"]);
     let balances: Vec<&str> = RtBalance::ALL.iter().map(|value| value.name()).collect();
     set(dice, "rt_balance", &balances);
     set(dice, "rt_overload", &["queued", "pushable"]);

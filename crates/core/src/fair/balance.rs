@@ -25,6 +25,8 @@
 //! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose core or cache several CPUs are busy,
 //! sends it an interrupt ([`Work::IdleBalance`]), and it passes that on to the next idle CPU while there are such.
 //!
+//! An isolated CPU (`isolcpus`) is in no domain: it neither gives nor takes.
+//!
 //! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before fair ones; each weighs
 //! twice the heaviest nice level. What runs on the taking CPU does not matter to them, which is what was wrong with it.
 //!
@@ -118,7 +120,7 @@ struct LevelState {
 
 /// A CPU is about to go idle: asks for the pair of run queues to take a task from another.
 pub(crate) fn new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.phantoms(&cx.config.settings) > 0 {
+    if rq.phantoms(&cx.config.settings) > 0 || rq.is_isolated {
         return Step::Done;
     }
     cx.io.costs.fair_balance += u32::from(cx.view().next_waiting(CpuId(0)).is_some());
@@ -183,7 +185,7 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
 /// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an idle CPU if this one
 /// has a waiting task.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if cx.shared.nr_cpus() == 1 || !rq.is_online {
+    if cx.shared.nr_cpus() == 1 || !rq.is_online || rq.is_isolated {
         return Step::Done;
     }
     let has_waiting = rq.has_waiting(cx.config.settings.rt_balance.is_passive());

@@ -11,7 +11,8 @@
 //! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n CPUs that are busy for a part u of the
 //! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old.
 //!
-//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others.
+//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU (`isolcpus`) counts as idle for nobody; who may run
+//! there wakes where he ran.
 //!
 //! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking: O(CPUs of one cache /
 //! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
@@ -45,7 +46,17 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 
 fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let (prev, by) = (task.last_cpu, cx.by);
-    let Some(target) = affine_target(cx, task, prev, by) else { return find_idlest(cx, task, prev) };
+    // An isolated CPU is in no domain: nobody is drawn to it or from it.
+    let apart = [prev, by].map(|cpu| cx.config.isolates(cpu));
+    if apart[0] && may_use(cx, task, prev) {
+        return prev;
+    }
+    let target = if apart == [false, false] {
+        affine_target(cx, task, prev, by)
+    } else {
+        Some(prev).filter(|_| !apart[0] && may_use(cx, task, prev))
+    };
+    let Some(target) = target else { return find_idlest(cx, task, prev) };
     let need = misfit::need(cx, task);
     if is_idle_for(cx, task, target) && misfit::fits_cpu(cx, need, target) {
         return target;
@@ -175,6 +186,9 @@ struct Room {
 
 /// Finds the idlest CPU that a task may use, from the machine down.
 fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    if cx.config.isolates(near) && may_use(cx, task, near) {
+        return near;
+    }
     let mut at = near;
     let mut span = cx.config.topology.span(near, Distance::Remote);
     for level in [Distance::Socket, Distance::Llc, Distance::Smt, Distance::Same] {
@@ -219,7 +233,7 @@ fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Optio
     }
     let (mut load, mut cpus) = (0, 0);
     for cpu in part.map(CpuId) {
-        if may_use(cx, task, cpu) {
+        if may_use(cx, task, cpu) && !cx.config.isolates(cpu) {
             cx.io.costs.cpus_scanned += 1;
             load += load::of_cpu(cx, cpu).load;
             cpus += 1;

@@ -324,6 +324,6 @@ fn arm_slice<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-const fn is_rr(attr: SchedAttr) -> bool {
+pub(crate) const fn is_rr(attr: SchedAttr) -> bool {
     matches!(attr, SchedAttr::Rt { policy: RtPolicy::Rr, .. })
 }

@@ -4,6 +4,7 @@ use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
     Preempt, RtBalance, RtOverload, ServerStart, Settings, SliceProtection, Throttle, TunableScaling,
 };
+use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
 use crate::time::Duration;
 
@@ -42,6 +43,8 @@ impl KernelVersion {
             enforce_dl: Grain::Tick,
             hz: 250,
             nohz: true,
+            nohz_full: CpuMask::new(),
+            isolcpus: CpuMask::new(),
             rr_timeslice: Duration::from_millis(100),
             tunable_scaling: TunableScaling::Logarithmic,
             base_slice: if since(Self::V6_12) { Duration::from_micros(700) } else { Duration::from_micros(750) },

@@ -93,8 +93,6 @@ fn read_cpu_server(entry: &str) -> Result<CpuServer, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::CpuId;
-    use crate::settings::Settings;
 
     #[test]
     fn servers_of_single_cpus_are_read_and_shown() {

@@ -73,7 +73,7 @@ struct Common {
     /// Interrupts besides timers
     #[arg(long, value_enum, default_value = "workstation", help_heading = "Simulation")]
     noise: NoiseArg,
-    /// CPUs that the load and devices leave alone
+    /// CPUs that the load and devices leave alone: the setting of that name
     #[arg(long, value_name = "CPU-LIST", value_parser = cpu_list, help_heading = "Simulation")]
     isolcpus: Option<CpuMask>,
 }
@@ -163,7 +163,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     if test.period.is_zero() {
         return Err(Failure::input("--period 0: the period must be above zero".to_owned()));
     }
-    plan.program = args.common.program(test.threads(), &all).into();
+    plan.program = args.common.program(test.threads(), &plan, &all).into();
     let histogram = Histogram { bucket: args.bucket_size, entries: args.entries as usize, unit };
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
     let ran = args.common.run(&plan, &all, &mut collector, |collector| collector.hit().is_some())?;
@@ -201,7 +201,7 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
         attr: args.common.priority.unwrap_or(SchedAttr::NORMAL),
         threshold: args.threshold,
     };
-    plan.program = args.common.program(test.threads(), &all).into();
+    plan.program = args.common.program(test.threads(), &plan, &all).into();
     let mut collector = test.collector(plan.config.topology.nr_cpus());
     let ran = args.common.run(&plan, &all, &mut collector, |_| false)?;
     output::print(&osnoise::top(&collector, ran))?;
@@ -221,6 +221,9 @@ impl Common {
             plan = plan.with_costs(costs);
         }
         self.machine.apply_settings(&mut plan.config.settings)?;
+        if let Some(isolated) = &self.isolcpus {
+            plan.config.settings.isolcpus.clone_from(isolated);
+        }
         Ok((plan, all))
     }
 
@@ -232,14 +235,9 @@ impl Common {
         }
     }
 
-    /// CPUs that are not isolated.
-    fn housekeeping(&self, all: &CpuMask) -> CpuMask {
-        all.iter().filter(|cpu| self.isolcpus.as_ref().is_none_or(|isolated| !isolated.contains(*cpu))).collect()
-    }
-
-    fn program(&self, threads: Vec<TaskDef>, all: &CpuMask) -> Program {
+    fn program(&self, threads: Vec<TaskDef>, plan: &Plan, all: &CpuMask) -> Program {
         let mut program = Program { tasks: threads, ..Program::default() };
-        let free = self.housekeeping(all);
+        let (_, free) = parted(plan, all);
         match self.load {
             Load::None => {}
             Load::Build => {
@@ -261,8 +259,8 @@ impl Common {
         catch_interrupts();
         let mut machine = plan.build(Tracing::On).map_err(|error| Failure::input(error.to_string()))?;
         if self.noise == NoiseArg::Workstation {
-            let isolated = self.isolcpus.clone().unwrap_or_default();
-            for (noise, cpus) in [(Noise::Workstation, self.housekeeping(all)), (Noise::Isolated, isolated)] {
+            let (isolated, free) = parted(plan, all);
+            for (noise, cpus) in [(Noise::Workstation, free), (Noise::Isolated, isolated)] {
                 sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));
             }
         }
@@ -283,6 +281,13 @@ impl Common {
         }
         Ok(outcome.end.since(zerolag::model::Instant::ZERO))
     }
+}
+
+/// Returns the CPUs that are isolated, and the others.
+fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
+    let isolated = plan.config.settings.isolated_cpus(all.count());
+    let free = all.iter().filter(|cpu| !isolated.contains(*cpu)).collect();
+    (isolated, free)
 }
 
 /// Hands records on, and notes when there have been enough.

@@ -260,17 +260,19 @@ impl DlServer2023 {
         };
         let mut program = Program { tasks: test.threads(), ..Program::default() };
         program.tasks.extend([3, 9].map(|cpu| busy_loop(CpuId(cpu))));
+        let isolated: CpuMask = [CpuId(2), CpuId(3)].into_iter().collect();
         let settings = Settings {
             preempt: Preempt::Full,
             fair_server: FairServer::Deferred,
             fair_server_start: ServerStart::RtAndFair,
             rt_throttling: false,
             enforce_dl: grain,
+            isolcpus: isolated.clone(),
+            nohz_full: isolated.clone(),
             ..KernelVersion::V6_1.settings()
         };
         let plan = self.plan(10, program, settings);
         let mut machine = plan.build(Tracing::On).expect("invariant: a program for that machine");
-        let isolated: CpuMask = [CpuId(2), CpuId(3)].into_iter().collect();
         let others: CpuMask = (0..10).map(CpuId).filter(|cpu| !isolated.contains(*cpu)).collect();
         for (noise, cpus) in [(Noise::Isolated, isolated), (Noise::Workstation, others)] {
             sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));

@@ -133,12 +133,17 @@ impl Row {
         } += 1;
     }
 
-    /// The thread does not see the clock any more. It has seen each of its samples end until now.
+    /// The thread does not see the clock any more.
     fn gap_begins(&mut self, at: Instant, test: &Osnoise) {
         if self.state != State::Looking {
             return;
         }
         self.state = State::Gap(at);
+        self.samples_until(at, test);
+    }
+
+    /// The thread has seen each of its samples end until now.
+    fn samples_until(&mut self, at: Instant, test: &Osnoise) {
         while self.sample.is_some_and(|begin| at.since(begin) >= test.runtime) {
             self.sample_ends(test.runtime);
         }
@@ -221,6 +226,8 @@ impl Sink for Collector {
                     row.goes_on(record.at, test);
                 }
             }
+            // The end of the run. A CPU of `nohz_full` may have had no other record for long.
+            TraceEvent::CpuTotals { .. } if row.state == State::Looking => row.samples_until(record.at, test),
             // Nothing else takes a CPU from a thread.
             _ => {}
         }

@@ -61,7 +61,7 @@ pub(super) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
 }
 
 /// Returns whether a group that a task is in has a limit. O(depth).
-fn is_limited(rq: &Rq, slot: Slot) -> bool {
+pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
     above(rq, rq.tasks[slot].fair.queue).any(|q| rq.queue(q).bandwidth.is_limited())
 }
 

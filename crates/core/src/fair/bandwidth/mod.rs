@@ -29,7 +29,7 @@
 //! debt does not count as throttled in that period; a limit that is changed takes effect on a CPU when it runs the
 //! group next, the kernel locks all run queues.
 
-mod boost;
+pub(crate) mod boost;
 mod check;
 mod hard_limits;
 mod hotplug;

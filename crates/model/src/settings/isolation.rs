@@ -1,0 +1,62 @@
+//! CPUs that are kept free for few tasks: `isolcpus` and `nohz_full`, under their names on the kernel's command line.
+
+use super::{Settings, Value};
+use crate::cpumask::CpuMask;
+use crate::ids::CpuId;
+use alloc::format;
+use alloc::string::{String, ToString};
+
+impl Value for CpuMask {
+    fn show(&self) -> String {
+        self.to_string()
+    }
+    fn read(text: &str) -> Result<Self, String> {
+        let list = text.trim();
+        let list = list.strip_prefix("domain,").unwrap_or(list);
+        if list.is_empty() { Ok(Self::new()) } else { list.parse().map_err(|error| format!("`{list}`: {error}")) }
+    }
+}
+
+impl Settings {
+    /// Returns the CPUs of a machine that are isolated from load balancing.
+    #[must_use]
+    pub fn isolated_cpus(&self, nr_cpus: usize) -> CpuMask {
+        leave_one(&self.isolcpus, nr_cpus)
+    }
+
+    /// Returns the CPUs of a machine whose tick stops while one task runs.
+    #[must_use]
+    pub fn full_dynticks_cpus(&self, nr_cpus: usize) -> CpuMask {
+        leave_one(&self.nohz_full, nr_cpus)
+    }
+}
+
+/// Drops CPUs that the machine does not have; if none would be left for the rest, CPU 0 is ("must include one present CPU, using boot
+/// CPU").
+fn leave_one(cpus: &CpuMask, nr_cpus: usize) -> CpuMask {
+    let mut cpus = cpus.and(&CpuMask::first_n(nr_cpus));
+    if cpus.count() == nr_cpus {
+        cpus.remove(CpuId(0));
+    }
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_on_the_command_line_and_leave_a_cpu() {
+        let mut settings = Settings::default();
+        settings.set("isolcpus", "domain,2-3,9").expect("a list");
+        assert_eq!(settings.isolcpus.show(), "2-3,9");
+        assert_eq!(settings.isolated_cpus(4).show(), "2-3");
+        settings.set("isolcpus", "0-3").expect("a list");
+        assert_eq!(settings.isolated_cpus(4).show(), "1-3");
+        settings.set("isolcpus", "").expect("none");
+        assert!(settings.isolated_cpus(4).is_empty());
+        for wrong in ["x", "nohz,1", "3-1"] {
+            assert!(settings.set("isolcpus", wrong).is_err(), "{wrong}");
+        }
+    }
+}
