@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Linux host of zerolag on a Debian kernel with cgroup v2, in a virtual machine: groups, limits and their removal, then `validate --live`.
 #
-#   scripts/in-vm/run.sh [6.1|6.12|KERNEL_IMAGE] [groups|validate|all]
+#   scripts/in-vm/run.sh [6.1|6.12|KERNEL_IMAGE] [groups|validate|all] [ARGUMENTS OF validate --live]
 #
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock goes by 4 ns per instruction and leaps over idle time, so
 # that nobody else on this computer can disturb a run. ACCEL=kvm takes the computer's own CPU and clock instead. ZEROLAG is the program to test (else it is
@@ -58,6 +58,9 @@ done
 cp "$here"/*.toml "$root/"
 cp -r "$repository/conformance" "$root/conformance"
 cp "$here/init.sh" "$root/init"
+shift $(($# < 2 ? $# : 2))
+if [ $# = 0 ]; then set -- --runs 2 -d 3s conformance; fi
+echo "$@" > "$root/arguments"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"
 

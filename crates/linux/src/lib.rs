@@ -25,6 +25,7 @@ mod changes;
 mod clock;
 pub mod figures;
 pub mod host;
+mod pipe;
 pub mod plan;
 mod recorder;
 mod requests;

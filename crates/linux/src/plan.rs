@@ -2,6 +2,7 @@
 
 use crate::cgroup::Hierarchy;
 use crate::host::Host;
+use crate::pipe;
 use crate::sys;
 use crate::thread::{THREADS_MAX, name_of, refused_attr};
 use std::fmt;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
 use zerolag_workload::Program;
 use zerolag_workload::change::Change;
-use zerolag_workload::program::{Action, AffinityChange, CpusetDef};
+use zerolag_workload::program::{Action, AffinityChange, CpusetDef, ResourceKind};
 
 /// What the caller wants.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -174,13 +175,13 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// Pipes are not on real ones yet.
+/// Makes each pipe for a moment.
 fn refuse_pipes(program: &Program, refusals: &mut Vec<Refusal>) {
-    for (at, def) in program.tasks.iter().enumerate() {
-        let mut actions = def.phases.iter().flat_map(|phase| &phase.actions);
-        if actions.any(|action| matches!(action, Action::PipeRead { .. } | Action::PipeWrite { .. })) {
-            let why = "pipes can only be simulated so far";
-            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+    for resource in &program.resources {
+        if let ResourceKind::Pipe { capacity } = resource.kind
+            && let Some(why) = pipe::refused(capacity)
+        {
+            refusals.push(Refusal { who: format!("pipe {}", resource.name), why });
         }
     }
 }

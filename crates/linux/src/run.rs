@@ -110,7 +110,7 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
         Recording::Off => None,
         Recording::Kernel => Recorder::start().map_err(|why| notes.push(why)).ok(),
     };
-    let world = world(plan, speeds.clone(), groups);
+    let world = world(plan, speeds.clone(), groups).map_err(|error| host_error("a pipe cannot be made", &error))?;
     let interrupt_seen = AtomicBool::new(false);
     let ask = || {
         let yes = interrupted();
@@ -170,11 +170,11 @@ struct Ran {
     interrupted: bool,
 }
 
-fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
+fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> std::io::Result<World<'_>> {
     let program = &*plan.program;
-    World {
+    Ok(World {
         program,
-        shared: program.resources.iter().map(Shared::new).collect(),
+        shared: program.resources.iter().map(Shared::new).collect::<Result<_, _>>()?,
         groups,
         speeds,
         zero_rate: measure_zero_rate(),
@@ -190,7 +190,7 @@ fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> World<'_> {
         failure: Mutex::new(None),
         done: Mutex::new(Vec::new()),
         arrivals: Mutex::new(Vec::new()),
-    }
+    })
 }
 
 /// Returns whether a task begins with its group, which is made later.
@@ -236,7 +236,10 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
             world.end.stop(); // For sources and changes that have more to come.
             return;
         }
-        let until = clock::timespec(clock::now() + WATCH_PERIOD);
+        // The end itself is looked at too, for those whom only the kernel can wake.
+        let (now, end) = (clock::now(), world.end.at());
+        let next = now + WATCH_PERIOD;
+        let until = clock::timespec(if end > now { next.min(end) } else { next });
         let flags = rustix::thread::futex::Flags::PRIVATE;
         let all = std::num::NonZeroU32::MAX;
         let _ = rustix::thread::futex::wait_bitset(&world.alive, flags, alive, Some(&until), all);
@@ -246,6 +249,7 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
         let now = clock::now();
         if world.end.is_over(now) {
             let since = *over_since.get_or_insert(now);
+            world.shared.iter().for_each(Shared::let_go);
             let over_for = now.since(since);
             let patience = if priority.is_some() { GRACE } else { GRACE_FAIR };
             if over_for > patience {

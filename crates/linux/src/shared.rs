@@ -12,6 +12,7 @@
 //! Sources: `futex(2)`; Drepper 2011, *Futexes are tricky*, sec. 6 (mutex 2).
 
 use crate::clock;
+use crate::pipe::Pipe;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::gettid;
@@ -197,6 +198,7 @@ pub(crate) enum Shared {
     Semaphore(Mutex<(u32, WaitList)>),
     Timer(Mutex<Option<Instant>>),
     Queue(Mutex<Queue>),
+    Pipe(Pipe),
 }
 
 /// Requests that wait, and who waits for them.
@@ -249,8 +251,12 @@ pub(crate) enum LockError {
 }
 
 impl Shared {
-    pub(crate) fn new(resource: &Resource) -> Self {
-        match resource.kind {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The kernel does not give a pipe.
+    pub(crate) fn new(resource: &Resource) -> std::io::Result<Self> {
+        Ok(match resource.kind {
             ResourceKind::Mutex { inherit: false } => Self::Mutex(AtomicU32::new(0)),
             ResourceKind::Mutex { inherit: true } => Self::PiMutex(AtomicU32::new(0)),
             ResourceKind::Condition | ResourceKind::SuspendPoint => Self::Condition(Mutex::default()),
@@ -260,11 +266,11 @@ impl Shared {
             ResourceKind::Timer
             | ResourceKind::RwSemaphore
             | ResourceKind::SpinLock
-            | ResourceKind::Pipe { .. }
             | ResourceKind::Disk(_)
             | ResourceKind::File(_) => Self::Timer(Mutex::new(None)),
             ResourceKind::Queue { capacity } => Self::Queue(Mutex::new(Queue { capacity, ..Queue::default() })),
-        }
+            ResourceKind::Pipe { capacity } => Self::Pipe(Pipe::new(capacity)?),
+        })
     }
 
     /// Takes a mutex if it is free.
@@ -272,7 +278,12 @@ impl Shared {
         let (word, mine) = match self {
             Self::Mutex(word) => (word, 1),
             Self::PiMutex(word) => (word, my_id()),
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
+            Self::Condition(_)
+            | Self::Barrier { .. }
+            | Self::Semaphore(_)
+            | Self::Timer(_)
+            | Self::Queue(_)
+            | Self::Pipe(_) => {
                 unreachable!("{CHECKED}")
             }
         };
@@ -285,7 +296,7 @@ impl Shared {
             Self::Condition(waiters) | Self::Barrier { waiters, .. } => drop(lock(waiters).forget(parker)),
             Self::Semaphore(state) => drop(lock(state).1.forget(parker)),
             Self::Queue(queue) => drop(lock(queue).waiters.forget(parker)),
-            Self::Mutex(_) | Self::PiMutex(_) | Self::Timer(_) => {}
+            Self::Mutex(_) | Self::PiMutex(_) | Self::Timer(_) | Self::Pipe(_) => {}
         }
     }
 
@@ -298,7 +309,8 @@ impl Shared {
             | Self::Semaphore(_)
             | Self::Mutex(_)
             | Self::PiMutex(_)
-            | Self::Timer(_) => false,
+            | Self::Timer(_)
+            | Self::Pipe(_) => false,
         }
     }
 
@@ -311,7 +323,21 @@ impl Shared {
             | Self::Barrier { .. }
             | Self::Semaphore(_)
             | Self::Timer(_)
-            | Self::Queue(_) => {}
+            | Self::Queue(_)
+            | Self::Pipe(_) => {}
+        }
+    }
+
+    /// Returns the pipe that it is.
+    pub(crate) fn pipe(&self) -> &Pipe {
+        let Self::Pipe(pipe) = self else { unreachable!("{CHECKED}") };
+        pipe
+    }
+
+    /// Lets one go that waits where only the kernel can wake it, after the run's end.
+    pub(crate) fn let_go(&self) {
+        if let Self::Pipe(pipe) = self {
+            pipe.let_go();
         }
     }
 
@@ -320,7 +346,12 @@ impl Shared {
         match self {
             Self::Mutex(word) => lock_plain(word, me, end),
             Self::PiMutex(word) => lock_pi(word, end),
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
+            Self::Condition(_)
+            | Self::Barrier { .. }
+            | Self::Semaphore(_)
+            | Self::Timer(_)
+            | Self::Queue(_)
+            | Self::Pipe(_) => {
                 unreachable!("{CHECKED}")
             }
         }
@@ -339,7 +370,12 @@ impl Shared {
                     let _ = futex::unlock_pi(word, Flags::PRIVATE);
                 }
             }
-            Self::Condition(_) | Self::Barrier { .. } | Self::Semaphore(_) | Self::Timer(_) | Self::Queue(_) => {
+            Self::Condition(_)
+            | Self::Barrier { .. }
+            | Self::Semaphore(_)
+            | Self::Timer(_)
+            | Self::Queue(_)
+            | Self::Pipe(_) => {
                 unreachable!("{CHECKED}")
             }
         }

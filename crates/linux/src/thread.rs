@@ -141,6 +141,8 @@ pub(crate) struct Thread<'w, 's> {
     pub(crate) origin: Instant,
     pub(crate) me: Waiter,
     stream: Option<Stream>,
+    /// What it reads from pipes goes here.
+    buffer: Vec<u8>,
     timers: Vec<Option<Instant>>,
     held: Vec<ResourceId>,
     forks: u32,
@@ -221,6 +223,7 @@ fn life<'s, 'w: 's>(
         origin: Instant::ZERO,
         me,
         stream: None,
+        buffer: Vec::new(),
         timers: Vec::new(),
         held: Vec::new(),
         forks: 0,
@@ -453,6 +456,15 @@ impl<'w: 's, 's> Thread<'w, 's> {
                 let waited = world.shared[semaphore.index()].take(&self.me, &world.end);
                 self.waited(waited)
             }
+            Action::PipeWrite { pipe, bytes } => {
+                let waited = world.shared[pipe.index()].pipe().put(*bytes, &self.me.parker, &world.end);
+                self.waited(waited)
+            }
+            Action::PipeRead { pipe, bytes } => {
+                let pipe = world.shared[pipe.index()].pipe();
+                let waited = pipe.take(*bytes, &mut self.buffer, &self.me.parker, &world.end);
+                self.waited(waited)
+            }
             Action::Suspend(point) => {
                 world.shared[point.index()].enlist(&self.me);
                 let waited = Shared::wait(&self.me, &world.end);
@@ -479,8 +491,6 @@ impl<'w: 's, 's> Thread<'w, 's> {
             | Action::Down { .. }
             | Action::SpinLock(_)
             | Action::SpinUnlock(_)
-            | Action::PipeRead { .. }
-            | Action::PipeWrite { .. }
             | Action::Up { .. }
             | Action::Read(_)
             | Action::Io { .. } => unreachable!("the plan refuses it"),

@@ -149,6 +149,44 @@ fn conditions_wake_exactly_whom_they_mean() {
 }
 
 #[test]
+fn pipes_hand_bytes_over_and_let_their_waiters_go() {
+    let figures = must_run(
+        r#"
+        [pipe.small]
+        capacity = 4096
+        [task.writer]
+        loop = 20
+        steps = [{ pipe_write = { pipe = "small", bytes = 10000 } }]
+        [task.reader]
+        steps = [{ pipe_read = { pipe = "small", bytes = 4096 } }]
+        "#,
+        for_millis(1000),
+    );
+    assert_eq!(figures.end, End::Duration);
+    let [writer, reader] = &figures.tasks[..] else { panic!("two tasks") };
+    // 10 000 bytes are not in before the reader has taken twice.
+    assert!(writer.wakeups >= 20, "{writer:?}");
+    assert!(reader.wakeups >= 1 && !reader.latencies.is_empty(), "{reader:?}");
+
+    // Three readers of an empty pipe and two writers of a full one, whom only the end lets go.
+    let figures = must_run(
+        r#"
+        [task.reader]
+        instances = 3
+        steps = [{ pipe_read = "empty" }]
+        [task.writer]
+        instances = 2
+        steps = [{ pipe_write = { pipe = "full", bytes = 100000 } }]
+        [task.nobody]
+        steps = [{ sleep = "1h" }, { pipe_write = "empty" }, { pipe_read = "full" }]
+        "#,
+        for_millis(200),
+    );
+    assert_eq!(figures.end, End::Duration);
+    assert_eq!(figures.tasks.len(), 6, "all were let go: the watchdog would have ended the process");
+}
+
+#[test]
 fn an_interrupt_ends_sleepers_and_hogs_at_once() {
     let toml = "[task.a]\nsteps = [{ sleep = \"1h\" }]\n[task.b]\nsteps = [{ sem_wait = \"s\" }]\n[task.d]\nsteps = [{ sem_post = \"s2\" }, { sleep = \"1h\" }, { sem_post = \"s\" }]\n[task.c]\nsteps = [{ run = \"1h\" }]\n";
     let options = Options { duration: Some(Duration::from_secs(3600)), ..Options::default() };

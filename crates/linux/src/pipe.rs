@@ -1,0 +1,139 @@
+//! Pipes: the kernel's own.
+//!
+//! What need not wait is done without; who has to wait does so in a blocking `read` or `write`, so that the kernel wakes one at a
+//! time and tells its scheduler that the waker is about to sleep, as in any program. (Waiting by `poll` for the pipe and the
+//! run's end was rejected: it wakes all that wait, and takes two more system calls.) Such a call hears nothing of the run's end: at the
+//! end one of those who wait is let go by a byte or by room for a page, and lets go the next.
+//!
+//! Source: Linux v6.12 `fs/pipe.c`, `pipe_read`, `pipe_write`.
+
+use crate::clock;
+use crate::shared::{End, Parker, Waited};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zerolag_model::Instant;
+
+/// What one call moves at most: more goes in turns.
+const PIECE: usize = 65_536;
+
+/// A pipe that threads share.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    /// Both ends once more, where nothing waits.
+    at_once: File,
+    /// When somebody began to put something in last, and to take something out.
+    put_at: AtomicU64,
+    taken_at: AtomicU64,
+}
+
+impl Pipe {
+    /// Makes a pipe that holds so many bytes.
+    ///
+    /// # Errors
+    /// What the kernel says: above `/proc/sys/fs/pipe-max-size` it takes `CAP_SYS_RESOURCE`.
+    pub(crate) fn new(capacity: u32) -> io::Result<Self> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        fcntl_setpipe_size(&writer, capacity as usize)?;
+        // The flag belongs to an opening of the pipe, not to the pipe: this is another one.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let at_once = std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+        Ok(Self { reader, writer, at_once, put_at: AtomicU64::new(0), taken_at: AtomicU64::new(0) })
+    }
+
+    /// Puts so many bytes in.
+    pub(crate) fn put(&self, bytes: u32, me: &Parker, end: &End) -> Waited {
+        static ZEROS: [u8; PIECE] = [0; PIECE];
+        let mut left = bytes as usize;
+        let mut woken_at = None;
+        while left > 0 {
+            self.put_at.store(clock::now().as_nanos(), Ordering::Relaxed);
+            let piece = &ZEROS[..left.min(PIECE)];
+            let written = match (&self.at_once).write(piece) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let written = rustix::io::write(&self.writer, piece);
+                    woken_at = Some(Instant::from_nanos(self.taken_at.load(Ordering::Relaxed)));
+                    written.map_err(io::Error::from)
+                }
+                written => written,
+            };
+            if self.is_over(me, end) {
+                return Waited::Over;
+            }
+            left -= match written {
+                Ok(written) => written,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(_) => return Waited::Over,
+            };
+        }
+        Waited::Woken(woken_at)
+    }
+
+    /// Takes out what there is, up to so many bytes.
+    pub(crate) fn take(&self, bytes: u32, buffer: &mut Vec<u8>, me: &Parker, end: &End) -> Waited {
+        buffer.resize((bytes as usize).min(PIECE).max(buffer.len()), 0);
+        let mut left = bytes as usize;
+        let mut woken_at = None;
+        loop {
+            self.taken_at.store(clock::now().as_nanos(), Ordering::Relaxed);
+            let piece = left.min(PIECE);
+            let read = match (&self.at_once).read(&mut buffer[..piece]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && left < bytes as usize => Ok(0),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let read = rustix::io::read(&self.reader, &mut buffer[..piece]);
+                    woken_at = Some(Instant::from_nanos(self.put_at.load(Ordering::Relaxed)));
+                    read.map_err(io::Error::from)
+                }
+                read => read,
+            };
+            if self.is_over(me, end) {
+                return Waited::Over;
+            }
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Waited::Over,
+                Ok(read) => {
+                    left -= read;
+                    if read < piece || left == 0 {
+                        return Waited::Woken(woken_at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_over(&self, me: &Parker, end: &End) -> bool {
+        let run_is_over = end.is_over(clock::now());
+        if run_is_over {
+            self.let_go();
+        }
+        run_is_over || me.is_ended()
+    }
+
+    /// Lets one go that waits, after the run's end.
+    pub(crate) fn let_go(&self) {
+        if (&self.at_once).write(&[0]).is_err() {
+            // It is full, so those who wait are writers.
+            let mut buffer = [0; PIECE];
+            while matches!((&self.at_once).read(&mut buffer), Ok(read) if read > 0) {}
+        }
+    }
+}
+
+/// Returns what is refused about a pipe of this size, in words.
+pub(crate) fn refused(capacity: u32) -> Option<String> {
+    let error = Pipe::new(capacity).err()?;
+    Some(match Errno::from_io_error(&error) {
+        Some(Errno::PERM) => {
+            format!("a pipe of {capacity} bytes needs CAP_SYS_RESOURCE (/proc/sys/fs/pipe-max-size says what does not)")
+        }
+        _ => format!("a pipe of {capacity} bytes cannot be made: {error}"),
+    })
+}
