@@ -78,6 +78,8 @@ struct Task<'a> {
     timers: u64,
     timers_missed: u64,
     lateness_ns_max: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dl_overruns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -245,6 +247,7 @@ fn task(task: &crate::TaskSummary) -> Task<'_> {
         timers: task.timers,
         timers_missed: task.missed,
         lateness_ns_max: task.lateness_max.as_nanos(),
+        dl_overruns: task.dl_overruns,
     }
 }
 

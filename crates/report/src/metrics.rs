@@ -11,7 +11,7 @@ use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, Stretch, WorstWaits};
 use hdrhistogram::Histogram;
-use zerolag_model::attr::{Prio, SchedAttr};
+use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
     CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
@@ -54,6 +54,7 @@ struct TaskSums {
     timers: u64,
     missed: u64,
     lateness_max: Duration,
+    overruns: u64,
     /// How long it ran with each of its attributes; a task that changes them often is counted with the last it had.
     attrs: Vec<(SchedAttr, Duration)>,
     /// Up to when its group has been charged for the present run.
@@ -160,6 +161,7 @@ impl Metrics {
                     task.lateness_max = task.lateness_max.max(lateness);
                 }
             }
+            TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
             // The group that it leaves pays for what it ran there.
             TraceEvent::GroupChange { task, .. } => {
                 if let Some(TaskState::Running { since, .. }) = self.replay.task(*task).map(|task| task.state) {
@@ -425,6 +427,10 @@ impl TaskSums {
             timers: self.timers,
             missed: self.missed,
             lateness_max: self.lateness_max,
+            dl_overruns: match view.attr {
+                SchedAttr::Deadline(params) if params.flags.has(DlFlags::DL_OVERRUN) => Some(self.overruns),
+                SchedAttr::Deadline(_) | SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => None,
+            },
         }
     }
 }

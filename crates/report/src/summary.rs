@@ -103,6 +103,8 @@ pub struct TaskSummary {
     pub missed: u64,
     /// By how much it came late at worst.
     pub lateness_max: Duration,
+    /// Times it was told that it had used up its budget (SIGXCPU); `None` if it does not ask for that (`SCHED_FLAG_DL_OVERRUN`).
+    pub dl_overruns: Option<u64>,
 }
 
 /// The figures of one service.

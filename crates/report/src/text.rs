@@ -130,6 +130,11 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     if has_timers {
         columns.extend([("timers", Align::Right), ("missed", Align::Right), ("latest", Align::Right)]);
     }
+    // Before the timers, of which not every task has any.
+    let has_overruns = tasks.iter().any(|task| task.dl_overruns.is_some());
+    if has_overruns {
+        columns.insert(8, ("overruns", Align::Right));
+    }
     let mut table = Table::new(&columns);
     for task in tasks {
         let mut row = vec![
@@ -142,6 +147,9 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
             task.preemptions.to_string(),
             task.migrations.total().to_string(),
         ];
+        if has_overruns {
+            row.push(task.dl_overruns.map_or_else(|| "-".to_owned(), |count| count.to_string()));
+        }
         if has_timers && task.timers > 0 {
             let late = if task.missed > 0 { Human(task.lateness_max).to_string() } else { "-".to_owned() };
             row.extend([task.timers.to_string(), task.missed.to_string(), late]);

@@ -117,3 +117,18 @@ fn impossible_times_are_survived() {
     let summary = Metrics::of(&trace);
     assert_eq!(summary.records, trace.records.len() as u64);
 }
+
+#[test]
+fn overruns_are_counted_for_who_asks_to_be_told() {
+    let params = zerolag_model::DlParams::new(ms(2), ms(10), ms(10));
+    let mut script = Script::new(1);
+    let told = script.task("told", SchedAttr::Deadline(params.with_flags(DlFlags::DL_OVERRUN)));
+    let other = script.task("other", SchedAttr::Deadline(params));
+    script.wake(0, 0, told).run(0, 0, None, Some(told));
+    for at in [4_000, 14_000] {
+        script.event(at, 0, TraceEvent::DlOverrun { task: told });
+    }
+    let summary = Metrics::of(&script.end(20_000));
+    let overruns = |task| summary.task(task).unwrap().dl_overruns;
+    assert_eq!((overruns(told), overruns(other)), (Some(2), None));
+}
