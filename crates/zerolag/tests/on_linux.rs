@@ -106,3 +106,40 @@ fn a_case_is_held_against_this_host() {
         }
     }
 }
+
+#[test]
+fn rt_apps_log_and_marks_and_goals_are_those_of_this_host() {
+    let dir = std::env::temp_dir().join(format!("zerolag-marks-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let trace = dir.join("trace.txt");
+    let workload = r#"{"tasks": {"a": {"loop": 3, "run": 1000, "timer": {"ref": "unique", "period": 5000}}}}"#;
+    let paths = [&dir, &trace].map(|path| path.to_str().expect("text").to_owned());
+    let args = ["run", "-", "--on", "linux", "--rtapp-log", &paths[0], "--trace", &paths[1], "--rtapp-marks"];
+    let ended = zerolag(&args, workload);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let log = std::fs::read_to_string(dir.join("rt-app-a-0.log")).expect("a log");
+    let marks = std::fs::read_to_string(&trace).expect("a trace");
+    std::fs::remove_dir_all(&dir).expect("ours");
+    assert_eq!(log.lines().count(), 4, "a head and a row for each loop\n{log}");
+    let columns: Vec<&str> = log.lines().nth(1).expect("a row").split_whitespace().collect();
+    assert_eq!(columns[8..10], ["1000", "5000"], "what was asked for\n{log}");
+    for (line, count) in [
+        ("rtapp_loop: event=end", 3),
+        ("desc=run", 3),
+        ("desc=timer", 3),
+        ("rtapp_stats: ", 3),
+        ("rtapp_task: event=end", 1),
+    ] {
+        assert_eq!(marks.matches(line).count(), count, "{line}\n{marks}");
+    }
+
+    let goals = |goal: &str| {
+        let text =
+            format!("goals = [\"{goal}\"]\n[task.a]\nloop = 5\nsteps = [{{ run = \"1ms\" }}, {{ sleep = \"1ms\" }}]\n");
+        zerolag(&["run", "-", "--on", "linux"], &text)
+    };
+    assert_eq!(goals("a.run >= 1us").status.code(), Some(0));
+    let missed = goals("a.run >= 1h");
+    assert_eq!(missed.status.code(), Some(99), "{}", text(&missed.stderr));
+    assert!(text(&missed.stderr).contains("goal "), "{}", text(&missed.stderr));
+}

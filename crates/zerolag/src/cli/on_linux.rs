@@ -2,44 +2,53 @@
 
 use super::failure::{Failure, carets, eprintln_lossy};
 use super::progress::{catch_interrupts, interrupted};
-use super::run::{Args, load_scenario};
+use super::run::{Args, load_scenario, write_log};
 use super::tracing::Target;
 use super::{Done, code, output, view};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use zerolag::goals::{self, Verdict};
 use zerolag::host::{HostReport, measure};
 use zerolag::linux::plan::Recording;
 use zerolag::linux::{End, Host, Options, Plan, run as run_on_host};
 use zerolag::model::{CpuMask, Topology};
 use zerolag::report::human::{Human, Percent};
 use zerolag::report::text;
+use zerolag::sim::Sink;
 use zerolag::simulation::DEFAULT_DURATION;
+use zerolag::tools::rtapp_log::Log;
+use zerolag::tools::rtapp_marks;
 use zerolag::workload::Scenario;
+use zerolag::workload::goal::Goal;
 
 /// A CPU that is slower by so many thousandths after the run than before is worth a warning.
 const DRIFT_WARNING: i64 = 20;
 
 /// Runs the workload.
 pub(crate) fn run(args: &Args) -> Done {
-    if !args.rtapp_marks.is_empty() {
-        let help =
-            "rt-app writes them itself: run the file with it, `\"ftrace\": \"main,task,loop,event,stats\"` in `global`";
-        return Err(Failure::input_help("marks of rt-app are those of a simulated run".to_owned(), help));
-    }
     let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    let trace = trace.map(|target| target.with_marks(&args.rtapp_marks)).transpose()?;
+    if let Some(dir) = &args.rtapp_log {
+        output::check_target(&dir.join("log"))?;
+    }
     let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
     if let Some(path) = json_file {
         output::check_target(path)?;
     }
-    let plan = plan(args, if trace.is_some() { Recording::Kernel } else { Recording::Off })?;
+    let (plan, goals) = plan(args, if trace.is_some() { Recording::Kernel } else { Recording::Off })?;
     catch_interrupts();
     let figures = run_on_host(&plan, interrupted)
         .map_err(|error| Failure::Failed(format!("nothing was run: {}", error.to_string().replace('\n', "\n  "))))?;
     let report = measure(figures);
     if let Some(target) = trace {
-        target.write(&report.figures.trace)?;
+        target.write(&report.figures.trace, &plan.program)?;
+    }
+    if let Some(dir) = &args.rtapp_log {
+        let mut log = Log::new(Arc::clone(&plan.program));
+        report.figures.trace.records.iter().for_each(|record| log.record(record));
+        write_log(dir, &log)?;
     }
     if args.json.is_some() {
         let json = view::host_json(&report);
@@ -51,7 +60,14 @@ pub(crate) fn run(args: &Args) -> Done {
     if args.json.is_none() || json_file.is_some() {
         output::print(&as_text(&report, args.quiet))?;
     }
-    Ok(verdict(&report, args.quiet))
+    let verdicts = goals::judge(&goals, &report.summary);
+    for verdict in &verdicts {
+        eprintln_lossy(&format!("goal {verdict}"));
+    }
+    Ok(match verdict(&report, args.quiet) {
+        code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
+        code => code,
+    })
 }
 
 /// Says on stderr what a reader must know, and returns the exit code.
@@ -114,8 +130,8 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
     out
 }
 
-/// Reads the workload for this host and asks the host whether it takes it.
-fn plan(args: &Args, record: Recording) -> Result<Plan, Failure> {
+/// Reads the workload for this host and asks the host whether it takes it; returns the workload's goals too.
+fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     let host = Host::look();
     let simulated = [
         ("--machine", args.machine.machine.is_some()),
@@ -150,10 +166,16 @@ fn plan(args: &Args, record: Recording) -> Result<Plan, Failure> {
     let cpus = args.machine.cpus.as_ref().map(|_| CpuMask::first_n(nr_cpus as usize));
     let seed = args.machine.seed.or(scenario.seed).unwrap_or_default();
     let options = Options { duration, cpus, seed, record };
-    Plan::new(Arc::new(scenario.program), options).map_err(|refusals| {
+    let program = if args.rtapp_log.is_some() || !args.rtapp_marks.is_empty() {
+        rtapp_marks::instrument(&scenario.program, &args.rtapp_marks)
+    } else {
+        scenario.program
+    };
+    let plan = Plan::new(Arc::new(program), options).map_err(|refusals| {
         let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
         Failure::Failed(format!("this host does not take the workload; nothing was run:{}", lines.concat()))
-    })
+    })?;
+    Ok((plan, scenario.goals))
 }
 
 fn say_what_does_not_apply(scenario: &Scenario, host: &Host) {

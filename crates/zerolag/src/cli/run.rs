@@ -43,7 +43,7 @@ pub(crate) struct Args {
     pub(crate) trace_format: Option<TraceFormat>,
     /// Write rt-app's own log into this directory, a file per thread (it must exist)
     #[arg(long, value_name = "DIR")]
-    rtapp_log: Option<PathBuf>,
+    pub(crate) rtapp_log: Option<PathBuf>,
     /// Write rt-app's marks into the text of the trace: all, or some of main, task, loop, event, stats
     #[arg(long, value_name = "CATEGORIES", requires = "trace", num_args = 0..=1, require_equals = true,
         value_delimiter = ',', default_missing_value = "main,task,loop,event,stats", value_parser = category)]
@@ -247,7 +247,7 @@ impl<S: Sink> Sink for Both<'_, S> {
 }
 
 /// Writes rt-app's log, a file per thread.
-fn write_log(dir: &Path, log: &Log) -> Result<(), Failure> {
+pub(crate) fn write_log(dir: &Path, log: &Log) -> Result<(), Failure> {
     for (name, rows) in log.threads() {
         // A name of a task may hold what no name of a file may.
         let name: String = name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();

@@ -13,6 +13,7 @@ use zerolag::sim::{SimError, Sink};
 use zerolag::tools::rtapp_marks::{Category, Marks};
 use zerolag::trace::perfetto::PerfettoWriter;
 use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
+use zerolag::workload::Program;
 
 /// Where a trace goes and how.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +44,25 @@ impl<'a> Target<'a> {
         Err(Failure::input_help("marks of rt-app are lines of the text that tracefs prints".to_owned(), help))
     }
 
-    /// Writes a whole trace.
+    /// Writes a whole trace of a program.
     #[cfg(target_os = "linux")]
-    pub(crate) fn write(self, trace: &Trace) -> Result<(), Failure> {
-        super::convert::write(self.path, self.format, trace)
+    pub(crate) fn write(self, trace: &Trace, program: &Arc<Program>) -> Result<(), Failure> {
+        match self.format {
+            TraceFormat::Ftrace => write_text(self.path, trace, program, self.marks),
+            TraceFormat::Zlt | TraceFormat::Perfetto => super::convert::write(self.path, self.format, trace),
+        }
     }
+}
+
+/// Writes the text of tracefs, with rt-app's marks if any are wanted.
+fn write_text(path: &Path, trace: &Trace, program: &Arc<Program>, marks: &[Category]) -> Result<(), Failure> {
+    let mut made = (!marks.is_empty()).then(|| Marks::new(Arc::clone(program), marks));
+    let lines = |record: Option<&Record>| match (&mut made, record) {
+        (None, _) => Vec::new(),
+        (Some(made), Some(record)) => made.at(record),
+        (Some(made), None) => made.finish(),
+    };
+    output::write_file(path, |out| ftrace::write_with(out, trace, ftrace::TimeDigits::Nanos, lines))
 }
 
 /// Where records go.
@@ -110,14 +125,7 @@ pub(crate) fn record<T>(
             let (value, end) = body(&mut recorder).map_err(|error| unfit(&error))?;
             let Recorder::Kept(records) = recorder else { unreachable!("it was made above") };
             let trace = Trace { meta: Meta { end, ..meta }, records };
-            let mut made = (!marks.is_empty()).then(|| Marks::new(Arc::clone(&plan.program), marks));
-            let lines = |record: Option<&Record>| match (&mut made, record) {
-                (None, _) => Vec::new(),
-                (Some(made), Some(record)) => made.at(record),
-                (Some(made), None) => made.finish(),
-            };
-            output::write_file(path, |out| ftrace::write_with(out, &trace, ftrace::TimeDigits::Nanos, lines))
-                .map(|()| value)
+            write_text(path, &trace, &plan.program, marks).map(|()| value)
         }
     }
 }

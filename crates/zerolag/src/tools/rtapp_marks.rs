@@ -1,5 +1,5 @@
 //! rt-app's marks: the lines that rt-app writes into the kernel's trace (`trace_marker`), for the text of tracefs, so that scripts that
-//! look for them (LISA's, one's own) work on simulated runs.
+//! look for them (LISA's, one's own) work on simulated runs, and on those of this program on the host.
 //!
 //! ```text
 //! rtapp_main: event=start            rtapp_loop: event=start thread_loop=0 phase=1 phase_loop=3
