@@ -266,6 +266,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         fair::put_prev(rq);
     }
     rq.current = next;
+    cx.shared.publish_current(rq.cpu, next.map(|slot| rq.tasks[slot].id));
     fair::capacity::switched(rq, cx);
     let Some(slot) = next else { return };
     rq.tasks[slot].exec_start = rq.clock.task;

@@ -11,6 +11,8 @@
 //! | root domain of a CPU | the CPU's lock holder | a push finds the target gone and looks again; a pull skips it |
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
+//! | the task that runs, and what each task has woken | the CPU's lock holder; the CPU on which it wakes | a woken task is drawn to its waker once more, or not |
+//! | load of a misfit (where CPUs differ) | the CPU's lock holder | a stronger CPU finds nobody there, or a task that fits, and takes none |
 //! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
 //! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
 //! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
@@ -36,6 +38,7 @@ use crate::dl::sums::Note;
 use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
+use crate::fair::wakers::Wakers;
 use crate::observe::Observer;
 use crate::proxy::LockOwners;
 use crate::slab::Slot;
@@ -70,6 +73,8 @@ pub(crate) struct CpuState {
     idle_scan: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
+    /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this CPU is on it.
+    current: AtomicU32,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     earliest: AtomicU64,
     pushable_deadline: AtomicU64,
@@ -139,6 +144,7 @@ impl CpuState {
             capacity,
             idle_scan,
             counts,
+            current: AtomicU32::new(0),
             earliest,
             pushable_deadline,
             rt_time,
@@ -279,6 +285,7 @@ pub(crate) struct Shared<L: RawMutex> {
     /// Per CPU what it is to be told of deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
+    pub(crate) wakers: Wakers,
     pub(crate) lock_owners: LockOwners,
 }
 
@@ -339,6 +346,7 @@ impl<L: RawMutex> Shared<L> {
             misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
+            wakers: Wakers::default(),
             lock_owners: LockOwners::default(),
         }
     }
@@ -468,6 +476,10 @@ impl<L: RawMutex> Shared<L> {
         self.dl_notes[cpu.index()].lock().clone()
     }
 
+    pub(crate) fn publish_current(&self, cpu: CpuId, task: Option<TaskId>) {
+        self.cpus[cpu.index()].0.current.store(task.map_or(0, |task| task.0 + 1), Ordering::Relaxed);
+    }
+
     pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
         self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
     }
@@ -528,6 +540,7 @@ impl<L: RawMutex> Shared<L> {
     pub(crate) fn reserve_tasks(&mut self, tasks: usize) {
         let have = self.directory.len();
         self.directory.extend((have..tasks).map(|_| AtomicU64::new(0)));
+        self.wakers.reserve(tasks);
     }
 
     pub(crate) fn tasks_reserved(&self) -> usize {
@@ -654,6 +667,13 @@ impl<L: RawMutex> View<'_, L> {
     pub(crate) fn counts(&mut self, cpu: CpuId) -> PublishedCounts {
         let state = &self.shared.cpus[cpu.index()].0;
         PublishedCounts::unpack(self.observer.u64(|| state.counts.load(Ordering::Relaxed)))
+    }
+
+    /// Returns the task that runs on a CPU.
+    pub(crate) fn current(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let state = &self.shared.cpus[cpu.index()].0;
+        let word = self.observer.u64(|| u64::from(state.current.load(Ordering::Relaxed)));
+        word.checked_sub(1).map(|task| TaskId(task as u32))
     }
 
     pub(crate) fn is_idle(&mut self, cpu: CpuId) -> bool {

@@ -243,6 +243,8 @@ pub struct Settings {
     pub delay_dequeue: bool,
     /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are looked at for an idle one (6.0, commit 70fb5ccf2ebb).
     pub sis_util: bool,
+    /// Key `wake_wide`: a task that is one of many that its waker wakes is not drawn to it (3.12).
+    pub wake_wide: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.
@@ -567,6 +569,12 @@ impl Settings {
             "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
         ),
         value!(
+            "wake_wide",
+            wake_wide,
+            "on | off",
+            "a task that is one of many that its waker wakes is not drawn to it (3.12)"
+        ),
+        value!(
             "features.WAKEUP_PREEMPTION",
             wakeup_preemption,
             "on | off",
@@ -753,12 +761,6 @@ impl Settings {
     pub fn nearest(key: &str) -> Option<&'static str> {
         nearest(key, Self::TABLE.iter().map(|setting| setting.key))
     }
-
-    /// Returns the time between two ticks.
-    #[must_use]
-    pub const fn tick_period(&self) -> Duration {
-        Duration::from_nanos(1_000_000_000 / self.hz as u64)
-    }
 }
 
 switch! {
@@ -786,13 +788,6 @@ switch! {
         V6_12 = "6.12",
         /// Throttling at the return to user mode.
         V6_18 = "6.18",
-    }
-}
-
-#[expect(clippy::derivable_impls, reason = "the macro that makes the switches knows no default variant")]
-impl Default for KernelVersion {
-    fn default() -> Self {
-        Self::V6_12
     }
 }
 

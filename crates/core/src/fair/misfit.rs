@@ -179,7 +179,8 @@ pub(super) fn select_idle<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: 
     let mut best: Option<(u64, CpuId)> = None;
     for part in [target.0..span.end, span.start..target.0] {
         for cpu in part.map(CpuId) {
-            if !task.may_run_on(cpu) || !cx.view().is_online(cpu) || !select::is_idle_for(cx, task, cpu) {
+            let may_use = task.may_run_on(cpu) && !cx.config.isolates(cpu) && cx.view().is_online(cpu);
+            if !may_use || !select::is_idle_for(cx, task, cpu) {
                 continue;
             }
             let left = capacity::of_cpu(cx, cpu);

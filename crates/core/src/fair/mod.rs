@@ -42,6 +42,7 @@ pub(crate) mod select;
 mod slice;
 mod timeline;
 mod vtime;
+pub(crate) mod wakers;
 mod weight;
 
 pub(crate) use delay::{finish_delayed, finish_if_only_delayed, is_delayed, wake_delayed};

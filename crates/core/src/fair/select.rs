@@ -1,7 +1,7 @@
 //! Where a fair task is put when it wakes, is new, or may not stay where it is.
 //!
 //! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is woken from (`by`), by
-//! idleness, then by load ("wake affinity"). Then an idle CPU near the target is looked for: the target itself, `prev`
+//! idleness, then by load ("wake affinity"); where it ran, if its waker wakes many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev`
 //! if it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards from the target and
 //! around. If none is idle, it is the target.
 //!
@@ -19,11 +19,10 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
 //! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: kernels before 6.0
-//! give up by what searching has cost lately (`SIS_PROP`), here they look at all; no `recent_used_cpu`; no `wake_wide`: partners are
-//! always drawn together.
+//! give up by what searching has cost lately (`SIS_PROP`), here they look at all; no `recent_used_cpu`.
 
 use super::weight::Weight;
-use super::{capacity, load, misfit};
+use super::{capacity, load, misfit, wakers};
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
@@ -45,7 +44,9 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 }
 
 fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
-    let (prev, by) = (task.last_cpu, cx.by);
+    let prev = task.last_cpu;
+    // Who is one of many that its waker wakes is not drawn to it.
+    let by = if cx.config.settings.wake_wide && wakers::is_wide(cx, task) { prev } else { cx.by };
     // An isolated CPU is in no domain: nobody is drawn to it or from it.
     let apart = [prev, by].map(|cpu| cx.config.isolates(cpu));
     if apart[0] && may_use(cx, task, prev) {

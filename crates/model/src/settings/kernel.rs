@@ -59,6 +59,7 @@ impl KernelVersion {
             preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
             sis_util: since(Self::V6_1),
+            wake_wide: since(Self::V4_1),
             wakeup_preemption: true,
             bandwidth: BandwidthControl::Pool,
             hierarchical_running: since(Self::V3_2),
@@ -97,6 +98,19 @@ impl Settings {
     #[must_use]
     pub fn tracks_load(&self) -> bool {
         self.load_tracking == LoadTracking::Pelt
+    }
+
+    /// Returns the time between two ticks.
+    #[must_use]
+    pub const fn tick_period(&self) -> Duration {
+        Duration::from_nanos(1_000_000_000 / self.hz as u64)
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the macro that makes the switches knows no default variant")]
+impl Default for KernelVersion {
+    fn default() -> Self {
+        Self::V6_12
     }
 }
 
