@@ -131,6 +131,9 @@ pub(super) fn find_imbalance<L: RawMutex>(
             continue;
         }
         let group = measure(rq, cx, part, Some(taker));
+        if group.nr_cpus == 0 {
+            continue; // All of it is offline or elsewhere: there is no least capacity to compare.
+        }
         load += group.load;
         capacity += group.capacity;
         util += group.util;
