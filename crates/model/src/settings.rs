@@ -8,16 +8,15 @@
 //! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
 
 use crate::cpumask::CpuMask;
-use crate::server::ServerParams;
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
 mod isolation;
-mod kernel;
 mod nearest;
 mod servers;
+mod table;
 
 pub use nearest::nearest;
 pub use servers::{CpuServer, CpuServers};
@@ -65,10 +64,12 @@ macro_rules! switch {
     };
 }
 
+mod kernel;
 mod limits;
 mod load;
 mod protection;
 mod rt;
+pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
 pub use protection::SliceProtection;
@@ -365,380 +366,12 @@ impl fmt::Display for SettingError {
 
 impl core::error::Error for SettingError {}
 
-macro_rules! value {
-    ($key:literal, $field:ident, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.show(),
-            read: |settings, text| {
-                settings.$field = Value::read(text)?;
-                Ok(())
-            },
-        }
-    };
-}
-
-macro_rules! duration {
-    ($key:literal, $field:ident, $unit:expr, $low:expr, $high:expr, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.to_string(),
-            read: |settings, text| {
-                let value = read_duration(text, $unit)?;
-                if value < $low || value > $high {
-                    return Err(format!("{value} is outside {}..={}", $low, $high));
-                }
-                settings.$field = value;
-                Ok(())
-            },
-        }
-    };
-}
-
-macro_rules! integer {
-    ($key:literal, $field:ident, $low:literal, $high:literal, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.to_string(),
-            read: |settings, text| {
-                let value = read_integer(text, $low, $high)?;
-                settings.$field = u32::try_from(value).map_err(|_| format!("{value} does not fit 32 bits"))?;
-                Ok(())
-            },
-        }
-    };
-}
-
-const NS: Duration = Duration::from_nanos(1);
-const US: Duration = Duration::from_micros(1);
-const MS: Duration = Duration::from_millis(1);
-/// The kernel's bounds of every granularity (`kernel/sched/debug.c`): 100 us to 1 s.
-const GRANULARITY_MIN: Duration = Duration::from_micros(100);
-const GRANULARITY_MAX: Duration = Duration::from_secs(1);
-
 impl Settings {
     /// A timer that looks again at a turn that is over comes no sooner (Linux v6.1 `kernel/sched/core.c`, `hrtick_start`).
     pub const SHORTEST_HRTICK: Duration = Duration::from_micros(10);
 
     /// Every setting: one row each.
-    pub const TABLE: &'static [Setting] = &[
-        value!("fair", fair, "cfs | eevdf", "algorithm of the fair class"),
-        value!(
-            "rt_balance",
-            rt_balance,
-            "passive | active_and_passive | pull_locked | ipi_per_cpu | ipi_root_domain",
-            "how waiting real-time tasks find a CPU"
-        ),
-        value!(
-            "overload_scope",
-            overload_scope,
-            "global | cpuset | root_domain",
-            "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)"
-        ),
-        value!("rt_overload", rt_overload, "queued | pushable", "what makes a CPU RT-overloaded"),
-        value!(
-            "rt_ipi_skip_self",
-            rt_ipi_skip_self,
-            "on | off",
-            "the root domain's IPI is not sent to the CPU that sends it on"
-        ),
-        value!(
-            "rt_push_skip_stuck",
-            rt_push_skip_stuck,
-            "on | off",
-            "push the next task when the first pushable one has nowhere to go"
-        ),
-        value!(
-            "rt_select_on_wake",
-            rt_select_on_wake,
-            "on | off",
-            "a waking RT task looks for a CPU before it is queued"
-        ),
-        value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
-        value!("enforce.fair", enforce_fair, "tick | exact", "when a used-up fair slice takes effect"),
-        value!("enforce.rt", enforce_rt, "tick | exact", "when a used-up RR slice takes effect"),
-        value!("enforce.dl", enforce_dl, "tick | exact", "when a used-up deadline budget takes effect"),
-        integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
-        value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
-        value!("nohz_full", nohz_full, "a list of CPUs", "CPUs that stop their tick while one task runs"),
-        value!(
-            "isolcpus",
-            isolcpus,
-            "a list of CPUs",
-            "CPUs without load balancing, for tasks that are confined to them"
-        ),
-        duration!(
-            "sched_rr_timeslice_ms",
-            rr_timeslice,
-            MS,
-            MS,
-            Duration::from_secs(1_000),
-            "milliseconds",
-            "time slice of SCHED_RR"
-        ),
-        value!(
-            "tunable_scaling",
-            tunable_scaling,
-            "none | logarithmic | linear",
-            "how fair granularities grow with the CPUs"
-        ),
-        duration!(
-            "base_slice_ns",
-            base_slice,
-            NS,
-            GRANULARITY_MIN,
-            GRANULARITY_MAX,
-            "nanoseconds",
-            "EEVDF: slice before scaling by CPUs"
-        ),
-        duration!(
-            "sched_latency_ns",
-            latency,
-            NS,
-            GRANULARITY_MIN,
-            GRANULARITY_MAX,
-            "nanoseconds",
-            "CFS: period in which every task runs once, before scaling"
-        ),
-        duration!(
-            "sched_min_granularity_ns",
-            min_granularity,
-            NS,
-            GRANULARITY_MIN,
-            GRANULARITY_MAX,
-            "nanoseconds",
-            "CFS: shortest slice, before scaling"
-        ),
-        duration!(
-            "sched_wakeup_granularity_ns",
-            wakeup_granularity,
-            NS,
-            Duration::ZERO,
-            GRANULARITY_MAX,
-            "nanoseconds",
-            "CFS: how far behind a woken task must be to preempt, before scaling"
-        ),
-        value!(
-            "features.RUN_TO_PARITY",
-            run_to_parity,
-            "on | off",
-            "EEVDF: current runs until its lag is zero or its slice ends"
-        ),
-        value!(
-            "slice_protection",
-            slice_protection,
-            "request | min_slice",
-            "EEVDF: up to where RUN_TO_PARITY protects a picked task"
-        ),
-        value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group asks for the shortest slice in it"),
-        value!(
-            "yield_forfeits",
-            yield_forfeits,
-            "on | off",
-            "EEVDF: who yields gives up what is left of its request (6.18)"
-        ),
-        value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
-        value!(
-            "features.PLACE_REL_DEADLINE",
-            place_rel_deadline,
-            "on | off",
-            "EEVDF: a task that moves while runnable goes on with its request"
-        ),
-        value!(
-            "features.PREEMPT_SHORT",
-            preempt_short,
-            "on | off",
-            "EEVDF: a woken task with a shorter slice ends the protection of the current one"
-        ),
-        value!(
-            "features.DELAY_DEQUEUE",
-            delay_dequeue,
-            "on | off",
-            "EEVDF: a blocked task stays queued until its lag is paid"
-        ),
-        value!(
-            "features.SIS_UTIL",
-            sis_util,
-            "on | off",
-            "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
-        ),
-        value!(
-            "wake_wide",
-            wake_wide,
-            "on | off",
-            "a task that is one of many that its waker wakes is not drawn to it (3.12)"
-        ),
-        value!(
-            "features.WAKEUP_PREEMPTION",
-            wakeup_preemption,
-            "on | off",
-            "a woken fair task may preempt the current one"
-        ),
-        value!(
-            "throttle",
-            throttle,
-            "immediate | boost_on_wakeup | boost_in_kernel | at_user_return",
-            "what stops where a limited group has no quota left"
-        ),
-        value!(
-            "load_tracking",
-            load_tracking,
-            "weights | pelt",
-            "what counts as load when fair tasks are placed and balanced"
-        ),
-        value!("bandwidth", bandwidth, "pool | hard_limits", "where the quota of a limited group is"),
-        value!(
-            "hierarchical_running",
-            hierarchical_running,
-            "on | off",
-            "throttled tasks do not count as running, and none is moved to where its group is throttled"
-        ),
-        duration!(
-            "sched_cfs_bandwidth_slice_us",
-            bandwidth_slice,
-            Duration::from_micros(1),
-            Duration::from_micros(1),
-            Duration::from_secs(1_000),
-            "microseconds",
-            "what a CPU takes out of a limited group's pool at a time"
-        ),
-        value!(
-            "cfs_bandwidth_slice_steps",
-            bandwidth_slice_steps,
-            "on | off",
-            "a CPU's first requests are a quarter and half of a slice, none more than a quarter of what is left in the pool"
-        ),
-        value!("proxy_exec", proxy_exec, "on | off", "who waits for a lock in the kernel lends its turn to the holder"),
-        value!(
-            "cfs_bandwidth_interleave",
-            bandwidth_interleave,
-            "on | off",
-            "each limited group's periods begin at a random offset"
-        ),
-        value!(
-            "cfs_bandwidth_zero_start",
-            bandwidth_zero_start,
-            "on | off",
-            "a CPU has nothing of a new limit, rather than 1 ns (until 6.17)"
-        ),
-        value!(
-            "cfs_bandwidth_hotplug_bypass",
-            bandwidth_hotplug_bypass,
-            "on | off",
-            "a CPU that goes offline or comes back frees what is throttled on all others (until 6.13)"
-        ),
-        value!(
-            "cfs_bandwidth_offline_loss",
-            bandwidth_offline_loss,
-            "on | off",
-            "what is throttled on a CPU that goes offline stays there (until 3.16)"
-        ),
-        value!(
-            "cfs_bandwidth_expiry",
-            bandwidth_expiry,
-            "on | off",
-            "what a CPU has left of a limited group's quota is lost at the end of the period"
-        ),
-        value!(
-            "cfs_bandwidth_slack",
-            bandwidth_slack,
-            "on | off",
-            "a CPU that has nothing of a limited group left to run gives its quota back, all but 1 ms"
-        ),
-        duration!(
-            "migration_cost_ns",
-            migration_cost,
-            NS,
-            Duration::ZERO,
-            GRANULARITY_MAX,
-            "nanoseconds",
-            "a task that ran more recently than this is cache hot"
-        ),
-        integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing looks at"),
-        value!("rt_throttling", rt_throttling, "on | off", "real-time tasks get at most a share of each period"),
-        duration!(
-            "sched_rt_runtime_us",
-            rt_runtime,
-            US,
-            Duration::ZERO,
-            Duration::from_micros(1 << 22),
-            "microseconds",
-            "what real-time tasks of a CPU may run in each period, with rt_throttling"
-        ),
-        duration!(
-            "sched_rt_period_us",
-            rt_period,
-            US,
-            US,
-            Duration::from_micros(1 << 22),
-            "microseconds",
-            "period of rt_throttling"
-        ),
-        value!(
-            "features.RT_RUNTIME_SHARE",
-            rt_runtime_share,
-            "on | off",
-            "a CPU borrows real-time runtime from the others of its root domain"
-        ),
-        value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
-        value!(
-            "fair_server.start",
-            fair_server_start,
-            "rt_and_fair | fair",
-            "what must be queued for the fair server to start"
-        ),
-        duration!(
-            "fair_server.runtime",
-            fair_server_runtime,
-            NS,
-            Duration::ZERO,
-            ServerParams::PERIOD_MAX,
-            "nanoseconds",
-            "what the fair server gives in each period"
-        ),
-        duration!(
-            "fair_server.period",
-            fair_server_period,
-            NS,
-            ServerParams::PERIOD_MIN,
-            ServerParams::PERIOD_MAX,
-            "nanoseconds",
-            "period of the fair server"
-        ),
-        value!(
-            "fair_server.scaled",
-            fair_server_scaled,
-            "on | off",
-            "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)"
-        ),
-        value!(
-            "fair_server.stuck",
-            fair_server_stuck,
-            "on | off",
-            "fault: one that stopped while it ran is not deferred"
-        ),
-        value!(
-            "fair_server.cpus",
-            fair_server_cpus,
-            "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
-            "CPUs whose fair server differs"
-        ),
-        duration!(
-            "watchdog_thresh",
-            watchdog_thresh,
-            MS * 1_000,
-            Duration::ZERO,
-            Duration::from_secs(60),
-            "seconds; 0 is never",
-            "how long a CPU may be in IPI and lock work without being free for a timer"
-        ),
-    ];
+    pub const TABLE: &'static [Setting] = table::ROWS;
 
     /// Sets one setting from its text.
     ///
@@ -760,34 +393,6 @@ impl Settings {
     #[must_use]
     pub fn nearest(key: &str) -> Option<&'static str> {
         nearest(key, Self::TABLE.iter().map(|setting| setting.key))
-    }
-}
-
-switch! {
-    /// A kernel version whose scheduler is known as a preset.
-    KernelVersion {
-        /// CFS arrives; RT tasks are moved by the periodic balancer only.
-        V2_6_23 = "2.6.23",
-        /// Active RT push and pull.
-        V2_6_25 = "2.6.25",
-        /// CPU bandwidth control.
-        V3_2 = "3.2",
-        /// RT pull by IPI, a chain per CPU.
-        V4_1 = "4.1",
-        /// RT pull by one IPI per root domain.
-        V4_15 = "4.15",
-        /// No expiry of local quota.
-        V5_4 = "5.4",
-        /// Burst; the last long-term kernel many moved from.
-        V5_15 = "5.15",
-        /// The last long-term kernel with CFS.
-        V6_1 = "6.1",
-        /// EEVDF.
-        V6_6 = "6.6",
-        /// Fair server, delayed dequeue, custom slices.
-        V6_12 = "6.12",
-        /// Throttling at the return to user mode.
-        V6_18 = "6.18",
     }
 }
 

@@ -1,12 +1,43 @@
 //! Presets: what the kernels of twenty years had for each setting.
 
 use super::{
-    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
-    Preempt, RtBalance, RtOverload, ServerStart, Settings, SliceProtection, Throttle, TunableScaling,
+    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, LoadTracking, OverloadScope, Preempt, RtBalance,
+    RtOverload, ServerStart, Settings, SliceProtection, Throttle, TunableScaling, Value,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
 use crate::time::Duration;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt;
+
+switch! {
+    /// A kernel version whose scheduler is known as a preset.
+    KernelVersion {
+        /// CFS arrives; RT tasks are moved by the periodic balancer only.
+        V2_6_23 = "2.6.23",
+        /// Active RT push and pull.
+        V2_6_25 = "2.6.25",
+        /// CPU bandwidth control.
+        V3_2 = "3.2",
+        /// RT pull by IPI, a chain per CPU.
+        V4_1 = "4.1",
+        /// RT pull by one IPI per root domain.
+        V4_15 = "4.15",
+        /// No expiry of local quota.
+        V5_4 = "5.4",
+        /// Burst; the last long-term kernel many moved from.
+        V5_15 = "5.15",
+        /// The last long-term kernel with CFS.
+        V6_1 = "6.1",
+        /// EEVDF.
+        V6_6 = "6.6",
+        /// Fair server, delayed dequeue, custom slices.
+        V6_12 = "6.12",
+        /// Throttling at the return to user mode.
+        V6_18 = "6.18",
+    }
+}
 
 impl KernelVersion {
     /// Returns the settings of this kernel as it is configured by default (HZ=250).

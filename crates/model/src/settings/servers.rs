@@ -1,6 +1,7 @@
 //! [`CpuServers`]: the value of `fair_server.cpus`, which says whose fair server differs from the others.
 
-use super::{FairServer, NS, Settings, Value, read_duration};
+use super::table::NS;
+use super::{FairServer, Settings, Value, read_duration};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::server::{Activation, ServerKind, ServerParams};
