@@ -49,12 +49,16 @@ groups() {
     rmdir $cg/session
 }
 
-run_groups() {
-    zerolag run groups.toml --on linux -d 4s > /tmp/out 2>&1 &
+# Starts a run of so many seconds; returns when its groups are there, which calibration comes before.
+start_groups() {
+    zerolag run groups.toml --on linux -d $1 > /tmp/out 2>&1 &
     pid=$!
-    # Calibration comes first.
     n=0
     while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+}
+
+run_groups() {
+    start_groups 4s
     sleep 1.5
     own=$cg/zerolag-$pid
     is "$1: cpu.max of /limited" "$(cat $own/limited/cpu.max)" "20000 100000"
@@ -72,21 +76,14 @@ run_groups() {
     is "$1: exit code" $code 0
     gone "$1: after the end"
 
-    zerolag run groups.toml --on linux -d 20s > /tmp/out 2>&1 &
-    pid=$!
-    n=0
-    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    start_groups 20s
     sleep 0.5
     is "$1: threads before the kill" "$(cat $cg/zerolag-$pid/pod/a/cgroup.threads | wc -l)" 2
     kill -KILL $pid; wait $pid
     gone "$1: after a kill"
 
-    zerolag run groups.toml --on linux -d 20s > /tmp/out 2>&1 &
-    pid=$!
-    n=0
-    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    start_groups 20s
     sleep 0.5
-
     kill -INT $pid; wait $pid; code=$?
     is "$1: exit code of a run that was interrupted" $code 130
     grep "^interrupted" /tmp/out || failed "it does not say that it was interrupted"

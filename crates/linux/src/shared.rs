@@ -250,6 +250,14 @@ pub(crate) enum LockError {
     Deadlock,
 }
 
+/// A [`Shared`] that is a mutex: the word that threads agree on.
+enum MutexWord<'a> {
+    /// Free, held, or held with somebody asleep: 0, 1, 2.
+    Plain(&'a AtomicU32),
+    /// As the kernel has it: the holder's thread id.
+    Inheriting(&'a AtomicU32),
+}
+
 impl Shared {
     /// Makes it.
     ///
@@ -273,19 +281,25 @@ impl Shared {
         })
     }
 
-    /// Takes a mutex if it is free.
-    pub(crate) fn try_lock(&self) -> bool {
-        let (word, mine) = match self {
-            Self::Mutex(word) => (word, 1),
-            Self::PiMutex(word) => (word, my_id()),
+    /// Returns the mutex that it is.
+    fn mutex(&self) -> MutexWord<'_> {
+        match self {
+            Self::Mutex(word) => MutexWord::Plain(word),
+            Self::PiMutex(word) => MutexWord::Inheriting(word),
             Self::Condition(_)
             | Self::Barrier { .. }
             | Self::Semaphore(_)
             | Self::Timer(_)
             | Self::Queue(_)
-            | Self::Pipe(_) => {
-                unreachable!("{CHECKED}")
-            }
+            | Self::Pipe(_) => unreachable!("{CHECKED}"),
+        }
+    }
+
+    /// Takes a mutex if it is free.
+    pub(crate) fn try_lock(&self) -> bool {
+        let (word, mine) = match self.mutex() {
+            MutexWord::Plain(word) => (word, 1),
+            MutexWord::Inheriting(word) => (word, my_id()),
         };
         word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -343,40 +357,24 @@ impl Shared {
 
     /// Takes a mutex that was not free.
     pub(crate) fn lock(&self, me: &Parker, end: &End) -> Result<(), LockError> {
-        match self {
-            Self::Mutex(word) => lock_plain(word, me, end),
-            Self::PiMutex(word) => lock_pi(word, end),
-            Self::Condition(_)
-            | Self::Barrier { .. }
-            | Self::Semaphore(_)
-            | Self::Timer(_)
-            | Self::Queue(_)
-            | Self::Pipe(_) => {
-                unreachable!("{CHECKED}")
-            }
+        match self.mutex() {
+            MutexWord::Plain(word) => lock_plain(word, me, end),
+            MutexWord::Inheriting(word) => lock_pi(word, end),
         }
     }
 
     /// Gives a mutex back that the caller holds.
     pub(crate) fn unlock(&self) {
-        match self {
-            Self::Mutex(word) => {
+        match self.mutex() {
+            MutexWord::Plain(word) => {
                 if word.swap(0, Ordering::Release) == 2 {
                     let _ = futex::wake(word, Flags::PRIVATE, 1);
                 }
             }
-            Self::PiMutex(word) => {
+            MutexWord::Inheriting(word) => {
                 if word.compare_exchange(my_id(), 0, Ordering::Release, Ordering::Relaxed).is_err() {
                     let _ = futex::unlock_pi(word, Flags::PRIVATE);
                 }
-            }
-            Self::Condition(_)
-            | Self::Barrier { .. }
-            | Self::Semaphore(_)
-            | Self::Timer(_)
-            | Self::Queue(_)
-            | Self::Pipe(_) => {
-                unreachable!("{CHECKED}")
             }
         }
     }

@@ -226,7 +226,10 @@ impl Machine {
     }
 
     fn act(&mut self, cpu: CpuId, task: TaskId, action: &Action) {
-        if self.tasks[task.index()].cursor.in_syscall && may_wait(action) && self.gives_way(cpu, CpuMode::KernelPoint) {
+        if self.tasks[task.index()].cursor.in_syscall
+            && action.nature().may_sleep
+            && self.gives_way(cpu, CpuMode::KernelPoint)
+        {
             return;
         }
         match action {
@@ -642,46 +645,6 @@ impl Machine {
 
     fn exit(&mut self, cpu: CpuId) {
         self.cpus[cpu.index()].jobs.push_back(Job::Switch(Leave::Exit));
-    }
-}
-
-/// Returns whether an action may put the task to sleep (`might_sleep`).
-fn may_wait(action: &Action) -> bool {
-    match action {
-        Action::Sleep(_)
-        | Action::Timer { .. }
-        | Action::Lock(_)
-        | Action::Wait { .. }
-        | Action::Sync { .. }
-        | Action::Barrier(_)
-        | Action::SemWait(_)
-        | Action::Suspend(_)
-        | Action::Take(_)
-        | Action::Call(_)
-        | Action::Down { .. }
-        | Action::PipeWrite { .. }
-        | Action::PipeRead { .. }
-        | Action::Read(_)
-        | Action::Io { .. } => true,
-        Action::Run(_)
-        | Action::Kernel(_)
-        | Action::Spin { .. }
-        | Action::Unlock(_)
-        | Action::Signal(_)
-        | Action::Broadcast(_)
-        | Action::SemPost(_)
-        | Action::Resume(_)
-        | Action::Yield
-        | Action::Fork(_)
-        | Action::Stamp(_)
-        | Action::Complete(_)
-        | Action::Send(_)
-        | Action::SyscallEnter
-        | Action::SyscallExit
-        | Action::CondResched
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_)
-        | Action::Up { .. } => false,
     }
 }
 

@@ -14,6 +14,7 @@
 
 use crate::assemble::{Kind, Origins, PhaseOrigin, TaskOrigin};
 use crate::diagnostic::{Diagnostic, Report, Span};
+use crate::nature::{Hold, Passing};
 use crate::program::{Action, Program, ResourceId, ResourceKind, TaskDef};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ const TIMELESS_MAX: u64 = 10_000_000;
 /// Checks a program; `origins` has its shape.
 pub(crate) fn check(program: &Program, origins: &Origins, report: &mut Report) {
     for (task, origin) in program.tasks.iter().zip(&origins.tasks) {
-        if task.phases.iter().any(|phase| phase.actions.iter().any(is_of_locks)) {
+        if task.phases.iter().any(|phase| phase.actions.iter().any(|action| action.nature().lock.is_some())) {
             check_mutexes(program, task, origin, report);
         }
         check_time_passes(program, task, origin, report);
@@ -34,21 +35,6 @@ pub(crate) fn check(program: &Program, origins: &Origins, report: &mut Report) {
     if program.resources.iter().any(|resource| matches!(resource.kind, ResourceKind::Barrier { .. })) {
         check_barriers(program, origins, report);
     }
-}
-
-/// Returns whether an action takes a lock or needs one.
-const fn is_of_locks(action: &Action) -> bool {
-    matches!(
-        action,
-        Action::Lock(_)
-            | Action::Unlock(_)
-            | Action::Wait { .. }
-            | Action::Sync { .. }
-            | Action::Down { .. }
-            | Action::Up { .. }
-            | Action::SpinLock(_)
-            | Action::SpinUnlock(_)
-    )
 }
 
 /// Returns the error of a CPU that the machine does not have.
@@ -104,178 +90,80 @@ struct Held {
     spinning: Option<(ResourceId, Span)>,
 }
 
-/// Returns whether a task may not do this under a spinning lock.
-const fn may_sleep(action: &Action) -> bool {
-    match action {
-        Action::Sleep(_)
-        | Action::Timer { .. }
-        | Action::Lock(_)
-        | Action::Wait { .. }
-        | Action::Sync { .. }
-        | Action::Barrier(_)
-        | Action::SemWait(_)
-        | Action::Suspend(_)
-        | Action::Take(_)
-        | Action::Call(_)
-        | Action::CondResched
-        | Action::Down { .. }
-        | Action::PipeRead { .. }
-        | Action::PipeWrite { .. }
-        | Action::Read(_)
-        | Action::Io { .. } => true,
-        Action::Run(_)
-        | Action::Kernel(_)
-        | Action::Spin { .. }
-        | Action::Unlock(_)
-        | Action::Signal(_)
-        | Action::Broadcast(_)
-        | Action::SemPost(_)
-        | Action::Resume(_)
-        | Action::Complete(_)
-        | Action::Send(_)
-        | Action::Yield
-        | Action::Fork(_)
-        | Action::Stamp(_)
-        | Action::SyscallEnter
-        | Action::SyscallExit
-        | Action::Up { .. }
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_) => false,
+impl Held {
+    /// Takes a lock.
+    fn take(&mut self, program: &Program, lock: ResourceId, span: Span) -> Result<(), Box<Diagnostic>> {
+        let Some((first, _)) = self.locks.insert(lock, (span, self.in_syscall)) else { return Ok(()) };
+        let (kind, name) = (kind(program, lock), name(program, lock));
+        let message = format!("{kind} \"{name}\" is already held here: the task waits for itself");
+        Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
+    }
+
+    /// Gives a lock back.
+    fn give(&mut self, program: &Program, lock: ResourceId, span: Span) -> Result<(), Box<Diagnostic>> {
+        if self.locks.remove(&lock).is_none() {
+            let (kind, name) = (kind(program, lock), name(program, lock));
+            let message = format!("{kind} \"{name}\" is unlocked but not held here");
+            return Err(Box::new(Diagnostic::error(span, message)));
+        }
+        self.spinning = self.spinning.filter(|(first, _)| *first != lock);
+        Ok(())
+    }
+
+    /// The system call is over.
+    fn leave_syscall(&mut self, program: &Program, span: Span) -> Result<(), Box<Diagnostic>> {
+        self.in_syscall = false;
+        let Some((lock, (taken, _))) = self.locks.iter().find(|(_, (_, of_syscall))| *of_syscall) else {
+            return Ok(());
+        };
+        let message = format!("the system call ends with {} \"{}\" held", kind(program, *lock), name(program, *lock));
+        let diagnostic = Diagnostic::error(span, message).label(*taken, "taken here");
+        Err(Box::new(diagnostic.help("what a system call takes it gives back before it ends")))
     }
 }
 
 fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Result<(), Box<Diagnostic>> {
-    let refuse = |message: String| Err(Box::new(Diagnostic::error(span, message)));
-    match action {
-        _ if may_sleep(action) && held.spinning.is_some() => {
-            let (lock, taken) = held.spinning.expect("just seen");
-            let message = format!("this may sleep, and spin_lock \"{}\" is held", name(program, lock));
-            let diagnostic = Diagnostic::error(span, message).label(taken, "taken here");
-            Err(Box::new(diagnostic.help("who holds a spinning lock computes, and gives it back")))
-        }
-        Action::Lock(lock) | Action::Down { semaphore: lock, .. } | Action::SpinLock(lock) => {
-            if matches!(action, Action::SpinLock(_)) {
-                held.spinning.get_or_insert((*lock, span));
-            }
-            match held.locks.insert(*lock, (span, held.in_syscall)) {
-                None => Ok(()),
-                Some((first, _)) => {
-                    let (kind, name) = (kind(program, *lock), name(program, *lock));
-                    let message = format!("{kind} \"{name}\" is already held here: the task waits for itself");
-                    Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
-                }
-            }
-        }
-        Action::Unlock(lock) | Action::Up { semaphore: lock, .. } | Action::SpinUnlock(lock) => match held
-            .locks
-            .remove(lock)
-        {
-            Some(_) => {
-                held.spinning = held.spinning.filter(|(first, _)| first != lock);
-                Ok(())
-            }
-            None => {
-                refuse(format!("{} \"{}\" is unlocked but not held here", kind(program, *lock), name(program, *lock)))
-            }
-        },
-        Action::SyscallEnter => {
-            held.in_syscall = true;
-            Ok(())
-        }
-        Action::SyscallExit => {
-            held.in_syscall = false;
-            match held.locks.iter().find(|(_, (_, of_syscall))| *of_syscall) {
-                None => Ok(()),
-                Some((lock, (taken, _))) => {
-                    let message =
-                        format!("the system call ends with {} \"{}\" held", kind(program, *lock), name(program, *lock));
-                    let diagnostic = Diagnostic::error(span, message).label(*taken, "taken here");
-                    Err(Box::new(diagnostic.help("what a system call takes it gives back before it ends")))
-                }
-            }
-        }
-        Action::Wait { condition, mutex } | Action::Sync { condition, mutex } => match held.locks.get(mutex) {
-            Some(_) => Ok(()),
-            None => Err(Box::new(
-                Diagnostic::error(
-                    span,
-                    format!(
-                        "mutex \"{}\" is not held at this wait on \"{}\"",
-                        name(program, *mutex),
-                        name(program, *condition)
-                    ),
-                )
-                .help("lock the mutex before, unlock it after"),
-            )),
-        },
-        Action::Run(_)
-        | Action::Kernel(_)
-        | Action::Spin { .. }
-        | Action::Sleep(_)
-        | Action::Timer { .. }
-        | Action::Signal(_)
-        | Action::Broadcast(_)
-        | Action::Barrier(_)
-        | Action::SemPost(_)
-        | Action::SemWait(_)
-        | Action::Suspend(_)
-        | Action::Resume(_)
-        | Action::Take(_)
-        | Action::Complete(_)
-        | Action::Call(_)
-        | Action::Send(_)
-        | Action::Yield
-        | Action::Fork(_)
-        | Action::Stamp(_)
-        | Action::CondResched
-        | Action::PipeRead { .. }
-        | Action::PipeWrite { .. }
-        | Action::Read(_)
-        | Action::Io { .. } => Ok(()),
+    let nature = action.nature();
+    let may_sleep = nature.may_sleep || matches!(action, Action::CondResched);
+    if let (true, Some((lock, taken))) = (may_sleep, held.spinning) {
+        let message = format!("this may sleep, and spin_lock \"{}\" is held", name(program, lock));
+        let diagnostic = Diagnostic::error(span, message).label(taken, "taken here");
+        return Err(Box::new(diagnostic.help("who holds a spinning lock computes, and gives it back")));
     }
+    match nature.lock {
+        Some((Hold::Takes, lock)) => held.take(program, lock, span)?,
+        Some((Hold::Spins, lock)) => {
+            held.spinning.get_or_insert((lock, span));
+            held.take(program, lock, span)?;
+        }
+        Some((Hold::Gives, lock)) => held.give(program, lock, span)?,
+        Some((Hold::Needs, mutex)) if !held.locks.contains_key(&mutex) => {
+            let at = nature.waits_at.map_or("?", |condition| name(program, condition));
+            let message = format!("mutex \"{}\" is not held at this wait on \"{at}\"", name(program, mutex));
+            return Err(Box::new(Diagnostic::error(span, message).help("lock the mutex before, unlock it after")));
+        }
+        Some((Hold::Needs, _)) | None => {}
+    }
+    if matches!(action, Action::SyscallEnter) {
+        held.in_syscall = true;
+    }
+    if matches!(action, Action::SyscallExit) {
+        held.leave_syscall(program, span)?;
+    }
+    Ok(())
 }
 
 /// Returns whether an action can take time or wait for another task.
 fn takes_time(program: &Program, action: &Action) -> bool {
-    match action {
-        Action::Run(time) | Action::Kernel(time) | Action::Sleep(time) => !time.is_zero(),
-        Action::Spin { wall, .. } => !wall.is_zero(),
-        Action::Timer { period, .. } => !period.is_zero(),
-        Action::Wait { .. }
-        | Action::Sync { .. }
-        | Action::SemWait(_)
-        | Action::Suspend(_)
-        | Action::PipeRead { .. }
-        | Action::PipeWrite { .. }
-        | Action::Take(_)
-        | Action::Call(_) => true,
-        Action::Barrier(barrier) => program
-            .resources
-            .get(barrier.index())
-            .is_some_and(|resource| !matches!(resource.kind, ResourceKind::Barrier { parties: 0 | 1 })),
-        Action::Read(read) => !read.copy.is_zero(),
-        Action::Io { disk, bytes } => match program.resources.get(disk.index()).map(|found| found.kind) {
-            Some(ResourceKind::Disk(disk)) => !disk.service(*bytes).is_zero(),
+    match action.nature().time {
+        Passing::Instant => false,
+        Passing::Drawn(time) => !time.is_zero(),
+        Passing::Waits => true,
+        Passing::Of(id) => match (program.resources.get(id.index()).map(|found| found.kind), action) {
+            (Some(ResourceKind::Barrier { parties }), _) => parties > 1,
+            (Some(ResourceKind::Disk(disk)), Action::Io { bytes, .. }) => !disk.service(*bytes).is_zero(),
             _ => false,
         },
-        Action::Lock(_)
-        | Action::Unlock(_)
-        | Action::Signal(_)
-        | Action::Broadcast(_)
-        | Action::SemPost(_)
-        | Action::Resume(_)
-        | Action::Complete(_)
-        | Action::Send(_)
-        | Action::Yield
-        | Action::Fork(_)
-        | Action::Stamp(_)
-        | Action::SyscallEnter
-        | Action::SyscallExit
-        | Action::CondResched
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_)
-        | Action::Down { .. }
-        | Action::Up { .. } => false,
     }
 }
 
@@ -318,44 +206,14 @@ struct Uses {
 /// Finds waits that nothing ends.
 fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
     let mut uses = vec![Uses::default(); program.resources.len()];
-    for_each_action(program, origins, |_, action, span| match action {
-        Action::Wait { condition: id, .. }
-        | Action::SemWait(id)
-        | Action::PipeRead { pipe: id, .. }
-        | Action::Suspend(id) => {
+    for_each_action(program, origins, |_, action, span| {
+        let nature = action.nature();
+        if let Some(id) = nature.waits_at {
             uses[id.index()].waits.get_or_insert(span);
         }
-        // Sync wakes before it waits: two tasks that sync wake each other.
-        Action::Sync { condition: id, .. }
-        | Action::Signal(id)
-        | Action::Broadcast(id)
-        | Action::SemPost(id)
-        | Action::PipeWrite { pipe: id, .. }
-        | Action::Resume(id) => uses[id.index()].wakes = true,
-        Action::Run(_)
-        | Action::Kernel(_)
-        | Action::Spin { .. }
-        | Action::Sleep(_)
-        | Action::Timer { .. }
-        | Action::Lock(_)
-        | Action::Unlock(_)
-        | Action::Barrier(_)
-        | Action::Take(_)
-        | Action::Complete(_)
-        | Action::Call(_)
-        | Action::Send(_)
-        | Action::Yield
-        | Action::Fork(_)
-        | Action::Stamp(_)
-        | Action::SyscallEnter
-        | Action::SyscallExit
-        | Action::CondResched
-        | Action::Down { .. }
-        | Action::Up { .. }
-        | Action::SpinLock(_)
-        | Action::SpinUnlock(_)
-        | Action::Read(_)
-        | Action::Io { .. } => {}
+        if let Some(id) = nature.wakes_at {
+            uses[id.index()].wakes = true;
+        }
     });
     for (resource, uses) in program.resources.iter().zip(uses) {
         let Uses { waits: Some(span), wakes: false } = uses else { continue };

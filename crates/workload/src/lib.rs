@@ -8,6 +8,7 @@
 //! | [`program`] | the [`Program`] that every format lowers to; hosts read nothing else |
 //! | [`arrivals`] | when requests arrive |
 //! | [`change`] | what is changed at given times |
+//! | [`nature`] | what kind of thing each action is |
 //! | [`random`] | distributions and the named streams they draw from |
 //! | [`rtapp`] | JSON as rt-app reads it |
 //! | [`scenario`] | scenario TOML |
@@ -26,6 +27,7 @@ pub mod diagnostic;
 pub mod goal;
 pub mod input;
 mod limits;
+pub mod nature;
 pub mod program;
 pub mod random;
 pub mod render;

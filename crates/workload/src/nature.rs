@@ -1,0 +1,111 @@
+//! What kind of thing an action is, for those who need not know what it does: whether the task may sleep in it, what it
+//! does to a lock, whom it waits for or wakes, and whether time passes.
+//!
+//! One row per action, so that whoever adds one thinks about all of that once, here.
+
+use crate::program::{Action, ResourceId};
+use crate::random::Dist;
+
+/// What an action does to a lock: a mutex, a semaphore of the kernel or a spinning lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// Takes it, and may sleep until it can be had.
+    Takes,
+    /// Takes it, and spins until it can be had: who holds it may not sleep.
+    Spins,
+    /// Gives it back.
+    Gives,
+    /// Must have it already.
+    Needs,
+}
+
+/// Whether time passes in an action.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Passing<'a> {
+    /// It may take none.
+    Instant,
+    /// As much as is drawn.
+    Drawn(&'a Dist),
+    /// Until something happens elsewhere.
+    Waits,
+    /// As much as this resource makes of it.
+    Of(ResourceId),
+}
+
+/// What kind of thing an action is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Nature<'a> {
+    /// The task may sleep in it (the kernel's `might_sleep`).
+    pub may_sleep: bool,
+    /// What it does to which lock.
+    pub lock: Option<(Hold, ResourceId)>,
+    /// What it waits for: another task has to wake it there.
+    pub waits_at: Option<ResourceId>,
+    /// Where it wakes tasks.
+    pub wakes_at: Option<ResourceId>,
+    /// Whether time passes.
+    pub time: Passing<'a>,
+}
+
+impl<'a> Nature<'a> {
+    const INSTANT: Self = Self { may_sleep: false, lock: None, waits_at: None, wakes_at: None, time: Passing::Instant };
+
+    const fn drawn(time: &'a Dist) -> Self {
+        Self { time: Passing::Drawn(time), ..Self::INSTANT }
+    }
+
+    const fn hold(hold: Hold, lock: ResourceId) -> Self {
+        Self { lock: Some((hold, lock)), may_sleep: matches!(hold, Hold::Takes), ..Self::INSTANT }
+    }
+
+    const fn waits(at: ResourceId) -> Self {
+        Self { may_sleep: true, waits_at: Some(at), time: Passing::Waits, ..Self::INSTANT }
+    }
+
+    const fn wakes(at: ResourceId) -> Self {
+        Self { wakes_at: Some(at), ..Self::INSTANT }
+    }
+
+    const fn sleeping(self) -> Self {
+        Self { may_sleep: true, ..self }
+    }
+}
+
+impl Action {
+    /// Returns what kind of thing the action is.
+    #[must_use]
+    pub const fn nature(&self) -> Nature<'_> {
+        match self {
+            Self::Run(time) | Self::Kernel(time) | Self::Spin { wall: time, .. } => Nature::drawn(time),
+            Self::Sleep(time) | Self::Timer { period: time, .. } => Nature::drawn(time).sleeping(),
+            Self::Lock(lock) | Self::Down { semaphore: lock, .. } => Nature::hold(Hold::Takes, *lock),
+            Self::SpinLock(lock) => Nature::hold(Hold::Spins, *lock),
+            Self::Unlock(lock) | Self::SpinUnlock(lock) | Self::Up { semaphore: lock, .. } => {
+                Nature::hold(Hold::Gives, *lock)
+            }
+            Self::Wait { condition, mutex } => {
+                Nature { lock: Some((Hold::Needs, *mutex)), ..Nature::waits(*condition) }
+            }
+            // It wakes before it waits: two tasks that sync wake each other.
+            Self::Sync { condition, mutex } => {
+                Nature { lock: Some((Hold::Needs, *mutex)), wakes_at: Some(*condition), ..Nature::waits(*condition) }
+            }
+            Self::SemWait(at) | Self::Suspend(at) | Self::PipeRead { pipe: at, .. } => Nature::waits(*at),
+            // Full, it waits for a reader, whom the check of waits does not ask for: a pipe may have room for all.
+            Self::PipeWrite { pipe, .. } => Nature { time: Passing::Waits, ..Nature::wakes(*pipe) }.sleeping(),
+            Self::Signal(at) | Self::Broadcast(at) | Self::SemPost(at) | Self::Resume(at) => Nature::wakes(*at),
+            Self::Barrier(barrier) => Nature { time: Passing::Of(*barrier), ..Nature::INSTANT }.sleeping(),
+            Self::Io { disk, .. } => Nature { time: Passing::Of(*disk), ..Nature::INSTANT }.sleeping(),
+            Self::Read(read) => Nature::drawn(&read.copy).sleeping(),
+            Self::Take(_) | Self::Call(_) => Nature { time: Passing::Waits, ..Nature::INSTANT }.sleeping(),
+            Self::Complete(_)
+            | Self::Send(_)
+            | Self::Yield
+            | Self::Fork(_)
+            | Self::Stamp(_)
+            | Self::SyscallEnter
+            | Self::SyscallExit
+            | Self::CondResched => Nature::INSTANT,
+        }
+    }
+}
