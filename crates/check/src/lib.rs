@@ -23,9 +23,11 @@
 #![warn(missing_docs)]
 
 mod checker;
+mod monitor;
 pub mod monitors;
 mod report;
 mod rt_queues;
 
-pub use checker::{Checker, Context, Monitor, Options, Outcome, check};
+pub use checker::{Checker, check};
+pub use monitor::{Context, Monitor, Options, Outcome};
 pub use report::{Findings, Report, Verdict, Violation};

@@ -9,7 +9,8 @@
 
 use crate::cgroup::Groups;
 use crate::host::cpu_set;
-use crate::shared::{Parker, Shared, Waited};
+use crate::park::{Parker, Waited};
+use crate::shared::Shared;
 use crate::thread::{Failure, Seat, THREADS_MAX, World, name_of, refused_attr, spawn};
 use crate::{clock, sys};
 use rustix::thread::{Pid, sched_getcpu, sched_setaffinity};

@@ -25,6 +25,7 @@ mod changes;
 mod clock;
 pub mod figures;
 pub mod host;
+mod park;
 mod pipe;
 pub mod plan;
 mod recorder;

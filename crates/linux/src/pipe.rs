@@ -8,7 +8,7 @@
 //! Source: Linux v6.12 `fs/pipe.c`, `pipe_read`, `pipe_write`.
 
 use crate::clock;
-use crate::shared::{End, Parker, Waited};
+use crate::park::{End, Parker, Waited};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use std::fs::File;

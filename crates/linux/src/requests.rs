@@ -5,7 +5,8 @@
 //! same: nothing is left out because the machine was busy.
 
 use crate::clock;
-use crate::shared::{Asked, Sender, Sent, Shared, Waited, Waiter};
+use crate::park::{Waited, Waiter};
+use crate::shared::{Asked, Sender, Sent, Shared};
 use crate::thread::{Go, Over, Thread, World};
 use rustix::thread::sched_getcpu;
 use std::sync::{Arc, PoisonError};
@@ -116,7 +117,7 @@ impl Thread<'_, '_> {
             let step = RequestStep::End { task: self.seat.task };
             self.record(TraceEvent::Request { queue: queue.0, request, step });
             if let Some(caller) = waits {
-                caller.reply();
+                caller.wake();
             }
         }
     }
@@ -124,7 +125,7 @@ impl Thread<'_, '_> {
     /// Leaves its request: whoever waits for it goes on, as when a connection is closed.
     pub(crate) fn give_up_request(&mut self) {
         if let Some(InService { waits: Some(caller), .. }) = self.request.take() {
-            caller.reply();
+            caller.wake();
         }
     }
 

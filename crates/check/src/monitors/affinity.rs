@@ -3,7 +3,7 @@
 //! Judged at wakeups, migrations and switches. A task that runs where it may no longer goes on until it is moved: the
 //! change of affinity itself breaks nothing.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use zerolag_model::{CpuId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;

@@ -24,7 +24,7 @@
 //!
 //! Complexity: O(depth x log groups) per switch.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::{ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};

@@ -3,7 +3,7 @@
 //! Switches, migrations and wakeups are exact. CPU time is only bounded: between the switch to a task and the switch from
 //! it, interrupts and the scheduler's own path are not charged to it, so it is at most the time between the switches.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use zerolag_model::{Duration, Instant, Record, TaskCounters, TaskId, TraceEvent};
 use zerolag_trace::replay::TaskState;

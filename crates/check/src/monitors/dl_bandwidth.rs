@@ -9,7 +9,7 @@
 //!
 //! Complexity: O(1) per switch.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use zerolag_model::{ClassId, DlFlags, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::replay::TaskState;

@@ -10,7 +10,7 @@
 //!
 //! Complexity: O(groups that wait on the CPU) per switch; O(tasks) when one has waited for ten turns.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{ClassId, CpuId, Duration, FairPolicy, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};

@@ -7,7 +7,7 @@
 //!
 //! Complexity: O(tasks in system calls) per switch.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeSet;
 use zerolag_model::{ClassId, Instant, Record, TaskId, TraceEvent};

@@ -6,7 +6,7 @@
 //!
 //! Complexity: O(length of the chain) per wait and loan, O(1) otherwise.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::{Instant, Record, TaskId, TraceEvent};

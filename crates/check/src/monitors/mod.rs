@@ -1,6 +1,6 @@
 //! The rules. One file and one line each.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 
 mod affinity;
 mod bandwidth;

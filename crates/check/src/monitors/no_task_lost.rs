@@ -12,7 +12,7 @@
 //! unthrottled, O(CPUs) when a task
 //! ends a wait longer than it.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Duration, Instant, Prio, Record, TaskId, TraceEvent};

@@ -5,7 +5,7 @@
 //! and a waking alone is enough to run (`perf sched record` does not record `sched_wakeup`). Recorders stop CPU by CPU: what
 //! a CPU did last counts as running on only once a later switch shows that the CPU was still recorded.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
 use zerolag_model::{CpuId, Instant, PrevState, Record, TaskId, TraceEvent};

@@ -9,7 +9,7 @@
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::attr::Prio;

@@ -19,7 +19,7 @@
 //! Complexity: O(1) per record while no waiting task beats the least urgent CPU; otherwise O(waiting x CPUs) once after each
 //! quiet time that follows an event.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::settings::RtBalance;

@@ -5,7 +5,7 @@
 //!
 //! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
 use zerolag_model::{CpuId, Duration, Instant, Record, ServerState, TraceEvent};
 use zerolag_trace::{IdTable, Replay};

@@ -8,7 +8,7 @@
 //! Only complete traces of machines whose servers are all alike. Complexity: O(1) per record, O(tasks) when a group is throttled
 //! or freed.
 
-use crate::checker::{Context, Monitor};
+use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
 use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;

@@ -4,7 +4,7 @@
 //! task layers (`kernel`, `user`) are not longer than the time in which the CPU had a task, the idle layer not longer than
 //! the time in which it had none. The layers above steal from both, so the other direction does not hold.
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, LayerTimes, Record, TraceEvent};
 use zerolag_trace::replay::Current;

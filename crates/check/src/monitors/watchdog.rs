@@ -17,7 +17,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/watchdog.c`; 2017 text, "it actually triggered the hard lockup detector".
 
-use crate::checker::{Context, Monitor, Outcome};
+use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration, Instant, Record, TraceEvent};
