@@ -12,7 +12,7 @@
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use zerolag_model::{ClassId, CpuId, Duration, FairPolicy, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
@@ -25,9 +25,9 @@ struct GroupStarved {
     groups: Groups,
     /// The longest slice of tasks without one of their own, and a tick.
     turn: Duration,
-    /// Where each waiting fair task is queued, and who is queued where.
+    /// Where each waiting fair task is queued, and who is queued where since when.
     waiting: BTreeMap<TaskId, CpuId>,
-    queued: BTreeSet<(CpuId, TaskId)>,
+    queued: BTreeMap<(CpuId, TaskId), Instant>,
     /// For how long others have had the CPU while a group waited there.
     behind: BTreeMap<(CpuId, GroupId), Duration>,
     has_groups: bool,
@@ -51,7 +51,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         groups: Groups::new(context.meta.setting("throttle")),
         turn: slice + Duration::from_nanos(1_000_000_000 / hz.max(1)),
         waiting: BTreeMap::new(),
-        queued: BTreeSet::new(),
+        queued: BTreeMap::new(),
         behind: BTreeMap::new(),
         has_groups: false,
     }))
@@ -84,10 +84,10 @@ impl Monitor for GroupStarved {
             TraceEvent::Wakeup { task, .. }
             | TraceEvent::Migrate { task, .. }
             | TraceEvent::AttrChange { task, .. }
-            | TraceEvent::PrioInherit { task, .. } => self.follow(after, *task),
+            | TraceEvent::PrioInherit { task, .. } => self.follow(after, *task, record.at),
             TraceEvent::Switch { prev, next, .. } => {
                 for task in [prev, next].into_iter().flatten() {
-                    self.follow(after, *task);
+                    self.follow(after, *task, record.at);
                 }
             }
             // Nothing else begins or ends a wait.
@@ -101,7 +101,7 @@ impl Monitor for GroupStarved {
 }
 
 impl GroupStarved {
-    fn follow(&mut self, after: &Replay, task: TaskId) {
+    fn follow(&mut self, after: &Replay, task: TaskId, now: Instant) {
         let queued = after.task(task).filter(|view| is_fair(view)).and_then(|view| match view.state {
             TaskState::Queued { .. } => view.rq,
             TaskState::Unknown
@@ -114,11 +114,9 @@ impl GroupStarved {
             Some(cpu) => self.waiting.insert(task, cpu),
             None => self.waiting.remove(&task),
         };
-        if let Some(cpu) = before {
-            self.queued.remove(&(cpu, task));
-        }
+        let since = before.and_then(|cpu| self.queued.remove(&(cpu, task))).filter(|_| before == queued);
         if let Some(cpu) = queued {
-            self.queued.insert((cpu, task));
+            self.queued.insert((cpu, task), since.unwrap_or(now));
         }
     }
 
@@ -126,26 +124,27 @@ impl GroupStarved {
     fn charge(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let view = before.cpu(record.cpu);
         let Some(ran) = view.current.task().filter(|task| before.task(*task).is_some_and(is_fair)) else { return };
-        let took = record.at.since(view.since);
         let cpu = record.cpu;
-        let mut wait: Vec<GroupId> = Vec::new();
-        for (_, task) in self.queued.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX))) {
+        let mut wait: BTreeMap<GroupId, Instant> = BTreeMap::new();
+        for ((_, task), came) in self.queued.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX))) {
             if self.groups.throttled_on(*task, cpu).is_none() {
-                wait.extend(self.groups.path(*task));
+                for group in self.groups.path(*task) {
+                    let since = wait.entry(group).or_insert(*came);
+                    *since = (*since).min(*came);
+                }
             }
         }
         let served: Vec<GroupId> = self.groups.path(ran).collect();
-        wait.sort_unstable();
-        wait.dedup();
         let here = self.behind.range((cpu, GroupId(0))..=(cpu, GroupId(u32::MAX))).map(|(key, _)| *key);
         let over: Vec<(CpuId, GroupId)> =
-            here.filter(|(_, group)| served.contains(group) || wait.binary_search(group).is_err()).collect();
+            here.filter(|(_, group)| served.contains(group) || !wait.contains_key(group)).collect();
         for key in over {
             self.behind.remove(&key);
         }
-        for group in wait.into_iter().filter(|group| !served.contains(group)) {
+        for (group, since) in wait.into_iter().filter(|(group, _)| !served.contains(group)) {
             let behind = self.behind.entry((cpu, group)).or_default();
-            *behind += took;
+            // Who came in the midst of a long turn has not waited for all of it.
+            *behind += record.at.since(since.max(view.since));
             let behind = *behind;
             if behind < self.turn * TURNS {
                 continue;
@@ -248,6 +247,17 @@ mod tests {
             script.preempt(100_000 * (turn + 1), 0, from, to);
         }
         (script, a, b)
+    }
+
+    #[test]
+    fn who_comes_at_the_end_of_a_long_turn_has_not_waited_for_it() {
+        let mut script = Script::new(1);
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+        script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
+        script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(900_000, 0, b).preempt(904_000, 0, a, b);
+        holds("group-starved", &script.end(905_000));
     }
 
     #[test]
