@@ -59,12 +59,16 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         cx.io.costs.tasks_scanned += 1;
         other.tasks[slot].may_run_on(own.cpu)
     });
+    let mut from = CpuId(other.cpu.0 + 1);
     if let Some((deadline, slot)) = best
         && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu)
         && push::is_earliest(deadline, own)
         && !push::is_about_to_run(other, slot)
     {
         class::migrate(other, own, cx, slot, MigrateReason::Pull);
+        if push::is_earliest(deadline, own) {
+            from = other.cpu; // Its deadline was over and it got a later one here: who is next there may be the first now.
+        }
     }
-    next(own, cx, CpuId(other.cpu.0 + 1))
+    next(own, cx, from)
 }
