@@ -12,6 +12,7 @@
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
 //! | the task that runs, and what each task has woken | the CPU's lock holder; the CPU on which it wakes | a woken task is drawn to its waker once more, or not |
+//! | groups that tasks bound to CPUs keep uneven | whoever balances in the domain | the domain above moves a task, or none, one round late |
 //! | load of a misfit (where CPUs differ) | the CPU's lock holder | a stronger CPU finds nobody there, or a task that fits, and takes none |
 //! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
 //! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
@@ -71,6 +72,8 @@ pub(crate) struct CpuState {
     /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0 while nobody has said. Stale by an
     /// interval of balancing, as in the kernel: a hint.
     idle_scan: AtomicU64,
+    /// Of the first CPU of a group: for each level whose groups begin here, a bit that says that tasks which are bound to CPUs keep it uneven.
+    uneven: AtomicU64,
     /// [`PublishedCounts`], packed.
     counts: AtomicU64,
     /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this CPU is on it.
@@ -133,7 +136,7 @@ impl CpuState {
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
-        let [load, util, capacity, notes, counts, rt_time, idle_scan] = [const { AtomicU64::new(0) }; 7];
+        let [load, util, capacity, notes, counts, rt_time, idle_scan, uneven] = [const { AtomicU64::new(0) }; 8];
         let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
         let has_dl_notes = AtomicBool::new(false);
         Self {
@@ -143,6 +146,7 @@ impl CpuState {
             notes,
             capacity,
             idle_scan,
+            uneven,
             counts,
             current: AtomicU32::new(0),
             earliest,
@@ -431,6 +435,16 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
     }
 
+    /// Says of a group of a level, which begins with this CPU, whether it is uneven for want of tasks that may move.
+    pub(crate) fn publish_uneven(&self, first: CpuId, level: usize, is_uneven: bool) {
+        let word = &self.cpus[first.index()].0.uneven;
+        if is_uneven {
+            word.fetch_or(1 << level, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!(1 << level), Ordering::Relaxed);
+        }
+    }
+
     /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on machines whose CPUs differ. Stale by
     /// a switch: a hint, looked at again with the run queue in hand.
     pub(crate) fn publish_misfit(&self, cpu: CpuId, load: u64) {
@@ -652,6 +666,12 @@ impl<L: RawMutex> View<'_, L> {
     pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
         let state = &self.shared.cpus[first.index()].0;
         self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
+    }
+
+    /// Returns whether a group of a level, which begins with this CPU, is uneven for want of tasks that may move.
+    pub(crate) fn is_uneven(&mut self, first: CpuId, level: usize) -> bool {
+        let state = &self.shared.cpus[first.index()].0;
+        self.observer.flag(|| state.uneven.load(Ordering::Relaxed) & 1 << level != 0)
     }
 
     /// Takes what others left for this CPU.

@@ -146,6 +146,8 @@ pub struct Balance {
     pub(crate) level: u8,
     /// How often the level has failed before.
     pub(crate) failed: u8,
+    /// Whose round it is: `own`, or a CPU of its group to which the tasks concerned may not go.
+    pub(crate) asker: CpuId,
     /// How much to move.
     pub(crate) imbalance: Imbalance,
 }
@@ -177,6 +179,8 @@ pub(crate) enum Imbalance {
     Tasks(u32),
     /// Tasks of this load in all.
     Load(u64),
+    /// Tasks of this util in all.
+    Util(u64),
     /// One task that needs more than the CPU has that runs it.
     Misfit,
 }

@@ -246,6 +246,9 @@ pub struct Settings {
     pub sis_util: bool,
     /// Key `wake_wide`: a task that is one of many that its waker wakes is not drawn to it (3.12).
     pub wake_wide: bool,
+    /// Key `smt_balance`: idle CPUs take from cores whose threads share it, cores that idle first, and busy CPUs do not even out groups that all
+    /// have room (6.6, commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5).
+    pub smt_balance: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.

@@ -22,6 +22,9 @@
 //!          leave, anything else              -> the note is dropped
 //! ```
 //!
+//! **Affinity.** A task that may not come to the CPU that balances may go to another one of its group: the round goes on there. Where that does not help,
+//! the domain is *uneven*, and says so to the one above, which then moves tasks whatever the sums are.
+//!
 //! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose core or cache several CPUs are busy,
 //! sends it an interrupt ([`Work::IdleBalance`]), and it passes that on to the next idle CPU while there are such.
 //!
@@ -58,7 +61,7 @@ use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
 
 /// The levels of domains, near to far, each with the level of its groups.
-const LEVELS: [(Distance, Distance); 4] = [
+pub(super) const LEVELS: [(Distance, Distance); 4] = [
     (Distance::Smt, Distance::Same),
     (Distance::Llc, Distance::Smt),
     (Distance::Socket, Distance::Llc),
@@ -140,8 +143,8 @@ fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) ->
             && let Some(other) = busiest_waiting(rq, cx, span, inner)
         {
             let failed = rq.fair.balance.levels[level].failed;
-            let imbalance = Imbalance::Tasks(1);
-            let work = Balance { kind: BalanceKind::NewIdle, level: level as u8, failed, imbalance };
+            let (kind, imbalance) = (BalanceKind::NewIdle, Imbalance::Tasks(1));
+            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
             return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
         }
     }
@@ -151,13 +154,14 @@ fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) ->
 /// Nobody waits: looks for a task that does not fit where it runs. O(CPUs of the domain).
 fn new_idle_misfit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
     rq.publish(cx); // It compares what is published, of itself too.
-    for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
+    for (level, (distance, _)) in LEVELS.into_iter().enumerate().skip(from) {
         if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.level > distance) {
             continue;
         }
-        if let Some((other, Imbalance::Misfit)) = find_imbalance(rq, cx, (distance, groups), BalanceKind::NewIdle) {
+        if let Some((other, Imbalance::Misfit)) = find_imbalance(rq, cx, level, BalanceKind::NewIdle) {
             let failed = rq.fair.balance.levels[level].failed;
-            let work = Balance { kind: BalanceKind::NewIdle, level: level as u8, failed, imbalance: Imbalance::Misfit };
+            let (kind, imbalance) = (BalanceKind::NewIdle, Imbalance::Misfit);
+            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
             return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
         }
     }
@@ -238,7 +242,8 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
 }
 
 /// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core; if several of the cache are and there
-/// are other caches, the lowest idle one there. O(idle CPUs), once in as many milliseconds as the cache has CPUs.
+/// are other caches, the lowest idle one there, on an idle core if that is who balances. O(idle CPUs), once in as many milliseconds as the cache
+/// has CPUs.
 ///
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
@@ -246,16 +251,21 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rq.fair.balance.next_kick = cx.now.wall + Duration::from_millis(cache.len() as u64);
     let [core_busy, cache_busy] =
         [&core, &cache].map(|span| span.len() as u32 - cx.view().nr_idle(None, (*span).clone()));
-    let mut from = CpuId(0);
+    let (mut from, mut thread) = (CpuId(0), None);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|_| core_busy > 1 || cache_busy > 1) {
         cx.io.costs.cpus_scanned += 1;
         let theirs = cx.config.topology.span(cpu, Distance::Smt);
-        let is_idle_core = core_busy > 1 && cx.view().nr_idle(None, theirs.clone()) == theirs.len() as u32;
-        if is_idle_core || cache_busy > 1 && !cache.contains(&cpu.0) {
+        let is_idle_core = cx.view().nr_idle(None, theirs.clone()) == theirs.len() as u32;
+        let is_elsewhere = cache_busy > 1 && !cache.contains(&cpu.0);
+        if is_idle_core && (core_busy > 1 || is_elsewhere) || is_elsewhere && !cx.config.settings.smt_balance {
             send(rq, cx, cpu);
             return;
         }
+        thread = thread.or(Some(cpu).filter(|_| is_elsewhere));
         from = CpuId(cpu.0 + 1);
+    }
+    if let Some(cpu) = thread {
+        send(rq, cx, cpu);
     }
 }
 
@@ -281,7 +291,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     let now = cx.now.wall;
     let mut next = Instant::FAR_FUTURE;
     let mut inner = rq.cpu.0..rq.cpu.0 + 1;
-    for (level, (distance, groups)) in LEVELS.into_iter().enumerate() {
+    for (level, (distance, _)) in LEVELS.into_iter().enumerate() {
         let span = cx.config.topology.span(rq.cpu, distance);
         if span == inner {
             continue;
@@ -294,18 +304,19 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         }
         rq.fair.balance.levels[level].last = now;
         rq.fair.balance.pinned.clear();
-        let found = find_imbalance(rq, cx, (distance, groups), kind);
+        let found = find_imbalance(rq, cx, level, kind);
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {
             Some((other, imbalance)) => {
                 // The levels above come at the next tick.
                 rq.fair.balance.next = now;
                 let failed = rq.fair.balance.levels[level].failed;
-                let work = Balance { kind, level: level as u8, failed, imbalance };
+                let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
                 return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
             }
             None => {
                 rq.fair.balance.levels[level].failed = 0;
+                say_uneven(rq, cx, level, false);
                 next = next.min(now + interval(rq, cx, level, kind, span.len() as u64));
             }
         }
@@ -333,43 +344,43 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 }
 
 /// Moves tasks from `other` to `own`, as many as were found too many.
+///
+/// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on there (`LBF_DST_PINNED`), upwards, so at most
+/// once for each CPU of the group. What then is still too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
-    let taken = if own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0) {
-        take(own, other, cx, work)
-    } else {
-        Taken::Tasks(0)
-    };
-    let moved = match taken {
-        Taken::Tasks(moved) => moved,
-        Taken::AllPinned => {
-            own.fair.balance.pinned.push(other.cpu);
-            0
+    let may_take = own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0);
+    let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
+    let is_asker = work.asker == own.cpu;
+    let all_pinned = is_asker && taken.moved == 0 && taken.pinned == Pinned::All;
+    let level = usize::from(work.level);
+    if let (Some(cpu), Some(imbalance)) = (taken.elsewhere, taken.left) {
+        if is_asker {
+            count_round(own, work, taken.moved);
         }
-    };
-    let failed = own.fair.balance.levels[usize::from(work.level)]
-        .failed
-        .saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
-    if moved == 0 && taken != Taken::AllPinned && own.is_online && needs_active(own, other, cx, work, failed) {
+        return Step::Pair { own: cpu, other: other.cpu, then: PairCont::Balance(Balance { imbalance, ..work }) };
+    }
+    if taken.pinned != Pinned::None && taken.left.is_some() {
+        say_uneven(own, cx, level, true);
+    }
+    if all_pinned {
+        own.fair.balance.pinned.push(other.cpu);
+    }
+    let failed = work.failed.saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
+    if taken.moved == 0 && !all_pinned && own.is_online && needs_active(own, other, cx, work, failed) {
         ask_for_current(own, other, cx, work);
     }
     match work.kind {
-        BalanceKind::NewIdle if moved == 0 && own.is_online && own.nr_running == 0 => {
-            return search_new_idle(own, cx, usize::from(work.level) + usize::from(taken != Taken::AllPinned));
+        BalanceKind::NewIdle if taken.moved == 0 && own.is_online && own.nr_running == 0 => {
+            return search_new_idle(own, cx, level + usize::from(!all_pinned));
         }
         BalanceKind::NewIdle => {}
-        BalanceKind::Periodic | BalanceKind::Idle if taken == Taken::AllPinned => {
+        BalanceKind::Periodic | BalanceKind::Idle if all_pinned => {
             if let Some(step) = look_elsewhere(own, cx, work) {
                 return step;
             }
         }
-        BalanceKind::Periodic | BalanceKind::Idle => {
-            let level = &mut own.fair.balance.levels[usize::from(work.level)];
-            level.failed = match work.imbalance {
-                _ if moved > 0 => 0,
-                Imbalance::Misfit => level.failed,
-                Imbalance::Tasks(_) | Imbalance::Load(_) => level.failed.saturating_add(1),
-            };
-        }
+        BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
+        BalanceKind::Periodic | BalanceKind::Idle => {}
     }
     if work.kind == BalanceKind::Idle {
         own.publish(cx);
@@ -379,13 +390,34 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
+/// A round of a level is over, or goes on for another CPU: counts it if it was in vain.
+fn count_round(own: &mut Rq, work: Balance, moved: u32) {
+    let level = &mut own.fair.balance.levels[usize::from(work.level)];
+    level.failed = match work.imbalance {
+        _ if moved > 0 => 0,
+        Imbalance::Misfit => level.failed,
+        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => level.failed.saturating_add(1),
+    };
+}
+
+/// Says to the domain above whether tasks that are bound to CPUs keep this one uneven (`sgc->imbalance`). O(1).
+fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
+    let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu, distance));
+    let Some(parent) = (level + 1..LEVELS.len()).find(|parent| spans[*parent] != spans[level]) else { return };
+    if let Some(first) = imbalance::first_of(rq, cx, spans[level].clone())
+        && cx.view().is_uneven(first, parent) != is_uneven
+    {
+        cx.shared.publish_uneven(first, parent, is_uneven);
+    }
+}
+
 /// Returns whether the running task is to be moved: the level has failed so often, or the task does not fit, or the classes above take much
 /// of its CPU and less of the idle one that would have it. `need_active_balance`.
 fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Balance, failed: u8) -> bool {
     match work.imbalance {
         Imbalance::Misfit => return true,
         Imbalance::Tasks(_) if failed > nice_tries(work) + 2 => return true,
-        Imbalance::Tasks(_) | Imbalance::Load(_) => {}
+        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => {}
     }
     if work.kind == BalanceKind::Periodic || other.fair.nr_running() != 1 {
         return false;
@@ -455,69 +487,100 @@ pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
 
 /// Compares the groups of a level again, without the CPUs of which no task may come here.
 fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> Option<Step> {
-    let (other, imbalance) = find_imbalance(own, cx, LEVELS[usize::from(work.level)], work.kind)?;
+    let (other, imbalance) = find_imbalance(own, cx, usize::from(work.level), work.kind)?;
     Some(Step::Pair { own: own.cpu, other, then: PairCont::Balance(Balance { imbalance, ..work }) })
 }
 
 /// What came of a try to move tasks.
+struct Taken {
+    moved: u32,
+    /// Which of those looked at may not run here.
+    pinned: Pinned,
+    /// Another CPU of the own group, on which the first of these may run.
+    elsewhere: Option<CpuId>,
+    /// What is still too much.
+    left: Option<Imbalance>,
+}
+
+impl Taken {
+    const fn nothing(left: Imbalance) -> Self {
+        Self { moved: 0, pinned: Pinned::None, elsewhere: None, left: Some(left) }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    /// So many were moved.
-    Tasks(u32),
-    /// None of those looked at may run here.
-    AllPinned,
+enum Pinned {
+    None,
+    Some,
+    All,
 }
 
 /// Moves waiting tasks. Looks at `nr_migrate` at most.
 fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Taken {
+    let mut taken = Taken::nothing(work.imbalance);
     let mut left = work.imbalance;
-    let mut moved = 0;
-    let mut are_pinned = false;
     let mut looks = cx.config.settings.nr_migrate;
+    let is_one_enough = work.kind == BalanceKind::NewIdle;
     if cx.config.settings.rt_balance.is_passive() {
         while let Some(slot) = next_rt(own, other, cx, left, &mut looks) {
             class::migrate(other, own, cx, slot, work.reason());
-            moved += 1;
-            if !left.take(RT_LOAD) || work.kind == BalanceKind::NewIdle {
-                return Taken::Tasks(moved);
+            taken.moved += 1;
+            if !left.take(RT_LOAD) || is_one_enough {
+                taken.left = None;
+                return taken;
             }
         }
     }
     // Each is looked at once; what is passed over counts as the newest from then on, so that the next round begins with others.
     looks = looks.min(other.fair.recency.len());
-    let mut pinned = 0;
-    let most = looks;
+    let (mut looked, mut pinned) = (0, 0);
     while let Some(slot) = other.fair.recency.oldest() {
         // Whoever is idle does not take the last: it would be treated likewise.
-        if looks == 0 || other.nr_running <= 1 {
+        if looked == looks || other.nr_running <= 1 {
             break;
         }
-        looks -= 1;
+        looked += 1;
         cx.io.costs.tasks_scanned += 1;
-        pinned += u32::from(!other.tasks[slot].may_run_on(own.cpu));
-        are_pinned = pinned == most - looks;
+        if !other.tasks[slot].may_run_on(own.cpu) {
+            pinned += 1;
+            if work.kind != BalanceKind::NewIdle && taken.elsewhere.is_none() {
+                taken.elsewhere = find_elsewhere(own, other, cx, slot, work);
+            }
+        }
         if !may_take(own, other, cx, slot, work) {
             other.fair.recency.touch(slot);
             continue;
         }
-        let load = task_load(other, slot);
-        if let Imbalance::Load(most) = left
-            && load.checked_shr(u32::from(work.failed)).unwrap_or(0) > most
-        {
-            other.fair.recency.touch(slot);
-            continue;
-        }
-        if work.imbalance == Imbalance::Misfit && misfit::fits_here(other, cx, slot) {
+        let amount = left.counts(other, slot);
+        let is_too_much =
+            left.most().is_some_and(|most| amount.checked_shr(u32::from(work.failed)).unwrap_or(0) > most);
+        if is_too_much || work.imbalance == Imbalance::Misfit && misfit::fits_here(other, cx, slot) {
             other.fair.recency.touch(slot);
             continue;
         }
         class::migrate(other, own, cx, slot, work.reason());
-        moved += 1;
-        if !left.take(load) || work.kind == BalanceKind::NewIdle {
+        taken.moved += 1;
+        if !left.take(amount) || is_one_enough {
             break;
         }
     }
-    if moved == 0 && are_pinned { Taken::AllPinned } else { Taken::Tasks(moved) }
+    taken.pinned = match pinned {
+        0 => Pinned::None,
+        _ if pinned == looked => Pinned::All,
+        _ => Pinned::Some,
+    };
+    taken.left = Some(left).filter(|left| left.is_some());
+    taken
+}
+
+/// Finds another CPU of the own group for a task that may not come here: any, in a round that has gone on already one above. O(CPUs of the group).
+fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: Slot, work: Balance) -> Option<CpuId> {
+    let mut group = cx.config.topology.span(own.cpu, LEVELS[usize::from(work.level)].1);
+    if own.cpu != work.asker {
+        group.start = own.cpu.0 + 1;
+    }
+    let task = &other.tasks[slot];
+    group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && imbalance::takes_part(own, cx, *cpu))
 }
 
 /// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`: load does not
@@ -532,7 +595,7 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
         *looks -= 1;
         let task = &other.tasks[*slot];
         let fits = match left {
-            Imbalance::Tasks(_) | Imbalance::Misfit => true,
+            Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
         other.current != Some(*slot) && task.may_run_on(own.cpu) && (fits || task.prio.beats(best_here))
@@ -563,18 +626,39 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
 }
 
 impl Imbalance {
-    /// Counts a moved task; returns whether more is to be moved.
-    fn take(&mut self, load: u64) -> bool {
+    /// Returns what a waiting task counts for.
+    fn counts(self, rq: &mut Rq, slot: Slot) -> u64 {
         match self {
-            Self::Tasks(tasks) => {
-                *tasks = tasks.saturating_sub(1);
-                *tasks > 0
-            }
-            Self::Load(most) => {
-                *most = most.saturating_sub(load);
-                *most > 0
-            }
-            Self::Misfit => false,
+            Self::Tasks(_) | Self::Misfit => 1,
+            Self::Load(_) => task_load(rq, slot),
+            Self::Util(_) => misfit::util_of(&rq.tasks[slot]),
+        }
+    }
+
+    /// Returns what one task may count for at most; `None` where each will do.
+    const fn most(self) -> Option<u64> {
+        match self {
+            Self::Load(most) | Self::Util(most) => Some(most),
+            Self::Tasks(_) | Self::Misfit => None,
+        }
+    }
+
+    /// Counts a moved task; returns whether more is to be moved.
+    fn take(&mut self, amount: u64) -> bool {
+        match self {
+            Self::Tasks(tasks) => *tasks = tasks.saturating_sub(1),
+            Self::Load(most) | Self::Util(most) => *most = most.saturating_sub(amount),
+            Self::Misfit => return false,
+        }
+        self.is_some()
+    }
+
+    /// Returns whether anything is to be moved.
+    const fn is_some(self) -> bool {
+        match self {
+            Self::Tasks(tasks) => tasks > 0,
+            Self::Load(most) | Self::Util(most) => most > 0,
+            Self::Misfit => true,
         }
     }
 }

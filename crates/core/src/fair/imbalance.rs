@@ -2,14 +2,25 @@
 //!
 //! | group is | when | taken from it |
 //! |---|---|---|
-//! | overloaded | more tasks than CPUs, and they fill them | load, up to the average of both, or tasks, if the taker has spare CPUs |
+//! | overloaded | more tasks than CPUs, and they fill them | below |
+//! | uneven | its own domain could not be evened out, since tasks are bound to CPUs there (`sgc->imbalance`) | a task, whoever has less |
+//! | shared | a core of which several threads are busy, as an idle CPU sees it (`smt_balance`, 6.6) | a task |
 //! | misfit | as many or fewer, one on a CPU that has too little for it | that one, also while it runs, by a stronger CPU |
 //! | busy | as many, and they fill them | nothing |
 //! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
 //!
+//! | taker's group | it takes of an overloaded one | for it is counted (`migration_type`) |
+//! |---|---|---|
+//! | has spare CPUs, under the same cache | half of what the other has more | tasks |
+//! | has spare CPUs, under another cache | what it has room for | util |
+//! | is busy or overloaded itself | up to the average of both | load |
+//!
+//! Where the CPUs of a group share something, a core or a cache, groups are filled evenly even if all have room (`SD_PREFER_SIBLING`): since
+//! 6.6 by idle CPUs only. Between sockets a small difference is left alone, for the sake of tasks that talk to each other.
+//!
 //! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
-//! is above 100/117 of it, or on which more than one wants to run most of the time. Where load is not tracked, counts
-//! alone decide. A CPU of which no task may come here counts as if it were not there (`LBF_ALL_PINNED`).
+//! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time. Where load is not
+//! tracked, counts alone decide. A CPU of which no task may come here counts as if it were not there (`LBF_ALL_PINNED`).
 //!
 //! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
 //! capacity, nothing that is alone on its CPU is taken by a weaker one, and groups are not filled evenly.
@@ -17,9 +28,11 @@
 //! O(CPUs of the domain).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`,
-//! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`.
+//! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
+//! `sibling_imbalance`, `adjust_numa_imbalance`; commits 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
+//! before 5.5 compared loads throughout; 5.15 tolerated more between sockets.
 
-use super::balance::FULL_CAPACITY;
+use super::balance::{FULL_CAPACITY, LEVELS};
 use super::select::{self, IMBALANCE_PCT};
 use super::{capacity, load, misfit};
 use crate::rq::{Cx, Rq};
@@ -41,8 +54,12 @@ struct GroupLoad {
     nr_idle: u64,
     nr_cpus: u64,
     kind: GroupType,
+    /// Its first CPU that takes part.
+    first: Option<CpuId>,
     /// The CPU with the most load for its capacity, of those with a waiting task.
     busiest: Option<(u64, u32, CpuId)>,
+    /// The CPU with the most util, of those with several fair tasks.
+    most_used: Option<(u64, CpuId)>,
     /// The CPU with the most tasks, be it one.
     fullest: Option<(u32, CpuId)>,
     /// The CPU with the heaviest task that needs more than it has there.
@@ -58,19 +75,23 @@ enum GroupType {
     Spare,
     Busy,
     Misfit,
+    Shared,
+    Uneven,
     Overloaded,
 }
 
 impl GroupLoad {
     /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also fill them.
-    fn classify(&self, tracks_load: bool) -> GroupType {
-        let is_full = self.capacity * 100 < self.util * IMBALANCE_PCT;
-        let is_crowded = self.capacity * IMBALANCE_PCT < self.runnable * 100;
+    fn classify(&self, domain: &Domain, is_uneven: bool, is_shared: bool) -> GroupType {
+        let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
+        let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
         match self.nr_running.cmp(&self.nr_cpus) {
-            Ordering::Greater if !tracks_load || is_full || is_crowded => GroupType::Overloaded,
+            Ordering::Greater if !domain.tracks_load || is_full || is_crowded => GroupType::Overloaded,
+            _ if is_uneven => GroupType::Uneven,
+            _ if is_shared => GroupType::Shared,
             _ if self.misfit.is_some() => GroupType::Misfit,
             Ordering::Less => GroupType::Spare,
-            Ordering::Equal | Ordering::Greater if tracks_load && !is_full => GroupType::Spare,
+            Ordering::Equal | Ordering::Greater if domain.tracks_load && !is_full => GroupType::Spare,
             Ordering::Equal | Ordering::Greater => GroupType::Busy,
         }
     }
@@ -82,14 +103,22 @@ impl GroupLoad {
 
     /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
     fn is_busier_than(&self, other: &Self) -> bool {
-        match (self.kind, other.kind) {
-            (GroupType::Overloaded, GroupType::Overloaded) => self.average() > other.average(),
-            (GroupType::Spare, GroupType::Spare) if self.nr_idle != other.nr_idle => self.nr_idle < other.nr_idle,
-            (GroupType::Spare, GroupType::Spare) => self.nr_running > other.nr_running,
-            (GroupType::Busy, GroupType::Busy) => self.average() > other.average(),
-            (GroupType::Misfit, GroupType::Misfit) => self.misfit > other.misfit,
-            (one, other) => one > other,
+        if self.kind != other.kind {
+            return self.kind > other.kind;
         }
+        match self.kind {
+            GroupType::Overloaded => self.average() > other.average(),
+            GroupType::Misfit => self.misfit > other.misfit,
+            GroupType::Spare => self.has_fewer_idle(other),
+            GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
+            // The first will do.
+            GroupType::Busy | GroupType::Shared | GroupType::Uneven => false,
+        }
+    }
+
+    /// Returns whether fewer of its CPUs idle, or as many and it has more tasks.
+    fn has_fewer_idle(&self, other: &Self) -> bool {
+        if self.nr_idle != other.nr_idle { self.nr_idle < other.nr_idle } else { self.nr_running > other.nr_running }
     }
 }
 
@@ -102,74 +131,148 @@ pub(super) const fn is_reduced(left: u64, full: u64) -> bool {
     left * IMBALANCE_PCT < full * 100
 }
 
+/// The domain that is evened out, for one of its CPUs.
+#[derive(Clone)]
+struct Domain {
+    level: usize,
+    span: Range<u32>,
+    /// The level of its groups, and the one that the CPU is in.
+    groups: Distance,
+    own: Range<u32>,
+    kind: BalanceKind,
+    tracks_load: bool,
+    /// How much busier another group must be, in percent (`sd->imbalance_pct`).
+    imbalance_pct: u64,
+    /// Whether its CPUs share a cache (`SD_SHARE_LLC`).
+    shares_cache: bool,
+    /// Whether groups are filled evenly even if all have room (`prefer_sibling`).
+    evens_out: bool,
+    /// Whether only idle CPUs do so.
+    only_idle_even_out: bool,
+    /// Up to so many tasks in the taker's group a difference of two is left alone (`sd->imb_numa_nr`).
+    tolerates: Option<u64>,
+}
+
+impl Domain {
+    fn new<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKind) -> Self {
+        let (distance, groups) = LEVELS[level];
+        let topology = &cx.config.topology;
+        let tracks_load = rq.fair.tune.tracks_load;
+        let is_uneven = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
+        let [_, llcs, cores, smt] = topology.shape().map(u64::from);
+        let tolerates = if llcs > 1 { llcs } else { (cores * smt / 8).max(1) };
+        Self {
+            level,
+            span: topology.span(rq.cpu, distance),
+            groups,
+            own: topology.span(rq.cpu, groups),
+            kind,
+            tracks_load,
+            imbalance_pct: if distance == Distance::Smt { SMT_IMBALANCE_PCT } else { IMBALANCE_PCT },
+            shares_cache: distance <= Distance::Llc,
+            evens_out: tracks_load && groups != Distance::Same && !is_uneven,
+            only_idle_even_out: cx.config.settings.smt_balance,
+            tolerates: (distance == Distance::Remote).then_some(tolerates),
+        }
+    }
+
+    /// Returns how many tasks a group has more than another, if that is to be evened out. `sibling_imbalance`: all groups have as many cores.
+    fn excess(&self, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
+        if self.only_idle_even_out && self.kind == BalanceKind::Periodic {
+            return 0;
+        }
+        busiest.nr_running.saturating_sub(local.nr_running)
+    }
+}
+
 /// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the domain).
 pub(super) fn find_imbalance<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
-    (distance, groups): (Distance, Distance),
+    level: usize,
     kind: BalanceKind,
 ) -> Option<(CpuId, Imbalance)> {
-    let span = cx.config.topology.span(rq.cpu, distance);
+    let domain = &Domain::new(rq, cx, level, kind);
     cx.io.costs.fair_balance += 1;
-    let own_group = cx.config.topology.span(rq.cpu, groups);
-    if !is_balancer(rq, cx, own_group.clone(), kind) {
+    if !is_balancer(rq, cx, domain) {
         return None;
     }
+    let (distance, _) = LEVELS[level];
     let taker = Taker {
         left: capacity::of_cpu(cx, rq.cpu),
         may_run_alone: kind != BalanceKind::Periodic,
         is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
     };
-    let local = measure(rq, cx, own_group.clone(), None);
+    let local = measure(rq, cx, domain, domain.own.clone(), None);
     let mut busiest: Option<GroupLoad> = None;
     let (mut load, mut capacity, mut util) = (local.load, local.capacity, local.util);
-    let mut start = span.start;
-    while start < span.end {
-        let part = cx.config.topology.span(CpuId(start), groups);
-        start = part.end;
-        if part == own_group {
-            continue;
-        }
-        let group = measure(rq, cx, part, Some(taker));
-        if group.nr_cpus == 0 {
-            continue; // All of it is offline or elsewhere: there is no least capacity to compare.
-        }
-        load += group.load;
-        capacity += group.capacity;
-        util += group.util;
-        if taker.may_relieve(&group, &local) && busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
-            busiest = Some(group);
+    // From the own group upwards and around: of equals the next is relieved, not everywhere the first.
+    for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
+        let mut start = part.start;
+        while start < part.end {
+            let part = cx.config.topology.span(CpuId(start), domain.groups);
+            start = part.end;
+            let group = measure(rq, cx, domain, part, Some(taker));
+            if group.nr_cpus == 0 {
+                continue; // All of it is offline or elsewhere: there is no least capacity to compare.
+            }
+            load += group.load;
+            capacity += group.capacity;
+            util += group.util;
+            if taker.may_relieve(&group, &local) && busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
+                busiest = Some(group);
+            }
         }
     }
-    if cx.config.settings.sis_util && rq.fair.tune.tracks_load && kind != BalanceKind::NewIdle {
-        select::publish_scan(rq.cpu, cx, &span, util);
+    if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
+        select::publish_scan(rq.cpu, cx, &domain.span, util);
     }
     let busiest = busiest?;
-    let takes_rt = cx.config.settings.rt_balance.is_passive();
-    let evens_out = rq.fair.tune.tracks_load && matches!(groups, Distance::Smt | Distance::Llc) && !taker.is_uneven;
     if let (GroupType::Misfit, Some((load, cpu))) = (busiest.kind, busiest.misfit) {
         return Some((cpu, if taker.is_uneven { Imbalance::Misfit } else { Imbalance::Load(load) }));
     }
-    let imbalance = imbalance(&local, &busiest, per_cpu(load, capacity), kind, takes_rt, evens_out)?;
+    let takes_rt = cx.config.settings.rt_balance.is_passive();
+    let imbalance = imbalance(domain, &local, &busiest, per_cpu(load, capacity), takes_rt)?;
     let cpu = match imbalance {
         Imbalance::Tasks(_) if !takes_rt => busiest.fullest?.1,
+        Imbalance::Util(_) => busiest.most_used?.1,
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
     };
     Some((cpu, imbalance))
 }
 
-/// Returns whether this CPU balances for its group: the first idle one, or the first if none is. `should_we_balance`.
-fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, group: Range<u32>, kind: BalanceKind) -> bool {
-    if group.len() == 1 {
+/// Returns whether this CPU balances for its group: the first idle one, on a core that idles if there is one (6.6), or the first if none idles.
+/// `should_we_balance`.
+fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> bool {
+    let group = &domain.own;
+    if group.len() == 1 || domain.kind == BalanceKind::NewIdle {
         return true;
     }
-    let first_idle = cx.view().next_idle(None, CpuId(group.start)).filter(|cpu| cpu.0 < group.end);
-    match (first_idle, kind) {
-        (_, BalanceKind::NewIdle) => true,
-        (Some(cpu), _) => cpu == rq.cpu,
-        (None, BalanceKind::Idle) => true,
-        (None, BalanceKind::Periodic) => group.start == rq.cpu.0,
+    let mut idle_thread = None;
+    let mut from = CpuId(group.start);
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|cpu| cpu.0 < group.end) {
+        let core = cx.config.topology.span(cpu, Distance::Smt);
+        let nr_threads = core.len() as u32;
+        if !cx.config.settings.smt_balance || cx.view().nr_idle(None, core.clone()) == nr_threads {
+            return cpu == rq.cpu;
+        }
+        idle_thread = idle_thread.or(Some(cpu));
+        from = CpuId(core.end);
     }
+    match idle_thread {
+        Some(cpu) => cpu == rq.cpu,
+        None => domain.kind == BalanceKind::Idle || first_of(rq, cx, group.clone()) == Some(rq.cpu),
+    }
+}
+
+/// Returns the first of some CPUs that is online and in the root domain of this one: it stands for them (`group_balance_cpu`).
+pub(super) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> Option<CpuId> {
+    cpus.map(CpuId).find(|cpu| takes_part(rq, cx, *cpu))
+}
+
+/// Returns whether a CPU is online and in the root domain of this one.
+pub(super) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
+    cx.view().is_in_domain_of(rq.cpu, cpu) && cx.view().is_online(cpu)
 }
 
 /// The CPU that would take.
@@ -189,7 +292,7 @@ impl Taker {
     fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad) -> bool {
         match group.kind {
             _ if !self.is_uneven => true,
-            GroupType::Overloaded => true,
+            GroupType::Overloaded | GroupType::Uneven | GroupType::Shared => true,
             GroupType::Misfit => misfit::is_more(self.left, group.most) && local.kind == GroupType::Spare,
             GroupType::Spare | GroupType::Busy => !misfit::is_more(group.least, self.left),
         }
@@ -197,12 +300,22 @@ impl Taker {
 }
 
 /// Adds up what a group's CPUs have; `taker` if it is not the taker's own.
-fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>, taker: Option<Taker>) -> GroupLoad {
+fn measure<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    part: Range<u32>,
+    taker: Option<Taker>,
+) -> GroupLoad {
+    let is_core = part.len() > 1 && part == cx.config.topology.span(CpuId(part.start), Distance::Smt);
     let mut group = GroupLoad { least: u64::MAX, ..GroupLoad::default() };
     let takes_rt = cx.config.settings.rt_balance.is_passive();
     for cpu in part.map(CpuId) {
-        if !cx.view().is_in_domain_of(rq.cpu, cpu) || !cx.view().is_online(cpu) || rq.fair.balance.pinned.contains(&cpu)
-        {
+        if !takes_part(rq, cx, cpu) {
+            continue;
+        }
+        group.first = group.first.or(Some(cpu));
+        if rq.fair.balance.pinned.contains(&cpu) {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
@@ -236,6 +349,9 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>, taker: Op
         if counts.fair > 0 && group.fullest.is_none_or(|(most, _)| counts.fair > most) {
             group.fullest = Some((counts.fair, cpu));
         }
+        if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| averages.util > most) {
+            group.most_used = Some((averages.util, cpu));
+        }
         let pressed = per_cpu(load, capacity);
         if counts.running > 1
             && nr > 0
@@ -244,57 +360,85 @@ fn measure<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, part: Range<u32>, taker: Op
             group.busiest = Some((pressed, nr, cpu));
         }
     }
-    group.kind = group.classify(rq.fair.tune.tracks_load);
+    let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
+    let smt_balance = cx.config.settings.smt_balance && domain.kind != BalanceKind::Periodic;
+    let is_shared = smt_balance && domain.tracks_load && taker.is_some() && is_core && group.nr_fair > 1;
+    group.kind = group.classify(domain, is_uneven, is_shared);
     group
 }
 
 /// Returns how much is to be moved between two groups, if anything. `sched_balance_find_src_group`,
 /// `calculate_imbalance`.
 fn imbalance(
+    domain: &Domain,
     local: &GroupLoad,
     busiest: &GroupLoad,
     average: u64,
-    kind: BalanceKind,
     takes_rt: bool,
-    evens_out: bool,
 ) -> Option<Imbalance> {
-    let tasks = |nr: u64| (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)));
+    if busiest.kind == GroupType::Uneven {
+        return Some(Imbalance::Tasks(1)); // What all have on average says nothing.
+    }
     if local.kind > busiest.kind {
         return None;
     }
-    match (busiest.kind, local.kind) {
-        (GroupType::Overloaded, GroupType::Spare) => {
-            let half = busiest.nr_running.saturating_sub(local.nr_running) / 2;
-            // Single CPUs are evened out; a larger group that is too full gives at least one.
-            tasks(if busiest.nr_cpus == 1 { half } else { half.max(1) })
-        }
-        (GroupType::Overloaded, GroupType::Busy | GroupType::Misfit | GroupType::Overloaded) => {
-            let (mine, theirs) = (local.average(), busiest.average());
-            // Only who is overloaded too is conservative: a CPU with one task takes part in what others share.
-            let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
-            let is_balanced = mine >= theirs || mine >= average || is_close;
-            let over = (theirs - average.min(theirs)) * busiest.capacity;
-            let under = (average - mine.min(average)) * local.capacity;
-            let load = over.min(under) / FULL_CAPACITY;
-            let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
-            (!is_balanced && load > 0).then_some(Imbalance::Load(load))
-        }
-        (GroupType::Misfit, _) => None, // Taken before.
-        (GroupType::Busy | GroupType::Spare, _) => {
-            // `SD_PREFER_SIBLING`: cores and caches are filled evenly, whether they have room or not.
-            let excess = busiest.nr_running.saturating_sub(local.nr_running);
-            if evens_out && local.kind == GroupType::Spare && excess > 1 {
-                return tasks(excess / 2);
-            }
-            // Two on one CPU beside an idle one; a busy CPU leaves that to the idle ones.
-            // One task has nobody beside it, wherever it is.
-            let is_even = local.nr_idle <= busiest.nr_idle + u64::from(busiest.nr_cpus > 1);
-            if kind == BalanceKind::Periodic || is_even || busiest.nr_fair == 1 {
-                return None;
-            }
-            tasks(local.nr_idle.saturating_sub(busiest.nr_idle).div_ceil(2))
+    let has_spare = local.kind == GroupType::Spare;
+    let evens_out = domain.evens_out && has_spare && domain.excess(local, busiest) > 1;
+    if busiest.kind != GroupType::Overloaded && !evens_out {
+        // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of a group only where two idle more.
+        let is_even = busiest.nr_cpus > 1 && local.nr_idle <= busiest.nr_idle + 1;
+        if domain.kind == BalanceKind::Periodic || is_even || busiest.nr_fair == 1 {
+            return None;
         }
     }
+    match busiest.kind {
+        GroupType::Shared => Some(Imbalance::Tasks(1)),
+        GroupType::Overloaded if has_spare && domain.tracks_load && !domain.shares_cache => room(domain, local),
+        GroupType::Overloaded if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
+        GroupType::Overloaded => load_to_even_out(local, busiest, average, takes_rt).map(Imbalance::Load),
+        GroupType::Spare | GroupType::Busy if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
+        // These have what they need; the two are taken care of before.
+        GroupType::Spare | GroupType::Busy | GroupType::Misfit | GroupType::Uneven => None,
+    }
+}
+
+fn some_tasks(nr: u64) -> Option<Imbalance> {
+    (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)))
+}
+
+/// Returns the util that the taker's group has room for. Under another cache counts say little: what comes may be small or large.
+fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
+    match local.capacity.saturating_sub(local.util) {
+        0 if domain.kind == BalanceKind::Periodic => None,
+        0 => Some(Imbalance::Tasks(1)), // Its util is of those that left: this CPU idles.
+        room => Some(Imbalance::Util(room)),
+    }
+}
+
+fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
+    if !domain.tracks_load && busiest.kind == GroupType::Overloaded {
+        // By counts alone: a larger group that is too full gives at least one.
+        return (domain.excess(local, busiest) / 2).max(u64::from(busiest.nr_cpus > 1));
+    }
+    let too_many = if busiest.nr_cpus == 1 || domain.evens_out {
+        domain.excess(local, busiest)
+    } else {
+        local.nr_idle.saturating_sub(busiest.nr_idle)
+    };
+    let is_tolerated = domain.tolerates.is_some_and(|few| local.nr_running < few && too_many <= NUMA_IMBALANCE_MIN);
+    if is_tolerated { 0 } else { too_many / 2 }
+}
+
+fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_rt: bool) -> Option<u64> {
+    let (mine, theirs) = (local.average(), busiest.average());
+    // Only who is overloaded too is conservative: a CPU with one task takes part in what others share.
+    let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
+    let is_balanced = mine >= theirs || mine >= average || is_close;
+    let over = (theirs - average.min(theirs)) * busiest.capacity;
+    let under = (average - mine.min(average)) * local.capacity;
+    let load = over.min(under) / FULL_CAPACITY;
+    let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
+    (!is_balanced && load > 0).then_some(load)
 }
 
 /// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving one makes more load
@@ -313,3 +457,8 @@ fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
     let moved = theirs.min(busiest.average().saturating_sub(theirs)) + mine.min(local.average() + theirs);
     if moved > now { theirs } else { 0 }
 }
+
+/// [`IMBALANCE_PCT`] between the threads of a core.
+const SMT_IMBALANCE_PCT: u64 = 110;
+/// A difference of so many tasks between sockets that is left alone where few run.
+const NUMA_IMBALANCE_MIN: u64 = 2;

@@ -162,13 +162,17 @@ pub(super) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<u64>, cpu: 
     need.is_none_or(|util| fits(util, capacity::of_cpu(cx, cpu)))
 }
 
+/// Returns what a queued task needs, as of when it was last looked at. `task_util_est`.
+pub(super) fn util_of(task: &Task) -> u64 {
+    task.fair.estimate.at_least(task.fair.average.util)
+}
+
 /// Returns whether a queued task fits the CPU whose queue it is on.
 pub(super) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let q = rq.tasks[slot].fair.queue;
     rq.age_queue(q);
     rq.age_entity(q, EntityRef::Task(slot));
-    let task = &rq.tasks[slot].fair;
-    fits(task.estimate.at_least(task.average.util), capacity::of_cpu(cx, rq.cpu))
+    fits(util_of(&rq.tasks[slot]), capacity::of_cpu(cx, rq.cpu))
 }
 
 /// Finds an idle CPU for a waking task, upwards from the target and around in the domain that spans all capacities: the first where it

@@ -91,6 +91,7 @@ impl KernelVersion {
             delay_dequeue: since(Self::V6_12),
             sis_util: since(Self::V6_1),
             wake_wide: since(Self::V4_1),
+            smt_balance: since(Self::V6_6),
             wakeup_preemption: true,
             bandwidth: BandwidthControl::Pool,
             hierarchical_running: since(Self::V3_2),

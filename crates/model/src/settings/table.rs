@@ -201,6 +201,12 @@ pub(super) const ROWS: &[Setting] = &[
         "a task that is one of many that its waker wakes is not drawn to it (3.12)"
     ),
     value!(
+        "smt_balance",
+        smt_balance,
+        "on | off",
+        "idle CPUs relieve cores that several tasks share; busy ones leave it to them (6.6)"
+    ),
+    value!(
         "features.WAKEUP_PREEMPTION",
         wakeup_preemption,
         "on | off",
