@@ -227,11 +227,12 @@ pub(super) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns whether the machine has a stronger CPU that a task may use.
+/// Returns whether the machine has a stronger CPU that balancing may move a task to: none that is isolated (`asym_cpu_capacity_scan`).
 fn has_stronger<L: RawMutex>(cx: &Cx<'_, L>, cpu: CpuId, allowed: Option<&CpuMask>) -> bool {
     let topology = &cx.config.topology;
     let own = topology.capacity(cpu);
-    topology.cpus().any(|other| topology.capacity(other) > own && allowed.is_none_or(|mask| mask.contains(other)))
+    let may_go = |other| !cx.config.isolates(other) && allowed.is_none_or(|mask| mask.contains(other));
+    topology.cpus().any(|other| topology.capacity(other) > own && may_go(other))
 }
 
 /// A task runs here that does not fit: returns the lowest idle CPU that has more to give, to be woken. O(idle CPUs).
