@@ -58,9 +58,7 @@ impl Pressure {
     /// Adds the time since the last call, in which a task of the classes above ran or none did.
     fn age(&mut self, now: Instant) {
         let signals = Signals { load: u64::from(self.is_above), runnable: 0, runs: self.is_above };
-        if self.above.pass(now, signals) {
-            self.above.follow(1);
-        }
+        self.above.age(now, signals, 1);
     }
 
     fn count_interrupts(&mut self, now: Clock) {

@@ -327,30 +327,12 @@ pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
 
 /// Puts a queued entity on the timeline.
 pub(super) fn wait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let waiting = rq.entity(entity);
-    debug_assert!(waiting.node.is_none(), "an entity waits once");
-    let (vruntime, weight, standing) = (waiting.vruntime, waiting.load.value(), waiting.standing);
-    let key = match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => waiting.virtual_deadline,
-        FairAlgorithm::Cfs => vruntime,
-    };
-    let fair = &mut rq.fair;
-    let queue = &mut fair.queues[q.index()];
-    queue.add_to_sums(vruntime, weight);
-    let root = queue.waiting_as(standing);
-    let node = fair.timeline.insert(root, key, vruntime, entity);
-    rq.entity_mut(entity).node = Some(node);
+    rq.member(q, entity).wait();
 }
 
 /// Takes a queued entity off the timeline.
 pub(super) fn unwait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let waiting = rq.entity_mut(entity);
-    let (vruntime, weight, standing) = (waiting.vruntime, waiting.load.value(), waiting.standing);
-    let node = waiting.node.take().expect("invariant: it waits");
-    let fair = &mut rq.fair;
-    let queue = &mut fair.queues[q.index()];
-    fair.timeline.remove(queue.waiting_as(standing), node);
-    queue.take_from_sums(vruntime, weight);
+    rq.member(q, entity).unwait();
 }
 
 pub(super) fn advance_zero(rq: &mut Rq, q: QueueIx) {

@@ -19,9 +19,10 @@
 //! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
 //! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
 
-use super::entity::{EntityRef, FairState};
+use super::entity::EntityRef;
 use super::pelt::{self, Average, Removed, Signals};
-use super::queue::QueueIx;
+use super::member::Member;
+use super::queue::{Queue, QueueIx};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
 use lock_api::RawMutex;
@@ -77,6 +78,25 @@ fn period_of(now: Instant) -> u32 {
     (now.as_nanos() >> 20) as u32
 }
 
+impl Queue {
+    /// Brings its averages up to date; returns whether they are others now.
+    #[inline(always)]
+    fn age(&mut self, now: Instant) -> bool {
+        let signals = Signals { load: self.load, runnable: u64::from(self.tally.runnable), runs: self.current.is_some() };
+        self.average.age(now, signals, 1)
+    }
+}
+
+impl Member<'_> {
+    /// Brings the entity's averages up to date.
+    #[inline(always)]
+    fn age_entity(&mut self, now: Instant) {
+        let signals =
+            Signals { load: u64::from(self.entity.is_queued()), runnable: self.runnable, runs: self.is_current() };
+        self.entity.average.age(now, signals, self.entity.load.value());
+    }
+}
+
 impl Rq {
     /// Returns where an entity of this queue is attached.
     fn here(&self, q: QueueIx) -> Attached {
@@ -84,25 +104,11 @@ impl Rq {
     }
 
     /// Brings a queue's averages up to date, before what it holds changes. O(1).
-    ///
-    /// Often it is so: of what a switch or a wakeup changes only the first finds time to add.
     #[inline]
     pub(super) fn age_queue(&mut self, q: QueueIx) {
-        if self.fair.tune.tracks_load && self.queue(q).average.is_behind(self.clock.task) {
-            self.bring_queue_up(q);
-        }
-    }
-
-    fn bring_queue_up(&mut self, q: QueueIx) {
-        let now = self.averages_clock();
-        let queue = self.queue_mut(q);
-        let signals =
-            Signals { load: queue.load, runnable: u64::from(queue.tally.runnable), runs: queue.current.is_some() };
-        if queue.average.pass(now, signals) {
-            let Average { load, util, runnable, .. } = queue.average;
-            queue.average.follow(1);
-            let Average { load: load_now, util: util_now, runnable: runnable_now, .. } = queue.average;
-            let has_changed = (load, util, runnable) != (load_now, util_now, runnable_now);
+        if self.fair.tune.tracks_load {
+            let now = self.averages_clock();
+            let has_changed = self.queue_mut(q).age(now);
             self.is_unpublished |= q == QueueIx::ROOT && has_changed;
         }
     }
@@ -110,24 +116,23 @@ impl Rq {
     /// Brings an entity's averages up to date, before its state changes. O(1).
     #[inline]
     pub(super) fn age_entity(&mut self, q: QueueIx, entity: EntityRef) {
-        if self.fair.tune.tracks_load && self.entity(entity).average.is_behind(self.clock.task) {
-            self.bring_entity_up(q, entity);
+        if self.fair.tune.tracks_load {
+            let now = self.averages_clock();
+            self.member(q, entity).age_entity(now);
         }
     }
 
-    fn bring_entity_up(&mut self, q: QueueIx, entity: EntityRef) {
+    /// Brings the averages of a queue and of an entity on it up to date; returns both.
+    #[inline(always)]
+    pub(super) fn aged(&mut self, q: QueueIx, entity: EntityRef) -> Member<'_> {
         let now = self.averages_clock();
-        let aging = self.entity(entity);
-        let runnable = match entity {
-            EntityRef::Task(_) => u64::from(aging.state == FairState::Runnable),
-            EntityRef::Group(owned) => u64::from(self.queue(owned).tally.runnable),
-        };
-        let signals =
-            Signals { load: u64::from(aging.is_queued()), runnable, runs: self.queue(q).current == Some(entity) };
-        let aging = self.entity_mut(entity);
-        if aging.average.pass(now, signals) {
-            aging.average.follow(aging.load.value());
+        let mut member = Member::of(&mut self.fair, &mut self.tasks, q, entity);
+        if member.tune.tracks_load {
+            let has_changed = member.queue.age(now);
+            member.age_entity(now);
+            self.is_unpublished |= q == QueueIx::ROOT && has_changed;
         }
+        member
     }
 
     /// An entity is about to join a queue: its averages are counted there, if they are not yet.
@@ -225,9 +230,7 @@ pub(super) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
             task.attached = None;
             // While it slept it was aged nowhere.
             let last = task.average.last;
-            if task.average.pass(last + slept, Signals::default()) {
-                task.average.follow(task.load.value());
-            }
+            task.average.age(last + slept, Signals::default(), task.load.value());
             if there.queue == QueueIx::ROOT {
                 let average = &task.average;
                 let note = Removed { load: average.load, runnable: average.runnable, util: average.util };

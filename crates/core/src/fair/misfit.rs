@@ -74,6 +74,11 @@ impl Asymmetric {
         self.lag + now.since(self.at).mul_div_floor(FULL_CAPACITY - self.capacity, FULL_CAPACITY)
     }
 
+    #[cold]
+    fn averages_clock(&self, now: Instant) -> Instant {
+        Instant::ZERO + now.since(Instant::ZERO).saturating_sub(self.lag(now))
+    }
+
     /// The CPU runs something from now on, or nothing. `is_full`: whether its util says that it has not idled.
     fn switched(&mut self, now: Instant, runs: bool, is_full: bool) {
         self.lag = self.lag(now);
@@ -128,9 +133,7 @@ impl Rq {
     pub(super) fn averages_clock(&self) -> Instant {
         match &self.fair.asymmetric {
             None => self.clock.task,
-            Some(uneven) => {
-                Instant::ZERO + self.clock.task.since(Instant::ZERO).saturating_sub(uneven.lag(self.clock.task))
-            }
+            Some(uneven) => uneven.averages_clock(self.clock.task),
         }
     }
 }

@@ -32,6 +32,7 @@ mod entity;
 pub(crate) mod group;
 mod imbalance;
 pub(crate) mod load;
+mod member;
 pub(crate) mod misfit;
 pub(crate) mod pelt;
 mod preempt;

@@ -99,22 +99,32 @@ pub(crate) struct Average {
     pub(crate) util: u64,
 }
 
-/// Returns what is left of a sum after so many periods.
-pub(crate) const fn decay(sum: u64, periods: u64) -> u64 {
-    let halves = periods / HALF_LIFE;
-    if halves > 63 {
-        return 0;
-    }
-    let factor = DECAY[(periods % HALF_LIFE) as usize] as u64;
-    let halved = sum >> halves;
-    // The high half times the factor is whole: sums of queues can be above 2^32.
-    (halved >> 32) * factor + (((halved & 0xffff_ffff) * factor) >> 32)
+/// What is left of any sum after some periods: looked up once for all of them.
+#[derive(Clone, Copy)]
+struct Decay {
+    halves: u64,
+    factor: u64,
 }
 
-/// Returns what is left of a sum after one period: what [`decay`] does then, in one multiplication.
-#[inline]
-const fn decay_once(sum: u64) -> u64 {
-    ((sum as u128 * DECAY[1] as u128) >> 32) as u64
+impl Decay {
+    #[inline]
+    const fn over(periods: u64) -> Self {
+        let halves = periods / HALF_LIFE;
+        if halves > 63 {
+            return Self { halves: 0, factor: 0 };
+        }
+        Self { halves, factor: DECAY[(periods % HALF_LIFE) as usize] as u64 }
+    }
+
+    #[inline]
+    const fn of(self, sum: u64) -> u64 {
+        (((sum >> self.halves) as u128 * self.factor as u128) >> 32) as u64
+    }
+}
+
+/// Returns what is left of a sum after so many periods.
+pub(crate) const fn decay(sum: u64, periods: u64) -> u64 {
+    Decay::over(periods).of(sum)
 }
 
 /// Returns the number of whole periods in a time.
@@ -127,10 +137,11 @@ pub(crate) fn approach(average: u64, target: u64, periods: u64) -> u64 {
     decay(average, periods) + target - decay(target, periods)
 }
 
-/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the rest of `periods` and
-/// has lasted `last` of the present one.
-fn stretch(periods: u64, first: u64, last: u64) -> u64 {
-    decay(first, periods) + (MAX - decay(MAX, periods) - PERIOD) + last
+/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the rest of the periods
+/// over which `decay` is and has lasted `last` of the present one.
+#[inline]
+const fn stretch(decay: Decay, first: u64, last: u64) -> u64 {
+    decay.of(first) + (MAX - decay.of(MAX) - PERIOD) + last
 }
 
 impl Average {
@@ -139,40 +150,36 @@ impl Average {
         MIN_DIVIDER + u64::from(self.contrib)
     }
 
-    /// Returns whether [`pass`](Self::pass) has time to add.
-    #[inline]
-    pub(crate) const fn is_behind(&self, now: Instant) -> bool {
-        now.since(self.last).as_nanos() >= UNIT
+    /// Adds the time since the last call, in which the signals were as given; where a period has ended the averages follow.
+    /// Returns whether they are others now. `weight` is an entity's; of a queue, whose sum has the weights in it, 1. O(1).
+    ///
+    /// Often no time has passed: of what a switch or a wakeup changes only the first finds some.
+    #[inline(always)]
+    pub(crate) fn age(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
+        now.since(self.last).as_nanos() >= UNIT && self.bring_up(now, signals, weight)
     }
 
-    /// Adds the time since the last call, in which the signals were as given. Returns whether a period ended, and with it
-    /// the averages should follow. O(1).
+    fn bring_up(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
+        self.pass(now, signals) && self.follow(weight)
+    }
+
+    /// Adds the time since the last call. Returns whether a period ended, and with it the averages should follow.
     #[inline]
-    pub(crate) fn pass(&mut self, now: Instant, signals: Signals) -> bool {
+    fn pass(&mut self, now: Instant, signals: Signals) -> bool {
         let units = now.since(self.last).as_nanos() / UNIT;
-        if units == 0 {
-            return false;
-        }
         self.last += Duration::from_nanos(units * UNIT);
         let passed = units + u64::from(self.contrib);
         let (periods, contrib) = (passed / PERIOD, passed % PERIOD);
         let first = PERIOD - u64::from(self.contrib);
         self.contrib = contrib as u32;
-        let counts = match periods {
-            0 => units,
-            // A tick is about a period long: most calls end one.
-            1 => {
-                self.load_sum = decay_once(self.load_sum);
-                self.runnable_sum = decay_once(self.runnable_sum);
-                self.util_sum = decay_once(u64::from(self.util_sum)) as u32;
-                decay_once(first) + contrib
-            }
-            periods => {
-                self.load_sum = decay(self.load_sum, periods);
-                self.runnable_sum = decay(self.runnable_sum, periods);
-                self.util_sum = decay(u64::from(self.util_sum), periods) as u32;
-                stretch(periods, first, contrib)
-            }
+        let counts = if periods == 0 {
+            units
+        } else {
+            let decay = Decay::over(periods);
+            self.load_sum = decay.of(self.load_sum);
+            self.runnable_sum = decay.of(self.runnable_sum);
+            self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
+            stretch(decay, first, contrib)
         };
         if signals.load > 0 {
             self.load_sum += signals.load * counts;
@@ -184,12 +191,15 @@ impl Average {
         periods > 0
     }
 
-    /// Lets the averages follow the sums. `weight` is an entity's; of a queue, whose sum has the weights in it, 1.
-    pub(crate) fn follow(&mut self, weight: u64) {
+    /// Lets the averages follow the sums; returns whether they are others now.
+    #[inline]
+    fn follow(&mut self, weight: u64) -> bool {
         let divider = self.divider();
-        self.load = weight * self.load_sum / divider;
-        self.runnable = self.runnable_sum / divider;
-        self.util = u64::from(self.util_sum) / divider;
+        let averages =
+            [weight * self.load_sum / divider, self.runnable_sum / divider, u64::from(self.util_sum) / divider];
+        let has_changed = averages != [self.load, self.runnable, self.util];
+        [self.load, self.runnable, self.util] = averages;
+        has_changed
     }
 
     /// Returns the part of the time that it was queued, as a sum.
@@ -386,21 +396,6 @@ mod tests {
         }
     }
 
-    /// The way of most calls is a short cut, not another result.
-    #[test]
-    fn one_period_is_not_a_special_case() {
-        let mut sum = 1_u64;
-        for shift in 0..4000 {
-            sum = sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            // Sums of a queue are below 2^63: weights of 2^18, 2^16 entities, 2^16 in a sum.
-            let sum = sum >> 1 >> (shift % 63);
-            assert_eq!(decay_once(sum), decay(sum, 1), "{sum}");
-        }
-        for (first, last) in (1..=PERIOD).flat_map(|first| [0, 1, 500, PERIOD - 1].map(|last| (first, last))) {
-            assert_eq!(decay_once(first) + last, stretch(1, first, last), "{first}, {last}");
-        }
-    }
-
     /// The partial sums that kernels up to 4.11 had as a table (`runnable_avg_yN_sum`).
     #[test]
     fn a_stretch_counts_what_the_published_table_says() {
@@ -411,7 +406,7 @@ mod tests {
         ];
         for (periods, sum) in published.into_iter().enumerate().skip(1) {
             // A full first period and all periods but the present one.
-            let ours = stretch(periods as u64, PERIOD, 0);
+            let ours = stretch(Decay::over(periods as u64), PERIOD, 0);
             // The closed form of later kernels rounds a little differently.
             assert!(ours.abs_diff(sum) <= 2 + sum / 1500, "{periods} periods: {ours}, published {sum}");
         }

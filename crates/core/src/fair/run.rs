@@ -4,7 +4,7 @@
 //! `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
 
 use super::delay::finish;
-use super::enqueue::{reweigh, unwait, wait};
+use super::enqueue::reweigh;
 use super::entity::EntityRef;
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
@@ -84,17 +84,13 @@ pub(super) fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
         return;
     }
     put_down(rq, q);
-    rq.age_queue(q);
-    rq.age_entity(q, entity);
-    unwait(rq, q, entity);
-    let picked = rq.entity_mut(entity);
-    picked.ran = Duration::ZERO;
-    slice::protect(rq, q, entity);
-    let is_cfs = rq.fair.tune.algorithm == FairAlgorithm::Cfs;
-    let queue = rq.queue_mut(q);
-    queue.current = Some(entity);
-    if is_cfs {
-        queue.buddies.clear(entity);
+    let mut picked = rq.aged(q, entity);
+    picked.unwait();
+    picked.entity.ran = Duration::ZERO;
+    slice::protect(&mut picked);
+    picked.queue.current = Some(entity);
+    if picked.tune.algorithm == FairAlgorithm::Cfs {
+        picked.queue.buddies.clear(entity);
     }
 }
 
@@ -107,10 +103,9 @@ pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
     let mut at = Some(from);
     while let Some(q) = at {
         let Some(current) = rq.queue(q).current else { return };
-        rq.age_queue(q);
-        rq.age_entity(q, current);
-        rq.queue_mut(q).current = None;
-        wait(rq, q, current);
+        let left = rq.aged(q, current);
+        left.queue.current = None;
+        left.wait();
         at = match current {
             EntityRef::Task(_) => None,
             EntityRef::Group(owned) => Some(owned),

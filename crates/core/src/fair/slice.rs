@@ -15,7 +15,9 @@
 //! v6.17, `set_protect_slice`, `update_protect_slice` (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
 
 use super::entity::EntityRef;
-use super::queue::QueueIx;
+use super::Tunables;
+use super::member::Member;
+use super::queue::{Queue, QueueIx};
 use crate::rq::Rq;
 use alloc::vec::Vec;
 use zerolag_model::Duration;
@@ -73,14 +75,15 @@ pub(super) fn parted(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     }
 }
 
-/// Returns the shortest slice that is asked for on a queue; the base slice if nothing is queued.
-fn shortest(rq: &Rq, q: QueueIx) -> Duration {
-    let queue = rq.queue(q);
-    let (own, base) = (&queue.own_slices, rq.fair.tune.base_slice);
-    match own.shortest() {
-        None => base,
-        Some(shortest) if own.entities < queue.nr_queued => shortest.min(base),
-        Some(shortest) => shortest,
+impl Queue {
+    /// Returns the shortest slice that is asked for on it; the base slice if nothing is queued.
+    fn shortest_slice(&self, tune: &Tunables) -> Duration {
+        let (own, base) = (&self.own_slices, tune.base_slice);
+        match own.shortest() {
+            None => base,
+            Some(shortest) if own.entities < self.nr_queued => shortest.min(base),
+            Some(shortest) => shortest,
+        }
     }
 }
 
@@ -91,7 +94,7 @@ pub(super) fn follow(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
     if !rq.fair.tune.group_min_slice || rq.queue(owned).own_slices.entities == 0 && !entity.has_custom_slice {
         return;
     }
-    let slice = shortest(rq, owned);
+    let slice = rq.queue(owned).shortest_slice(&rq.fair.tune);
     if slice == rq.queue(owned).entity.slice && rq.queue(owned).entity.has_custom_slice {
         return;
     }
@@ -109,21 +112,21 @@ pub(super) fn follow(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
 
 /// An entity was picked: protects it.
 #[inline]
-pub(super) fn protect(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let picked = rq.entity(entity);
-    let mut until = picked.virtual_deadline;
-    if rq.fair.tune.protection == SliceProtection::MinSlice {
-        let most = if rq.fair.tune.run_to_parity { shortest(rq, q) } else { rq.fair.tune.quantum };
-        if most < picked.slice {
-            until = until.earlier_of(picked.vruntime.plus(picked.load.to_virtual(most)));
+pub(super) fn protect(picked: &mut Member<'_>) {
+    let entity = &*picked.entity;
+    let mut until = entity.virtual_deadline;
+    if picked.tune.protection == SliceProtection::MinSlice {
+        let most = if picked.tune.run_to_parity { picked.queue.shortest_slice(picked.tune) } else { picked.tune.quantum };
+        if most < entity.slice {
+            until = until.earlier_of(entity.vruntime.plus(entity.load.to_virtual(most)));
         }
     }
-    rq.entity_mut(entity).protected = Some(until);
+    picked.entity.protected = Some(until);
 }
 
 /// One with a shorter slice waits from now on: the current entity is protected for no longer than that.
 pub(super) fn shorten_protection(rq: &mut Rq, q: QueueIx, current: EntityRef) {
-    let slice = shortest(rq, q);
+    let slice = rq.queue(q).shortest_slice(&rq.fair.tune);
     let running = rq.entity_mut(current);
     let until = running.vruntime.plus(running.load.to_virtual(slice));
     running.protected = running.protected.map(|before| before.earlier_of(until));

@@ -1,0 +1,79 @@
+//! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with both.
+//!
+//! A switch touches three queues' worth of fields of the task that goes, and as many of the one that comes. By number each touch is a
+//! check of bounds, a multiplication and two loads; a fifth of a switch was that.
+
+use super::entity::{EntityRef, FairEntity, FairState};
+use super::queue::{Queue, QueueIx};
+use super::timeline::Timeline;
+use super::{FairRq, Tunables};
+use crate::rq::Rq;
+use crate::slab::TaskSlab;
+use zerolag_model::settings::FairAlgorithm;
+
+/// An entity and its queue.
+pub(super) struct Member<'a> {
+    pub(super) which: EntityRef,
+    pub(super) entity: &'a mut FairEntity,
+    pub(super) queue: &'a mut Queue,
+    pub(super) tune: &'a Tunables,
+    /// How many tasks want to run by it: itself, or those in its group.
+    pub(super) runnable: u64,
+    timeline: &'a mut Timeline,
+}
+
+impl Rq {
+    /// Looks up an entity of a queue.
+    #[inline(always)]
+    pub(super) fn member(&mut self, q: QueueIx, which: EntityRef) -> Member<'_> {
+        Member::of(&mut self.fair, &mut self.tasks, q, which)
+    }
+}
+
+impl<'a> Member<'a> {
+    /// As [`Rq::member`].
+    #[inline(always)]
+    pub(super) fn of(fair: &'a mut FairRq, tasks: &'a mut TaskSlab, q: QueueIx, which: EntityRef) -> Self {
+        let FairRq { queues, timeline, tune, .. } = fair;
+        let (entity, queue, runnable) = match which {
+            EntityRef::Task(slot) => {
+                let entity = &mut tasks[slot].fair;
+                let runnable = u64::from(entity.state == FairState::Runnable);
+                (entity, &mut queues[q.index()], runnable)
+            }
+            EntityRef::Group(owned) => {
+                let both = queues.get_disjoint_mut([q.index(), owned.index()]);
+                let [queue, owned] = both.expect("invariant: a group is on its parent's queue");
+                let runnable = u64::from(owned.tally.runnable);
+                (&mut owned.entity, queue, runnable)
+            }
+        };
+        Self { which, entity, queue, tune, runnable, timeline }
+    }
+
+    pub(super) fn is_current(&self) -> bool {
+        self.queue.current == Some(self.which)
+    }
+
+    /// Puts it on the timeline.
+    #[inline(always)]
+    pub(super) fn wait(self) {
+        debug_assert!(self.entity.node.is_none(), "an entity waits once");
+        let vruntime = self.entity.vruntime;
+        let key = match self.tune.algorithm {
+            FairAlgorithm::Eevdf => self.entity.virtual_deadline,
+            FairAlgorithm::Cfs => vruntime,
+        };
+        self.queue.add_to_sums(vruntime, self.entity.load.value());
+        let root = self.queue.waiting_as(self.entity.standing);
+        self.entity.node = Some(self.timeline.insert(root, key, vruntime, self.which));
+    }
+
+    /// Takes it off the timeline.
+    #[inline(always)]
+    pub(super) fn unwait(&mut self) {
+        let node = self.entity.node.take().expect("invariant: it waits");
+        self.timeline.remove(self.queue.waiting_as(self.entity.standing), node);
+        self.queue.take_from_sums(self.entity.vruntime, self.entity.load.value());
+    }
+}
