@@ -14,7 +14,7 @@ use crate::dl;
 use crate::dl::admission::Request;
 use crate::fair;
 use crate::proxy::Engaged;
-use crate::rq::{Cx, Phase, Rq};
+use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::rt;
 use crate::scheduler::{Scheduler, TaskError};
 use crate::slab::Slot;
@@ -215,7 +215,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// The current task was taken off its queue and put back: it is current again.
     fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::ALL);
         match rq.tasks[slot].prio.class() {
             ClassId::Rt => rt::set_next(rq, cx, slot),
             ClassId::Fair => fair::set_next(rq, cx, slot),

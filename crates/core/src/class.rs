@@ -14,7 +14,7 @@
 use crate::dl;
 use crate::fair;
 use crate::proxy::Engaged;
-use crate::rq::{Cx, Phase, Rq};
+use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::rt;
 use crate::slab::Slot;
 use crate::step::Resched;
@@ -89,13 +89,13 @@ pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
     let body = rq.tasks.remove(slot);
     cx.shared.set_home(body.id, None);
     rq.nr_running -= 1;
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::QUEUED);
     body
 }
 
 #[inline]
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::QUEUED);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
@@ -107,7 +107,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 #[inline]
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::QUEUED);
     let dequeued = match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
             rt::dequeue(rq, cx, slot);
@@ -126,7 +126,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Changes where a queued task may go. A real-time task keeps its place among its equals.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::PRIOS);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
         // No queue of this class depends on it.
@@ -252,7 +252,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if rq.current == next {
         return;
     }
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::PRIOS);
     if let Some(prev) = rq.current {
         rq.tasks[prev].last_ran = cx.now.wall;
         match rq.tasks[prev].prio.class() {

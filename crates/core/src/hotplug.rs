@@ -14,7 +14,7 @@ use crate::class::{self, Dequeue};
 use crate::dl;
 use crate::fair;
 use crate::proxy;
-use crate::rq::Rq;
+use crate::rq::{Rq, Unpublished};
 use crate::rt;
 use crate::scheduler::Scheduler;
 use crate::step::{Clock, Io, Resched, Step};
@@ -27,7 +27,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = false;
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::ALL);
         class::charge_current(rq, cx);
         rt::go_offline(rq, cx);
         dl::server::update(rq, cx);
@@ -66,7 +66,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         rq.is_online = true;
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::ALL);
         rt::come_online(rq, cx);
         dl::server::update(rq, cx);
         dl::online_changed(rq, cx);

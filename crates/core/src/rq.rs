@@ -58,8 +58,8 @@ pub struct Rq {
     pub(crate) nr_switches: u64,
     /// Task clock up to which the present idle time is accounted; `None` while something runs.
     pub(crate) idle_since: Option<Instant>,
-    /// Whether something that is published may have changed since it was. Set where tasks come, go and become current.
-    pub(crate) is_unpublished: bool,
+    /// What may have changed since it was published. Noted where tasks come, go and become current.
+    pub(crate) unpublished: Unpublished,
     published: Published,
 }
 
@@ -110,6 +110,40 @@ struct Published {
     is_idle: bool,
 }
 
+/// Things that a CPU publishes, as a set: those that may be others than it has published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unpublished(u8);
+
+impl Unpublished {
+    /// Its priorities: the current task's, that of the real-time tasks that wait.
+    pub(crate) const PRIOS: Self = Self(1);
+    /// How many tasks want to run here, and whether it is idle.
+    pub(crate) const COUNTS: Self = Self(2);
+    /// The averages of its fair tasks.
+    pub(crate) const AVERAGES: Self = Self(4);
+    /// The deadlines of its deadline tasks and servers.
+    pub(crate) const DEADLINES: Self = Self(8);
+    /// What any task changes that comes, goes, or may run or not.
+    pub(crate) const QUEUED: Self = Self::PRIOS.and(Self::COUNTS);
+    pub(crate) const ALL: Self = Self::QUEUED.and(Self::AVERAGES).and(Self::DEADLINES);
+    const NONE: Self = Self(0);
+
+    /// Returns the things of both.
+    pub(crate) const fn and(self, more: Self) -> Self {
+        Self(self.0 | more.0)
+    }
+
+    /// Notes that something may have changed.
+    #[inline(always)]
+    pub(crate) const fn add(&mut self, changed: Self) {
+        *self = self.and(changed);
+    }
+
+    const fn has(self, thing: Self) -> bool {
+        self.0 & thing.0 != 0
+    }
+}
+
 /// What an entry point works with besides its run queue.
 pub(crate) struct Cx<'a, L: RawMutex> {
     pub(crate) shared: &'a Shared<L>,
@@ -146,7 +180,7 @@ impl Rq {
             ticks: Ticks::of(cpu, config),
             nr_switches: 0,
             idle_since: Some(Instant::ZERO),
-            is_unpublished: true,
+            unpublished: Unpublished::ALL,
             published: Published {
                 prios: PublishedPrios::IDLE,
                 averages: CpuAverages::default(),
@@ -327,9 +361,9 @@ impl Rq {
     /// changed it; `leave` lets `pick` do it.
     #[inline(always)]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
-        if self.is_unpublished {
-            self.is_unpublished = false;
-            self.publish_changes(cx);
+        let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE);
+        if changed != Unpublished::NONE {
+            self.publish_changes(cx, changed);
         }
         debug_assert!(self.to_publish(cx) == self.published, "CPU {} changed without a note of it", self.cpu);
     }
@@ -384,21 +418,36 @@ impl Rq {
     }
 
     /// Thing by thing, each made and compared on its own: most calls change one or two of them.
-    fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+    fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>, changed: Unpublished) {
         let cpu = self.cpu;
-        let prios = self.published_prios(cx);
-        if prios != self.published.prios {
-            let had = core::mem::replace(&mut self.published.prios, prios);
-            if prios.highest != had.highest && self.is_online {
-                cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
+        if changed.has(Unpublished::PRIOS) {
+            let prios = self.published_prios(cx);
+            if prios != self.published.prios {
+                let had = core::mem::replace(&mut self.published.prios, prios);
+                if prios.highest != had.highest && self.is_online {
+                    cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
+                }
+                cx.shared.publish_prios(cpu, prios);
             }
-            cx.shared.publish_prios(cpu, prios);
         }
-        let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
-        if averages != self.published.averages {
-            self.published.averages = averages;
-            cx.shared.publish_averages(cpu, averages);
+        // The load of kernels that do not track it is a sum of weights, and may have real-time tasks in it.
+        if changed.has(Unpublished::AVERAGES) || !self.fair.tracks_load() {
+            let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
+            if averages != self.published.averages {
+                self.published.averages = averages;
+                cx.shared.publish_averages(cpu, averages);
+            }
         }
+        if changed.has(Unpublished::COUNTS) {
+            self.publish_counts(cx);
+        }
+        if changed.has(Unpublished::DEADLINES) {
+            self.publish_deadlines(cx);
+        }
+    }
+
+    fn publish_counts<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let cpu = self.cpu;
         let counts = self.published_counts(&cx.config.settings);
         if counts != self.published.counts {
             let had = core::mem::replace(&mut self.published.counts, counts);
@@ -412,16 +461,10 @@ impl Rq {
             self.published.is_idle = is_idle;
             cx.shared.publish_idle(cpu, is_idle);
         }
-        let deadlines = self.dl.published();
-        if deadlines != self.published.deadlines || self.is_online != self.published.is_online {
-            self.publish_deadlines(cx, deadlines);
-        }
     }
 
-    /// The part of [`publish_changes`](Self::publish_changes) that a CPU without deadline tasks never needs again once it
-    /// is online.
-    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>, deadlines: PublishedDeadlines) {
-        let (cpu, is_online) = (self.cpu, self.is_online);
+    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let (cpu, is_online, deadlines) = (self.cpu, self.is_online, self.dl.published());
         let has = &mut self.published;
         let came_or_went = is_online != has.is_online;
         if came_or_went {

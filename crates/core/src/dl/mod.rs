@@ -32,7 +32,7 @@ pub(crate) mod sums;
 
 use crate::class::{Dequeue, Enqueue};
 use crate::config::Config;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::rt;
 use crate::scheduler::Placement;
 use crate::shared::{PublishedDeadlines, Shared};
@@ -47,6 +47,9 @@ use server::Server;
 use sums::{Note, Sums, Then};
 use zerolag_model::settings::Grain;
 use zerolag_model::{ClassId, CpuId, DlFlags, DlParams, Duration, Instant, SchedAttr, ServerKind, TraceEvent};
+
+/// What others may have to know when somebody of this class comes or goes, or may run or not.
+const QUEUED: Unpublished = Unpublished::QUEUED.and(Unpublished::DEADLINES);
 
 /// The deadline queue of one CPU.
 #[derive(Debug)]
@@ -171,7 +174,7 @@ pub(crate) fn is_throttled(task: &Task) -> bool {
 
 /// Puts a task on the queue, or among the throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(QUEUED);
     let now = rq.clock.wall;
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
@@ -292,7 +295,7 @@ fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// Takes a task off its queue.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(QUEUED);
     match rq.tasks[slot].dl.state {
         DlState::Contending => dequeue_ready(rq, cx, slot),
         DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
@@ -342,7 +345,7 @@ fn wants_overrun(task: &Task) -> bool {
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
 /// at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(QUEUED);
     assert!(rq.current == Some(slot), "only the current task spends its budget");
     let now = rq.clock.wall;
     dequeue_ready(rq, cx, slot);
@@ -368,7 +371,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
 
 /// Brings the first throttled task back if it is due. The timer is set to the next.
 pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    rq.is_unpublished = true;
+    rq.unpublished.add(QUEUED);
     let now = rq.clock.wall;
     rq.dl.timer = None;
     let due = rq.dl.throttled.first().filter(|(until, _)| *until <= now).map(|(_, slot)| slot);
@@ -431,7 +434,7 @@ pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 
 /// A CPU went or came: others pull from it or do not.
 pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(QUEUED);
     update_overload(rq, cx);
 }
 
@@ -442,7 +445,7 @@ pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
 
 /// Changes where a queued task may go.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
     change(&mut rq.tasks[slot]);
     if rq.current != Some(slot) && is_contending(&rq.tasks[slot]) {
@@ -452,7 +455,6 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slo
 
 /// A deadline task on a run queue asks for other parameters. Its job goes on as it is.
 pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: Reserved) {
-    rq.is_unpublished = true;
     rq.tasks[slot].dl.reserved = Some(reserved);
     rq.dl.sums.change(had.bandwidth, reserved.bandwidth);
 }
@@ -489,7 +491,7 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
         }
     };
     if rq.dl.serving != by {
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::PRIOS);
         rq.dl.serving = by;
     }
     if let Some(kind) = by {
@@ -509,7 +511,7 @@ fn is_first(rq: &Rq, kind: ServerKind) -> bool {
 pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
     let class = rq.tasks[slot].prio.class();
     if rq.dl.serving.is_some_and(|kind| kind.class() != class) {
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::PRIOS);
         rq.dl.serving = None;
     }
 }
@@ -523,7 +525,7 @@ pub(crate) fn is_overtaken(rq: &Rq) -> bool {
 
 /// Makes a queued task the current one: it cannot be pushed any more.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
     rq.dl.reclaims = reclaims(&rq.tasks[slot]);
     arm_budget(rq, cx, slot);
@@ -531,7 +533,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 
 /// The current task does not run any more but stays queued: it can be pushed.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::DEADLINES);
     rq.dl.reclaims = false;
     if !rq.dl.pushable.contains(&rq.tasks, slot) {
         add_pushable(rq, cx, slot);

@@ -271,7 +271,7 @@ fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 }
 
 fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(super::QUEUED);
     rq.dl.server_mut(kind).state = state;
     let (now, cpu) = (cx.now, rq.cpu);
     let server = rq.dl.server(kind);

@@ -10,7 +10,7 @@ use super::run::{pick, rearm};
 use super::vtime::Vlag;
 use super::{Join, bandwidth, eevdf, group};
 use crate::class;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use crate::task::Parcel;
 use lock_api::RawMutex;
@@ -54,7 +54,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     }
     let leaf = rq.tasks[slot].fair.queue;
     undelay(rq, EntityRef::Task(slot));
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     join_above(rq, cx, leaf);
     let runnable = Tally::runnable(rq, slot);
     count(rq, leaf, runnable, Tally::DELAYED);

@@ -12,11 +12,14 @@ use super::weight::LoadWeight;
 use super::{Join, bandwidth, cfs, eevdf, group, load, slice};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::mode::TaskMode;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use lock_api::RawMutex;
 use zerolag_model::Duration;
 use zerolag_model::settings::FairAlgorithm;
+
+/// What others may have to know when an entity comes or goes.
+const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
 
 /// Tasks of a hierarchy, counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -85,7 +88,7 @@ pub(super) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> boo
 
 /// Counts tasks that come and tasks that go, at one queue.
 pub(super) fn count_level(rq: &mut Rq, q: QueueIx, more: Tally, less: Tally) {
-    age_level(rq, q);
+    rq.age_level(q);
     let queue = rq.queue_mut(q);
     queue.tally = queue.tally.plus(more).minus(less);
 }
@@ -181,14 +184,6 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     Dequeued::Gone
 }
 
-/// Brings the averages of a queue and of the group that it is up to date, before what is in it changes.
-fn age_level(rq: &mut Rq, q: QueueIx) {
-    rq.age_queue(q);
-    if let Some(parent) = rq.queue(q).parent {
-        rq.age_entity(parent, EntityRef::Group(q));
-    }
-}
-
 /// Queues the groups above a queue that has got an entity, and lets their weights follow.
 pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
@@ -268,6 +263,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
 /// Puts an entity on a queue's timeline.
 pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
     debug_assert!(!rq.entity(entity).is_queued(), "an entity is queued once");
+    rq.unpublished.add(CHANGED);
     advance_zero(rq, q);
     match rq.fair.tune.algorithm {
         FairAlgorithm::Eevdf => eevdf::place(rq, q, entity, why),
@@ -287,7 +283,7 @@ pub(super) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept:
 /// Takes an entity off its queue and keeps what it is owed.
 pub(super) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
     // Its weight leaves the load; a group may leave by itself, when its lag is paid.
-    rq.is_unpublished = true;
+    rq.unpublished.add(CHANGED);
     rq.age_queue(q);
     rq.age_entity(q, entity);
     advance_zero(rq, q);
@@ -348,7 +344,7 @@ pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeig
     if rq.entity(entity).load == load {
         return;
     }
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::AVERAGES);
     rq.age_queue(q);
     rq.age_entity(q, entity);
     let before = rq.entity(entity).load.value();

@@ -19,11 +19,11 @@
 //! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
 //! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
 
-use super::entity::EntityRef;
+use super::entity::{EntityRef, FairEntity};
 use super::pelt::{self, Average, Removed, Signals};
 use super::member::Member;
 use super::queue::{Queue, QueueIx};
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration, Instant};
@@ -87,13 +87,21 @@ impl Queue {
     }
 }
 
+impl FairEntity {
+    /// Brings its averages up to date. `runnable` is how many tasks want to run by it, `runs` whether it is current.
+    #[inline(always)]
+    fn age(&mut self, now: Instant, runnable: u64, runs: bool) {
+        let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
+        self.average.age(now, signals, self.load.value());
+    }
+}
+
 impl Member<'_> {
     /// Brings the entity's averages up to date.
     #[inline(always)]
     fn age_entity(&mut self, now: Instant) {
-        let signals =
-            Signals { load: u64::from(self.entity.is_queued()), runnable: self.runnable, runs: self.is_current() };
-        self.entity.average.age(now, signals, self.entity.load.value());
+        let runs = self.is_current();
+        self.entity.age(now, self.runnable, runs);
     }
 }
 
@@ -109,7 +117,9 @@ impl Rq {
         if self.fair.tune.tracks_load {
             let now = self.averages_clock();
             let has_changed = self.queue_mut(q).age(now);
-            self.is_unpublished |= q == QueueIx::ROOT && has_changed;
+            if q == QueueIx::ROOT && has_changed {
+                self.unpublished.add(Unpublished::AVERAGES);
+            }
         }
     }
 
@@ -122,6 +132,20 @@ impl Rq {
         }
     }
 
+    /// Brings the averages of a queue and of the group that it is up to date, before what is in it changes.
+    #[inline]
+    pub(super) fn age_level(&mut self, q: QueueIx) {
+        self.age_queue(q);
+        if let Some(parent) = self.queue(q).parent
+            && self.fair.tune.tracks_load
+        {
+            let now = self.averages_clock();
+            let runs = self.queue(parent).current == Some(EntityRef::Group(q));
+            let queue = self.queue_mut(q);
+            queue.entity.age(now, u64::from(queue.tally.runnable), runs);
+        }
+    }
+
     /// Brings the averages of a queue and of an entity on it up to date; returns both.
     #[inline(always)]
     pub(super) fn aged(&mut self, q: QueueIx, entity: EntityRef) -> Member<'_> {
@@ -130,7 +154,9 @@ impl Rq {
         if member.tune.tracks_load {
             let has_changed = member.queue.age(now);
             member.age_entity(now);
-            self.is_unpublished |= q == QueueIx::ROOT && has_changed;
+            if q == QueueIx::ROOT && has_changed {
+                self.unpublished.add(Unpublished::AVERAGES);
+            }
         }
         member
     }
@@ -151,7 +177,7 @@ impl Rq {
         let (mut average, weight) = (joining.average, joining.load.value());
         self.queue_mut(q).average.attach(&mut average, weight);
         self.entity_mut(entity).average = average;
-        self.is_unpublished = true;
+        self.unpublished.add(Unpublished::AVERAGES);
         if let EntityRef::Group(owned) = entity {
             self.age_queue(owned);
             self.propagate(owned, 0);
@@ -173,7 +199,7 @@ impl Rq {
             let weight = queue.entity.load.value();
             change = self.queue_mut(parent).average.propagate(&mut entity, &own, own_load, weight, change);
             self.queue_mut(q).entity.average = entity;
-            self.is_unpublished = true;
+            self.unpublished.add(Unpublished::AVERAGES);
             q = parent;
         }
     }
@@ -188,7 +214,7 @@ impl Rq {
         leaving.attached = None;
         let (average, weight) = (leaving.average, leaving.load.value());
         self.queue_mut(q).average.detach(&average, weight);
-        self.is_unpublished = true;
+        self.unpublished.add(Unpublished::AVERAGES);
         self.propagate(q, -average.load_sum().cast_signed());
     }
 
@@ -202,7 +228,7 @@ impl Rq {
         let (mut average, after) = (changed.average, changed.load.value());
         self.queue_mut(q).average.reweigh(&mut average, before, after);
         self.entity_mut(entity).average = average;
-        self.is_unpublished = true;
+        self.unpublished.add(Unpublished::AVERAGES);
     }
 
     /// Returns what others may know of this CPU's averages.
@@ -262,7 +288,7 @@ pub(super) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rq.age_queue(QueueIx::ROOT);
     if removed != Removed::default() {
         rq.queue_mut(QueueIx::ROOT).average.remove(removed);
-        rq.is_unpublished = true;
+        rq.unpublished.add(Unpublished::AVERAGES);
     }
 }
 

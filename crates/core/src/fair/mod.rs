@@ -184,6 +184,11 @@ impl FairRq {
         self.lives > 0
     }
 
+    /// Returns whether averages are kept.
+    pub(crate) const fn tracks_load(&self) -> bool {
+        self.tune.tracks_load
+    }
+
     /// Returns the sum of the weights of the root's entities.
     pub(crate) fn load(&self) -> u64 {
         self.root().load

@@ -20,7 +20,7 @@
 //! `do_sched_rt_period_timer`, `start_rt_bandwidth`). differs: each CPU has its own period timer, the kernel one for all;
 //! a CPU that goes offline keeps what it borrowed.
 
-use crate::rq::{Cx, Phase, Rq};
+use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::step::{Op, Resched, RqTimer};
 use lock_api::RawMutex;
 use zerolag_model::{Duration, Instant, TraceEvent};
@@ -88,7 +88,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
         return;
     }
     rq.rt.throttle.state = State::Throttled { period_ends }; // [2]
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     rq.nr_running -= rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: true });
     rq.resched(cx, Resched::Now);
@@ -134,7 +134,7 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         rq.rt.throttle.state = State::Throttled { period_ends };
         return;
     }
-    rq.is_unpublished = true; // [3]
+    rq.unpublished.add(Unpublished::ALL); // [3]
     rq.nr_running += rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: false });
     let waits = super::pick(rq).is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));

@@ -33,7 +33,7 @@ use super::super::run::{put_down, rearm};
 use super::throttle::{above, release_if_empty};
 use crate::mode::TaskMode;
 use crate::proxy::Engaged;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use lock_api::RawMutex;
 use zerolag_model::TraceEvent;
@@ -77,7 +77,7 @@ pub(crate) fn first(rq: &Rq, q: QueueIx) -> Option<EntityRef> {
 
 fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     let task = Tally::runnable(rq, slot);
     let mut entity = EntityRef::Task(slot);
     let mut at = rq.tasks[slot].fair.queue;
@@ -111,7 +111,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
         return;
     }
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     let task = Tally::runnable(rq, slot);
     let leaf = rq.tasks[slot].fair.queue;
     let (mut at, mut is_beyond) = (leaf, false);

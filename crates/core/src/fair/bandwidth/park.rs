@@ -27,7 +27,7 @@ use super::release_if_empty;
 use super::throttle::nearest_throttled;
 use crate::class::Enqueue;
 use crate::mode::TaskMode;
-use crate::rq::{Cx, Rq};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
@@ -79,7 +79,7 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     let leaf = rq.tasks[slot].fair.queue;
     count(rq, leaf, Tally::default(), Tally::PARKED);
     rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: false });
     true

@@ -21,7 +21,7 @@ use super::super::run::put_down;
 use super::{Throttled, boost, park, receive, with_pool};
 use crate::dl;
 use crate::mode::TaskMode;
-use crate::rq::{Cx, Phase, Rq};
+use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::slab::Slot;
 use crate::step::Resched;
 use lock_api::RawMutex;
@@ -111,7 +111,7 @@ pub(super) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     if receive(rq, cx, q, taken) {
         return;
     }
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     rq.fair.nr_throttled += 1;
     cx.io.costs.throttles += 1;
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
@@ -155,7 +155,7 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
 
 /// Puts a throttled queue back. The pool knows already.
 pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
-    rq.is_unpublished = true;
+    rq.unpublished.add(Unpublished::ALL);
     rq.fair.nr_throttled -= 1;
     cx.io.costs.throttles += 1;
     let (group, cpu) = (rq.queue(q).group, rq.cpu);
