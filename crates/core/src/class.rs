@@ -253,25 +253,33 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         return;
     }
     rq.unpublished.add(Unpublished::PRIOS);
-    if let Some(prev) = rq.current {
-        rq.tasks[prev].last_ran = cx.now.wall;
-        match rq.tasks[prev].prio.class() {
-            ClassId::Rt => rt::put_prev(rq, cx, prev),
+    if let Some(slot) = rq.current {
+        let prev = &mut rq.tasks[slot];
+        prev.last_ran = cx.now.wall;
+        match prev.prio.class() {
+            ClassId::Rt => rt::put_prev(rq, cx, slot),
             ClassId::Fair => {} // Below: groups that `prev` and `next` share stay current.
-            ClassId::Deadline => dl::put_prev(rq, cx, prev),
+            ClassId::Deadline => dl::put_prev(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
-    if next.is_none_or(|slot| rq.tasks[slot].prio.class() != ClassId::Fair) {
+    rq.current = next;
+    let Some(slot) = next else {
+        fair::put_prev(rq);
+        cx.shared.publish_current(rq.cpu, None);
+        fair::capacity::switched(rq, cx, ClassId::Idle);
+        return;
+    };
+    let task = &mut rq.tasks[slot];
+    task.exec_start = rq.clock.task;
+    task.counters.switches_in += 1;
+    let (id, class) = (task.id, task.prio.class());
+    if class != ClassId::Fair {
         fair::put_prev(rq);
     }
-    rq.current = next;
-    cx.shared.publish_current(rq.cpu, next.map(|slot| rq.tasks[slot].id));
-    fair::capacity::switched(rq, cx);
-    let Some(slot) = next else { return };
-    rq.tasks[slot].exec_start = rq.clock.task;
-    rq.tasks[slot].counters.switches_in += 1;
-    match rq.tasks[slot].prio.class() {
+    cx.shared.publish_current(rq.cpu, Some(id));
+    fair::capacity::switched(rq, cx, class);
+    match class {
         ClassId::Rt => rt::set_next(rq, cx, slot),
         ClassId::Fair => fair::set_next(rq, cx, slot),
         ClassId::Deadline => dl::set_next(rq, cx, slot),

@@ -448,19 +448,18 @@ impl<L: RawMutex> Scheduler<L> {
             return Left::Queued;
         };
         let task = &rq.tasks[slot];
+        let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online && task.may_run_on(rq.cpu));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
-        let displaced =
-            stays && (!task.may_run_on(rq.cpu) || !rq.is_online) || fair::balance::is_asked_for(rq, slot, why);
-        let task = &rq.tasks[slot];
+        let displaced = stays && !may_stay || fair::balance::is_asked_for(rq, slot, why);
         let prev = Prev {
-            task: Some(task.id),
+            task: Some(id),
             prio,
             state: match why {
                 Leave::Preempted | Leave::Yield => PrevState::Runnable,
                 Leave::Block | Leave::BlockOn(_) => PrevState::Blocked,
                 Leave::Exit => PrevState::Dead,
             },
-            cpuset: task.cpuset,
+            cpuset,
         };
         let left = match why {
             Leave::Preempted | Leave::Yield if displaced => {
@@ -540,27 +539,28 @@ impl<L: RawMutex> Scheduler<L> {
         } else {
             self.switch_lent(rq, cx, prev);
         }
-        let next = rq.acting();
+        let next = rq.acting().map(|slot| (slot, &rq.tasks[slot]));
+        let next_task = next.map(|(_, task)| task.id);
+        let may_stay = next.is_none_or(|(_, task)| rq.is_online && task.may_run_on(rq.cpu));
+        let is_due_to_park = next.is_some_and(|(slot, _)| fair::bandwidth::is_due_to_park(rq, slot));
         rq.phase = Phase::Running;
         rq.need_resched = Resched::No;
         if rq.dl.has_lowered {
             rq.resched(cx, Resched::Now); // A server left while the CPU switched: it looks elsewhere once more.
         }
-        if next.is_some_and(|slot| !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu)) {
+        if !may_stay {
             rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
         }
-        if next.is_some_and(|slot| fair::bandwidth::is_due_to_park(rq, slot)) {
+        if is_due_to_park {
             rq.resched(cx, Resched::Now); // It passes through the return to user mode.
         }
-        let next_task = rq.current();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
             rq.nr_switches += 1;
-            let next_prio = rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio);
             cx.io.event(now, rq.cpu, || TraceEvent::Switch {
                 prev: prev.task,
                 prev_state: prev.state,
                 next: next_task,
-                next_prio,
+                next_prio: rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
             });
         }
         rq.publish(cx);

@@ -110,6 +110,7 @@ impl Task {
     }
 
     /// Returns whether it may be moved to another CPU of `nr_cpus`.
+    #[inline]
     pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
         self.engaged == Engaged::No
             && match &self.allowed {

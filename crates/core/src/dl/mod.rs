@@ -477,7 +477,12 @@ pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, ha
 }
 
 /// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody is stopped.
+#[inline(always)]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    if rq.dl.is_empty() && rq.dl.serving.is_none() { None } else { pick_queued(rq, cx) }
+}
+
+fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     // Bounded by the servers: each turn but the last stops one.
     let (next, by) = loop {
         match rq.dl.first() {

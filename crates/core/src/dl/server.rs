@@ -350,25 +350,30 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
     }
 }
 
+#[inline]
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
-    let now = rq.clock.wall;
+    match rq.dl.server(kind).state {
+        State::Stopped | State::Interrupted | State::Throttled { .. } => return,
+        State::Deferred | State::Queued => {}
+    }
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
-    match server.state {
-        State::Stopped | State::Interrupted | State::Throttled { .. } => {}
-        State::Deferred => {
-            server.runtime_left = server.runtime_left - delta.to_signed();
-            if server.is_exhausted() {
-                server.begin_period(now); // [2]
-                defer(rq, cx, kind);
-            }
-        }
-        State::Queued => {
-            server.runtime_left = server.runtime_left - delta.to_signed();
-            if server.is_exhausted() {
-                used_up(rq, cx, kind);
-            }
-        }
+    server.runtime_left = server.runtime_left - delta.to_signed();
+    if server.is_exhausted() {
+        spent(rq, cx, kind);
+    }
+}
+
+/// A server has had its runtime: nobody starved [2], or it ran for its tasks.
+#[cold]
+fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+    let now = rq.clock.wall;
+    let server = rq.dl.server_mut(kind);
+    if server.state == State::Queued {
+        used_up(rq, cx, kind);
+    } else {
+        server.begin_period(now); // [2]
+        defer(rq, cx, kind);
     }
 }
 

@@ -74,16 +74,16 @@ impl Pressure {
     }
 }
 
-/// The CPU runs another task, or none: of the classes above, or not.
+/// The CPU runs another task, of this class, or none.
 #[inline]
-pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     if !rq.fair.tune.tracks_load {
         return;
     }
     if rq.fair.asymmetric.is_some() {
         misfit::switched(rq, cx);
     }
-    let is_above = match rq.current_class() {
+    let is_above = match class {
         ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
         ClassId::Fair | ClassId::Idle => false,
     };

@@ -52,6 +52,7 @@ fn current_of(rq: &Rq, queue: &Queue) -> Option<(Vtime, u64)> {
 }
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
+#[inline]
 pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
     pick_as(rq, q, protects(rq))
 }
@@ -62,6 +63,7 @@ fn protects(rq: &Rq) -> bool {
 }
 
 /// As [`pick`]; `protects` says whether the current entity's protection counts.
+#[inline]
 fn pick_as(rq: &Rq, q: QueueIx, protects: bool) -> EntityRef {
     let fair = &rq.fair;
     let queue = &fair.queues[q.index()];

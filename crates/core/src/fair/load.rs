@@ -20,8 +20,8 @@
 //! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
 
 use super::entity::{EntityRef, FairEntity};
-use super::pelt::{self, Average, Removed, Signals};
 use super::member::Member;
+use super::pelt::{self, Average, Removed, Signals};
 use super::queue::{Queue, QueueIx};
 use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
@@ -82,7 +82,8 @@ impl Queue {
     /// Brings its averages up to date; returns whether they are others now.
     #[inline(always)]
     fn age(&mut self, now: Instant) -> bool {
-        let signals = Signals { load: self.load, runnable: u64::from(self.tally.runnable), runs: self.current.is_some() };
+        let signals =
+            Signals { load: self.load, runnable: u64::from(self.tally.runnable), runs: self.current.is_some() };
         self.average.age(now, signals, 1)
     }
 }

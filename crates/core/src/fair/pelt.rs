@@ -195,11 +195,11 @@ impl Average {
     #[inline]
     fn follow(&mut self, weight: u64) -> bool {
         let divider = self.divider();
-        let averages =
-            [weight * self.load_sum / divider, self.runnable_sum / divider, u64::from(self.util_sum) / divider];
-        let has_changed = averages != [self.load, self.runnable, self.util];
-        [self.load, self.runnable, self.util] = averages;
-        has_changed
+        let (load, runnable, util) =
+            (weight * self.load_sum / divider, self.runnable_sum / divider, u64::from(self.util_sum) / divider);
+        let differs = (self.load ^ load) | (self.runnable ^ runnable) | (self.util ^ util);
+        (self.load, self.runnable, self.util) = (load, runnable, util);
+        differs != 0
     }
 
     /// Returns the part of the time that it was queued, as a sum.

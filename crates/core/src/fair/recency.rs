@@ -54,6 +54,7 @@ impl Recency {
     }
 
     /// Makes a task the newest.
+    #[inline]
     pub(crate) fn touch(&mut self, slot: Slot) {
         if self.newest != Some(slot) {
             self.remove(slot);

@@ -5,7 +5,7 @@
 
 use super::delay::finish;
 use super::enqueue::reweigh;
-use super::entity::EntityRef;
+use super::entity::{EntityRef, FairEntity};
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
 use super::weight::LoadWeight;
@@ -116,33 +116,54 @@ pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
 /// Charges the current task, and every group that it is in, with the time it ran. O(depth).
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
-    let mut entity = EntityRef::Task(slot);
-    if rq.entity(entity).node.is_some() {
+    let task = &mut rq.tasks[slot].fair;
+    if task.node.is_some() {
         return; // It was moved into a throttled group and is about to be left.
     }
+    let mut entity = EntityRef::Task(slot);
+    let (mut q, mut ran) = (task.queue, task.charge(algorithm, delta, base_slice));
     loop {
-        let running = rq.entity_mut(entity);
-        running.vruntime = running.vruntime.plus(running.load.to_virtual(delta));
-        running.ran += delta;
-        let q = running.queue;
-        match algorithm {
-            FairAlgorithm::Eevdf => {
-                let due = eevdf::charge(running, base_slice) == Resched::Now;
-                // While it is protected nobody else need be looked at.
-                if (due || !running.is_protected())
-                    && rq.queue(q).nr_queued > 1
-                    && (due || eevdf::is_overdue(rq, q, entity))
-                {
-                    rq.fair.due = Resched::Now;
-                }
-            }
-            FairAlgorithm::Cfs => {}
+        let is_over = match ran {
+            // While it is protected nobody else need be looked at.
+            Charged::GoesOn => false,
+            Charged::IsUnprotected => rq.queue(q).nr_queued > 1 && eevdf::is_overdue(rq, q, entity),
+            Charged::IsDone => rq.queue(q).nr_queued > 1,
+        };
+        if is_over {
+            rq.fair.due = Resched::Now;
         }
         if q == QueueIx::ROOT {
             return;
         }
         bandwidth::account(rq, cx, q, delta);
         entity = EntityRef::Group(q);
+        let group = &mut rq.queue_mut(q).entity;
+        (q, ran) = (group.queue, group.charge(algorithm, delta, base_slice));
+    }
+}
+
+/// What an entity that has run is to others of its queue.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Charged {
+    /// It works on its request, or the algorithm asks at ticks.
+    GoesOn,
+    /// Likewise, and it gives way to whoever is more deserving.
+    IsUnprotected,
+    /// Its request is served, and it has the next.
+    IsDone,
+}
+
+impl FairEntity {
+    /// It has run for `delta`.
+    #[inline(always)]
+    fn charge(&mut self, algorithm: FairAlgorithm, delta: Duration, base_slice: Duration) -> Charged {
+        self.vruntime = self.vruntime.plus(self.load.to_virtual(delta));
+        self.ran += delta;
+        match algorithm {
+            FairAlgorithm::Eevdf if eevdf::charge(self, base_slice) == Resched::Now => Charged::IsDone,
+            FairAlgorithm::Eevdf if !self.is_protected() => Charged::IsUnprotected,
+            FairAlgorithm::Eevdf | FairAlgorithm::Cfs => Charged::GoesOn,
+        }
     }
 }
 

@@ -14,8 +14,8 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `cfs_rq_min_slice`, `enqueue_task_fair`, `dequeue_entities` (commit aef6987d8954);
 //! v6.17, `set_protect_slice`, `update_protect_slice` (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
 
-use super::entity::EntityRef;
 use super::Tunables;
+use super::entity::EntityRef;
 use super::member::Member;
 use super::queue::{Queue, QueueIx};
 use crate::rq::Rq;
@@ -116,7 +116,8 @@ pub(super) fn protect(picked: &mut Member<'_>) {
     let entity = &*picked.entity;
     let mut until = entity.virtual_deadline;
     if picked.tune.protection == SliceProtection::MinSlice {
-        let most = if picked.tune.run_to_parity { picked.queue.shortest_slice(picked.tune) } else { picked.tune.quantum };
+        let most =
+            if picked.tune.run_to_parity { picked.queue.shortest_slice(picked.tune) } else { picked.tune.quantum };
         if most < entity.slice {
             until = until.earlier_of(entity.vruntime.plus(entity.load.to_virtual(most)));
         }

@@ -66,11 +66,13 @@ pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
 }
 
 /// Returns the entity of a queue that runs before those which are not boosted, if it has one. The current one goes on.
+#[inline(always)]
 pub(crate) fn first(rq: &Rq, q: QueueIx) -> Option<EntityRef> {
+    if rq.queue(q).boosted.runnable == 0 { None } else { first_boosted(rq, q) }
+}
+
+fn first_boosted(rq: &Rq, q: QueueIx) -> Option<EntityRef> {
     let queue = rq.queue(q);
-    if queue.boosted.runnable == 0 {
-        return None;
-    }
     let current = queue.current.filter(|current| rq.entity(*current).standing == Standing::Boosted);
     current.or_else(|| rq.fair.timeline.first(queue.ahead).map(|node| rq.fair.timeline.entity(node)))
 }

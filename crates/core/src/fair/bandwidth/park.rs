@@ -37,6 +37,7 @@ use zerolag_model::{ClassId, TraceEvent};
 const BATCH: usize = 32;
 
 /// Returns whether a task is to be parked before it goes on: it is in user mode, and its group may not run.
+#[inline]
 pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     rq.fair.nr_throttled > 0 && rq.fair.tune.throttle == Throttle::AtUserReturn && {
         let task = &rq.tasks[slot];
