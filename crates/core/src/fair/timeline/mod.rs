@@ -4,7 +4,7 @@
 //! them.
 //!
 //! One arena of nodes per CPU serves all its queues. Few entities are kept in a sorted [`list`], many in a balanced
-//! [`tree`] that has the least vruntime of every subtree: with a handful a walk over neighbours is cheaper than a rotation,
+//! [`tree`] of blocks that has the least vruntime of every subtree: with a handful a walk over neighbours is cheaper,
 //! and most queues never hold more. A queue changes its shape where it grows beyond [`LIST_MAX`] and where it shrinks to
 //! [`LIST_AGAIN`], so a change is paid for by as many insertions or removals as lie between. Nodes keep their place;
 //! nobody outside sees which shape a queue has.
@@ -13,7 +13,8 @@
 //! wait than ever did.
 //!
 //! Sources: Stoica & Abdel-Wahab 1995, sec. 5 (the augmented tree); Linux v6.12 `kernel/sched/fair.c`,
-//! `__enqueue_entity`, `pick_eevdf`. differs: AVL instead of red-black, indices instead of pointers, a list for few.
+//! `__enqueue_entity`, `pick_eevdf`. differs: blocks in an AVL tree instead of a red-black tree of entities, indices instead of pointers, a list
+//! for few.
 
 mod list;
 mod tree;
@@ -24,7 +25,7 @@ use super::vtime::Vtime;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use list::List;
-use tree::Tree;
+use tree::{Block, BlockIx, Tree};
 
 /// The most entities that a list holds.
 const LIST_MAX: u32 = 16;
@@ -54,22 +55,18 @@ impl Default for Root {
 struct Node {
     key: Vtime,
     vruntime: Vtime,
-    /// In a tree: the least vruntime in the subtree.
-    least: Vtime,
     entity: EntityRef,
-    /// In a tree.
-    parent: Option<NodeIx>,
-    /// In a tree the left child, in a list the neighbour before.
+    /// In a tree: where it is.
+    block: Option<BlockIx>,
+    /// In a list: the neighbour before.
     left: Option<NodeIx>,
-    /// In a tree the right child, in a list the neighbour behind.
+    /// In a list: the neighbour behind.
     right: Option<NodeIx>,
-    /// In a tree: of the subtree.
-    height: u8,
 }
 
 impl Node {
     const fn new(key: Vtime, vruntime: Vtime, entity: EntityRef) -> Self {
-        Self { key, vruntime, least: vruntime, entity, parent: None, left: None, right: None, height: 1 }
+        Self { key, vruntime, entity, block: None, left: None, right: None }
     }
 }
 
@@ -77,14 +74,23 @@ impl Node {
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
     free: Vec<NodeIx>,
+    blocks: Vec<Block>,
+    free_blocks: Vec<BlockIx>,
 }
 
 impl Timeline {
     pub(crate) fn with_capacity(entities: usize) -> Self {
         let mut nodes = Vec::with_capacity(entities + 1);
         let nobody = Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT));
-        nodes.push(Node { height: 0, ..nobody });
-        Self { nodes, free: Vec::with_capacity(entities) }
+        nodes.push(nobody);
+        // Half full on average.
+        let blocks = if entities > LIST_MAX as usize { entities.div_ceil(8) } else { 0 };
+        Self {
+            nodes,
+            free: Vec::with_capacity(entities),
+            blocks: Vec::with_capacity(blocks),
+            free_blocks: Vec::with_capacity(blocks),
+        }
     }
 
     /// Returns the entity of a node.
@@ -182,12 +188,7 @@ impl Timeline {
     /// Makes a list of a tree that has become small.
     #[cold]
     fn list_of(&mut self, tree: Tree) -> List {
-        let mut order = [None; LIST_AGAIN as usize];
-        let mut next = self.first_of_tree(tree);
-        for place in &mut order {
-            *place = next;
-            next = next.and_then(|node| self.after_in_tree(node));
-        }
+        let order: [_; LIST_AGAIN as usize] = self.take_apart(tree);
         let mut list = List::default();
         for node in order.into_iter().flatten() {
             self.renew(node);
@@ -308,6 +309,45 @@ mod tests {
             assert_eq!(timeline.first_eligible(root, at(limit)), slow);
         }
         assert!(changes > 20, "it passed through both shapes: {changes} changes");
+    }
+
+    /// A large tree that fills, turns over and empties in several orders, against a sorted list of plain numbers.
+    #[test]
+    fn many_come_and_go_in_any_order() {
+        let mut draws = Draws(3);
+        // How far behind the last key the next one is, and from which part of the order one leaves.
+        for (spread, front) in [(1, 1), (1, 400), (400, 1), (400, 400), (30, 30)] {
+            let mut timeline = Timeline::with_capacity(4);
+            let mut root = Root::default();
+            let mut model: Vec<(i64, u32, i64, NodeIx)> = Vec::new();
+            for step in 0..2800_u32 {
+                // Fills, turns over, empties.
+                let (comes, goes) =
+                    if step < 400 { (1, 0) } else { (u32::from(step < 1600), u32::from(step % 4 != 3)) };
+                if comes == 1 {
+                    let key = i64::from(step) - draws.below(spread) as i64;
+                    let vruntime = draws.below(1000) as i64;
+                    let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot(step)));
+                    let place = model.partition_point(|(other, ..)| *other <= key);
+                    model.insert(place, (key, step, vruntime, node));
+                }
+                if goes == 1 && !model.is_empty() {
+                    let (.., node) = model.remove(draws.below(front.min(model.len() as u64)) as usize);
+                    timeline.remove(&mut root, node);
+                }
+                let order: Vec<EntityRef> = model.iter().map(|(_, seq, ..)| EntityRef::Task(Slot(*seq))).collect();
+                assert_eq!(timeline.check(root), order);
+                let least = model.iter().map(|(_, _, vruntime, _)| *vruntime).min();
+                assert_eq!(timeline.least(root), least.map(at));
+                let limit = draws.below(60) as i64;
+                let slow = model.iter().find(|(_, _, vruntime, _)| *vruntime <= limit).map(|(.., node)| *node);
+                assert_eq!(timeline.first_eligible(root, at(limit)), slow);
+                let blocks = timeline.blocks.len() - timeline.free_blocks.len();
+                let most = if (spread, front) == (1, 1) { model.len() / 16 + 2 } else { model.len() / 2 + 1 };
+                assert!(blocks <= most, "{blocks} blocks for {} entities, {spread} {front}", model.len());
+            }
+            assert!(matches!(root, Root::Few(_)) && timeline.blocks.len() == timeline.free_blocks.len());
+        }
     }
 
     /// What a list answers, a tree of the same entities answers.
