@@ -8,7 +8,7 @@ use super::delay::{owes, undelay};
 use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::rearm;
-use super::weight::LoadWeight;
+use super::weight::{LoadWeight, Weight};
 use super::{Join, bandwidth, cfs, eevdf, group, load, slice};
 use crate::class::{Dequeue, Dequeued, Enqueue};
 use crate::mode::TaskMode;
@@ -199,14 +199,14 @@ pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Que
 /// Queues the group of a queue at its parent, or lets its weight follow.
 pub(super) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     let group = EntityRef::Group(q);
-    let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+    let weight = group::entity_weight(rq, cx, q);
     slice::follow(rq, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
             rq.fair.wake_queue(q);
             rq.attach(parent, group);
             let before = rq.entity(group).load.value();
-            rq.entity_mut(group).reweigh(weight);
+            rq.entity_mut(group).reweigh(LoadWeight::of_group(weight));
             rq.reweigh_average(parent, group, before);
             join(rq, parent, group, Join::Wakeup, Duration::ZERO);
             check_first(rq, cx, parent);
@@ -244,7 +244,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
             return;
         }
         let group = EntityRef::Group(q);
-        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+        let weight = group::entity_weight(rq, cx, q);
         if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
             if rq.entity(group).is_queued() {
                 slice::follow(rq, q, parent);
@@ -340,10 +340,14 @@ pub(super) fn advance_zero(rq: &mut Rq, q: QueueIx) {
 /// Changes the weight of a queued group entity.
 ///
 /// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now (`reweight_entity`).
-pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeight) {
-    if rq.entity(entity).load == load {
-        return;
+#[inline]
+pub(super) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, weight: Weight) {
+    if rq.entity(entity).load.weight() != weight {
+        change_weight(rq, q, entity, LoadWeight::of_group(weight));
     }
+}
+
+fn change_weight(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeight) {
     rq.unpublished.add(Unpublished::AVERAGES);
     rq.age_queue(q);
     rq.age_entity(q, entity);

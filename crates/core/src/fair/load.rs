@@ -82,8 +82,7 @@ impl Queue {
     /// Brings its averages up to date; returns whether they are others now.
     #[inline(always)]
     fn age(&mut self, now: Instant) -> bool {
-        let signals =
-            Signals { load: self.load, runnable: u64::from(self.tally.runnable), runs: self.current.is_some() };
+        let signals = Signals { load: self.load, runnable: self.tally.runnable, runs: self.current.is_some() };
         self.average.age(now, signals, 1)
     }
 }
@@ -91,7 +90,7 @@ impl Queue {
 impl FairEntity {
     /// Brings its averages up to date. `runnable` is how many tasks want to run by it, `runs` whether it is current.
     #[inline(always)]
-    fn age(&mut self, now: Instant, runnable: u64, runs: bool) {
+    fn age(&mut self, now: Instant, runnable: u32, runs: bool) {
         let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
         self.average.age(now, signals, self.load.value());
     }
@@ -143,7 +142,7 @@ impl Rq {
             let now = self.averages_clock();
             let runs = self.queue(parent).current == Some(EntityRef::Group(q));
             let queue = self.queue_mut(q);
-            queue.entity.age(now, u64::from(queue.tally.runnable), runs);
+            queue.entity.age(now, queue.tally.runnable, runs);
         }
     }
 

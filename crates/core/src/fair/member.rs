@@ -18,7 +18,7 @@ pub(super) struct Member<'a> {
     pub(super) queue: &'a mut Queue,
     pub(super) tune: &'a Tunables,
     /// How many tasks want to run by it: itself, or those in its group.
-    pub(super) runnable: u64,
+    pub(super) runnable: u32,
     timeline: &'a mut Timeline,
 }
 
@@ -38,13 +38,13 @@ impl<'a> Member<'a> {
         let (entity, queue, runnable) = match which {
             EntityRef::Task(slot) => {
                 let entity = &mut tasks[slot].fair;
-                let runnable = u64::from(entity.state == FairState::Runnable);
+                let runnable = u32::from(entity.state == FairState::Runnable);
                 (entity, &mut queues[q.index()], runnable)
             }
             EntityRef::Group(owned) => {
                 let both = queues.get_disjoint_mut([q.index(), owned.index()]);
                 let [queue, owned] = both.expect("invariant: a group is on its parent's queue");
-                let runnable = u64::from(owned.tally.runnable);
+                let runnable = owned.tally.runnable;
                 (&mut owned.entity, queue, runnable)
             }
         };

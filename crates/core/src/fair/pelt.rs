@@ -76,7 +76,7 @@ pub(crate) struct Signals {
     /// Of an entity 1 while it is queued, of a queue the weight that is queued.
     pub(crate) load: u64,
     /// How many want to run.
-    pub(crate) runnable: u64,
+    pub(crate) runnable: u32,
     /// Whether it runs, or one of it.
     pub(crate) runs: bool,
 }
@@ -183,7 +183,7 @@ impl Average {
         };
         if signals.load > 0 {
             self.load_sum += signals.load * counts;
-            self.runnable_sum += (signals.runnable * counts) << 10;
+            self.runnable_sum += (u64::from(signals.runnable) * counts) << 10;
             if signals.runs {
                 self.util_sum = self.util_sum.saturating_add((counts << 10) as u32);
             }

@@ -8,7 +8,6 @@ use super::enqueue::reweigh;
 use super::entity::{EntityRef, FairEntity};
 use super::group::MAX_DEPTH;
 use super::queue::QueueIx;
-use super::weight::LoadWeight;
 use super::{bandwidth, cfs, eevdf, group, load, slice};
 use crate::rq::{Cx, Rq};
 use crate::slab::Slot;
@@ -204,7 +203,7 @@ fn tick_cfs(rq: &mut Rq, slot: Slot, leaf: QueueIx) -> Resched {
 fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        let weight = LoadWeight::of_group(group::entity_weight(rq, cx, q));
+        let weight = group::entity_weight(rq, cx, q);
         reweigh(rq, parent, EntityRef::Group(q), weight);
         q = parent;
     }

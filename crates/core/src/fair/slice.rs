@@ -90,10 +90,13 @@ impl Queue {
 /// Lets the slice of a group's entity follow what is in its queue. It may be queued at its parent.
 #[inline]
 pub(super) fn follow(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
-    let entity = &rq.queue(owned).entity;
-    if !rq.fair.tune.group_min_slice || rq.queue(owned).own_slices.entities == 0 && !entity.has_custom_slice {
-        return;
+    let queue = rq.queue(owned);
+    if rq.fair.tune.group_min_slice && (queue.own_slices.entities > 0 || queue.entity.has_custom_slice) {
+        follow_shortest(rq, owned, parent);
     }
+}
+
+fn follow_shortest(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
     let slice = rq.queue(owned).shortest_slice(&rq.fair.tune);
     if slice == rq.queue(owned).entity.slice && rq.queue(owned).entity.has_custom_slice {
         return;
