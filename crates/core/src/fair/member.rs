@@ -1,7 +1,7 @@
 //! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with both.
 //!
-//! A switch touches three queues' worth of fields of the task that goes, and as many of the one that comes. By number each touch is a
-//! check of bounds, a multiplication and two loads; a fifth of a switch was that.
+//! A switch ages the task that goes and the one that comes, and moves both on and off the timeline. Found by number, each of these
+//! steps is checks of bounds, a multiplication and loads again: a tenth of a switch.
 
 use super::entity::{EntityRef, FairEntity, FairState};
 use super::queue::{Queue, QueueIx};
