@@ -32,6 +32,8 @@ pub struct Config {
     pub(crate) full_dynticks: CpuMask,
     /// The factor of the fair class's granularities.
     pub(crate) scaling: u32,
+    /// What one look at another CPU takes on this host.
+    pub(crate) scan_cost: Duration,
 }
 
 /// Why a configuration cannot be used.
@@ -93,6 +95,7 @@ impl Config {
             housekeeping,
             full_dynticks,
             scaling,
+            scan_cost: Duration::ZERO,
         }
     }
 
@@ -158,6 +161,14 @@ impl Config {
     #[must_use]
     pub const fn with_threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Returns the configuration for a host on which looking at another CPU takes so long: what searches for work and for idle CPUs are worth is
+    /// weighed with it. Nothing, if the host does not say.
+    #[must_use]
+    pub const fn with_scan_cost(mut self, per_cpu: Duration) -> Self {
+        self.scan_cost = per_cpu;
         self
     }
 

@@ -335,6 +335,7 @@ impl<L: RawMutex> Scheduler<L> {
             Placement::Displaced => Enqueue::Migrated,
         };
         let slot = class::activate(rq, cx, body, enqueue);
+        fair::newidle::woken(rq, cx);
         if let Some(bound) = bound {
             fair::balance::arrived(rq, bound);
         }
@@ -591,7 +592,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
             rq.pass(Stage::Searched);
-            return fair::balance::new_idle(rq, cx);
+            return fair::newidle::begin(rq, cx);
         }
         Step::Done
     }

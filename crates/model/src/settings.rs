@@ -249,6 +249,12 @@ pub struct Settings {
     /// Key `smt_balance`: idle CPUs take from cores whose threads share it, cores that idle first, and busy CPUs do not even out groups that all
     /// have room (6.6, commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5).
     pub smt_balance: bool,
+    /// Key `newidle_min_idle`: a CPU that idles for less than `migration_cost_ns` at a time does not look for work when it goes idle (2.6.32 to 5.15;
+    /// removed by commit c5b0a7eefc70).
+    pub newidle_min_idle: bool,
+    /// Key `newidle_cost_bump`: looking for work in vain counts as half again as dear as it ever was (6.17 and 6.18; commit 155213a2aed4, taken back
+    /// after that by d206fbad9328).
+    pub newidle_cost_bump: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.

@@ -145,6 +145,7 @@ impl Machine {
         let core = Config::new(config.topology.clone(), config.settings.clone())
             .with_cpusets(&cpusets)?
             .with_group_reserve(groups_ever(&program, &changes))
+            .with_scan_cost(config.costs.scan_per_cpu)
             .with_threads(Threads::One);
         let mut scheduler = Scheduler::new(core);
         let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();

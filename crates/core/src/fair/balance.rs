@@ -1,5 +1,5 @@
-//! What moves between CPUs: a CPU that is about to go idle takes a waiting task; at ticks, CPUs compare themselves with
-//! the others of their domains and take what is too much there.
+//! What moves between CPUs: at ticks, CPUs compare themselves with the others of their domains and take what is too much there. A CPU that is
+//! about to go idle does so at once ([`newidle`]).
 //!
 //! A *domain* is a level of the machine around a CPU ([`Distance`]): its core, its cache, its socket, the machine; its
 //! *groups* are the domains of the level below. A CPU balances for its group if it is the first idle one there, or the
@@ -33,20 +33,19 @@
 //! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before fair ones; each weighs
 //! twice the heaviest nice level. What runs on the taking CPU does not matter to them, which is what was wrong with it.
 //!
-//! Work: about to go idle, O(CPUs with waiting tasks); at a tick, O(1), when an interval is over O(CPUs of the domain); both
-//! again for each CPU of which no task may come here.
+//! Work: at a tick O(1), when an interval is over O(CPUs of the domain), again for each CPU of which no task may come here.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `sched_balance_domains`, `sched_balance_rq`,
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
 //! `detach_tasks`, `can_migrate_task`, `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`;
-//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: a CPU about to go idle takes from the CPU with the
-//! most load that has a waiting task, nearest domain first, whatever its group; active balance moves the task that runs, the kernel's
+//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the task that runs, the kernel's
 //! stopper, before which it waits too, the stalest that may go; one idle CPU does not balance on behalf of another, it tells it to.
 
 use super::bandwidth;
 use super::capacity;
 use super::imbalance::{self, find_imbalance};
-use super::load::{self, CpuAverages};
+use super::load::CpuAverages;
 use super::misfit;
+use super::newidle;
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
@@ -56,7 +55,6 @@ use crate::rq::{Cx, Phase, Rq};
 use crate::slab::Slot;
 use crate::step::{Balance, BalanceKind, Imbalance, Leave, Op, PairCont, Resched, Stay, Step, Work};
 use alloc::vec::Vec;
-use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
 
@@ -110,6 +108,11 @@ impl BalanceState {
         let has_parts = smt > 1 || sockets * llcs > 1 || config.topology.asymmetry().is_some();
         Self { has_parts, ..Self::default() }
     }
+
+    /// Returns how often a level has failed.
+    pub(super) fn failed(&self, level: usize) -> u8 {
+        self.levels[level].failed
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,71 +122,6 @@ struct LevelState {
     is_calm: bool,
     /// Rounds in which nothing could be moved (`nr_balance_failed`).
     failed: u8,
-}
-
-/// A CPU is about to go idle: asks for the pair of run queues to take a task from another.
-pub(crate) fn new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.phantoms(&cx.config.settings) > 0 || rq.is_isolated {
-        return Step::Done;
-    }
-    cx.io.costs.fair_balance += u32::from(cx.view().next_waiting(CpuId(0)).is_some());
-    rq.fair.balance.pinned.clear();
-    search_new_idle(rq, cx, 0)
-}
-
-/// Looks in the domains from a level upwards.
-fn search_new_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
-    if cx.view().next_waiting(CpuId(0)).is_none() {
-        return if rq.fair.asymmetric.is_some() { new_idle_misfit(rq, cx, from) } else { Step::Done };
-    }
-    for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
-        let span = cx.config.topology.span(rq.cpu, distance);
-        let inner = cx.config.topology.span(rq.cpu, groups);
-        if span != inner
-            && let Some(other) = busiest_waiting(rq, cx, span, inner)
-        {
-            let failed = rq.fair.balance.levels[level].failed;
-            let (kind, imbalance) = (BalanceKind::NewIdle, Imbalance::Tasks(1));
-            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
-            return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
-        }
-    }
-    if rq.fair.asymmetric.is_some() { new_idle_misfit(rq, cx, from) } else { Step::Done }
-}
-
-/// Nobody waits: looks for a task that does not fit where it runs. O(CPUs of the domain).
-fn new_idle_misfit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
-    rq.publish(cx); // It compares what is published, of itself too.
-    for (level, (distance, _)) in LEVELS.into_iter().enumerate().skip(from) {
-        if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.level > distance) {
-            continue;
-        }
-        if let Some((other, Imbalance::Misfit)) = find_imbalance(rq, cx, level, BalanceKind::NewIdle) {
-            let failed = rq.fair.balance.levels[level].failed;
-            let (kind, imbalance) = (BalanceKind::NewIdle, Imbalance::Misfit);
-            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
-            return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
-        }
-    }
-    Step::Done
-}
-
-/// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting task.
-fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
-    let mut best: Option<(u64, CpuId)> = None;
-    let mut from = CpuId(span.start);
-    while let Some(cpu) = cx.view().next_waiting(from).filter(|cpu| cpu.0 < span.end) {
-        from = CpuId(cpu.0 + 1);
-        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) || rq.fair.balance.pinned.contains(&cpu) {
-            continue;
-        }
-        cx.io.costs.cpus_scanned += 1;
-        let load = load::of_cpu(cx, cpu).load;
-        if best.is_none_or(|(most, _)| load > most) {
-            best = Some((load, cpu));
-        }
-    }
-    best.map(|(_, cpu)| cpu)
 }
 
 /// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an idle CPU if this one
@@ -371,9 +309,12 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     }
     match work.kind {
         BalanceKind::NewIdle if taken.moved == 0 && own.is_online && own.nr_running == 0 => {
-            return search_new_idle(own, cx, level + usize::from(!all_pinned));
+            if !all_pinned {
+                own.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
+            }
+            return newidle::search(own, cx, level + usize::from(!all_pinned));
         }
-        BalanceKind::NewIdle => {}
+        BalanceKind::NewIdle => newidle::found(own),
         BalanceKind::Periodic | BalanceKind::Idle if all_pinned => {
             if let Some(step) = look_elsewhere(own, cx, work) {
                 return step;
@@ -401,7 +342,7 @@ fn count_round(own: &mut Rq, work: Balance, moved: u32) {
 }
 
 /// Says to the domain above whether tasks that are bound to CPUs keep this one uneven (`sgc->imbalance`). O(1).
-fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
+pub(super) fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu, distance));
     let Some(parent) = (level + 1..LEVELS.len()).find(|parent| spans[*parent] != spans[level]) else { return };
     if let Some(first) = imbalance::first_of(rq, cx, spans[level].clone())

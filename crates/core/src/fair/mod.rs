@@ -34,6 +34,7 @@ mod imbalance;
 pub(crate) mod load;
 mod member;
 pub(crate) mod misfit;
+pub(crate) mod newidle;
 pub(crate) mod pelt;
 mod preempt;
 mod queue;
@@ -89,6 +90,7 @@ pub(crate) struct FairRq {
     pub(crate) nr_apart: u32,
     recency: Recency,
     balance: balance::BalanceState,
+    newidle: newidle::NewIdle,
     pressure: capacity::Pressure,
     /// On machines whose CPUs differ.
     asymmetric: Option<misfit::Asymmetric>,
@@ -170,6 +172,7 @@ impl FairRq {
             nr_apart: 0,
             recency: Recency::with_capacity(config.queue_reserve),
             balance: balance::BalanceState::new(config),
+            newidle: newidle::NewIdle::new(config),
             pressure: capacity::Pressure::default(),
             asymmetric: misfit::Asymmetric::new(config, cpu).filter(|_| tune.tracks_load),
         }

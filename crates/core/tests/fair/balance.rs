@@ -1,7 +1,8 @@
 //! Fair tasks on several CPUs.
 
 use crate::host::{Host, Program, at_ms, ms};
-use zerolag_model::{GroupId, KernelVersion, SchedAttr, TaskId, Topology};
+use zerolag_core::{Config, Costs, Partition};
+use zerolag_model::{CpuMask, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
 
 const BOTH: [KernelVersion; 2] = [KernelVersion::V6_12, KernelVersion::V6_1];
 
@@ -47,16 +48,9 @@ fn tasks_set_free_spread_to_idle_cpus() {
         let tasks: Vec<_> =
             (0..4).map(|_| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some("0"), Program::Hog)).collect();
         host.run(at_ms(20));
-        let clock = host.clock();
-        for task in &tasks {
-            let changed = host.sched.set_affinity(&mut host.rqs[0], clock, *task, None, &mut host.io);
-            let (displaced, step) = changed.expect("it is there");
-            assert!(displaced.is_none());
-            host.carry_out(step);
-        }
+        set_free(&mut host, 0, &tasks);
         host.run(at_ms(100));
-        let on_cpus: Vec<_> = host.rqs.iter().map(zerolag_core::Rq::nr_running).collect();
-        assert_eq!(on_cpus, [1; 4], "{version}");
+        assert_eq!(counts(&host), [1; 4], "{version}");
     }
 }
 
@@ -69,8 +63,7 @@ fn affinity_holds() {
             host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some(cpus), Program::RunSleep(ms(3), ms(2)));
         }
         host.run(at_ms(3000));
-        let allowed =
-            |task: TaskId| -> zerolag_model::CpuMask { ["0-1", "2", "1-3"][task.index() % 3].parse().expect("a list") };
+        let allowed = |task: TaskId| -> CpuMask { ["0-1", "2", "1-3"][task.index() % 3].parse().expect("a list") };
         for (_, cpu, task) in &host.switches {
             assert!(task.is_none_or(|task| allowed(task).contains(*cpu)), "task {task:?} on CPU {cpu}");
         }
@@ -108,4 +101,87 @@ fn passive_balancing_moves_waiting_rt_tasks() {
     }
     host.run(at_ms(100));
     assert_eq!(host.rqs[1].current(), Some(TaskId(1)), "the more urgent of those that wait");
+}
+
+/// Machines of every shape that has a level of domains of its own.
+const SHAPES: [[u32; 4]; 8] =
+    [[1, 1, 2, 1], [1, 1, 4, 1], [1, 1, 1, 2], [1, 1, 2, 2], [1, 2, 2, 1], [2, 1, 2, 1], [1, 2, 2, 2], [2, 2, 2, 1]];
+
+/// Returns how many tasks each CPU has.
+fn counts(host: &Host) -> Vec<u32> {
+    host.rqs.iter().map(zerolag_core::Rq::nr_running).collect()
+}
+
+/// Lets hogs that are crowded on one CPU go everywhere.
+fn set_free(host: &mut Host, cpu: usize, tasks: &[TaskId]) {
+    let clock = host.clock();
+    for task in tasks {
+        let changed = host.sched.set_affinity(&mut host.rqs[cpu], clock, *task, None, &mut host.io);
+        let (displaced, step) = changed.expect("it is there");
+        assert!(displaced.is_none());
+        host.carry_out(step);
+    }
+}
+
+/// The independent check: whatever path the balancer takes, equal hogs that may go everywhere end up spread, and stay so.
+#[test]
+fn equal_hogs_end_up_spread_on_every_machine() {
+    for version in [KernelVersion::V5_15, KernelVersion::V6_1, KernelVersion::V6_12, KernelVersion::V6_18] {
+        for [sockets, llcs, cores, smt] in SHAPES {
+            let topology = Topology::new(sockets, llcs, cores, smt).expect("a machine");
+            let nr_cpus = topology.nr_cpus();
+            for nr in 1..=2 * nr_cpus + 1 {
+                let mut host = Host::new(topology.clone(), version.settings());
+                let tasks: Vec<TaskId> =
+                    (0..nr).map(|_| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some("0"), Program::Hog)).collect();
+                host.run(at_ms(20));
+                set_free(&mut host, 0, &tasks);
+                host.run(at_ms(4_000));
+                let case = format!("{version}, {nr} hogs on {sockets}x{llcs}x{cores}x{smt}");
+                let mut uneven = 0;
+                for _ in 0..40 {
+                    let on_cpus = counts(&host);
+                    assert_eq!(on_cpus.iter().sum::<u32>() as usize, nr, "{case}: nobody is lost");
+                    let least = on_cpus.iter().min().copied().expect("a CPU");
+                    let more = on_cpus.iter().max().copied().expect("a CPU") - least;
+                    assert!(least > 0 || more == 1, "{case}: an idle CPU beside a waiting task: {on_cpus:?}");
+                    // What goes round between groups comes to one CPU of them first, and is evened out there a few intervals later.
+                    uneven = if more < 2 { 0 } else { uneven + 1 };
+                    assert!(more < 3 && uneven <= 10, "{case}: {on_cpus:?} for {uneven} times 37 ms");
+                    host.run(host.now + ms(37));
+                }
+                for rq in &host.rqs {
+                    rq.check_fair();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn balancing_looks_at_its_root_domain_only_and_says_what_it_cost() {
+    const MOST: u32 = 5;
+    for version in BOTH {
+        let partition: CpuMask = "0-2".parse().expect("a list");
+        let config = Config::new(Topology::flat(8).expect("8 CPUs"), version.settings());
+        let mut host = Host::with_config(config.with_cpusets(&[(partition, Partition::Root)]).expect("a partition"));
+        for (cpu, list, nr) in [(0, "0", 7), (7, "7", 6)] {
+            let spawn = |host: &mut Host| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some(list), Program::Hog);
+            let tasks: Vec<TaskId> = (0..nr).map(|_| spawn(&mut host)).collect();
+            set_free(&mut host, cpu, &tasks);
+        }
+        host.io.costs = Costs::default();
+        host.run(at_ms(3_000));
+        assert_eq!(host.strayed, None, "{version}: nobody looks across");
+        let on_cpus = counts(&host);
+        assert_eq!((on_cpus[..3].iter().sum::<u32>(), on_cpus[3..].iter().sum::<u32>()), (7, 6), "{version}");
+        assert!(on_cpus[..3].iter().all(|nr| [2, 3].contains(nr)), "{version}: {on_cpus:?}");
+        assert!(on_cpus[3..].iter().all(|nr| [1, 2].contains(nr)), "{version}: {on_cpus:?}");
+        let Costs { cpus_scanned, fair_balance, .. } = host.io.costs;
+        assert!(
+            fair_balance > 0 && cpus_scanned > fair_balance,
+            "{version}: every round is counted, and what it looks at"
+        );
+        assert!(cpus_scanned <= fair_balance * MOST, "{version}: {cpus_scanned} looks in {fair_balance} rounds");
+    }
 }

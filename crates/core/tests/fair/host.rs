@@ -44,6 +44,8 @@ pub(crate) struct Host {
     pub(crate) remote: Vec<(CpuId, Work)>,
     next_tick: Instant,
     pub(crate) migrations: u32,
+    /// Two CPUs of different root domains that a step wanted at once.
+    pub(crate) strayed: Option<(CpuId, CpuId)>,
 }
 
 impl Host {
@@ -70,6 +72,7 @@ impl Host {
             remote: Vec::new(),
             next_tick,
             migrations: 0,
+            strayed: None,
         }
     }
 
@@ -175,6 +178,9 @@ impl Host {
             step = match step {
                 Step::Done => return,
                 Step::Pair { own, other, then } => {
+                    if self.sched.root_domain(own) != self.sched.root_domain(other) {
+                        self.strayed = Some((own, other));
+                    }
                     let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
                     self.sched.resume_pair(own, other, PairClock { own: clock, other: clock }, then, &mut self.io)
                 }

@@ -92,6 +92,8 @@ impl KernelVersion {
             sis_util: since(Self::V6_1),
             wake_wide: since(Self::V4_1),
             smt_balance: since(Self::V6_6),
+            newidle_min_idle: since(Self::V3_2) && !since(Self::V6_1),
+            newidle_cost_bump: since(Self::V6_18),
             wakeup_preemption: true,
             bandwidth: BandwidthControl::Pool,
             hierarchical_running: since(Self::V3_2),

@@ -207,6 +207,18 @@ pub(super) const ROWS: &[Setting] = &[
         "idle CPUs relieve cores that several tasks share; busy ones leave it to them (6.6)"
     ),
     value!(
+        "newidle_min_idle",
+        newidle_min_idle,
+        "on | off",
+        "a CPU that idles for less than migration_cost_ns at a time does not look for work when it goes idle (until 5.15)"
+    ),
+    value!(
+        "newidle_cost_bump",
+        newidle_cost_bump,
+        "on | off",
+        "looking for work in vain when going idle counts as half again as dear (6.17, 6.18)"
+    ),
+    value!(
         "features.WAKEUP_PREEMPTION",
         wakeup_preemption,
         "on | off",
