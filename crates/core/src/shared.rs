@@ -12,6 +12,7 @@
 //! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
 //! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
 //! | the task that runs, and what each task has woken | the CPU's lock holder; the CPU on which it wakes | a woken task is drawn to its waker once more, or not |
+//! | what searches for idle CPUs may cost (`SIS_PROP`) | the CPU on which tasks wake; who ends its idle time | a search looks at some CPUs more or fewer |
 //! | groups that tasks bound to CPUs keep uneven | whoever balances in the domain | the domain above moves a task, or none, one round late |
 //! | load of a misfit (where CPUs differ) | the CPU's lock holder | a stronger CPU finds nobody there, or a task that fits, and takes none |
 //! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
@@ -39,6 +40,7 @@ use crate::dl::sums::Note;
 use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
+use crate::fair::sis_prop::Budgets;
 use crate::fair::wakers::Wakers;
 use crate::observe::Observer;
 use crate::proxy::LockOwners;
@@ -290,6 +292,8 @@ pub(crate) struct Shared<L: RawMutex> {
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
+    /// What searches for idle CPUs may cost.
+    pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
 }
 
@@ -351,6 +355,7 @@ impl<L: RawMutex> Shared<L> {
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
             wakers: Wakers::default(),
+            budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
         }
     }

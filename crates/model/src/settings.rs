@@ -244,6 +244,9 @@ pub struct Settings {
     pub delay_dequeue: bool,
     /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are looked at for an idle one (6.0, commit 70fb5ccf2ebb).
     pub sis_util: bool,
+    /// Key `features.SIS_PROP`: a waking task looks at so many CPUs for an idle one as searches are worth to a CPU that idles as much as this (4.13 to 5.19,
+    /// commits 1ad3aaf3fcd2, 70fb5ccf2ebb).
+    pub sis_prop: bool,
     /// Key `wake_wide`: a task that is one of many that its waker wakes is not drawn to it (3.12).
     pub wake_wide: bool,
     /// Key `smt_balance`: idle CPUs take from cores whose threads share it, cores that idle first, and busy CPUs do not even out groups that all

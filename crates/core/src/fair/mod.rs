@@ -41,6 +41,7 @@ mod queue;
 mod recency;
 mod run;
 pub(crate) mod select;
+pub(crate) mod sis_prop;
 mod slice;
 mod timeline;
 mod vtime;

@@ -18,6 +18,7 @@
 
 use super::balance::LEVELS;
 use super::imbalance::find_imbalance;
+use super::sis_prop;
 use crate::config::Config;
 use crate::rq::{Cx, Rq};
 use crate::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
@@ -98,6 +99,7 @@ pub(super) fn follow(average: Duration, sample: Duration) -> Duration {
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if let Some(since) = rq.fair.newidle.since.take() {
         rq.fair.newidle.idled(cx.now.wall.since(since), &cx.config.settings);
+        sis_prop::idled(cx, rq.cpu, rq.fair.newidle.average);
     }
 }
 

@@ -9,7 +9,8 @@
 //! without idle CPUs the one with the least load; the part where the search began wins ties.
 //!
 //! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n CPUs that are busy for a part u of the
-//! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old.
+//! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old. Before 6.0 it was what searches
+//! cost that limited them ([`sis_prop`]).
 //!
 //! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU (`isolcpus`) counts as idle for nobody; who may run
 //! there wakes where he ran.
@@ -18,11 +19,11 @@
 //! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
-//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: kernels before 6.0
-//! give up by what searching has cost lately (`SIS_PROP`), here they look at all; no `recent_used_cpu`.
+//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: no
+//! `recent_used_cpu`.
 
 use super::weight::Weight;
-use super::{capacity, load, misfit, wakers};
+use super::{capacity, load, misfit, sis_prop, wakers};
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
@@ -85,7 +86,13 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     }
     let allowed = task.allowed.as_deref();
     let found = find_idle(cx, allowed, target, cache.clone());
-    found.filter(|cpu| scan.is_none_or(|most| nth_after(target, *cpu, &cache, allowed) <= most)).unwrap_or(target)
+    let Some(most) = scan.or_else(|| sis_prop::limit(cx, cache.len() as u64)) else { return found.unwrap_or(target) };
+    let looks = found.map_or(cache.len() as u64, |cpu| nth_after(target, cpu, &cache, allowed));
+    if looks > most {
+        return target;
+    }
+    sis_prop::spend(cx, looks);
+    found.unwrap_or(target)
 }
 
 /// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is the first. O(1), O(CPUs of the range)

@@ -90,6 +90,7 @@ impl KernelVersion {
             preempt_short: since(Self::V6_12),
             delay_dequeue: since(Self::V6_12),
             sis_util: since(Self::V6_1),
+            sis_prop: since(Self::V4_15) && !since(Self::V6_1),
             wake_wide: since(Self::V4_1),
             smt_balance: since(Self::V6_6),
             newidle_min_idle: since(Self::V3_2) && !since(Self::V6_1),

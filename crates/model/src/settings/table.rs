@@ -195,6 +195,12 @@ pub(super) const ROWS: &[Setting] = &[
         "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
     ),
     value!(
+        "features.SIS_PROP",
+        sis_prop,
+        "on | off",
+        "the less the waking CPU idles and the more searches cost, the fewer CPUs a waking task looks at for an idle one (4.13 to 5.19)"
+    ),
+    value!(
         "wake_wide",
         wake_wide,
         "on | off",
