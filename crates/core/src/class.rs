@@ -252,19 +252,20 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if rq.current == next {
         return;
     }
-    rq.unpublished.add(Unpublished::PRIOS);
+    let mut was_fair = false;
     if let Some(slot) = rq.current {
         let prev = &mut rq.tasks[slot];
         prev.last_ran = cx.now.wall;
         match prev.prio.class() {
             ClassId::Rt => rt::put_prev(rq, cx, slot),
-            ClassId::Fair => {} // Below: groups that `prev` and `next` share stay current.
+            ClassId::Fair => was_fair = true, // Below: groups that `prev` and `next` share stay current.
             ClassId::Deadline => dl::put_prev(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
     rq.current = next;
     let Some(slot) = next else {
+        rq.unpublished.add(Unpublished::PRIOS);
         fair::put_prev(rq);
         cx.shared.publish_current(rq.cpu, None);
         fair::capacity::switched(rq, cx, ClassId::Idle);
@@ -274,8 +275,13 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     task.exec_start = rq.clock.task;
     task.counters.switches_in += 1;
     let (id, class) = (task.id, task.prio.class());
+    let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
     if class != ClassId::Fair {
         fair::put_prev(rq);
+    }
+    // Between fair tasks no more changes than who runs; others are often told the same of both.
+    if !was_fair || class != ClassId::Fair || shown != rq.shows_of_current() {
+        rq.unpublished.add(Unpublished::PRIOS);
     }
     cx.shared.publish_current(rq.cpu, Some(id));
     fair::capacity::switched(rq, cx, class);

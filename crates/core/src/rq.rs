@@ -380,6 +380,11 @@ impl Rq {
         }
     }
 
+    /// Returns what others have been told of the current task: its priority, and whether it may run elsewhere.
+    pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
+        (self.published.prios.current, self.published.prios.current_movable)
+    }
+
     fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
         let current = self.current.map(|slot| &self.tasks[slot]);
         PublishedPrios {
@@ -476,7 +481,7 @@ impl Rq {
             cx.shared.publish_deadlines(cpu, deadlines);
         }
         if deadlines.earliest != had.earliest || came_or_went {
-            cx.shared.domain(cpu).cpudl.set(cpu, self.dl_level());
+            cx.shared.domain(cpu).cpudl.set(cpu, self.level_at(deadlines.earliest));
         }
     }
 
@@ -490,7 +495,12 @@ impl Rq {
 
     /// Returns what this CPU is to the deadline class.
     pub(crate) fn dl_level(&self) -> DlLevel {
-        match self.dl.earliest() {
+        self.level_at(self.dl.earliest())
+    }
+
+    /// As [`dl_level`](Self::dl_level), with the first deadline in hand.
+    const fn level_at(&self, earliest: Option<Instant>) -> DlLevel {
+        match earliest {
             _ if !self.is_online => DlLevel::Gone,
             None => DlLevel::Free,
             Some(deadline) => DlLevel::Busy(deadline),

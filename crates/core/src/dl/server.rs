@@ -329,7 +329,10 @@ fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
         return time;
     }
-    time.mul_div_floor(u64::from(cx.config.topology.capacity(rq.cpu)), FULL_CAPACITY)
+    match u64::from(cx.config.topology.capacity(rq.cpu)) {
+        FULL_CAPACITY => time,
+        capacity => time.mul_div_floor(capacity, FULL_CAPACITY),
+    }
 }
 
 /// Returns in what time a server is charged so much: the inverse of [`charged`], rounded up.

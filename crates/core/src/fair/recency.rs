@@ -56,10 +56,17 @@ impl Recency {
     /// Makes a task the newest.
     #[inline]
     pub(crate) fn touch(&mut self, slot: Slot) {
-        if self.newest != Some(slot) {
-            self.remove(slot);
-            self.push(slot);
+        let Some(newest) = self.newest.filter(|newest| *newest != slot) else { return };
+        let Link { newer, older } = self.links[slot.0 as usize];
+        let next = newer.expect("invariant: whoever is not the newest has a newer one");
+        self.links[next.0 as usize].older = older;
+        match older {
+            Some(older) => self.links[older.0 as usize].newer = newer,
+            None => self.oldest = newer,
         }
+        self.links[newest.0 as usize].newer = Some(slot);
+        self.links[slot.0 as usize] = Link { newer: None, older: Some(newest) };
+        self.newest = Some(slot);
     }
 
     pub(crate) const fn oldest(&self) -> Option<Slot> {
