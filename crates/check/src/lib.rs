@@ -27,6 +27,7 @@ mod monitor;
 pub mod monitors;
 mod report;
 mod rt_queues;
+mod servers;
 
 pub use checker::{Checker, check};
 pub use monitor::{Context, Monitor, Options, Outcome};

@@ -1,7 +1,7 @@
 //! [`Monitor`]: what a rule is, and what it is told.
 
 use crate::report::Findings;
-use zerolag_model::{Duration, Instant, Record};
+use zerolag_model::{Duration, Instant, Record, Settings};
 use zerolag_trace::{Meta, Replay};
 
 /// One rule, held against a trace record by record.
@@ -72,6 +72,17 @@ impl Context<'_> {
             (false, _) => Duration::from_millis(1),
         };
         self.options.settle.unwrap_or_else(by_source)
+    }
+
+    /// Returns the settings of the run; what the trace does not say is as in [`Settings::default`].
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        for (key, value) in &self.meta.settings {
+            // A key or value of another version is as good as unsaid.
+            let _ = settings.set(key, value);
+        }
+        settings
     }
 
     /// Returns whether fair tasks, or nothing, may run at any time although real-time tasks wait: RT throttling and deadline

@@ -4,11 +4,12 @@ use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
 /// Rules about what Linux does not record.
-const NO_RECORDS_OF: [&str; 11] = [
+const NO_RECORDS_OF: [&str; 12] = [
     "time-conserved",
     "affinity",
     "bandwidth",
     "dl-bandwidth",
+    "dl-tardiness",
     "server-laxity",
     "server-share",
     "group-starved",

@@ -8,7 +8,7 @@ use crate::attr::{Prio, SchedAttr};
 use crate::bandwidth::{CpuMax, CpuStat};
 use crate::cpumask::CpuMask;
 use crate::ids::{CpuId, GroupId, TaskId};
-use crate::server::{ServerKind, ServerState};
+use crate::server::{ServerKind, ServerParams, ServerState};
 use crate::time::{Duration, Instant, SignedDuration};
 use alloc::sync::Arc;
 
@@ -153,6 +153,13 @@ pub enum TraceEvent {
         kind: ServerKind,
         /// What it does now.
         state: ServerState,
+    },
+    /// What the deadline server of the record's CPU promises was set. Unsaid: what the settings say.
+    ServerParams {
+        /// Whom it serves.
+        kind: ServerKind,
+        /// From now on.
+        params: ServerParams,
     },
     /// The real-time tasks of the record's CPU have used up their share of the period, or get the next.
     RtThrottle {

@@ -12,7 +12,7 @@
 use crate::summary::{policy_text, prio_text};
 use core::fmt::Write;
 use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, RequestStep, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, RequestStep, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Trace};
 
 /// Every kind of event, as lists and filters call it.
@@ -131,6 +131,10 @@ fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
         }
         TraceEvent::DlOverrun { task } => ("dl", format!("{} is told of an overrun (SIGXCPU)", name(task))),
         TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
+        TraceEvent::ServerParams { kind, params } => {
+            let (name, ServerParams { runtime, period, .. }) = (kind.name(), params);
+            ("server", format!("{name} set to {runtime} in {period}"))
+        }
         TraceEvent::Hotplug { online } => ("hotplug", if *online { "online" } else { "offline" }.to_owned()),
         TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
         TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),

@@ -19,7 +19,12 @@ use zerolag::workload::{LoadOptions, scenario};
 const SCENARIOS: u64 = 200;
 /// How many more there are under the youngest kernel, which alone has some of the mechanisms.
 const YOUNGEST: u64 = 40;
-/// How many of them are run again, beside a busy thread.
+/// How many there are with deadline tasks.
+const DEADLINES: u64 = 120;
+/// More of these, which have failed once: a server that was queued with nothing left kept its timer firing for ever; who was late and began its
+/// next job at once had no timer for that budget.
+const FOUND: [u64; 2] = [5478, 10_610];
+/// How many of the first are run again, beside a busy thread.
 const AGAIN: u64 = 40;
 
 /// Random numbers of a scenario: splitmix64 (Steele, Lea, Flood 2014).
@@ -91,6 +96,69 @@ fn scenario_text(number: u64) -> String {
         text.push('\n');
     }
     text.push_str("[task.child]\ninstances = 0\nloop = 1\nsteps = [{ run = \"700us\" }, { sleep = \"1ms\" }, { run = \"300us\" }]\n");
+    text
+}
+
+/// Returns the scenario of a number with deadline tasks, which have been promised no more than there is: beside others, with and without
+/// servers, within their budgets or not.
+fn deadline_text(number: u64) -> String {
+    let dice = &mut Dice(!number);
+    let kernel = dice.pick(&["5.4", "6.1", "6.12", "6.18"]);
+    let costs = if dice.once_in(4) { "default" } else { "zero" };
+    let mut text = format!("kernel = \"{kernel}\"\nduration = \"400ms\"\nseed = {number}\ncosts = \"{costs}\"\n\n");
+    let cpus = if dice.once_in(2) { 1 } else { dice.of(2, 4) };
+    writeln!(text, "[machine]\ncpus = {cpus}\n\n[settings]").expect("a string takes everything");
+    let server = dice.pick(&["off", "off", "immediate", "deferred"]);
+    let (enforce, preempt) = (dice.pick(&["exact", "tick"]), dice.pick(&["full", "full", "none", "lazy"]));
+    writeln!(
+        text,
+        "\"enforce.dl\" = \"{enforce}\"\npreempt = \"{preempt}\"\nfair_server = \"{server}\"\n\
+         \"fair_server.runtime\" = \"{}us\"\n\"fair_server.period\" = \"20ms\"\nhz = {}\n",
+        dice.of(2, 10) * 100,
+        dice.pick(&["250", "1000"])
+    )
+    .expect("a string takes everything");
+    text.push_str("[mutex.inherits]\nprotocol = \"inherit\"\n\n");
+    // Parts per thousand; a server takes 50 of each CPU at most, and 50 are nobody's.
+    let mut left = 890 * cpus;
+    let lock_at = dice.once_in(4);
+    for task in 0..dice.of(1, 4 * cpus) {
+        let share = dice.of(20, 600).min(left);
+        if share < 20 {
+            break;
+        }
+        let period = dice.of(2, 30) * 1_000;
+        let runtime = period * share / 1_000;
+        // Deadlines before the end of the period count as if the period were that long.
+        let deadline = if dice.once_in(4) { period * dice.of(7, 10) / 10 } else { period };
+        left -= (runtime * 1_000).div_ceil(deadline).min(left);
+        let flags = if dice.once_in(8) { "flags = [\"reclaim\"]\n" } else { "" };
+        writeln!(
+            text,
+            "[task.d{task}]\npolicy = \"SCHED_DEADLINE\"\nruntime = \"{runtime}us\"\ndeadline = \"{}us\"\nperiod = \"{period}us\"\n\
+             {flags}delay = \"{}us\"",
+            deadline.max(runtime),
+            dice.of(0, 20) * 250
+        )
+        .expect("a string takes everything");
+        let run = runtime * dice.of(2, 6) / 4;
+        let steps = match dice.of(0, 3) {
+            0 => "{ run = \"10s\" }".to_owned(),
+            1 => format!("{{ run = \"{run}us\" }}, {{ sleep = \"{}us\" }}", dice.of(1, 80) * 100),
+            2 if lock_at => format!(
+                "{{ lock = \"inherits\" }}, {{ run = \"{run}us\" }}, {{ unlock = \"inherits\" }}, {{ sleep = \"1ms\" }}"
+            ),
+            _ => format!(
+                "{{ run = \"{run}us\" }}, {{ timer = {{ period = \"{period}us\", mode = \"absolute\", name = \"d{task}\" }} }}"
+            ),
+        };
+        writeln!(text, "steps = [{steps}]\n").expect("a string takes everything");
+    }
+    for task in 0..dice.of(0, 2 + cpus) {
+        writeln!(text, "[task.t{task}]").expect("a string takes everything");
+        attributes(&mut text, dice, Place::Task);
+        writeln!(text, "steps = [{}]\n", steps(dice, false)).expect("a string takes everything");
+    }
     text
 }
 
@@ -218,8 +286,10 @@ fn failed(number: u64, text: &str, why: &str) -> String {
 fn no_random_scenario_breaks_a_rule() {
     let mut held: BTreeMap<&str, u64> = BTreeMap::new();
     let mut said = String::new();
-    for number in 0..SCENARIOS + YOUNGEST {
-        let text = scenario_text(number);
+    let texts = (0..SCENARIOS + YOUNGEST).map(|number| (number, scenario_text(number)));
+    let deadline_texts =
+        (0..DEADLINES).chain(FOUND).map(|number| (SCENARIOS + YOUNGEST + number, deadline_text(number)));
+    for (number, text) in texts.chain(deadline_texts) {
         let trace = match run(&text) {
             Ok(trace) => trace,
             Err(why) => {

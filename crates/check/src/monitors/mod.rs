@@ -6,6 +6,7 @@ mod affinity;
 mod bandwidth;
 mod counters;
 mod dl_bandwidth;
+mod dl_tardiness;
 mod group_starved;
 mod kernel_mode;
 mod locks;
@@ -64,8 +65,13 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "dl-bandwidth",
-        says: "no deadline task runs for more than its bandwidth over any window of time",
+        says: "no deadline task and no server runs for more than its bandwidth over any window of time",
         begin: dl_bandwidth::begin,
+    },
+    Rule {
+        name: "dl-tardiness",
+        says: "an admitted deadline task has its budget by its deadline on one CPU, by the known bound of global EDF on several",
+        begin: dl_tardiness::begin,
     },
     Rule {
         name: "server-laxity",

@@ -3,21 +3,23 @@
 //! Two, because a server whose class got some of its share by itself begins its next period late: at most the runtime is
 //! owed for a period less the runtime. Judged per CPU over times in which fair tasks are queued there without a break and no
 //! deadline task runs; what runs counts, less a part of the runtime for interrupts. Tasks of a group that is throttled there do not want
-//! to run.
+//! to run. An immediate server that may run too long by more than that part, until the tick, pays for it with periods, which are added.
 //!
-//! Only complete traces of machines whose servers are all alike. Complexity: O(1) per record, O(tasks) when a group is throttled
-//! or freed.
+//! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or freed.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
-use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use crate::servers::Servers;
+use zerolag_model::settings::Grain;
+use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, TaskState};
 use zerolag_trace::{IdTable, Replay};
 
 struct ServerShare {
-    runtime: Duration,
-    period: Duration,
+    servers: Servers,
+    /// By how much a server may run too long.
+    grain: Duration,
     cpus: IdTable<CpuId, View>,
     /// Where each fair task waits or runs.
     places: IdTable<TaskId, Option<CpuId>>,
@@ -35,15 +37,18 @@ struct View {
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
-    let setting = |key| context.meta.setting(key).unwrap_or_default();
-    let time = |key| setting(key).parse::<Duration>().unwrap_or_default();
-    let (runtime, period) = (time("fair_server.runtime"), time("fair_server.period"));
-    let is_on = matches!(setting("fair_server"), "immediate" | "deferred") && !runtime.is_zero();
-    if !is_on || !setting("fair_server.cpus").is_empty() || !context.meta.source.is_complete() {
-        return Err("there is no fair server, or not the same on all CPUs".to_owned());
+    let settings = context.settings();
+    let grain = match settings.enforce_dl {
+        Grain::Exact => Duration::ZERO,
+        Grain::Tick => settings.tick_period(),
+    };
+    let servers = Servers::new(settings, context.meta);
+    let is_on = (0..context.meta.machine.nr_cpus() as u32).any(|cpu| servers.of(CpuId(cpu)).is_on());
+    if !is_on || !context.meta.source.is_complete() {
+        return Err("there is no fair server".to_owned());
     }
     let groups = Groups::new(context.meta.setting("throttle"));
-    Ok(Box::new(ServerShare { runtime, period, cpus: IdTable::default(), places: IdTable::default(), groups }))
+    Ok(Box::new(ServerShare { servers, grain, cpus: IdTable::default(), places: IdTable::default(), groups }))
 }
 
 impl Monitor for ServerShare {
@@ -56,6 +61,8 @@ impl Monitor for ServerShare {
 
     fn after(&mut self, after: &Replay, record: &Record) {
         self.groups.apply(record);
+        let old = self.servers.of(record.cpu);
+        self.servers.apply(record);
         match &record.event {
             TraceEvent::Throttle { .. } | TraceEvent::Unthrottle { .. } => {
                 let tasks: Vec<TaskId> = after.tasks().map(|(task, _)| task).collect();
@@ -78,6 +85,11 @@ impl Monitor for ServerShare {
                 if next.is_some() && next_prio.class() == ClassId::Deadline && view.since.is_some() {
                     (view.since, view.ran) = (Some(record.at), Duration::ZERO);
                 }
+            }
+            TraceEvent::ServerParams { .. } => {
+                // The period that is under way goes on.
+                let view = self.cpus.entry(record.cpu);
+                (view.since, view.ran) = (view.since.map(|_| record.at + old.period), Duration::ZERO);
             }
             // Nothing else moves a task or begins a turn.
             _ => {}
@@ -107,10 +119,15 @@ impl ServerShare {
     }
 
     fn judge(&mut self, cpu: CpuId, at: Instant, found: &mut Findings) {
-        let window = self.period * 2;
-        let least = self.runtime - self.runtime / 10;
+        let ServerParams { runtime, period, activation } = self.servers.of(cpu);
         let view = self.cpus.entry(cpu);
-        let Some(since) = view.since else { return };
+        let Some(since) = view.since.filter(|_| !runtime.is_zero()) else { return };
+        let slack = runtime / 10;
+        let (least, overrun) = (runtime - slack, self.grain.as_nanos().div_ceil(runtime.as_nanos()));
+        let window = match activation {
+            Activation::Immediate if self.grain > slack => period * (2 + overrun),
+            Activation::Immediate | Activation::Deferred => period * 2,
+        };
         if view.ran >= least {
             (view.since, view.ran) = (Some(at), Duration::ZERO);
         } else if at.since(since) > window {

@@ -179,8 +179,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = params(task);
-    let was_asleep = task.dl.sleeps_on().is_some();
-    let was_throttled = task.dl.is_throttled() || was_asleep && task.dl.is_exhausted();
+    let was_throttled = task.dl.is_throttled();
     let (id, deadline) = (task.id, task.dl.abs_deadline);
     match (why, task.dl.state) {
         (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
@@ -359,6 +358,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
         task.dl.replenish(params, now);
         trace_job(rq, cx, slot);
         enqueue_ready(rq, cx, slot);
+        arm_budget(rq, cx, slot); // If it goes on, no switch does that.
         return;
     }
     let (id, left) = (task.id, task.dl.runtime_left);

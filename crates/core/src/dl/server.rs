@@ -433,6 +433,7 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
     server.timer = None;
     match server.state {
         State::Stopped | State::Interrupted => {}
+        State::Queued if server.is_exhausted() => used_up(rq, cx, kind),
         State::Queued => arm_budget(rq, cx, kind),
         State::Throttled { until } if now < until => arm(rq, cx, kind, until),
         State::Throttled { .. } => {
@@ -486,6 +487,8 @@ fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, pa
     if rq.dl.server(kind).state.is_started() {
         stop(rq, cx, kind);
     }
+    let (now, cpu) = (cx.now, rq.cpu);
+    cx.io.event(now, cpu, || TraceEvent::ServerParams { kind, params });
     let server = rq.dl.server_mut(kind);
     server.params = params;
     if server.state == State::Interrupted {

@@ -260,6 +260,7 @@ impl<W: Write> PerfettoWriter<W> {
             | TraceEvent::GroupChange { .. }
             | TraceEvent::GroupTotals { .. }
             | TraceEvent::CpuTotals { .. }
+            | TraceEvent::ServerParams { .. }
             | TraceEvent::TaskTotals { .. } => {}
         }
         Ok(())

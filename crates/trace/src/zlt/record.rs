@@ -5,8 +5,9 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark, MigrateReason,
-    PrevState, Record, RequestStep, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
+    Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MAX_CPUS, Mark,
+    MigrateReason, PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters,
+    TaskId, TraceEvent,
 };
 
 /// What the next record is written as a difference to.
@@ -203,6 +204,12 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
         TraceEvent::Server { kind, state } => {
             out.push(index_of(&ServerKind::ALL, *kind));
             put_server(out, *state);
+            kind::SERVER
+        }
+        TraceEvent::ServerParams { kind, params } => {
+            out.extend([index_of(&ServerKind::ALL, *kind), SERVER_PARAMS, index_of(&ACTIVATIONS, params.activation)]);
+            put_varint(out, params.runtime.as_nanos());
+            put_varint(out, params.period.as_nanos());
             kind::SERVER
         }
         TraceEvent::RootDomain { domain } => {
@@ -431,9 +438,7 @@ fn take_event(kind: u8, cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
             budget: SignedDuration::from_nanos(cursor.zigzag()?),
         },
         kind::DL_OVERRUN => TraceEvent::DlOverrun { task: take_task(cursor)? },
-        kind::SERVER => {
-            TraceEvent::Server { kind: value_of(&ServerKind::ALL, cursor.byte()?)?, state: take_server(cursor)? }
-        }
+        kind::SERVER => take_server(cursor)?,
         kind::RT_THROTTLE => TraceEvent::RtThrottle { throttled: true },
         kind::RT_UNTHROTTLE => TraceEvent::RtThrottle { throttled: false },
         kind::NEED_RESCHED => TraceEvent::NeedResched { by: take_cpu(cursor)? },
@@ -547,18 +552,27 @@ fn put_server(out: &mut Vec<u8>, state: ServerState) {
     }
 }
 
-fn take_server(cursor: &mut Cursor<'_>) -> Result<ServerState, Reason> {
-    let number = cursor.byte()?;
-    if number == 0 {
-        return Ok(ServerState::Stopped);
-    }
-    let at = Instant::from_nanos(cursor.varint()?);
-    match number {
-        1 => Ok(ServerState::Deferred { until: at }),
-        2 => Ok(ServerState::Queued { deadline: at }),
-        3 => Ok(ServerState::Throttled { until: at }),
-        _ => Err("a server state that this version does not know"),
-    }
+/// In the order of the format's numbers.
+const ACTIVATIONS: [Activation; 2] = [Activation::Immediate, Activation::Deferred];
+
+/// In place of a server's state: what it promises follows.
+const SERVER_PARAMS: u8 = 4;
+
+fn take_server(cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
+    let kind = value_of(&ServerKind::ALL, cursor.byte()?)?;
+    let state = match cursor.byte()? {
+        0 => ServerState::Stopped,
+        1 => ServerState::Deferred { until: take_instant(cursor)? },
+        2 => ServerState::Queued { deadline: take_instant(cursor)? },
+        3 => ServerState::Throttled { until: take_instant(cursor)? },
+        SERVER_PARAMS => {
+            let activation = value_of(&ACTIVATIONS, cursor.byte()?)?;
+            let (runtime, period) = (take_duration(cursor)?, take_duration(cursor)?);
+            return Ok(TraceEvent::ServerParams { kind, params: ServerParams { runtime, period, activation } });
+        }
+        _ => return Err("a server state that this version does not know"),
+    };
+    Ok(TraceEvent::Server { kind, state })
 }
 
 fn put_mark(out: &mut Vec<u8>, mark: Mark) -> u8 {
@@ -746,6 +760,10 @@ fn take_prio(cursor: &mut Cursor<'_>) -> Result<Prio, Reason> {
 fn take_cpu(cursor: &mut Cursor<'_>) -> Result<CpuId, Reason> {
     let cpu = CpuId(cursor.varint_u32()?);
     if cpu.index() < MAX_CPUS { Ok(cpu) } else { Err("a CPU beyond 4095") }
+}
+
+fn take_instant(cursor: &mut Cursor<'_>) -> Result<Instant, Reason> {
+    cursor.varint().map(Instant::from_nanos)
 }
 
 fn take_duration(cursor: &mut Cursor<'_>) -> Result<Duration, Reason> {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, DlParams, FairPolicy, Nice, Prio, RtPolicy, RtPriority, SchedAttr};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason, PrevState,
-    Record, RequestStep, ServerKind, ServerState, SignedDuration, TaskCounters, TaskId, Topology, TraceEvent,
+    Activation, CpuId, CpuLayer, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, Mark, MigrateReason,
+    PrevState, Record, RequestStep, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId,
+    Topology, TraceEvent,
 };
 
 fn task() -> impl Strategy<Value = TaskId> {
@@ -115,6 +116,12 @@ fn event() -> impl Strategy<Value = TraceEvent> {
         (0..65_536_u32).prop_map(|domain| TraceEvent::RootDomain { domain }),
         any::<bool>().prop_map(|online| TraceEvent::Hotplug { online }),
         (one_of(&ServerKind::ALL), server_state()).prop_map(|(kind, state)| TraceEvent::Server { kind, state }),
+        (one_of(&ServerKind::ALL), duration(), duration(), any::<bool>()).prop_map(
+            |(kind, runtime, period, deferred)| {
+                let activation = if deferred { Activation::Deferred } else { Activation::Immediate };
+                TraceEvent::ServerParams { kind, params: ServerParams { runtime, period, activation } }
+            }
+        ),
         (task(), any::<u64>(), any::<i64>()).prop_map(|(task, until, left)| TraceEvent::DlThrottle {
             task,
             until: Instant::from_nanos(until),

@@ -1,0 +1,514 @@
+//! `dl-tardiness`: who is admitted gets its budget by its deadline on one CPU, and behind it by no more than the known bound
+//! on several.
+//!
+//! A job that a task has begun is over when the task has had its budget, or sleeps. On a root domain of m CPUs that has promised no
+//! more than m CPUs, counted by runtime / min(deadline, period), a job that wants to run is over
+//!
+//! * m = 1: by its deadline (Liu & Layland 1973; Abeni & Buttazzo 1998, theorem 1: whatever its neighbours ask for);
+//! * m > 1: by its deadline, its runtime and x: the m - 1 longest runtimes less the shortest, over m less the m - 2 largest shares (Devi
+//!   & Anderson 2005, theorem 2).
+//!
+//! The jobs are those of the budgets, not those of the program: each begins with a budget and a deadline, no two deadlines of a
+//! task are closer than its bandwidth allows, so they are the jobs of a sporadic task, whatever the program does. A fair server is
+//! such a task of its CPU. With `enforce.dl = tick` a task runs for up to a tick too long and pays for it later: each of n tasks may delay
+//! the others by that once, and has a runtime longer by that.
+//!
+//! What the theory does not count is not judged: from then on until no deadline task of the domain wants to run. That is: a
+//! CPU that is asked to reschedule and cannot yet, a lock that a deadline task waits for, the server of one CPU beside tasks of several,
+//! a task that changes its parameters, ends or changes its domain, a partition or a CPU that comes or goes. A domain with a task that may
+//! not use all its CPUs, or that reclaims on several CPUs or beside deadlines before the end of a period (what is left over is counted by
+//! periods), or that has promised too much, promises nothing.
+//!
+//! Where operations cost time, no admission test counts it: not applicable. Complexity: O(1) per record; O(tasks) per job that is
+//! late, and when partitions or CPUs come and go.
+
+use crate::monitor::{Context, Monitor, Outcome};
+use crate::report::{Findings, label};
+use crate::servers::Servers;
+use std::collections::{BTreeMap, BTreeSet};
+use zerolag_model::settings::Grain;
+use zerolag_model::{
+    ClassId, CpuId, DlFlags, Duration, Instant, PrevState, Record, SchedAttr, ServerKind, ServerState, TaskId,
+    TraceEvent,
+};
+use zerolag_trace::replay::TaskState;
+use zerolag_trace::{IdTable, Replay};
+
+struct DlTardiness {
+    /// By how much a task may run too long.
+    grain: Duration,
+    servers: Servers,
+    jobs: IdTable<TaskId, Job>,
+    queued_servers: IdTable<CpuId, Option<QueuedServer>>,
+    /// By number of the root domain.
+    domains: BTreeMap<u32, Domain>,
+    /// Deadline tasks that wait for a lock: its holder runs with their parameters.
+    lenders: BTreeSet<TaskId>,
+}
+
+/// What a task has been given.
+#[derive(Clone, Copy, Default)]
+struct Job {
+    deadline: Option<Instant>,
+    is_throttled: bool,
+    /// The domain in which it is one of those that want to run.
+    wants_in: Option<u32>,
+}
+
+/// A server that comes first in its time.
+#[derive(Clone, Copy)]
+struct QueuedServer {
+    deadline: Instant,
+    domain: u32,
+}
+
+#[derive(Default)]
+struct Domain {
+    /// Tasks and servers that want to run and may.
+    wanting: u32,
+    /// Something has happened that the theory does not count, and they have wanted to run ever since.
+    is_disturbed: bool,
+}
+
+pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    if !context.meta.source.is_complete() {
+        return Err("a recorded trace does not say what deadline tasks are given".to_owned());
+    }
+    if !matches!(context.meta.costs.as_str(), "zero" | "") {
+        return Err("operations cost time, which no admission test counts".to_owned());
+    }
+    let settings = context.settings();
+    let grain = match settings.enforce_dl {
+        Grain::Exact => Duration::ZERO,
+        Grain::Tick => settings.tick_period(),
+    };
+    Ok(Box::new(DlTardiness {
+        grain,
+        servers: Servers::new(settings, context.meta),
+        jobs: IdTable::default(),
+        queued_servers: IdTable::default(),
+        domains: BTreeMap::new(),
+        lenders: BTreeSet::new(),
+    }))
+}
+
+impl Monitor for DlTardiness {
+    fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        let (cpu, at) = (record.cpu, record.at);
+        match &record.event {
+            TraceEvent::Switch { prev, prev_state, .. } => {
+                if is_stuck(before, cpu, at) {
+                    self.disturb(before.cpu(cpu).root_domain);
+                }
+                let left = prev.filter(|_| matches!(prev_state, PrevState::Blocked | PrevState::Dead));
+                if let Some(task) = left {
+                    self.judge(before, task, at, found);
+                }
+            }
+            TraceEvent::DlThrottle { task, .. } | TraceEvent::DlReplenish { task, .. } => {
+                self.judge(before, *task, at, found);
+            }
+            TraceEvent::Server { kind: ServerKind::Fair, .. } => self.judge_server(before, cpu, at, found),
+            // Nothing else ends a job.
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, after: &Replay, record: &Record) {
+        self.servers.apply(record);
+        match &record.event {
+            TraceEvent::Switch { prev, prev_state, next, .. } => {
+                if let (Some(task), PrevState::Dead) = (prev, prev_state) {
+                    self.disturb_place_of(after, *task);
+                }
+                for task in [prev, next].into_iter().flatten() {
+                    self.follow(after, *task);
+                }
+            }
+            TraceEvent::Wakeup { task, .. } | TraceEvent::Migrate { task, .. } => self.follow(after, *task),
+            TraceEvent::DlThrottle { task, .. } => {
+                self.jobs.entry(*task).is_throttled = true;
+                self.follow(after, *task);
+            }
+            TraceEvent::DlReplenish { task, deadline, .. } => {
+                let job = self.jobs.entry(*task);
+                (job.deadline, job.is_throttled) = (Some(*deadline), false);
+                self.follow(after, *task);
+            }
+            TraceEvent::AttrChange { task, .. } => {
+                let job = self.jobs.entry(*task);
+                (job.deadline, job.is_throttled) = (None, false);
+                self.disturb_place_of(after, *task);
+                self.follow(after, *task);
+            }
+            TraceEvent::PrioInherit { task, .. } | TraceEvent::Proxy { task, .. } => {
+                self.disturb_place_of(after, *task);
+                self.follow(after, *task);
+            }
+            TraceEvent::WaitLock { task, .. } if is_deadline(after, *task) => {
+                self.lenders.insert(*task);
+                self.disturb_all();
+            }
+            TraceEvent::TakeLock { task, .. } if self.lenders.remove(task) => self.disturb_all(),
+            TraceEvent::Server { kind: ServerKind::Fair, state } => self.follow_server(after, record.cpu, *state),
+            TraceEvent::ServerParams { .. } => self.disturb(after.cpu(record.cpu).root_domain),
+            TraceEvent::RootDomain { .. } | TraceEvent::Hotplug { .. } => self.follow_all(after),
+            // Nothing else changes who wants to run, or where.
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
+        let tasks: Vec<TaskId> = self.jobs.iter().map(|(task, _)| task).collect();
+        for task in tasks {
+            self.judge(last, task, end, found);
+        }
+        let cpus: Vec<CpuId> = self.queued_servers.iter().map(|(cpu, _)| cpu).collect();
+        for cpu in cpus {
+            self.judge_server(last, cpu, end, found);
+        }
+        Outcome::Judged
+    }
+}
+
+impl DlTardiness {
+    /// A job is over at `at`, or was by then: was that in time?
+    fn judge(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
+        let Some(Job { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied() else {
+            return;
+        };
+        if at <= deadline {
+            return;
+        }
+        let Some(SchedAttr::Deadline(params)) = before.task(task).map(|view| view.attr) else { return };
+        let Some(most) = self.most(before, domain, at, params.runtime) else { return };
+        let late = at.since(deadline);
+        if late > most {
+            found.push(at, None, &[task], || {
+                let task = label(before, task);
+                format!("{task} wants to run and has not had its budget {late} after its deadline, the bound is {most}")
+            });
+        }
+    }
+
+    fn judge_server(&mut self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
+        let Some(Some(QueuedServer { deadline, domain })) = self.queued_servers.get(cpu).copied() else { return };
+        if at <= deadline {
+            return;
+        }
+        let Some(most) = self.most(before, domain, at, self.servers.of(cpu).runtime) else { return };
+        let late = at.since(deadline);
+        if late > most {
+            found.push(at, Some(cpu), &[], || {
+                format!(
+                    "the fair server of cpu {cpu} has not had its budget {late} after its deadline, the bound is {most}"
+                )
+            });
+        }
+    }
+
+    /// Returns by how much a job of such a runtime may be late in a domain; `None` if nothing is promised.
+    fn most(&self, before: &Replay, domain: u32, at: Instant, runtime: Duration) -> Option<Duration> {
+        let is_disturbed = self.domains.get(&domain).is_some_and(|domain| domain.is_disturbed);
+        if is_disturbed || !self.lenders.is_empty() {
+            return None;
+        }
+        let is_there = |cpu: &CpuId| {
+            let view = before.cpu(*cpu);
+            view.root_domain == domain && view.online_since().is_some()
+        };
+        let cpus: Vec<CpuId> = before.cpus().map(|(cpu, _)| cpu).filter(is_there).collect();
+        if cpus.iter().any(|cpu| is_stuck(before, *cpu, at)) {
+            return None;
+        }
+        let mut members = Vec::new();
+        let (mut reclaims, mut is_constrained) = (false, false);
+        for (_, view) in before.tasks() {
+            let (SchedAttr::Deadline(params), Some(rq)) = (view.attr, view.rq) else { continue };
+            if view.state == TaskState::Dead || !is_there(&rq) {
+                continue;
+            }
+            if !cpus.iter().all(|cpu| view.may_run_on(*cpu)) {
+                return None;
+            }
+            reclaims |= params.flags.has(DlFlags::RECLAIM);
+            is_constrained |= params.deadline < params.period;
+            members.push((params.runtime, params.deadline.min(params.period)));
+        }
+        if reclaims && (cpus.len() > 1 || is_constrained) {
+            return None;
+        }
+        if let [cpu] = *cpus {
+            let server = self.servers.of(cpu);
+            if server.is_on() {
+                // Its next period begins when it has run too long: it does not pay for that.
+                members.push((server.runtime + self.grain, server.period + self.grain));
+            }
+        }
+        bound(cpus.len(), &members, self.grain, runtime)
+    }
+
+    fn disturb(&mut self, domain: u32) {
+        if let Some(domain) = self.domains.get_mut(&domain).filter(|domain| domain.wanting > 0) {
+            domain.is_disturbed = true;
+        }
+    }
+
+    fn disturb_all(&mut self) {
+        for domain in self.domains.values_mut() {
+            domain.is_disturbed = domain.wanting > 0;
+        }
+    }
+
+    /// A task is not what it was. Until now it counted, and the others have to do with what it was given.
+    fn disturb_place_of(&mut self, after: &Replay, task: TaskId) {
+        let rq = after.task(task).and_then(|view| view.rq);
+        let domain = self.jobs.entry(task).wants_in.or(rq.map(|rq| after.cpu(rq).root_domain));
+        if let Some(domain) = domain {
+            self.disturb(domain);
+        }
+    }
+
+    fn enter(&mut self, domain: u32) {
+        self.domains.entry(domain).or_default().wanting += 1;
+    }
+
+    fn leave(&mut self, domain: u32) {
+        let Some(domain) = self.domains.get_mut(&domain) else { return };
+        domain.wanting -= 1;
+        domain.is_disturbed &= domain.wanting > 0;
+    }
+
+    /// Keeps count of who wants to run.
+    fn follow(&mut self, after: &Replay, task: TaskId) {
+        let is_throttled = self.jobs.entry(task).is_throttled;
+        let rq = after.task(task).and_then(|view| match view.state {
+            TaskState::Queued { .. } | TaskState::Running { .. } if view.prio.class() == ClassId::Deadline => view.rq,
+            TaskState::Queued { .. }
+            | TaskState::Running { .. }
+            | TaskState::Unknown
+            | TaskState::Blocked
+            | TaskState::Waking { .. }
+            | TaskState::Dead => None,
+        });
+        let wants_in = rq.filter(|_| !is_throttled).map(|cpu| after.cpu(cpu).root_domain);
+        let had = core::mem::replace(&mut self.jobs.entry(task).wants_in, wants_in);
+        if had == wants_in {
+            return;
+        }
+        if let Some(domain) = wants_in {
+            self.enter(domain);
+        }
+        if let (Some(from), Some(to)) = (had, wants_in) {
+            self.disturb(from);
+            self.disturb(to);
+        }
+        if let Some(domain) = had {
+            self.leave(domain);
+        }
+    }
+
+    fn follow_server(&mut self, after: &Replay, cpu: CpuId, state: ServerState) {
+        let domain = after.cpu(cpu).root_domain;
+        let is = match state {
+            ServerState::Queued { deadline } => Some(QueuedServer { deadline, domain }),
+            ServerState::Stopped | ServerState::Deferred { .. } | ServerState::Throttled { .. } => None,
+        };
+        let was = core::mem::replace(self.queued_servers.entry(cpu), is);
+        if is.is_some() {
+            self.enter(domain);
+            if after.cpus().filter(|(_, view)| view.root_domain == domain).count() > 1 {
+                self.disturb(domain);
+            }
+        }
+        if let Some(QueuedServer { domain, .. }) = was {
+            self.leave(domain);
+        }
+    }
+
+    /// CPUs have come, gone, or are in other domains.
+    fn follow_all(&mut self, after: &Replay) {
+        let tasks: Vec<TaskId> = self.jobs.iter().map(|(task, _)| task).collect();
+        for task in tasks {
+            self.follow(after, task);
+        }
+        let cpus: Vec<(CpuId, Option<QueuedServer>)> = self.queued_servers.iter().map(|(cpu, is)| (cpu, *is)).collect();
+        for (cpu, QueuedServer { deadline, .. }) in cpus.into_iter().filter_map(|(cpu, is)| Some((cpu, is?))) {
+            self.follow_server(after, cpu, ServerState::Queued { deadline });
+        }
+        self.disturb_all();
+    }
+}
+
+/// Returns whether a CPU has been asked to reschedule, and has not for some time.
+fn is_stuck(replay: &Replay, cpu: CpuId, at: Instant) -> bool {
+    replay.cpu(cpu).need_resched_since.is_some_and(|since| since < at)
+}
+
+fn is_deadline(replay: &Replay, task: TaskId) -> bool {
+    replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Deadline)
+}
+
+/// Returns by how much a job of such a runtime may be late on so many CPUs beside members of these runtimes and periods; `None` if they
+/// have been promised more than there is.
+fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime: Duration) -> Option<Duration> {
+    let nanos = |time: Duration| time.as_nanos() as f64;
+    let mut shares: Vec<f64> =
+        members.iter().map(|(runtime, period)| nanos(*runtime) / nanos(*period).max(1.0)).collect();
+    if shares.iter().sum::<f64>() > cpus as f64 + 1e-9 {
+        return None;
+    }
+    let overruns = grain * members.len() as u64;
+    if cpus < 2 {
+        return Some(overruns);
+    }
+    let mut runtimes: Vec<Duration> = members.iter().map(|(runtime, _)| *runtime + grain).collect();
+    runtimes.sort_unstable_by(|a, b| b.cmp(a));
+    shares.sort_unstable_by(|a, b| b.total_cmp(a));
+    let longest: Duration = runtimes.iter().take(cpus - 1).copied().sum();
+    let shortest = runtimes.last().copied().unwrap_or_default();
+    let rest = cpus as f64 - shares.iter().take(cpus - 2).sum::<f64>();
+    let x = nanos(longest.saturating_sub(shortest) + overruns) / rest;
+    Some(Duration::from_nanos(x.ceil() as u64) + runtime + grain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bound;
+    use crate::monitors::tests::{breaks, holds, not_applicable};
+    use zerolag_model::{DlParams, Duration, Instant, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent};
+    use zerolag_trace::script::Script;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn script(cpus: u32, settings: &[(&str, &str)]) -> Script {
+        let mut script = Script::new(cpus);
+        let settings = [("enforce.dl", "exact"), ("fair_server", "off")].iter().chain(settings);
+        script.meta.settings = settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        script
+    }
+
+    fn task(script: &mut Script, name: &str, runtime: u64, period: u64) -> TaskId {
+        script.task(name, SchedAttr::Deadline(DlParams::new(ms(runtime), ms(period), ms(period))))
+    }
+
+    /// A task wakes with a budget.
+    fn wake(script: &mut Script, at: u64, cpu: u32, task: TaskId, deadline: u64) {
+        let budget = Duration::from_millis(1).to_signed();
+        let event = TraceEvent::DlReplenish { task, deadline: Instant::from_nanos(deadline * 1_000_000), budget };
+        script.event(at * 1_000, cpu, event).wake(at * 1_000, cpu, task);
+    }
+
+    /// Two tasks, one of which keeps the CPU until 6 ms; the other has its 2 ms then, and its deadline at 5 ms or 8 ms.
+    fn two(script: &mut Script, deadline: u64) -> TaskId {
+        let (a, b) = (task(script, "a", 6, 20), task(script, "b", 2, deadline));
+        wake(script, 0, 0, a, 20);
+        wake(script, 0, 0, b, deadline);
+        script.run(0, 0, None, Some(a)).run(6_000, 0, Some(a), Some(b)).run(8_000, 0, Some(b), None);
+        b
+    }
+
+    #[test]
+    fn on_one_cpu_nobody_is_late_or_the_rule_breaks() {
+        let mut early = script(1, &[]);
+        two(&mut early, 8);
+        holds("dl-tardiness", &early.end(10_000));
+        let mut late = script(1, &[]);
+        two(&mut late, 5);
+        let says = "b (task 1) wants to run and has not had its budget 3ms after its deadline, the bound is 0ns";
+        breaks("dl-tardiness", &late.end(10_000), says);
+        // With ticks of 4 ms two tasks may each run too long once.
+        let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
+        two(&mut at_ticks, 5);
+        holds("dl-tardiness", &at_ticks.end(10_000));
+    }
+
+    #[test]
+    fn who_never_comes_to_run_is_found_at_the_end() {
+        let mut script = script(1, &[]);
+        let a = task(&mut script, "a", 1, 10);
+        wake(&mut script, 0, 0, a, 10);
+        let says = "a (task 0) wants to run and has not had its budget 5ms after its deadline, the bound is 0ns";
+        breaks("dl-tardiness", &script.end(15_000), says);
+    }
+
+    #[test]
+    fn a_server_is_late_as_a_task_is() {
+        let mut script = script(1, &[]);
+        script.meta.settings.retain(|(key, _)| key != "fair_server");
+        let deadline = Instant::from_nanos(7_000_000);
+        script.event(2_000, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Queued { deadline } });
+        script.event(9_000, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
+        let says = "the fair server of cpu 0 has not had its budget 2ms after its deadline, the bound is 0ns";
+        breaks("dl-tardiness", &script.end(10_000), says);
+    }
+
+    #[test]
+    fn nothing_is_promised_beyond_what_was_admitted_or_while_a_lock_is_waited_for() {
+        let mut too_much = script(1, &[]);
+        two(&mut too_much, 5);
+        task(&mut too_much, "never queued", 20, 20);
+        let hog = task(&mut too_much, "hog", 20, 20);
+        let mut full = too_much.clone();
+        wake(&mut full, 9, 0, hog, 29);
+        breaks(
+            "dl-tardiness",
+            &full.end(10_000),
+            "b (task 1) wants to run and has not had its budget 3ms after its deadline, the bound is 0ns",
+        );
+        let mut full = script(1, &[]);
+        let hog = task(&mut full, "hog", 20, 20);
+        wake(&mut full, 0, 0, hog, 20);
+        let (a, b) = (task(&mut full, "a", 6, 20), task(&mut full, "b", 2, 5));
+        wake(&mut full, 0, 0, a, 20);
+        wake(&mut full, 0, 0, b, 5);
+        full.run(0, 0, None, Some(a)).run(6_000, 0, Some(a), Some(b)).run(8_000, 0, Some(b), Some(hog));
+        holds("dl-tardiness", &full.end(10_000));
+
+        let mut locked = script(1, &[]);
+        let (a, b) = (task(&mut locked, "a", 1, 20), task(&mut locked, "b", 2, 5));
+        wake(&mut locked, 0, 0, a, 20);
+        wake(&mut locked, 0, 0, b, 5);
+        locked.event(0, 0, TraceEvent::WaitLock { task: a, lock: 0, holder: Some(b) });
+        locked.run(0, 0, None, Some(a)).run(6_000, 0, Some(a), Some(b)).run(8_000, 0, Some(b), None);
+        holds("dl-tardiness", &locked.end(10_000));
+        not_applicable(
+            "dl-tardiness",
+            &{
+                let mut costly = Script::new(1);
+                "default".clone_into(&mut costly.meta.costs);
+                costly.end(1)
+            },
+            "operations cost time, which no admission test counts",
+        );
+    }
+
+    #[test]
+    fn on_several_cpus_the_bound_is_that_of_devi_and_anderson() {
+        // Three tasks of 2 ms in 3 ms on two CPUs: x is (2 - 2) / 2, so nobody is late by more than its runtime.
+        assert_eq!(bound(2, &[(ms(2), ms(3)); 3], Duration::ZERO, ms(2)), Some(ms(2)));
+        // The two longest less the shortest over three less the largest share: (4 + 3 - 1) / (3 - 0.5), and 3.
+        let members = [(ms(4), ms(8)), (ms(3), ms(9)), (ms(1), ms(10))];
+        assert_eq!(bound(3, &members, Duration::ZERO, ms(3)), Some(Duration::from_micros(5_400)));
+        assert_eq!(bound(1, &[(ms(2), ms(3)); 2], Duration::ZERO, ms(2)), None, "more than there is");
+        assert_eq!(bound(1, &[(ms(1), ms(3)); 2], ms(4), ms(1)), Some(ms(8)), "each may run too long once");
+
+        for (ends, is_late) in [(8, false), (9, true)] {
+            let mut script = script(2, &[]);
+            let tasks = ["a", "b", "c"].map(|name| task(&mut script, name, 2, 6));
+            for (task, cpu) in tasks.into_iter().zip([0, 1, 0]) {
+                wake(&mut script, 0, cpu, task, 6);
+            }
+            let [a, b, c] = tasks;
+            script.run(0, 0, None, Some(a)).run(0, 1, None, Some(b)).run(2_000, 1, Some(b), None);
+            script.run(ends * 1_000 - 2_000, 0, Some(a), Some(c)).run(ends * 1_000, 0, Some(c), None);
+            let (trace, says) = (
+                script.end(10_000),
+                "c (task 2) wants to run and has not had its budget 3ms after its deadline, the bound is 2ms",
+            );
+            if is_late { breaks("dl-tardiness", &trace, says) } else { holds("dl-tardiness", &trace) }
+        }
+    }
+}
