@@ -148,6 +148,13 @@ impl Thread {
         let [irq, thread, user] = core::array::from_fn(|_| Latencies::default());
         Self { cpu, irq, thread, user, histogram, woken: None, due: Instant::ZERO }
     }
+
+    /// Adds the figures of another.
+    fn join(&mut self, other: &Self) {
+        self.irq.join(&other.irq);
+        self.thread.join(&other.thread);
+        self.user.join(&other.user);
+    }
 }
 
 /// Reads latencies from the records of a run.
@@ -253,11 +260,7 @@ pub fn top(collector: &Collector, ran: Duration) -> String {
         write!(out, "{:3} #{:<9} |{} |{}", thread.cpu.0, thread.irq.count, row(&thread.irq), row(&thread.thread))
             .expect(WRITES);
         out.push_str(&if user { format!(" |{}\n", row(&thread.user)) } else { "\n".to_owned() });
-        for (sum, one) in
-            [(&mut all.irq, &thread.irq), (&mut all.thread, &thread.thread), (&mut all.user, &thread.user)]
-        {
-            sum.join(one);
-        }
+        all.join(thread);
     }
     if all.irq.count == 0 {
         return out;
@@ -310,13 +313,16 @@ pub struct HistOptions {
 pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: HistOptions) -> String {
     let unit = if histogram.unit == 1 { "nanoseconds (ns)" } else { "microseconds (us)" };
     let mut out = String::new();
+    // Who has no sample has no column.
+    let has_samples = |thread: &&Thread| thread.irq.count > 0 || thread.thread.count > 0;
+    let threads: Vec<&Thread> = collector.threads.iter().filter(has_samples).collect();
     if !options.no_header {
         writeln!(out, "# RTLA timerlat histogram\n# Time unit is {unit}\n# Duration: {}", duration_text(ran))
             .expect(WRITES);
         if !options.no_index {
             out.push_str("Index");
         }
-        for thread in &collector.threads {
+        for thread in &threads {
             for (kind, _) in columns(thread, collector.test.user, options) {
                 write!(out, "   {kind}-{:03}", thread.cpu.0).expect(WRITES);
             }
@@ -326,7 +332,7 @@ pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options:
     for class in 0..histogram.entries {
         let mut cells = String::new();
         let mut total = 0;
-        for thread in &collector.threads {
+        for thread in &threads {
             for (_, of) in columns(thread, collector.test.user, options) {
                 let count = of.classes.get(class).copied().unwrap_or(0);
                 total += count;
@@ -341,26 +347,49 @@ pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options:
         }
         writeln!(out, "{cells}").expect(WRITES);
     }
-    let line = |name: &str, value: fn(&Latencies) -> u64| {
-        let mut line = if options.no_index { String::new() } else { name.to_owned() };
-        for thread in &collector.threads {
-            for (_, of) in columns(thread, collector.test.user, options) {
-                match of.count {
-                    0 if !matches!(name, "over: " | "count:") => line.push_str("        - "),
-                    _ => write!(line, "{:9} ", value(of)).expect(WRITES),
-                }
-            }
-        }
-        line + "\n"
-    };
-    out.push_str(&line("over: ", |of| of.over));
-    if !options.no_summary {
-        out.push_str(&line("count:", |of| of.count));
-        out.push_str(&line("min:  ", |of| of.min));
-        out.push_str(&line("avg:  ", Latencies::avg));
-        out.push_str(&line("max:  ", |of| of.max));
+    let user = collector.test.user;
+    let each: Vec<&Latencies> =
+        threads.iter().flat_map(|thread| columns(thread, user, options)).map(|(_, of)| of).collect();
+    out.push_str(&summary_line("over: ", &each, options, |of| of.over));
+    if options.no_summary {
+        return out;
     }
+    out.push_str(&summary(&each, options));
+    // All CPUs together, as the rtla of today's kernels ends: `timerlat_print_stats_all`.
+    let mut all = Thread::new(CpuId(0), None);
+    for thread in &threads {
+        all.join(thread);
+    }
+    let sums = columns(&all, user, options);
+    out.push_str(if options.no_index { "" } else { "ALL:  " });
+    for (index, (kind, _)) in sums.iter().enumerate() {
+        write!(out, "{kind:>width$}", width = if index == 0 { 9 } else { 10 }).expect(WRITES);
+    }
+    out.push('\n');
+    out.push_str(&summary(&sums.into_iter().map(|(_, of)| of).collect::<Vec<_>>(), options));
     out
+}
+
+/// Returns the four lines of a histogram's summary.
+fn summary(columns: &[&Latencies], options: HistOptions) -> String {
+    [
+        summary_line("count:", columns, options, |of| of.count),
+        summary_line("min:  ", columns, options, |of| of.min),
+        summary_line("avg:  ", columns, options, Latencies::avg),
+        summary_line("max:  ", columns, options, |of| of.max),
+    ]
+    .concat()
+}
+
+fn summary_line(name: &str, columns: &[&Latencies], options: HistOptions, value: fn(&Latencies) -> u64) -> String {
+    let mut line = if options.no_index { String::new() } else { name.to_owned() };
+    for of in columns {
+        match of.count {
+            0 if !matches!(name, "over: " | "count:") => line.push_str("        - "),
+            _ => write!(line, "{:9} ", value(of)).expect(WRITES),
+        }
+    }
+    line + "\n"
 }
 
 fn columns(thread: &Thread, user: bool, options: HistOptions) -> Vec<(&'static str, &Latencies)> {
@@ -429,6 +458,11 @@ Index   IRQ-000   Thr-000
 2             0         1 
 3             0         1 
 over:         0         1 
+count:        3         3 
+min:          0         2 
+avg:          0         4 
+max:          1         9 
+ALL:        IRQ       Thr
 count:        3         3 
 min:          0         2 
 avg:          0         4 
