@@ -9,19 +9,25 @@
 //!
 //! One task is taken, whatever is too much elsewhere: what follows is for the balancing at ticks.
 //!
-//! Complexity: O(1) if nobody waits anywhere; else O(CPUs of the domain) for each domain; again for each CPU of which no task may come.
+//! Groups are compared as at ticks in domains of up to 32 CPUs; in larger ones, where that would be most of what a machine with short idle times does,
+//! it takes from the CPU with the most load of those on which a task waits. A domain in which nobody waits is left out.
+//!
+//! Complexity: O(1) if nobody waits anywhere; else for each domain O(its CPUs, at most 32) or O(CPUs with waiting tasks); again for each CPU of which
+//! no task may come.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `update_newidle_cost`; `kernel/sched/core.c`, `ttwu_do_activate`, `update_avg`;
-//! commits c5b0a7eefc70 (5.16), 155213a2aed4 (6.17). differs: the time that locks take and tasks that are moved is not counted; whether
+//! commits c5b0a7eefc70 (5.16), 155213a2aed4 (6.17). differs: domains of more than 32 CPUs; the time that locks take and tasks that are moved is not counted; whether
 //! anybody waits is known and not remembered until the next round of the machine's domain (`rd->overloaded`). 33cf66d88306, by which domains whose searches are
 //! seldom of use are left out at random, came after 6.18.
 
 use super::balance::LEVELS;
 use super::imbalance::find_imbalance;
+use super::load;
 use super::sis_prop;
 use crate::config::Config;
 use crate::rq::{Cx, Rq};
 use crate::step::{Balance, BalanceKind, Imbalance, PairCont, Step};
+use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration, Instant, Settings};
 
@@ -124,19 +130,25 @@ pub(super) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
     if !does_one_wait && rq.fair.asymmetric.is_none() {
         return Step::Done;
     }
-    rq.publish(cx); // It compares what is published, of itself too.
     for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
         let [span, inner] = [distance, groups].map(|distance| cx.config.topology.span(rq.cpu, distance));
+        let waits = does_one_wait && waits_in(cx, &span, &inner);
         let has_misfits = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
-        if span == inner || !does_one_wait && !has_misfits {
+        if span == inner || !waits && !has_misfits {
             continue;
         }
         if rq.fair.newidle.is_too_dear(level) {
             break;
         }
         let before = cx.io.costs.cpus_scanned;
-        let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle)
-            .filter(|(_, imbalance)| does_one_wait || *imbalance == Imbalance::Misfit);
+        let found = if has_misfits || span.len() <= LARGEST {
+            rq.publish(cx); // It compares what is published, of itself too.
+            let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
+            found.filter(|(_, imbalance)| waits || *imbalance == Imbalance::Misfit)
+        } else {
+            cx.io.costs.fair_balance += 1;
+            busiest_waiting(rq, cx, span, inner).map(|cpu| (cpu, Imbalance::Tasks(1)))
+        };
         let scanned = u64::from(cx.io.costs.cpus_scanned - before);
         rq.fair.newidle.took(level, cx.now.wall, cx.config.scan_cost * scanned);
         if let Some((other, imbalance)) = found {
@@ -150,10 +162,40 @@ pub(super) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
     Step::Done
 }
 
+/// Returns whether a task waits on a CPU of `span` that is not in `inner`. O(words of the mask).
+fn waits_in<L: RawMutex>(cx: &mut Cx<'_, L>, span: &Range<u32>, inner: &Range<u32>) -> bool {
+    let mut next = |from| cx.view().next_waiting(CpuId(from)).filter(|cpu| cpu.0 < span.end);
+    match next(span.start) {
+        Some(cpu) if inner.contains(&cpu.0) => next(inner.end).is_some(),
+        first => first.is_some(),
+    }
+}
+
+/// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting task.
+fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
+    let mut best: Option<(u64, CpuId)> = None;
+    let mut from = CpuId(span.start);
+    while let Some(cpu) = cx.view().next_waiting(from).filter(|cpu| cpu.0 < span.end) {
+        from = CpuId(cpu.0 + 1);
+        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) || rq.fair.balance.pinned.contains(&cpu) {
+            continue;
+        }
+        cx.io.costs.cpus_scanned += 1;
+        let load = load::of_cpu(cx, cpu).load;
+        if best.is_none_or(|(most, _)| load > most) {
+            best = Some((load, cpu));
+        }
+    }
+    best.map(|(_, cpu)| cpu)
+}
+
 /// A task was taken: the CPU does not go idle.
 pub(super) fn found(rq: &mut Rq) {
     rq.fair.newidle.since = None;
 }
+
+/// Domains of more CPUs are not compared group by group.
+const LARGEST: usize = 32;
 
 #[cfg(test)]
 mod tests {
