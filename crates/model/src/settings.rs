@@ -15,11 +15,9 @@ use core::fmt;
 
 mod isolation;
 mod nearest;
-mod servers;
 mod table;
 
 pub use nearest::nearest;
-pub use servers::{CpuServer, CpuServers};
 
 macro_rules! switch {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
@@ -69,11 +67,13 @@ mod limits;
 mod load;
 mod protection;
 mod rt;
+mod servers;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
 pub use protection::SliceProtection;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
+pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};
 
 /// A type that a setting can have.
 trait Value: Sized {
@@ -126,28 +126,6 @@ switch! {
         Logarithmic = "logarithmic",
         /// Linear in the CPUs, capped at 8.
         Linear = "linear",
-    }
-}
-
-switch! {
-    /// What the deadline server of each CPU does for its fair tasks.
-    FairServer {
-        /// There is none.
-        Off = "off",
-        /// It comes before real-time tasks as soon as it is started.
-        Immediate = "immediate",
-        /// It does so at zero laxity, if the fair tasks have not had their share by then.
-        Deferred = "deferred",
-    }
-}
-
-switch! {
-    /// When the fair server is started.
-    ServerStart {
-        /// When real-time and fair tasks are queued (2023).
-        RtAndFair = "rt_and_fair",
-        /// When fair tasks are queued (6.12).
-        Fair = "fair",
     }
 }
 
@@ -316,9 +294,10 @@ pub struct Settings {
     /// Key `fair_server.scaled`: a server is charged for what its class has done, not for how long it ran, so it runs longer
     /// on slower CPUs (6.12 to 6.15; mended by commit fc975cfb3639). Frequencies are not modelled, capacities are.
     pub fair_server_scaled: bool,
-    /// Key `fair_server.stuck`: a deferred server that was stopped while it ran and is started after its deadline runs at once with a new
-    /// period (6.12 to 6.18; mended by commit 115135422562, in stable kernels too, so no preset has it).
-    pub fair_server_stuck: bool,
+    /// Key `fair_server.stop`.
+    pub fair_server_stop: ServerStop,
+    /// Key `fair_server.wakeup`.
+    pub fair_server_wakeup: ServerWakeup,
     /// Key `fair_server.cpus`: CPUs whose server differs.
     pub fair_server_cpus: CpuServers,
     /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without being free for a timer; zero is

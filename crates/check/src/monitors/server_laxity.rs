@@ -25,8 +25,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !is_deferred {
         return Err("the servers are not all deferred".to_owned());
     }
-    if setting("fair_server.stuck") == "on" {
-        return Err("`fair_server.stuck` is on: servers forget to be deferred".to_owned());
+    if matches!(setting("fair_server.wakeup"), "stuck" | "revised_always") {
+        return Err("by `fair_server.wakeup` servers come that have not been deferred".to_owned());
     }
     Ok(Box::new(ServerLaxity::default()))
 }

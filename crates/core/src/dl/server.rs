@@ -3,7 +3,7 @@
 //! must be.
 //!
 //! The server has a runtime per period and obeys the rules of [`super::entity`]. It is *started* when its class has
-//! tasks, and stopped when it has none. An *immediate* server is queued then; a *deferred* one waits for its zero-laxity
+//! tasks, and stopped when it has none: at once, or when it is picked and finds nobody ([`ServerStop`]). An *immediate* server is queued then; a *deferred* one waits for its zero-laxity
 //! instant, deadline less runtime. Its class's time is charged to it all the while, whoever let it run, and so is idle time:
 //! if the runtime is used up before that instant, nobody starved and a new period begins.
 //!
@@ -21,12 +21,13 @@
 //!      +------------- [4] ------------ Throttled{until} <---- [5] used up, immediate +  |
 //!                                          |                                            |
 //!                                          +----------- [6] `until`: next period -------+
-//!   Interrupted: a deferred server that was stopped [4] out of Queued
-//!      [7] started while that job is good: -> Queued     [8] after it: -> Deferred, as [1]
+//!   Interrupted: a deferred server that was stopped [4] after it had been queued at its zero laxity
+//!      [7] started while that job is good: -> Queued     [8] else: [`ServerWakeup`] says; as [1], or -> Queued
 //! ```
 //!
 //! [1] keeps the old job if the wakeup rule allows it. [4]: its class has no task left here, the CPU goes, or it is switched
-//! off. [5] begins a new period for a deferred server, at the moment of the switch: so its period is the longer by what
+//! off. A server that stops only when it is picked reaches its zero laxity without anybody to serve too, is stopped there, and its class
+//! comes first when it wakes in the period that begins then [7]. [5] begins a new period for a deferred server, at the moment of the switch: so its period is the longer by what
 //! it ran too long.
 //!
 //! Whom a server serves follows from its class ([`ServerKind::class`]): [`has_tasks`] and [`pick_client`]. Another server is a variant of
@@ -37,8 +38,8 @@
 //! change the real-time overload mask.
 //!
 //! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12 `kernel/sched/deadline.c`
-//! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`),
-//! `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
+//! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`; in v6.12.117
+//! `update_dl_entity`, `update_dl_revised_wakeup`, `__pick_task_dl` too), `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
 //! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
 //! period when the microseconds until the switch are charged to it.
 
@@ -53,7 +54,7 @@ use crate::slab::Slot;
 use crate::step::{Clock, Io, Op, Resched, RqTimer};
 use core::fmt;
 use lock_api::RawMutex;
-use zerolag_model::settings::{Grain, ServerStart};
+use zerolag_model::settings::{Grain, ServerStart, ServerStop, ServerWakeup};
 use zerolag_model::{
     Activation, ClassId, DlParams, Duration, Instant, ServerKind, ServerParams, ServerState, SignedDuration, TraceEvent,
 };
@@ -85,15 +86,24 @@ enum State {
     Stopped,
     Interrupted,
     Deferred,
-    Queued,
+    Queued(Since),
     Throttled { until: Instant },
+}
+
+/// Since when a server is queued: whether it may go on at once if it is stopped and started again (`dl_defer_running`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Since {
+    /// Its start.
+    Start,
+    /// Its zero laxity: its class had starved until then.
+    ZeroLaxity,
 }
 
 impl State {
     const fn is_started(self) -> bool {
         match self {
             Self::Stopped | Self::Interrupted => false,
-            Self::Deferred | Self::Queued | Self::Throttled { .. } => true,
+            Self::Deferred | Self::Queued(_) | Self::Throttled { .. } => true,
         }
     }
 }
@@ -129,7 +139,7 @@ impl Server {
     /// Returns its deadline and its order among equals, if it is queued.
     pub(crate) const fn queued(&self) -> Option<(Instant, u64)> {
         match self.state {
-            State::Queued => Some((self.abs_deadline, self.seq)),
+            State::Queued(_) => Some((self.abs_deadline, self.seq)),
             State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => None,
         }
     }
@@ -139,7 +149,7 @@ impl Server {
         let state = match self.state {
             State::Stopped | State::Interrupted => ServerState::Stopped,
             State::Deferred => ServerState::Deferred { until: self.zero_laxity() },
-            State::Queued => ServerState::Queued { deadline: self.abs_deadline },
+            State::Queued(_) => ServerState::Queued { deadline: self.abs_deadline },
             State::Throttled { until } => ServerState::Throttled { until },
         };
         (state, self.runtime_left)
@@ -163,10 +173,16 @@ impl Server {
         self.runtime_left = self.params.runtime.to_signed();
     }
 
-    /// Returns whether the job that it has may not be gone on with: `update_dl_entity`.
-    fn has_lapsed(&self, now: Instant) -> bool {
-        self.abs_deadline <= now
-            || entity::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
+    /// Returns whether more of its runtime is left than its bandwidth allows until its deadline.
+    fn overflows(&self, now: Instant) -> bool {
+        entity::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
+    }
+
+    /// Cuts what is left of its runtime to what its bandwidth allows until its deadline: `update_dl_revised_wakeup`.
+    fn cut(&mut self, now: Instant) {
+        let ServerParams { runtime, period, .. } = self.params;
+        let laxity = self.abs_deadline.since(now);
+        self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();
     }
 
     /// [6] The next period begins; debt skips as many as it takes.
@@ -214,26 +230,39 @@ fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> 
     }
 }
 
-/// Returns whether a server should be started. One that is goes on while its class has tasks, also without real-time tasks:
-/// otherwise two CPUs would push one of these to and fro, each starting its server when it comes.
+/// Returns whether a server that is stopped should be started.
 fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
-    let server = rq.dl.server(kind);
     let begins = match cx.config.settings.fair_server_start {
-        ServerStart::RtAndFair if matches!(kind, ServerKind::Fair) => {
-            rq.rt.nr_running() > 0 || server.state.is_started()
-        }
+        ServerStart::RtAndFair if matches!(kind, ServerKind::Fair) => rq.rt.nr_running() > 0,
         ServerStart::Fair | ServerStart::RtAndFair => true,
     };
-    begins && server.params.is_on() && has_tasks(rq, kind.class()) && rq.is_online
+    begins && may_be_started(rq, kind) && has_tasks(rq, kind.class())
+}
+
+/// Returns whether a server that is started goes on. It does so also without real-time tasks, whatever it takes to start it:
+/// otherwise two CPUs would push one of these to and fro, each starting its server when it comes.
+fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
+    let without_tasks = match cx.config.settings.fair_server_stop {
+        ServerStop::Empty => false,
+        ServerStop::Picked => true,
+    };
+    may_be_started(rq, kind) && (without_tasks || has_tasks(rq, kind.class()))
+}
+
+fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
+    rq.dl.server(kind).params.is_on() && rq.is_online
 }
 
 /// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of that.
 #[inline]
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     for kind in ServerKind::ALL {
-        let is_started = rq.dl.server(kind).state.is_started();
-        if is_wanted(rq, cx, kind) != is_started {
-            if is_started { stop(rq, cx, kind) } else { start(rq, cx, kind) }
+        if rq.dl.server(kind).state.is_started() {
+            if !goes_on(rq, cx, kind) {
+                stop(rq, cx, kind);
+            }
+        } else if is_wanted(rq, cx, kind) {
+            start(rq, cx, kind);
         }
     }
 }
@@ -241,28 +270,36 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = rq.clock.wall;
     let server = rq.dl.server_mut(kind);
-    let has_lapsed = server.has_lapsed(now);
+    let has_starved = server.state == State::Interrupted;
+    let since = if has_starved { Since::ZeroLaxity } else { Since::Start };
+    let wakeup = cx.config.settings.fair_server_wakeup;
+    let is_over = server.abs_deadline <= now;
+    let has_lapsed = is_over || server.overflows(now);
+    if has_lapsed && server.is_deferred() && !is_over && wakeup.cuts(has_starved) {
+        server.cut(now);
+        return enqueue(rq, cx, kind, since); // [8]
+    }
     if has_lapsed {
         server.begin_period(now);
     }
-    match (server.params.activation, server.state) {
-        (Activation::Deferred, State::Interrupted) if !has_lapsed || cx.config.settings.fair_server_stuck => {
-            enqueue(rq, cx, kind); // [7], and in place of [8] where kernels forgot to defer
+    match server.params.activation {
+        Activation::Deferred if has_starved && (!has_lapsed || wakeup == ServerWakeup::Stuck) => {
+            enqueue(rq, cx, kind, since); // [7], and in place of [8] where kernels forgot to defer
         }
-        (Activation::Deferred, _) => defer(rq, cx, kind), // [1] [8]
-        (Activation::Immediate, _) if server.is_exhausted() => {
+        Activation::Deferred => defer(rq, cx, kind), // [1] [8]
+        Activation::Immediate if server.is_exhausted() => {
             let until = server.abs_deadline;
             throttle(rq, cx, kind, until);
         }
-        (Activation::Immediate, _) => enqueue(rq, cx, kind), // [1]
+        Activation::Immediate => enqueue(rq, cx, kind, since), // [1]
     }
 }
 
 /// [4] There is nobody to serve any more.
 fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
-    let was_queued = server.state == State::Queued;
-    let keeps_running = was_queued && server.is_deferred();
+    let was_queued = matches!(server.state, State::Queued(_));
+    let keeps_running = server.state == State::Queued(Since::ZeroLaxity);
     server.left_when_stopped = server.runtime_left;
     enter(rq, cx, kind, if keeps_running { State::Interrupted } else { State::Stopped });
     if was_queued {
@@ -278,11 +315,11 @@ fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: 
     cx.io.event(now, cpu, || TraceEvent::Server { kind, state: server.shows().0 });
 }
 
-fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
+fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, since: Since) {
     let was_empty = rq.dl.is_empty();
     let seq = rq.dl.take_seq();
     rq.dl.server_mut(kind).seq = seq;
-    enter(rq, cx, kind, State::Queued);
+    enter(rq, cx, kind, State::Queued(since));
     if was_empty {
         rt::deadline_came_or_went(rq, cx);
     }
@@ -357,7 +394,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassI
 fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, delta: Duration) {
     match rq.dl.server(kind).state {
         State::Stopped | State::Interrupted | State::Throttled { .. } => return,
-        State::Deferred | State::Queued => {}
+        State::Deferred | State::Queued(_) => {}
     }
     let delta = charged(rq, cx, delta);
     let server = rq.dl.server_mut(kind);
@@ -372,7 +409,7 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = rq.clock.wall;
     let server = rq.dl.server_mut(kind);
-    if server.state == State::Queued {
+    if matches!(server.state, State::Queued(_)) {
         used_up(rq, cx, kind);
     } else {
         server.begin_period(now); // [2]
@@ -403,7 +440,7 @@ fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 
 /// It stays queued with a later deadline: somebody else may come first now, here or from elsewhere.
 fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    enter(rq, cx, kind, State::Queued);
+    enter(rq, cx, kind, State::Queued(Since::Start));
     rq.dl.has_lowered = true;
     rq.resched(cx, Resched::Now);
 }
@@ -433,12 +470,12 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
     server.timer = None;
     match server.state {
         State::Stopped | State::Interrupted => {}
-        State::Queued if server.is_exhausted() => used_up(rq, cx, kind),
-        State::Queued => arm_budget(rq, cx, kind),
+        State::Queued(_) if server.is_exhausted() => used_up(rq, cx, kind),
+        State::Queued(_) => arm_budget(rq, cx, kind),
         State::Throttled { until } if now < until => arm(rq, cx, kind, until),
         State::Throttled { .. } => {
             server.replenish(now);
-            enqueue(rq, cx, kind); // [6]
+            enqueue(rq, cx, kind, Since::Start); // [6]
         }
         State::Deferred => {
             let at = server.zero_laxity();
@@ -449,10 +486,10 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
             if server.is_exhausted() {
                 server.replenish(now);
             }
-            if server.has_lapsed(now) {
+            if server.abs_deadline <= now || server.overflows(now) {
                 server.begin_period(now);
             }
-            enqueue(rq, cx, kind); // [3]
+            enqueue(rq, cx, kind, Since::ZeroLaxity); // [3]
         }
     }
 }

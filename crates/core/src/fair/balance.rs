@@ -35,7 +35,7 @@
 //!
 //! Work: at a tick O(1), when an interval is over O(CPUs of the domain), again for each CPU of which no task may come here.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`, `sched_balance_update_blocked_averages`,
 //! `detach_tasks`, `can_migrate_task`, `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`;
 //! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the task that runs, the kernel's
 //! stopper, before which it waits too, the stalest that may go; one idle CPU does not balance on behalf of another, it tells it to.
@@ -43,7 +43,7 @@
 use super::bandwidth;
 use super::capacity;
 use super::imbalance::{self, find_imbalance};
-use super::load::CpuAverages;
+use super::load::{self, CpuAverages};
 use super::misfit;
 use super::newidle;
 use super::task_load;
@@ -51,7 +51,7 @@ use super::weight::RT_LOAD;
 use crate::class;
 use crate::config::Config;
 use crate::proxy::Engaged;
-use crate::rq::{Cx, Phase, Rq};
+use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::slab::Slot;
 use crate::step::{Balance, BalanceKind, Imbalance, Leave, Op, PairCont, Resched, Stay, Step, Work};
 use alloc::vec::Vec;
@@ -226,6 +226,10 @@ fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
 /// Balances the levels whose interval is over, near to far, until one needs a partner.
 fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) -> Step {
     rq.fair.balance.is_pressed = capacity::publish(rq, cx);
+    // Where real-time tasks run nothing else has looked at what the fair ones have become.
+    load::follow(rq, cx);
+    rq.unpublished.add(Unpublished::AVERAGES);
+    rq.publish(cx);
     let now = cx.now.wall;
     let mut next = Instant::FAR_FUTURE;
     let mut inner = rq.cpu.0..rq.cpu.0 + 1;

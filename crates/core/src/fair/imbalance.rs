@@ -19,7 +19,7 @@
 //! 6.6 by idle CPUs only. Between sockets a small difference is left alone, for the sake of tasks that talk to each other.
 //!
 //! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
-//! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time. Where load is not
+//! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time, or lately did. Where load is not
 //! tracked, counts alone decide. A CPU of which no task may come here counts as if it were not there (`LBF_ALL_PINNED`).
 //!
 //! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
@@ -27,7 +27,7 @@
 //!
 //! O(CPUs of the domain).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`,
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`, `group_has_capacity`,
 //! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
 //! `sibling_imbalance`, `adjust_numa_imbalance`; commits 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
 //! before 5.5 compared loads throughout; 5.15 tolerated more between sockets.
@@ -91,7 +91,7 @@ impl GroupLoad {
             _ if is_shared => GroupType::Shared,
             _ if self.misfit.is_some() => GroupType::Misfit,
             Ordering::Less => GroupType::Spare,
-            Ordering::Equal | Ordering::Greater if domain.tracks_load && !is_full => GroupType::Spare,
+            Ordering::Equal | Ordering::Greater if domain.tracks_load && !is_full && !is_crowded => GroupType::Spare,
             Ordering::Equal | Ordering::Greater => GroupType::Busy,
         }
     }

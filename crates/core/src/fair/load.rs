@@ -9,7 +9,7 @@
 //! as a task is.
 //!
 //! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or ends to run, changes its
-//! weight; nowhere else, but for the root queue at ticks. A CPU on which nothing happens does nothing; who reads
+//! weight; nowhere else, but for the root queue at ticks and when its CPU balances. A CPU on which nothing happens does nothing; who reads
 //! its published load lets it decay himself.
 //!
 //! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights queued there and none
@@ -292,8 +292,8 @@ pub(super) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// The tick: the root queue's averages follow. O(1).
-pub(super) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+/// At ticks with a fair task and when the CPU balances the root queue's averages follow. O(1).
+pub(super) fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.tracks_load {
         take_notes(rq, cx);
     }

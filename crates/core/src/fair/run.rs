@@ -169,7 +169,7 @@ impl FairEntity {
 /// Returns whether the current task's turn is over. O(depth) under EEVDF, O(depth^2) under CFS.
 #[inline(always)]
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
-    load::tick(rq, cx);
+    load::follow(rq, cx);
     let leaf = rq.tasks[slot].fair.queue;
     let charged = core::mem::take(&mut rq.fair.due);
     let due = match rq.fair.tune.algorithm {

@@ -2,7 +2,7 @@
 
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, LoadTracking, OverloadScope, Preempt, RtBalance,
-    RtOverload, ServerStart, Settings, SliceProtection, Throttle, TunableScaling, Value,
+    RtOverload, ServerStart, ServerStop, ServerWakeup, Settings, SliceProtection, Throttle, TunableScaling, Value,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -46,7 +46,8 @@ impl KernelVersion {
     /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
     /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
     /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
-    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). Since 6.18 limits throttle task by task
+    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). When a server stops and how it wakes is as in the stable kernels
+    /// of 2026 (6.12.103 and later); [`ServerStop`] and [`ServerWakeup`] have what came before. Since 6.18 limits throttle task by task
     /// (`throttle_cfs_rq_work`).
     #[must_use]
     pub fn settings(self) -> Settings {
@@ -121,7 +122,8 @@ impl KernelVersion {
             fair_server_runtime: ServerParams::DEFAULT.runtime,
             fair_server_period: ServerParams::DEFAULT.period,
             fair_server_scaled: since(Self::V6_12) && !since(Self::V6_18),
-            fair_server_stuck: false,
+            fair_server_stop: ServerStop::Picked,
+            fair_server_wakeup: ServerWakeup::Revised,
             fair_server_cpus: CpuServers::default(),
             watchdog_thresh: Duration::from_secs(10),
         }

@@ -1,14 +1,77 @@
-//! [`CpuServers`]: the value of `fair_server.cpus`, which says whose fair server differs from the others.
+//! What fair servers do and when: [`FairServer`], [`ServerStart`], [`ServerStop`], [`ServerWakeup`]; and [`CpuServers`], the value of
+//! `fair_server.cpus`, which says whose fair server differs from the others.
 
 use super::table::NS;
-use super::{FairServer, Settings, Value, read_duration};
+use super::{Settings, Value, read_duration};
 use crate::cpumask::CpuMask;
 use crate::ids::CpuId;
 use crate::server::{Activation, ServerKind, ServerParams};
 use crate::time::Duration;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt;
+
+switch! {
+    /// What the deadline server of each CPU does for its fair tasks.
+    FairServer {
+        /// There is none.
+        Off = "off",
+        /// It comes before real-time tasks as soon as it is started.
+        Immediate = "immediate",
+        /// It does so at zero laxity, if the fair tasks have not had their share by then.
+        Deferred = "deferred",
+    }
+}
+
+switch! {
+    /// When the fair server is started.
+    ServerStart {
+        /// When real-time and fair tasks are queued (2023).
+        RtAndFair = "rt_and_fair",
+        /// When fair tasks are queued (6.12).
+        Fair = "fair",
+    }
+}
+
+switch! {
+    /// When the fair server is stopped.
+    ServerStop {
+        /// When no fair task is queued any more (6.12 to 6.16; 6.12.91).
+        Empty = "empty",
+        /// When it is picked and has nobody to serve (6.18; 6.12.92): fair tasks that sleep often start and stop no timer. Commits
+        /// cccb45d7c429, a3a70caf7906.
+        Picked = "picked",
+    }
+}
+
+switch! {
+    /// What a deferred server does that is started with a job that it may not go on with: its deadline is over, or more of its runtime is
+    /// left than its bandwidth allows until then.
+    ServerWakeup {
+        /// It begins a new period, and at once if it had been running when it was stopped (6.12; until 6.12.68).
+        Stuck = "stuck",
+        /// It begins a new period and is deferred (6.12.69, commit 115135422562).
+        NewPeriod = "new_period",
+        /// Before its deadline it runs at once, with its runtime cut to its bandwidth, whether or not its tasks have starved (6.12.83, commit
+        /// 14a857056466).
+        RevisedAlways = "revised_always",
+        /// The same, but only if it had been running when it was stopped (6.12.103, 7.2, commit 1842bf97af10).
+        Revised = "revised",
+    }
+}
+
+impl ServerWakeup {
+    /// Returns whether a server whose deadline is ahead runs at once with less runtime, if or if not it was running when it was stopped.
+    #[must_use]
+    pub const fn cuts(self, was_running: bool) -> bool {
+        match self {
+            Self::Stuck | Self::NewPeriod => false,
+            Self::RevisedAlways => true,
+            Self::Revised => was_running,
+        }
+    }
+}
 
 /// The fair servers of some CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]

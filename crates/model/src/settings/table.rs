@@ -367,7 +367,13 @@ pub(super) const ROWS: &[Setting] = &[
         "on | off",
         "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)"
     ),
-    value!("fair_server.stuck", fair_server_stuck, "on | off", "fault: one that stopped while it ran is not deferred"),
+    value!("fair_server.stop", fair_server_stop, "empty | picked", "when a server without fair tasks stops"),
+    value!(
+        "fair_server.wakeup",
+        fair_server_wakeup,
+        "stuck | new_period | revised_always | revised",
+        "what a deferred server does that is started with a job that it may not go on with"
+    ),
     value!(
         "fair_server.cpus",
         fair_server_cpus,

@@ -62,6 +62,17 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
         put(&mut text, row);
         previous = Some(here);
     }
+    text.push_str("\n## The three recordings whose shares are furthest off, and why\n\n");
+    text.push_str("| case | kernel | figure | recorded | ours | error | why |\n|---|---|---|--:|--:|--:|---|\n");
+    for (comparison, figure) in worst_shares(comparisons).into_iter().take(3) {
+        let because = comparison.because.as_deref().unwrap_or("not yet explained");
+        let [recorded, ours, error, _] = values(figure);
+        let (name, kernel) = (comparison.name(), comparison.recording.kernel.name());
+        put(
+            &mut text,
+            format_args!("| {name} | {kernel} | {} | {recorded} | {ours} | {error} | {because} |\n", figure.name),
+        );
+    }
     text.push_str("\n## Outside, and why\n\n");
     for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
         let because = comparison.because.as_deref().unwrap_or("not yet explained.");
@@ -83,6 +94,19 @@ waking to running, the median) are in ms. Bands were declared before the first r
 
 fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Figure)> {
     comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
+}
+
+/// Returns the share that is furthest off of each recording, the furthest first.
+fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
+    let off = |figure: &Figure| figure.error().abs();
+    let worst_of = |comparison| {
+        let Comparison { figures, .. }: &Comparison = comparison;
+        let shares = figures.iter().filter(|figure| figure.name.starts_with("share."));
+        shares.max_by(|one, other| off(one).total_cmp(&off(other))).map(|figure| (comparison, figure))
+    };
+    let mut worst: Vec<_> = comparisons.iter().filter_map(worst_of).collect();
+    worst.sort_by(|(_, one), (_, other)| off(other).total_cmp(&off(one)));
+    worst
 }
 
 fn values(figure: &Figure) -> [String; 4] {
