@@ -1,6 +1,6 @@
 //! `zerolag timerlat` and `zerolag osnoise`: rtla's options and output, on a simulated machine.
 //!
-//! stdout is what `rtla timerlat top -q`, `rtla timerlat hist` and `rtla osnoise top -q` print when they end; what a result of
+//! stdout is what `rtla timerlat top -q`, `rtla osnoise top -q` and both tools' `hist` print when they end; what a result of
 //! ours always says goes to stderr. Differs: nothing is printed while it runs; a threshold ends the run a moment later
 //! than it was passed; without `-d` a run lasts a minute.
 
@@ -16,7 +16,8 @@ use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::busy_loop;
 use zerolag::tools::osnoise::{self, Osnoise};
-use zerolag::tools::timerlat::{self, HistOptions, Histogram, Timerlat};
+use zerolag::tools::rtla::{Histogram, TableOptions};
+use zerolag::tools::timerlat::{self, HistOptions, Timerlat};
 use zerolag::tools::workstation::{Noise, sources};
 use zerolag::workload::Program;
 use zerolag::workload::default_machine;
@@ -78,6 +79,29 @@ struct Common {
     isolcpus: Option<CpuMask>,
 }
 
+/// How a histogram is printed. As in rtla, `top` has no such options.
+#[derive(Debug, ClapArgs)]
+struct HistArgs {
+    /// hist: width of a class [default: 1]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..1_000_000))]
+    bucket_size: Option<u64>,
+    /// hist: number of classes [default: 256]
+    #[arg(short = 'E', long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=9_999_999))]
+    entries: Option<u32>,
+    /// hist: without the lines above
+    #[arg(long)]
+    no_header: bool,
+    /// hist: without the lines below
+    #[arg(long)]
+    no_summary: bool,
+    /// hist: without the first column
+    #[arg(long)]
+    no_index: bool,
+    /// hist: with empty classes
+    #[arg(long)]
+    with_zeros: bool,
+}
+
 /// Arguments of `zerolag timerlat`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TimerlatArgs {
@@ -102,30 +126,14 @@ pub(crate) struct TimerlatArgs {
     /// Threads in user mode
     #[arg(short, long)]
     user_threads: bool,
-    /// hist: width of a class
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..1_000_000))]
-    bucket_size: u64,
-    /// hist: number of classes
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(10..=9_999_999))]
-    entries: u32,
     /// hist: without latencies of interrupts
     #[arg(long)]
     no_irq: bool,
     /// hist: without latencies of threads
     #[arg(long)]
     no_thread: bool,
-    /// hist: without the lines above
-    #[arg(long)]
-    no_header: bool,
-    /// hist: without the lines below
-    #[arg(long)]
-    no_summary: bool,
-    /// hist: without the first column
-    #[arg(long)]
-    no_index: bool,
-    /// hist: with empty classes
-    #[arg(long)]
-    with_zeros: bool,
+    #[command(flatten)]
+    hist: HistArgs,
     #[command(flatten)]
     common: Common,
 }
@@ -133,6 +141,9 @@ pub(crate) struct TimerlatArgs {
 /// Arguments of `zerolag osnoise`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OsnoiseArgs {
+    /// What is printed
+    #[arg(value_enum, default_value = "top")]
+    mode: Mode,
     /// Distance of samples (us)
     #[arg(short, long, value_name = "US", default_value = "1000000", value_parser = micros)]
     period: Duration,
@@ -143,11 +154,14 @@ pub(crate) struct OsnoiseArgs {
     #[arg(short = 'T', long, value_name = "US", default_value = "1", value_parser = micros)]
     threshold: Duration,
     #[command(flatten)]
+    hist: HistArgs,
+    #[command(flatten)]
     common: Common,
 }
 
 /// Runs `zerolag timerlat`.
 pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
+    args.hist.refuse_in(args.mode, &[("--no-irq", args.no_irq), ("--no-thread", args.no_thread)])?;
     let (mut plan, all) = args.common.plan()?;
     let cpus = args.common.cpus(&all)?;
     let unit = if args.nano { 1 } else { 1_000 };
@@ -164,20 +178,13 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         return Err(Failure::input("--period 0: the period must be above zero".to_owned()));
     }
     plan.program = args.common.program(test.threads(), &plan, &all).into();
-    let histogram = Histogram { bucket: args.bucket_size, entries: args.entries as usize, unit };
+    let histogram = args.hist.histogram(unit);
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
     let ran = args.common.run(&plan, &all, &mut collector, |collector| collector.hit().is_some())?;
     let text = match args.mode {
         Mode::Top => timerlat::top(&collector, ran),
         Mode::Hist => {
-            let options = HistOptions {
-                no_irq: args.no_irq,
-                no_thread: args.no_thread,
-                no_header: args.no_header,
-                no_summary: args.no_summary,
-                no_index: args.no_index,
-                with_zeros: args.with_zeros,
-            };
+            let options = HistOptions { no_irq: args.no_irq, no_thread: args.no_thread, table: args.hist.options() };
             timerlat::hist(&collector, ran, histogram, options)
         }
     };
@@ -190,6 +197,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
 
 /// Runs `zerolag osnoise`.
 pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
+    args.hist.refuse_in(args.mode, &[])?;
     let (mut plan, all) = args.common.plan()?;
     if args.runtime.is_zero() || args.runtime > args.period {
         return Err(Failure::input("--runtime must be above zero and at most --period".to_owned()));
@@ -202,10 +210,43 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
         threshold: args.threshold,
     };
     plan.program = args.common.program(test.threads(), &plan, &all).into();
-    let mut collector = test.collector(plan.config.topology.nr_cpus());
+    let histogram = args.hist.histogram(1_000);
+    let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
     let ran = args.common.run(&plan, &all, &mut collector, |_| false)?;
-    output::print(&osnoise::top(&collector, ran))?;
+    output::print(&match args.mode {
+        Mode::Top => osnoise::top(&collector, ran),
+        Mode::Hist => osnoise::hist(&collector, ran, histogram, args.hist.options()),
+    })?;
     Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+}
+
+impl HistArgs {
+    /// Refuses what only `hist` has in another mode, options of one tool included.
+    fn refuse_in(&self, mode: Mode, more: &[(&str, bool)]) -> Result<(), Failure> {
+        let own = [
+            ("--bucket-size", self.bucket_size.is_some()),
+            ("--entries", self.entries.is_some()),
+            ("--no-header", self.no_header),
+            ("--no-summary", self.no_summary),
+            ("--no-index", self.no_index),
+            ("--with-zeros", self.with_zeros),
+        ];
+        match own.iter().chain(more).find(|(_, is_given)| *is_given && mode == Mode::Top) {
+            Some((name, _)) => {
+                Err(Failure::input_help(format!("{name}: `top` prints no histogram"), "say `hist` first"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn histogram(&self, unit: u64) -> Histogram {
+        Histogram { bucket: self.bucket_size.unwrap_or(1), entries: self.entries.unwrap_or(256) as usize, unit }
+    }
+
+    const fn options(&self) -> TableOptions {
+        let Self { no_header, no_summary, no_index, with_zeros, .. } = *self;
+        TableOptions { no_header, no_summary, no_index, with_zeros }
+    }
 }
 
 impl Common {

@@ -19,6 +19,7 @@ use crate::simulation::Plan;
 use crate::tools::build_load::BuildLoad;
 use crate::tools::busy_loop;
 use crate::tools::osnoise::{self, Osnoise};
+use crate::tools::rtla::Latencies;
 use crate::tools::timerlat::{self, Timerlat};
 use crate::tools::workstation::{Noise, sources};
 use core::fmt;
@@ -242,7 +243,7 @@ impl DlServer2023 {
         let mut collector = test.collector(8, None);
         let outcome = machine.run(&mut collector);
         assert!(outcome.why.is_ok(), "a build does not end by itself: {}", outcome.why);
-        let of = |latencies: &timerlat::Latencies| (latencies.avg(), latencies.max);
+        let of = |latencies: &Latencies| (latencies.avg(), latencies.max);
         let rows = collector.threads().iter();
         let rows = rows.map(|cpu| row(cpu.irq.count, of(&cpu.irq), of(&cpu.thread), of(&cpu.user))).collect();
         Measured { table: timerlat::top(&collector, self.duration), rows }
@@ -277,7 +278,7 @@ impl DlServer2023 {
         for (noise, cpus) in [(Noise::Isolated, isolated), (Noise::Workstation, others)] {
             sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));
         }
-        let mut collector = test.collector(10);
+        let mut collector = test.collector(10, None);
         machine.run(&mut collector);
         collector
     }

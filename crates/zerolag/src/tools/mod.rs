@@ -10,6 +10,7 @@ pub mod osnoise;
 pub mod rt_migrate;
 pub mod rtapp_log;
 pub mod rtapp_marks;
+pub mod rtla;
 pub mod timerlat;
 pub mod workstation;
 

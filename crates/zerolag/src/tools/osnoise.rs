@@ -7,7 +7,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`run_osnoise`, `osnoise_main`); rtla 6.12 as printed.
 
-use super::timerlat::duration_text;
+use super::rtla::{Histogram, Latencies, Table, TableOptions, WRITES, duration_text};
 use core::fmt::Write as _;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, SchedAttr, TaskId, TraceEvent};
@@ -47,9 +47,9 @@ impl Osnoise {
 
     /// Returns a collector of the noise, for a machine of so many CPUs.
     #[must_use]
-    pub fn collector(&self, nr_cpus: usize) -> Collector {
+    pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let mut of_cpu = vec![None; nr_cpus];
-        let threads: Vec<Row> = self.cpus.iter().map(Row::new).collect();
+        let threads: Vec<Row> = self.cpus.iter().map(|cpu| Row::new(cpu, histogram)).collect();
         for (index, row) in threads.iter().enumerate() {
             of_cpu[row.cpu.index()] = Some(index);
         }
@@ -82,6 +82,9 @@ pub struct Row {
     pub softirq: u64,
     /// Threads that ran instead.
     pub thread: u64,
+    /// The gaps, if they are counted in classes.
+    pub gaps: Latencies,
+    histogram: Option<Histogram>,
     state: State,
     /// Handlers that the CPU is in.
     depth: u32,
@@ -103,7 +106,7 @@ enum State {
 }
 
 impl Row {
-    const fn new(cpu: CpuId) -> Self {
+    fn new(cpu: CpuId, histogram: Option<Histogram>) -> Self {
         Self {
             cpu,
             periods: 0,
@@ -116,6 +119,8 @@ impl Row {
             irq: 0,
             softirq: 0,
             thread: 0,
+            gaps: Latencies::default(),
+            histogram,
             state: State::Away,
             depth: 0,
             is_current: false,
@@ -161,6 +166,9 @@ impl Row {
                 self.noise += gap;
                 self.in_sample += gap;
                 self.max_single = self.max_single.max(gap);
+                if let Some(histogram) = self.histogram {
+                    self.gaps.add(gap / histogram.bucket * histogram.bucket, self.histogram);
+                }
             }
         }
         self.state = State::Looking;
@@ -266,7 +274,26 @@ pub fn top(collector: &Collector, ran: Duration) -> String {
     out
 }
 
-const WRITES: &str = "invariant: writing to a String cannot fail";
+/// Returns the table of `rtla osnoise hist`.
+///
+/// A sample is the lower bound of its class, as the kernel's histogram hands it over; so are the least and the largest. A CPU
+/// without samples has no column. When no CPU has any, the figures are zeros; rtla prints those also if all samples were
+/// beyond the last class.
+#[must_use]
+pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: TableOptions) -> String {
+    let rows = collector.rows.iter().filter(|row| row.gaps.count > 0);
+    let columns = rows.map(|row| (format!("CPU-{:03}", row.cpu.0), &row.gaps)).collect();
+    let table = Table { histogram, options, columns };
+    let out = table.header("osnoise", ran) + &table.classes();
+    if table.columns.is_empty() && !options.with_zeros {
+        return out + "over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
+    }
+    let out = out + &table.line("over: ", |of| of.over.to_string());
+    if options.no_summary {
+        return out;
+    }
+    out + &table.summary(|of| format!("{:.2}", of.sum as f64 / of.count as f64))
+}
 
 #[cfg(test)]
 mod tests {
@@ -284,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_rtla_character_by_character() {
-        let mut collector = test().collector(1);
+        let mut collector = test().collector(1, None);
         let row = &mut collector.rows[0];
         (row.cpu, row.periods, row.runtime, row.noise) = (CpuId(3), 598, 598_001_768, 31_188_796);
         (row.max_noise, row.max_single, row.irq, row.thread) = (53_907, 53_907, 2_842_602, 2_394);
@@ -299,7 +326,7 @@ CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single      
     #[test]
     fn gaps_are_noise_and_samples_end_behind_them() {
         let test = test();
-        let mut row = Row::new(CpuId(0));
+        let mut row = Row::new(CpuId(0), None);
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         row.is_current = true;
         row.goes_on(at(0), &test);
@@ -311,5 +338,80 @@ CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single      
         assert_eq!((row.max_noise, row.max_single), (53_903, 53_900));
         row.gap_begins(at(3_100_000), &test);
         assert_eq!((row.periods, row.runtime), (3, 3_003_900), "undisturbed samples are exact");
+    }
+
+    #[test]
+    fn the_histogram_is_that_of_rtla_character_by_character() {
+        let histogram = Histogram { bucket: 1, entries: 256, unit: 1_000 };
+        let test = Osnoise { cpus: CpuMask::first_n(3), ..test() };
+        let mut collector = test.collector(3, Some(histogram));
+        let gaps = [
+            (1, 8, 5),
+            (2, 5, 9),
+            (3, 1, 2),
+            (4, 6, 1),
+            (5, 2, 1),
+            (6, 0, 1),
+            (8, 1, 1),
+            (12, 0, 1),
+            (14, 1, 0),
+            (15, 1, 0),
+        ];
+        for (us, on_0, on_1) in gaps {
+            for (cpu, count) in [(0, on_0), (1, on_1)] {
+                (0..count).for_each(|_| collector.rows[cpu].gaps.add(us, Some(histogram)));
+            }
+        }
+        // As it was printed for a change of 2025 to rtla; CPU 2 had no noise.
+        let real = "\
+# RTLA osnoise histogram
+# Time unit is microseconds (us)
+# Duration:   0 00:00:01
+Index   CPU-000   CPU-001
+1             8         5 
+2             5         9 
+3             1         2 
+4             6         1 
+5             2         1 
+6             0         1 
+8             1         1 
+12            0         1 
+14            1         0 
+15            1         0 
+over:         0         0 
+count:       25        21 
+min:          1         1 
+avg:       3.68      3.05 
+max:         15        12 
+";
+        assert_eq!(hist(&collector, Duration::from_secs(1), histogram, TableOptions::default()), real);
+    }
+
+    #[test]
+    fn a_histogram_has_gaps_by_the_lower_bound_of_their_class() {
+        let histogram = Histogram { bucket: 10, entries: 10, unit: 1_000 };
+        let test = test();
+        let mut collector = test.collector(1, Some(histogram));
+        let options = TableOptions { no_header: true, ..TableOptions::default() };
+        let text = |collector: &Collector| hist(collector, Duration::from_secs(1), histogram, options);
+        assert_eq!(text(&collector), "over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n");
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let row = &mut collector.rows[0];
+        row.is_current = true;
+        row.goes_on(at(0), &test);
+        for (begin, end) in [(100, 119), (200, 212), (300, 309), (400, 555)] {
+            row.gap_begins(at(begin), &test);
+            row.goes_on(at(end), &test);
+        }
+        let expected = "\
+0             1 
+10            2 
+over:         1 
+count:        4 
+min:          0 
+avg:      42.50 
+max:        150 
+";
+        assert_eq!(text(&collector), expected);
     }
 }

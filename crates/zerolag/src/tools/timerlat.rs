@@ -9,6 +9,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla 6.12 as printed.
 
+use super::rtla::{Histogram, Latencies, Table, TableOptions, WRITES, duration_text};
 use core::fmt::Write as _;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, SchedAttr, TaskId, TraceEvent};
@@ -57,72 +58,6 @@ impl Timerlat {
     pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let threads = self.cpus.iter().map(|cpu| Thread::new(cpu, histogram)).collect();
         Collector { test: self.clone(), irqs: vec![None; nr_cpus], threads, hit: None }
-    }
-}
-
-/// How latencies are counted in classes (`-b`, `-E`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Histogram {
-    /// Width of a class, in the unit of the output.
-    pub bucket: u64,
-    /// How many there are; what is beyond is counted as `over`.
-    pub entries: usize,
-    /// Nanoseconds per unit: 1000 or, with `-n`, 1.
-    pub unit: u64,
-}
-
-/// The latencies of one kind on one CPU.
-#[derive(Clone, Debug, Default)]
-pub struct Latencies {
-    /// Samples.
-    pub count: u64,
-    /// The last one.
-    pub cur: u64,
-    /// The least.
-    pub min: u64,
-    /// The largest.
-    pub max: u64,
-    /// Their sum.
-    pub sum: u64,
-    /// Samples by class, and those beyond.
-    pub classes: Vec<u64>,
-    /// Samples beyond the last class.
-    pub over: u64,
-}
-
-impl Latencies {
-    fn add(&mut self, value: u64, histogram: Option<Histogram>) {
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
-        self.max = self.max.max(value);
-        self.count += 1;
-        self.sum += value;
-        self.cur = value;
-        let Some(histogram) = histogram else { return };
-        match usize::try_from(value / histogram.bucket).ok().filter(|class| *class < histogram.entries) {
-            Some(class) => {
-                if self.classes.len() <= class {
-                    self.classes.resize(class + 1, 0);
-                }
-                self.classes[class] += 1;
-            }
-            None => self.over += 1,
-        }
-    }
-
-    fn join(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
-        self.max = self.max.max(other.max);
-        self.count += other.count;
-        self.sum += other.sum;
-    }
-
-    /// Returns the mean, rounded down; zero without samples.
-    #[must_use]
-    pub fn avg(&self) -> u64 {
-        self.sum.checked_div(self.count).unwrap_or(0)
     }
 }
 
@@ -227,14 +162,6 @@ impl Sink for Collector {
     }
 }
 
-/// Returns a time as rtla prints how long it has been running.
-#[must_use]
-pub fn duration_text(time: Duration) -> String {
-    let seconds = time.as_nanos() / 1_000_000_000;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    format!("{days:3} {:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
-}
-
 /// Returns the table of `rtla timerlat top`.
 #[must_use]
 pub fn top(collector: &Collector, ran: Duration) -> String {
@@ -298,98 +225,42 @@ pub struct HistOptions {
     pub no_irq: bool,
     /// `--no-thread`.
     pub no_thread: bool,
-    /// `--no-header`.
-    pub no_header: bool,
-    /// `--no-summary`.
-    pub no_summary: bool,
-    /// `--no-index`.
-    pub no_index: bool,
-    /// `--with-zeros`.
-    pub with_zeros: bool,
+    /// What any histogram may go without.
+    pub table: TableOptions,
 }
 
 /// Returns the table of `rtla timerlat hist`.
 #[must_use]
 pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: HistOptions) -> String {
-    let unit = if histogram.unit == 1 { "nanoseconds (ns)" } else { "microseconds (us)" };
-    let mut out = String::new();
+    let user = collector.test.user;
     // Who has no sample has no column.
     let has_samples = |thread: &&Thread| thread.irq.count > 0 || thread.thread.count > 0;
     let threads: Vec<&Thread> = collector.threads.iter().filter(has_samples).collect();
-    if !options.no_header {
-        writeln!(out, "# RTLA timerlat histogram\n# Time unit is {unit}\n# Duration: {}", duration_text(ran))
-            .expect(WRITES);
-        if !options.no_index {
-            out.push_str("Index");
-        }
-        for thread in &threads {
-            for (kind, _) in columns(thread, collector.test.user, options) {
-                write!(out, "   {kind}-{:03}", thread.cpu.0).expect(WRITES);
-            }
-        }
-        out.push('\n');
+    let mut headed = Vec::new();
+    for thread in threads.iter().copied() {
+        let of_thread = columns(thread, user, options);
+        headed.extend(of_thread.into_iter().map(|(kind, of)| (format!("{kind}-{:03}", thread.cpu.0), of)));
     }
-    for class in 0..histogram.entries {
-        let mut cells = String::new();
-        let mut total = 0;
-        for thread in &threads {
-            for (_, of) in columns(thread, collector.test.user, options) {
-                let count = of.classes.get(class).copied().unwrap_or(0);
-                total += count;
-                write!(cells, "{count:9} ").expect(WRITES);
-            }
-        }
-        if total == 0 && !options.with_zeros {
-            continue;
-        }
-        if !options.no_index {
-            write!(out, "{:<6}", class as u64 * histogram.bucket).expect(WRITES);
-        }
-        writeln!(out, "{cells}").expect(WRITES);
-    }
-    let user = collector.test.user;
-    let each: Vec<&Latencies> =
-        threads.iter().flat_map(|thread| columns(thread, user, options)).map(|(_, of)| of).collect();
-    out.push_str(&summary_line("over: ", &each, options, |of| of.over));
-    if options.no_summary {
+    let table = Table { histogram, options: options.table, columns: headed };
+    let mut out = table.header("timerlat", ran) + &table.classes() + &table.line("over: ", |of| of.over.to_string());
+    if options.table.no_summary {
         return out;
     }
-    out.push_str(&summary(&each, options));
+    let summary = |table: &Table<'_>| table.summary(|of| of.avg().to_string());
+    out.push_str(&summary(&table));
     // All CPUs together, as the rtla of today's kernels ends: `timerlat_print_stats_all`.
     let mut all = Thread::new(CpuId(0), None);
     for thread in &threads {
         all.join(thread);
     }
     let sums = columns(&all, user, options);
-    out.push_str(if options.no_index { "" } else { "ALL:  " });
+    out.push_str(if options.table.no_index { "" } else { "ALL:  " });
     for (index, (kind, _)) in sums.iter().enumerate() {
         write!(out, "{kind:>width$}", width = if index == 0 { 9 } else { 10 }).expect(WRITES);
     }
     out.push('\n');
-    out.push_str(&summary(&sums.into_iter().map(|(_, of)| of).collect::<Vec<_>>(), options));
-    out
-}
-
-/// Returns the four lines of a histogram's summary.
-fn summary(columns: &[&Latencies], options: HistOptions) -> String {
-    [
-        summary_line("count:", columns, options, |of| of.count),
-        summary_line("min:  ", columns, options, |of| of.min),
-        summary_line("avg:  ", columns, options, Latencies::avg),
-        summary_line("max:  ", columns, options, |of| of.max),
-    ]
-    .concat()
-}
-
-fn summary_line(name: &str, columns: &[&Latencies], options: HistOptions, value: fn(&Latencies) -> u64) -> String {
-    let mut line = if options.no_index { String::new() } else { name.to_owned() };
-    for of in columns {
-        match of.count {
-            0 if !matches!(name, "over: " | "count:") => line.push_str("        - "),
-            _ => write!(line, "{:9} ", value(of)).expect(WRITES),
-        }
-    }
-    line + "\n"
+    let columns = sums.into_iter().map(|(kind, of)| (kind.to_owned(), of)).collect();
+    out + &summary(&Table { columns, ..table })
 }
 
 fn columns(thread: &Thread, user: bool, options: HistOptions) -> Vec<(&'static str, &Latencies)> {
@@ -400,8 +271,6 @@ fn columns(thread: &Thread, user: bool, options: HistOptions) -> Vec<(&'static s
     ];
     all.into_iter().filter(|(.., wanted)| *wanted).map(|(kind, of, _)| (kind, of)).collect()
 }
-
-const WRITES: &str = "invariant: writing to a String cannot fail";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,70 @@
+//! `zerolag timerlat` and `zerolag osnoise` as a user meets them: rtla's command lines, rtla's answers.
+
+use std::process::{Command, Output};
+
+fn zerolag(args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zerolag"))
+        .args(args.split_whitespace())
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .output()
+        .expect("the program starts")
+}
+
+/// Returns what a command line prints that succeeds.
+fn printed(args: &str) -> String {
+    let output = zerolag(args);
+    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+/// Returns a line of a histogram as numbers.
+fn figures(text: &str, name: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name} in {text}"));
+    line.split_whitespace().map(|figure| figure.parse().expect("a number")).collect()
+}
+
+/// Two CPUs beside two busy loops: each has noise from switches and ticks.
+const NOISY: &str = "-P f:1 -d 2s --cpus 2 --load hogs -q";
+
+#[test]
+fn osnoise_prints_the_table_unless_told_otherwise() {
+    let table = printed(&format!("osnoise {NOISY}"));
+    assert!(table.contains("Operating System Noise"), "{table}");
+    assert_eq!(table, printed(&format!("osnoise top {NOISY}")));
+}
+
+#[test]
+fn the_histogram_of_osnoise_has_each_gap_of_each_cpu() {
+    let text = printed(&format!("osnoise hist {NOISY} -b 10 -E 100"));
+    let head = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:02\nIndex   CPU-000   CPU-001\n";
+    assert!(text.starts_with(head), "{text}");
+    let classes = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let mut sums = [0.0, 0.0];
+    for line in classes {
+        let row: Vec<f64> = line.split_whitespace().map(|cell| cell.parse().expect("a number")).collect();
+        assert!(row[0] % 10.0 == 0.0 && row[0] < 1_000.0, "{line}");
+        sums = [sums[0] + row[1], sums[1] + row[2]];
+    }
+    let (over, count) = (figures(&text, "over:"), figures(&text, "count:"));
+    assert_eq!(vec![sums[0] + over[0], sums[1] + over[1]], count, "{text}");
+    assert!(over.iter().all(|over| *over >= 1.0), "the servers of the busy loops take 50 ms of a second: {text}");
+    assert!(figures(&text, "max:").iter().all(|max| (50_000.0..55_000.0).contains(max)), "{text}");
+}
+
+#[test]
+fn lines_of_a_histogram_can_be_left_out() {
+    let bare = printed(&format!("osnoise hist {NOISY} --no-header --no-summary --no-index"));
+    assert!(bare.lines().all(|line| line.split_whitespace().count() == 2), "counts of two CPUs: {bare}");
+    let all = printed(&format!("osnoise hist {NOISY} --no-header --no-summary --with-zeros -E 12"));
+    assert_eq!(all.lines().count(), 13, "twelve classes and `over:`: {all}");
+}
+
+#[test]
+fn options_of_histograms_are_refused_where_none_is_printed() {
+    for (args, name) in [("osnoise -b 10", "--bucket-size"), ("timerlat top --no-irq", "--no-irq")] {
+        let output = zerolag(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(name) && said.contains("`hist`"), "{said}");
+    }
+}
