@@ -391,7 +391,8 @@ impl Io {
                 Tracing::Off => 0,
                 Tracing::On => 64,
             }),
-            parked: Vec::with_capacity(4),
+            // A pick lets all go whose lag is paid: seldom more than a few.
+            parked: Vec::with_capacity(16),
             observer: Observer::Off,
             tracing,
         }

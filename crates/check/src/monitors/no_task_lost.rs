@@ -6,7 +6,8 @@
 //! Idleness: no CPU is idle for longer than [`Options::idle_bound`](crate::Options) while a task waits that may run there,
 //! judged over the time that both have lasted. Where a task may run must be known: in a recorded trace only tasks count
 //! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`; deadline tasks are not held to
-//! this one, for a trace does not say which of them wait for their next budget.
+//! this one, for a trace does not say which of them wait for their next budget. A CPU that is isolated (`isolcpus`) takes from nobody,
+//! and nobody takes from it.
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound or a group is
 //! unthrottled, O(CPUs) when a task
@@ -15,7 +16,7 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{CpuId, Duration, Instant, Prio, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Prio, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState};
@@ -27,6 +28,7 @@ struct NoTaskLost {
     waiting: BTreeMap<TaskId, Instant>,
     /// What is throttled does not wait for a CPU.
     groups: Groups,
+    isolated: CpuMask,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -35,6 +37,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
         groups: Groups::new(context.meta.setting("throttle")),
+        isolated: context.meta.setting("isolcpus").and_then(|cpus| cpus.parse().ok()).unwrap_or_default(),
     }))
 }
 
@@ -185,7 +188,8 @@ impl NoTaskLost {
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
         let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
-        if both < self.bound || !is_known || may_be_throttled || !view.may_run_on(cpu) {
+        let is_balanced = !self.isolated.contains(cpu) && !view.rq.is_some_and(|rq| self.isolated.contains(rq));
+        if both < self.bound || !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
             return;
         }
         found.push(at, Some(cpu), &[task], || {
@@ -241,6 +245,14 @@ mod tests {
         let (mut script, _, b) = waiting();
         script.affinity(1000, b, "0");
         holds("no-task-lost", &script.end(500_000));
+        // Nothing comes to an isolated CPU by itself, and nothing goes from it.
+        let isolated = |cpus: &str| {
+            let mut trace = waiting().0.end(500_000);
+            trace.meta.settings.push(("isolcpus".to_owned(), cpus.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &isolated("1"));
+        holds("no-task-lost", &isolated("0"));
         // What a task may use counts from when it may.
         let (mut script, _, b) = waiting();
         script.affinity(0, b, "0").affinity(450_000, b, "0-1");

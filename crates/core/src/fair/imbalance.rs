@@ -328,7 +328,7 @@ fn measure<L: RawMutex>(
         group.runnable += averages.runnable;
         group.capacity += capacity;
         // Real-time tasks need CPUs too.
-        group.nr_running += u64::from(if rq.fair.tune.tracks_load { counts.running } else { nr });
+        group.nr_running += u64::from(counts.running);
         group.nr_fair += u64::from(nr);
         group.nr_idle += u64::from(counts.running == 0);
         (group.least, group.most) = (group.least.min(capacity), group.most.max(capacity));

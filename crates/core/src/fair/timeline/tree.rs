@@ -465,6 +465,8 @@ impl Timeline {
             }
             None => {
                 self.blocks.push(block);
+                // All of them may be free at once, and giving back allocates nothing.
+                self.free_blocks.reserve(self.blocks.len());
                 let number = u32::try_from(self.blocks.len()).expect("invariant: fewer than 2^32 blocks");
                 BlockIx(NonZeroU32::new(number).expect("invariant: there is one"))
             }
