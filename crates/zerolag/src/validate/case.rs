@@ -7,6 +7,7 @@ use super::sequence::Sequence;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use zerolag_model::{Duration, Instant, KernelVersion, Topology};
 
@@ -57,6 +58,26 @@ pub struct Recording {
     pub because: Option<String>,
 }
 
+/// When ours begins, for a case in which who moves when hangs on microseconds: so many runs, each that much later, of which figures are
+/// the mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begins {
+    /// How many runs.
+    times: NonZeroU32,
+    /// How far apart they begin, in milliseconds.
+    every_ms: u32,
+}
+
+impl Begins {
+    const ONCE: Self = Self { times: NonZeroU32::MIN, every_ms: 0 };
+
+    /// Returns how much later than the workload says each run begins.
+    pub fn delays(self) -> impl Iterator<Item = Duration> {
+        (0..u64::from(self.times.get())).map(move |run| Duration::from_millis(run * u64::from(self.every_ms)))
+    }
+}
+
 /// The figure that says how alike the sequences of turns are: 100 in every recording.
 pub(super) const SEQUENCE: &str = "sequence";
 
@@ -75,6 +96,8 @@ pub struct Case {
     pub alike: Vec<Vec<String>>,
     /// How much longer or shorter a turn of ours may be and still be the recorded one.
     pub turn_within: Duration,
+    /// When ours begins.
+    pub begins: Begins,
     bands: BTreeMap<String, Band>,
     /// What kernels showed.
     pub recorded: Vec<Recording>,
@@ -104,6 +127,7 @@ struct CaseFile {
     alike: Vec<Vec<String>>,
     #[serde(default)]
     turn_within_us: u64,
+    begins: Option<Begins>,
     band: BTreeMap<String, Band>,
     recorded: Option<Vec<RecordingTable>>,
     /// More of them, a row each.
@@ -189,6 +213,7 @@ impl Case {
             workload: dir.join(file.workload),
             alike: file.alike,
             turn_within: Duration::from_micros(file.turn_within_us),
+            begins: file.begins.unwrap_or(Begins::ONCE),
             bands: file.band,
             recorded,
         };

@@ -19,18 +19,20 @@ mod measure;
 mod sequence;
 mod table;
 
-pub use case::{Band, Case, CaseError, Recording};
+pub use case::{Band, Begins, Case, CaseError, Recording};
 pub use measure::Measure;
 pub use sequence::{Sequence, Turn};
 pub use table::{markdown, text};
 
 use crate::simulation::{Plan, PlanError};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zerolag_model::{Duration, Instant};
 use zerolag_sim::{SimError, Tracing};
-use zerolag_workload::{self as workload, Diagnostics, LoadOptions};
+use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
 
 /// One figure, recorded and simulated.
 #[derive(Clone, Debug)]
@@ -39,8 +41,10 @@ pub struct Figure {
     pub name: String,
     /// The kernel's value.
     pub recorded: f64,
-    /// Ours.
+    /// Ours: the mean, if the case begins more than once.
     pub ours: f64,
+    /// The least and the most of ours.
+    pub range: (f64, f64),
     /// How far it may be off.
     pub band: Band,
 }
@@ -176,8 +180,16 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| ValidateError::Plan(path.clone(), PlanError::Setting(error)))?;
         }
-        let measured = measure(&plan, recording).map_err(|error| ValidateError::Sim(path.clone(), error))?;
-        comparisons.push(compare(case, recording, &measured)?);
+        let as_said = Arc::clone(&plan.program);
+        let mut runs = Vec::new();
+        for delay in case.begins.delays() {
+            plan.program = begun_later(&as_said, delay);
+            plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
+            let measured = measure(&plan, recording.from + delay, recording.window);
+            let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
+            runs.push(ours(case, recording, &measured));
+        }
+        comparisons.push(compare(case, recording, &runs)?);
     }
     Ok(comparisons)
 }
@@ -187,40 +199,59 @@ fn duration(recording: &Recording) -> Duration {
     recording.window * if recording.sequence.is_some() { 2 } else { 1 }
 }
 
-fn measure(plan: &Plan, recording: &Recording) -> Result<Measure, SimError> {
+/// Returns a program all of whose tasks start that much later.
+fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
+    let mut program = Arc::clone(program);
+    if !delay.is_zero() {
+        Arc::make_mut(&mut program).tasks.iter_mut().for_each(|task| task.delay += delay);
+    }
+    program
+}
+
+fn measure(plan: &Plan, from: Instant, window: Duration) -> Result<Measure, SimError> {
     let mut machine = plan.build(Tracing::On)?;
-    let mut measure = Measure::between(recording.from, recording.window);
+    let mut measure = Measure::between(from, window);
     let outcome = machine.run_with(&mut measure, |_, _| ControlFlow::Continue(()));
     measure.finish(outcome.end);
     Ok(measure)
 }
 
-fn compare(case: &Case, recording: &Recording, measured: &Measure) -> Result<Comparison, ValidateError> {
+/// Returns the figures of one run of ours.
+fn ours(case: &Case, recording: &Recording, measured: &Measure) -> Figures {
     let mut ours = measured.figures();
     if let Some(sequence) = &recording.sequence {
         let agreement = sequence.agreement(measured.sequence(), &case.alike, case.turn_within);
         ours.insert(case::SEQUENCE.to_owned(), agreement);
     }
+    case.alike.iter().for_each(|alike| rank(&mut ours, alike));
+    ours
+}
+
+fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Comparison, ValidateError> {
     let mut recorded = recording.figures.clone();
-    for alike in &case.alike {
-        rank(&mut ours, alike);
-        rank(&mut recorded, alike);
-    }
+    case.alike.iter().for_each(|alike| rank(&mut recorded, alike));
     let mut figures = Vec::new();
     for (name, value) in recorded {
-        let Some(ours) = ours.get(&name).copied() else {
-            let known = ours.into_keys().collect();
-            return Err(ValidateError::NoSuchFigure(case.path.clone(), name, known));
+        let ours: Option<Vec<f64>> = runs.iter().map(|run| run.get(&name).copied()).collect();
+        let Some(ours) = ours else {
+            let known = runs.iter().flat_map(BTreeMap::keys).cloned().collect::<BTreeSet<_>>();
+            return Err(ValidateError::NoSuchFigure(case.path.clone(), name, known.into_iter().collect()));
         };
         let band = case.band(&name)?;
-        figures.push(Figure { name, recorded: value, ours, band });
+        let mean = ours.iter().sum::<f64>() / ours.len() as f64;
+        let least = ours.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ours.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        figures.push(Figure { name, recorded: value, ours: mean, range: (least, most), band });
     }
     let because = recording.because.clone();
     Ok(Comparison { case: case.name.clone(), recording: recording.clone(), figures, because })
 }
 
+/// Figures by name.
+type Figures = BTreeMap<String, f64>;
+
 /// Tasks that differ in name only have no place among each other: the one with most is compared with the one with most.
-fn rank(figures: &mut std::collections::BTreeMap<String, f64>, alike: &[String]) {
+fn rank(figures: &mut Figures, alike: &[String]) {
     let kinds: Vec<String> = figures
         .keys()
         .filter_map(|name| name.split_once('.'))

@@ -88,7 +88,8 @@ What real kernels did, what zerolag does with the same workload under that kerne
 `zerolag validate --markdown conformance`; a test compares. Where the recordings come from: `conformance/README.md`. A share
 is in percent of one CPU, its error in points. `sequence` is how many percent of the recorded turns ours has, in that order and as
 long: who ran after whom, by edit distance. `used` is a group's CPU time in percent of one CPU, `throttled` and `delay` (from
-waking to running, the median) are in ms. Bands were declared before the first run and are not widened.
+waking to running, the median) are in ms. Where two values follow ours in brackets, who moves when hangs on microseconds: ours is the mean of
+runs that begin at other phases of ticks and balancing, with the least and the most; the recording is one such run. Bands were declared before the first run and are not widened.
 
 ";
 
@@ -113,10 +114,20 @@ fn values(figure: &Figure) -> [String; 4] {
     let band = figure.band.of(figure.recorded);
     [
         number(figure.recorded),
-        number(figure.ours),
+        ours(figure),
         format!("{}{}", if figure.error() < 0.0 { '-' } else { '+' }, number(figure.error().abs())),
         number(band),
     ]
+}
+
+/// Returns ours; of several runs the mean, and from where to where they go.
+fn ours(figure: &Figure) -> String {
+    let (least, most) = figure.range;
+    if least < most {
+        format!("{} ({} to {})", number(figure.ours), number(least), number(most))
+    } else {
+        number(figure.ours)
+    }
 }
 
 /// Counts stay counts, everything else has two decimals.
