@@ -68,3 +68,57 @@ fn options_of_histograms_are_refused_where_none_is_printed() {
         assert!(said.contains(name) && said.contains("`hist`"), "{said}");
     }
 }
+
+#[test]
+fn a_threshold_ends_the_run_and_saves_the_trace() {
+    let until = |args: &str, trace: &str| {
+        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(trace);
+        drop(std::fs::remove_file(&path));
+        let text = printed(args);
+        assert!(!text.contains("00:00:02"), "{args}: it ended early: {text}");
+        assert!(text.ends_with(&format!("hit stop tracing\n  Saving trace to {trace}\n")), "{args}: {text}");
+        std::fs::read_to_string(path).expect("the trace is there")
+    };
+    // The servers of the busy loops take 50 ms at once.
+    let trace = until(&format!("osnoise {NOISY} -s 1000 -t gap.txt"), "gap.txt");
+    assert!(trace.contains("osnoise/0-") && trace.contains("sched_switch"), "{trace}");
+    until(&format!("osnoise hist {NOISY} -a 1000"), "osnoise_trace.txt");
+    until("timerlat -d 2s --cpus 2 --load hogs -q -a 1", "timerlat_trace.txt");
+}
+
+#[test]
+fn noise_of_a_sample_has_a_threshold_of_its_own() {
+    let stopped = |args: &str| printed(&format!("osnoise {NOISY} {args}")).contains("rtla osnoise hit stop tracing");
+    assert!(stopped("-S 1000") && !stopped("-S 900000"));
+    assert!(!stopped("-s 900000") && !stopped("-s 0"), "zero is no threshold");
+}
+
+#[test]
+fn nothing_is_counted_during_the_warm_up() {
+    let hist = |args: &str| printed(&format!("timerlat hist -d 1s --cpus 1 -q {args}"));
+    let (cold, warm) = (hist(""), hist("--warm-up 3"));
+    assert!(warm.contains("# Duration:   0 00:00:01"), "{warm}");
+    let [cold, warm] = [cold, warm].map(|text| figures(&text, "count:")[0]);
+    assert!((cold - warm).abs() <= 1.0 && (998.0..=1_001.0).contains(&warm), "{cold} {warm}");
+    let table = printed("osnoise -d 2s --warm-up 1 --cpus 1 -q");
+    assert!(table.contains("duration:   0 00:00:02") && table.contains("  0 #2 "), "{table}");
+}
+
+#[test]
+fn what_steers_the_kernel_is_said_to_do_nothing() {
+    let common =
+        "-H 0 -C=tools -D -e sched --filter x --trigger y --trace-buffer-size 9 --on-threshold trace --on-end trace";
+    let of_timerlat = "-s 20 --dma-latency 0 --deepest-idle-state -1 -k";
+    for (args, named) in
+        [(format!("osnoise -d 1 -q {common}"), 9), (format!("timerlat -d 1 -q {common} {of_timerlat}"), 12)]
+    {
+        let output = zerolag(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert_eq!(said.matches("--").count(), named, "{said}");
+    }
+    let output = zerolag("osnoise -d 1 -q -t");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no trace is saved"));
+    assert_eq!(zerolag("timerlat -u -k").status.code(), Some(2), "one of both");
+}

@@ -1,17 +1,23 @@
 //! `zerolag timerlat` and `zerolag osnoise`: rtla's options and output, on a simulated machine.
 //!
 //! stdout is what `rtla timerlat top -q`, `rtla osnoise top -q` and both tools' `hist` print when they end; what a result of
-//! ours always says goes to stderr. Differs: nothing is printed while it runs; a threshold ends the run a moment later
-//! than it was passed; without `-d` a run lasts a minute.
+//! ours always says goes to stderr. Differs: nothing is printed while it runs; without `-d` a run lasts a minute; `--cpus` is
+//! the machine's size, and rtla's option of that name only `-c`; threads are the kernel's unless `-u` is given.
+//!
+//! As there, nothing is collected any more once a threshold was passed, and only then `-t` saves a trace: the last records of the run,
+//! as many as a buffer of the kernel's usual size holds. What steers the kernel's tracer is accepted and said to do nothing.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{self, MachineArgs};
 use super::progress::{Progress, catch_interrupts, interrupted};
+use super::tracing::Target;
 use super::{Done, code, output};
 use clap::{Args as ClapArgs, ValueEnum};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use zerolag::Plan;
-use zerolag::model::{CpuMask, DlParams, Duration, Nice, RtPriority, SchedAttr};
+use zerolag::model::{CpuMask, DlParams, Duration, Instant, Nice, Record, RtPriority, SchedAttr, TraceEvent};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::tools::build_load::BuildLoad;
 use zerolag::tools::busy_loop;
@@ -19,6 +25,7 @@ use zerolag::tools::osnoise::{self, Osnoise};
 use zerolag::tools::rtla::{Histogram, TableOptions};
 use zerolag::tools::timerlat::{self, HistOptions, Timerlat};
 use zerolag::tools::workstation::{Noise, sources};
+use zerolag::trace::{Meta, Trace};
 use zerolag::workload::Program;
 use zerolag::workload::default_machine;
 use zerolag::workload::program::TaskDef;
@@ -54,7 +61,7 @@ enum NoiseArg {
 
 #[derive(Debug, ClapArgs)]
 struct Common {
-    /// CPUs with a thread [default: all]
+    /// CPUs with a thread, rtla's --cpus (here the machine's size) [default: all]
     #[arg(id = "measured", short = 'c', long = "on-cpus", value_name = "CPU-LIST", value_parser = cpu_list)]
     cpus: Option<CpuMask>,
     /// How long to run: a number of seconds, or with s, m, h, d
@@ -63,9 +70,17 @@ struct Common {
     /// What the threads ask for: o:nice, r:prio, f:prio or d:runtime:period (ms)
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority)]
     priority: Option<SchedAttr>,
+    /// Let it run for so many seconds before anything is counted
+    #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
+    warm_up: Duration,
+    /// Save a trace when a threshold stops it; by extension .txt, .zlt or .pftrace [default: <tool>_trace.txt]
+    #[arg(short, long, value_name = "FILE")]
+    trace: Option<Option<PathBuf>>,
     /// Say nothing but the result
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    idle: IdleArgs,
     #[command(flatten)]
     machine: MachineArgs,
     /// What runs beside it
@@ -77,6 +92,39 @@ struct Common {
     /// CPUs that the load and devices leave alone: the setting of that name
     #[arg(long, value_name = "CPU-LIST", value_parser = cpu_list, help_heading = "Simulation")]
     isolcpus: Option<CpuMask>,
+}
+
+/// What rtla has and a simulation has no use for: a copied command line is not to fail by it.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Accepted as rtla's, without effect")]
+struct IdleArgs {
+    /// CPUs of rtla's own threads
+    #[arg(short = 'H', long, value_name = "CPU-LIST", value_parser = cpu_list)]
+    house_keeping: Option<CpuMask>,
+    /// The threads' control group
+    #[arg(short = 'C', long, value_name = "CGROUP", require_equals = true)]
+    cgroup: Option<Option<String>>,
+    /// Say what rtla does
+    #[arg(short = 'D', long)]
+    debug: bool,
+    /// Events to trace
+    #[arg(short, long, value_name = "SYS:EVENT")]
+    event: Vec<String>,
+    /// A filter of the event before
+    #[arg(long, value_name = "FILTER")]
+    filter: Vec<String>,
+    /// A trigger of the event before
+    #[arg(long, value_name = "TRIGGER")]
+    trigger: Vec<String>,
+    /// Size of the trace's buffer
+    #[arg(long, value_name = "KB")]
+    trace_buffer_size: Option<u64>,
+    /// What to do when a threshold stops it
+    #[arg(long, value_name = "ACTION")]
+    on_threshold: Vec<String>,
+    /// What to do in the end
+    #[arg(long, value_name = "ACTION")]
+    on_end: Vec<String>,
 }
 
 /// How a histogram is printed. As in rtla, `top` has no such options.
@@ -108,16 +156,16 @@ pub(crate) struct TimerlatArgs {
     /// What is printed
     #[arg(value_enum, default_value = "top")]
     mode: Mode,
-    /// Stop when an interrupt or a thread is later than this (us)
+    /// Stop when an interrupt or a thread is as late as this (us), and save a trace: -i US -T US -t
     #[arg(short, long, value_name = "US", value_parser = micros)]
     auto: Option<Duration>,
     /// Distance of expiries (us)
     #[arg(short, long, value_name = "US", default_value = "1000", value_parser = micros)]
     period: Duration,
-    /// Stop when an interrupt is later than this (us)
+    /// Stop when an interrupt is as late as this (us)
     #[arg(short, long, value_name = "US", value_parser = micros)]
     irq: Option<Duration>,
-    /// Stop when a thread is later than this (us)
+    /// Stop when a thread is as late as this (us)
     #[arg(short = 'T', long, value_name = "US", value_parser = micros)]
     thread: Option<Duration>,
     /// Show nanoseconds
@@ -126,6 +174,18 @@ pub(crate) struct TimerlatArgs {
     /// Threads in user mode
     #[arg(short, long)]
     user_threads: bool,
+    /// Threads in the kernel, as without -u
+    #[arg(short, long, conflicts_with = "user_threads")]
+    kernel_threads: bool,
+    /// Stack traces of the interrupt before a late thread (us)
+    #[arg(short, long, value_name = "US", help_heading = "Accepted as rtla's, without effect")]
+    stack: Option<u64>,
+    /// Bound of the exit from idle states (us)
+    #[arg(long, value_name = "US", help_heading = "Accepted as rtla's, without effect")]
+    dma_latency: Option<u64>,
+    /// Deepest idle state of measured CPUs
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Accepted as rtla's, without effect")]
+    deepest_idle_state: Option<i64>,
     /// hist: without latencies of interrupts
     #[arg(long)]
     no_irq: bool,
@@ -144,6 +204,15 @@ pub(crate) struct OsnoiseArgs {
     /// What is printed
     #[arg(value_enum, default_value = "top")]
     mode: Mode,
+    /// Stop when a gap is longer than this (us), and save a trace: -s US -t
+    #[arg(short, long, value_name = "US", value_parser = micros, conflicts_with = "stop")]
+    auto: Option<Duration>,
+    /// Stop when a gap is longer than this (us)
+    #[arg(short, long, value_name = "US", value_parser = micros)]
+    stop: Option<Duration>,
+    /// Stop when the noise of a sample is more than this (us)
+    #[arg(short = 'S', long, value_name = "US", value_parser = micros)]
+    stop_total: Option<Duration>,
     /// Distance of samples (us)
     #[arg(short, long, value_name = "US", default_value = "1000000", value_parser = micros)]
     period: Duration,
@@ -170,8 +239,8 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         period: args.period,
         attr: args.common.priority.unwrap_or(const { SchedAttr::fifo_at(95) }),
         user: args.user_threads,
-        stop_irq: args.irq.or(args.auto),
-        stop_thread: args.thread.or(args.auto),
+        stop_irq: threshold(args.irq.or(args.auto)),
+        stop_thread: threshold(args.thread.or(args.auto)),
         kernel: if plan.config.costs.name == "zero" { Duration::ZERO } else { Duration::from_micros(2) },
     };
     if test.period.is_zero() {
@@ -180,7 +249,13 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
     plan.program = args.common.program(test.threads(), &plan, &all).into();
     let histogram = args.hist.histogram(unit);
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
-    let ran = args.common.run(&plan, &all, &mut collector, |collector| collector.hit().is_some())?;
+    args.common.idle.note(&[
+        ("--stack", args.stack.is_some()),
+        ("--dma-latency", args.dma_latency.is_some()),
+        ("--deepest-idle-state", args.deepest_idle_state.is_some()),
+    ]);
+    let trace = args.common.trace_file(args.auto.is_some(), "timerlat");
+    let (ran, stopped) = args.common.run(&plan, &all, &mut collector, trace.as_deref())?;
     let text = match args.mode {
         Mode::Top => timerlat::top(&collector, ran),
         Mode::Hist => {
@@ -189,9 +264,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         }
     };
     output::print(&text)?;
-    if collector.hit().is_some() {
-        output::print("rtla timerlat hit stop tracing\n")?;
-    }
+    stopped.map_or(Ok(()), |stopped| stopped.save("timerlat", trace.as_deref(), &plan))?;
     Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
 }
 
@@ -208,15 +281,20 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
         runtime: args.runtime,
         attr: args.common.priority.unwrap_or(SchedAttr::NORMAL),
         threshold: args.threshold,
+        stop: threshold(args.stop.or(args.auto)),
+        stop_total: threshold(args.stop_total),
     };
     plan.program = args.common.program(test.threads(), &plan, &all).into();
     let histogram = args.hist.histogram(1_000);
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
-    let ran = args.common.run(&plan, &all, &mut collector, |_| false)?;
+    args.common.idle.note(&[]);
+    let trace = args.common.trace_file(args.auto.is_some(), "osnoise");
+    let (ran, stopped) = args.common.run(&plan, &all, &mut collector, trace.as_deref())?;
     output::print(&match args.mode {
         Mode::Top => osnoise::top(&collector, ran),
         Mode::Hist => osnoise::hist(&collector, ran, histogram, args.hist.options()),
     })?;
+    stopped.map_or(Ok(()), |stopped| stopped.save("osnoise", trace.as_deref(), &plan))?;
     Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
 }
 
@@ -249,7 +327,35 @@ impl HistArgs {
     }
 }
 
+impl IdleArgs {
+    /// Says which options do nothing, those of one tool included.
+    fn note(&self, more: &[(&str, bool)]) {
+        let own = [
+            ("--house-keeping", self.house_keeping.is_some()),
+            ("--cgroup", self.cgroup.is_some()),
+            ("--debug", self.debug),
+            ("--event", !self.event.is_empty()),
+            ("--filter", !self.filter.is_empty()),
+            ("--trigger", !self.trigger.is_empty()),
+            ("--trace-buffer-size", self.trace_buffer_size.is_some()),
+            ("--on-threshold", !self.on_threshold.is_empty()),
+            ("--on-end", !self.on_end.is_empty()),
+        ];
+        let given: Vec<&str> =
+            own.iter().chain(more).filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+        if !given.is_empty() {
+            eprintln_lossy(&format!("note: without effect in a simulation: {}", given.join(", ")));
+        }
+    }
+}
+
 impl Common {
+    /// Returns where a trace goes, if one is wanted.
+    fn trace_file(&self, is_auto: bool, tool: &str) -> Option<PathBuf> {
+        let named = self.trace.clone().or(is_auto.then_some(None))?;
+        Some(named.unwrap_or_else(|| format!("{tool}_trace.txt").into()))
+    }
+
     /// Returns the plan without its program, and the machine's CPUs.
     fn plan(&self) -> Result<(Plan, CpuMask), Failure> {
         let machine = self.machine.topology().unwrap_or_else(default_machine);
@@ -257,7 +363,7 @@ impl Common {
         let all = CpuMask::first_n(machine.nr_cpus());
         let mut plan = Plan::of_program(Program::default(), machine, kernel)
             .with_seed(self.machine.seed.unwrap_or(0))
-            .for_duration(self.duration);
+            .for_duration(self.warm_up.saturating_add(self.duration));
         if let Some(costs) = self.machine.costs()? {
             plan = plan.with_costs(costs);
         }
@@ -290,13 +396,15 @@ impl Common {
         program
     }
 
-    fn run<S: Sink>(
+    /// Runs it. Returns for how long anything was counted, and what stopped it if a threshold did.
+    fn run(
         &self,
         plan: &Plan,
         all: &CpuMask,
-        sink: &mut S,
-        stop: impl Fn(&S) -> bool,
-    ) -> Result<Duration, Failure> {
+        tool: &mut impl Tool,
+        trace: Option<&Path>,
+    ) -> Result<(Duration, Option<Stopped>), Failure> {
+        trace.map(|path| Target::new(path, None)).transpose()?;
         catch_interrupts();
         let mut machine = plan.build(Tracing::On).map_err(|error| Failure::input(error.to_string()))?;
         if self.noise == NoiseArg::Workstation {
@@ -305,12 +413,15 @@ impl Common {
                 sources(noise, &cpus).into_iter().for_each(|source| machine.add_source(source));
             }
         }
-        let mut progress = Progress::new(self.duration.as_nanos() / 1_000_000, "ms", self.quiet);
+        let total = self.warm_up.saturating_add(self.duration);
+        let mut progress = Progress::new(total.as_nanos() / 1_000_000, "ms", self.quiet);
+        let begin = Instant::ZERO.saturating_add(self.warm_up);
         // Looked at now and then: whoever watches records has no say in how long the run lasts.
-        let over = core::cell::Cell::new(false);
-        let mut watched = Watched { sink, stop, over: &over };
+        let over = core::cell::Cell::new(None);
+        let kept = trace.map(|_| Kept::new(all.count() * KEPT_PER_CPU));
+        let mut watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
         let outcome = machine.run_with(&mut watched, |now, _| {
-            if over.get() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
+            if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
         });
         progress.finish();
         if !self.quiet {
@@ -320,7 +431,90 @@ impl Common {
                 meta.machine, meta.kernel, meta.costs, plan.config.seed
             ));
         }
-        Ok(outcome.end.since(zerolag::model::Instant::ZERO))
+        let kept = watched.kept;
+        if over.get().is_none() && trace.is_some() {
+            eprintln_lossy("note: no threshold was passed, no trace is saved");
+        }
+        let ran = over.get().unwrap_or(outcome.end).since(begin);
+        Ok((ran, over.get().map(|at| Stopped { at, kept })))
+    }
+}
+
+/// What a threshold left of a run.
+struct Stopped {
+    at: Instant,
+    kept: Option<Kept>,
+}
+
+impl Stopped {
+    /// Says that a threshold was passed, and saves the trace if one was wanted.
+    fn save(self, tool: &str, path: Option<&Path>, plan: &Plan) -> Result<(), Failure> {
+        output::print(&format!("rtla {tool} hit stop tracing\n"))?;
+        let (Some(path), Some(kept)) = (path, self.kept) else { return Ok(()) };
+        output::print(&format!("  Saving trace to {}\n", path.display()))?;
+        Target::new(path, None)?.write(&kept.into_trace(plan.meta(), self.at), &plan.program)
+    }
+}
+
+/// Records that a buffer of the kernel's usual size holds per CPU: 1408 kB, at 48 bytes or so.
+const KEPT_PER_CPU: usize = 30_000;
+
+/// The last records of a run, and all tasks' names.
+struct Kept {
+    size: usize,
+    names: Vec<Record>,
+    last: VecDeque<Record>,
+    lost: u64,
+}
+
+impl Kept {
+    const fn new(size: usize) -> Self {
+        Self { size, names: Vec::new(), last: VecDeque::new(), lost: 0 }
+    }
+
+    fn push(&mut self, record: &Record) {
+        if self.last.len() == self.size {
+            let oldest = self.last.pop_front();
+            match oldest.filter(|oldest| matches!(oldest.event, TraceEvent::TaskNew { .. })) {
+                Some(name) => self.names.push(name),
+                None => self.lost += 1,
+            }
+        }
+        self.last.push_back(record.clone());
+    }
+
+    fn into_trace(self, meta: Meta, end: Instant) -> Trace {
+        let meta = Meta { end, lost_events: self.lost, ..meta };
+        Trace { meta, records: self.names.into_iter().chain(self.last).collect() }
+    }
+}
+
+/// What both tools' collectors can.
+trait Tool: Sink {
+    /// Forgets what was collected while the machine warmed up.
+    fn discard(&mut self);
+
+    /// Whether a threshold was passed.
+    fn is_hit(&self) -> bool;
+}
+
+impl Tool for timerlat::Collector {
+    fn discard(&mut self) {
+        self.discard();
+    }
+
+    fn is_hit(&self) -> bool {
+        self.hit().is_some()
+    }
+}
+
+impl Tool for osnoise::Collector {
+    fn discard(&mut self) {
+        self.discard();
+    }
+
+    fn is_hit(&self) -> bool {
+        self.hit().is_some()
     }
 }
 
@@ -331,24 +525,46 @@ fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
     (isolated, free)
 }
 
-/// Hands records on, and notes when there have been enough.
-struct Watched<'a, S, F> {
-    sink: &'a mut S,
-    stop: F,
-    over: &'a core::cell::Cell<bool>,
+/// Hands records on until a threshold is passed, and notes when that was.
+struct Watched<'a, T> {
+    tool: &'a mut T,
+    /// When counting begins; nothing once it has.
+    warm_up: Option<Instant>,
+    kept: Option<Kept>,
+    over: &'a core::cell::Cell<Option<Instant>>,
 }
 
-impl<S: Sink, F: Fn(&S) -> bool> Sink for Watched<'_, S, F> {
-    fn record(&mut self, record: &zerolag::model::Record) {
-        self.sink.record(record);
-        if !self.over.get() && (self.stop)(self.sink) {
-            self.over.set(true);
+impl<T: Tool> Sink for Watched<'_, T> {
+    fn record(&mut self, record: &Record) {
+        if self.over.get().is_some() {
+            return;
+        }
+        if self.warm_up.is_some_and(|begin| record.at >= begin) {
+            self.warm_up = None;
+            self.tool.discard();
+        }
+        self.tool.record(record);
+        if let Some(kept) = &mut self.kept {
+            kept.push(record);
+        }
+        if self.warm_up.is_none() && self.tool.is_hit() {
+            self.over.set(Some(record.at));
         }
     }
 }
 
 fn cpu_list(text: &str) -> Result<CpuMask, String> {
     text.parse().map_err(|error: zerolag::model::cpumask::ParseCpuListError| error.to_string())
+}
+
+/// Returns a threshold; zero is none, as in the tracer's own files.
+fn threshold(given: Option<Duration>) -> Option<Duration> {
+    given.filter(|threshold| !threshold.is_zero())
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let count: u32 = text.parse().map_err(|_| format!("`{text}` is not a whole number of seconds"))?;
+    Ok(Duration::from_secs(u64::from(count)))
 }
 
 fn micros(text: &str) -> Result<Duration, String> {

@@ -45,7 +45,6 @@ impl<'a> Target<'a> {
     }
 
     /// Writes a whole trace of a program.
-    #[cfg(target_os = "linux")]
     pub(crate) fn write(self, trace: &Trace, program: &Arc<Program>) -> Result<(), Failure> {
         match self.format {
             TraceFormat::Ftrace => write_text(self.path, trace, program, self.marks),

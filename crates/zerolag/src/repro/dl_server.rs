@@ -258,6 +258,8 @@ impl DlServer2023 {
             runtime: second,
             attr: SchedAttr::fifo_at(1),
             threshold: Duration::from_micros(1),
+            stop: None,
+            stop_total: None,
         };
         let mut program = Program { tasks: test.threads(), ..Program::default() };
         program.tasks.extend([3, 9].map(|cpu| busy_loop(CpuId(cpu))));

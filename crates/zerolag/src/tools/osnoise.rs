@@ -28,6 +28,10 @@ pub struct Osnoise {
     pub attr: SchedAttr,
     /// A gap shorter than this is none (`-T`).
     pub threshold: Duration,
+    /// Stop when a gap is longer than this (`-s`).
+    pub stop: Option<Duration>,
+    /// Stop when the noise of a sample is more than this (`-S`).
+    pub stop_total: Option<Duration>,
 }
 
 impl Osnoise {
@@ -53,7 +57,7 @@ impl Osnoise {
         for (index, row) in threads.iter().enumerate() {
             of_cpu[row.cpu.index()] = Some(index);
         }
-        Collector { test: self.clone(), of_cpu, rows: threads }
+        Collector { test: self.clone(), of_cpu, rows: threads, hit: None }
     }
 }
 
@@ -92,6 +96,8 @@ pub struct Row {
     /// When the present sample began.
     sample: Option<Instant>,
     in_sample: u64,
+    /// Whether a threshold was passed.
+    is_beyond: bool,
 }
 
 /// Whether the thread sees the clock.
@@ -126,7 +132,15 @@ impl Row {
             is_current: false,
             sample: None,
             in_sample: 0,
+            is_beyond: false,
         }
+    }
+
+    /// Forgets what was counted, but not where the thread is in its sample.
+    fn discard(&mut self) {
+        let fresh = Self::new(self.cpu, self.histogram);
+        let Self { state, depth, is_current, sample, in_sample, .. } = *self;
+        *self = Self { state, depth, is_current, sample, in_sample, noise: in_sample, ..fresh };
     }
 
     fn count(&mut self, irq: Irq) {
@@ -150,7 +164,7 @@ impl Row {
     /// The thread has seen each of its samples end until now.
     fn samples_until(&mut self, at: Instant, test: &Osnoise) {
         while self.sample.is_some_and(|begin| at.since(begin) >= test.runtime) {
-            self.sample_ends(test.runtime);
+            self.sample_ends(test.runtime, test);
         }
     }
 
@@ -162,6 +176,7 @@ impl Row {
         if let State::Gap(since) = self.state {
             let gap = at.since(since);
             if gap >= test.threshold {
+                self.is_beyond |= test.stop.is_some_and(|most| gap > most);
                 let gap = gap.as_nanos() / 1_000;
                 self.noise += gap;
                 self.in_sample += gap;
@@ -174,11 +189,12 @@ impl Row {
         self.state = State::Looking;
         let length = at.since(*self.sample.get_or_insert(at));
         if length >= test.runtime {
-            self.sample_ends(length);
+            self.sample_ends(length, test);
         }
     }
 
-    fn sample_ends(&mut self, length: Duration) {
+    fn sample_ends(&mut self, length: Duration, test: &Osnoise) {
+        self.is_beyond |= test.stop_total.is_some_and(|most| self.in_sample > most.as_nanos() / 1_000);
         self.periods += 1;
         self.runtime += length.as_nanos() / 1_000;
         self.max_noise = self.max_noise.max(core::mem::take(&mut self.in_sample));
@@ -193,6 +209,7 @@ pub struct Collector {
     /// Which thread is that of a CPU.
     of_cpu: Vec<Option<usize>>,
     rows: Vec<Row>,
+    hit: Option<CpuId>,
 }
 
 impl Collector {
@@ -200,6 +217,18 @@ impl Collector {
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// Returns the CPU whose noise was beyond a threshold, if one was.
+    #[must_use]
+    pub const fn hit(&self) -> Option<CpuId> {
+        self.hit
+    }
+
+    /// Forgets what was collected while the machine warmed up.
+    pub fn discard(&mut self) {
+        self.rows.iter_mut().for_each(Row::discard);
+        self.hit = None;
     }
 }
 
@@ -238,6 +267,9 @@ impl Sink for Collector {
             TraceEvent::CpuTotals { .. } if row.state == State::Looking => row.samples_until(record.at, test),
             // Nothing else takes a CPU from a thread.
             _ => {}
+        }
+        if row.is_beyond {
+            self.hit.get_or_insert(row.cpu);
         }
     }
 }
@@ -306,6 +338,8 @@ mod tests {
             runtime: Duration::from_secs(1),
             attr: SchedAttr::fifo_at(1),
             threshold: Duration::from_micros(1),
+            stop: None,
+            stop_total: None,
         }
     }
 
@@ -413,5 +447,42 @@ avg:      42.50
 max:        150 
 ";
         assert_eq!(text(&collector), expected);
+    }
+
+    #[test]
+    fn thresholds_are_of_a_gap_or_of_a_sample() {
+        let us = Duration::from_micros;
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let is_hit = |stop, stop_total| {
+            let test = Osnoise { stop, stop_total, ..test() };
+            let mut row = Row::new(CpuId(0), None);
+            row.is_current = true;
+            row.goes_on(at(0), &test);
+            for (begin, end) in [(100, 110), (200, 206), (1_100_000, 1_100_000)] {
+                row.gap_begins(at(begin), &test);
+                row.goes_on(at(end), &test);
+            }
+            row.is_beyond
+        };
+        assert!(!is_hit(None, None));
+        assert!(is_hit(Some(us(9)), None) && !is_hit(Some(us(10)), None), "it must be higher");
+        assert!(is_hit(None, Some(us(15))) && !is_hit(None, Some(us(16))), "16 us in the first second");
+    }
+
+    #[test]
+    fn a_warm_up_is_forgotten_but_for_the_sample_it_ends_in() {
+        let test = test();
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        let mut row = Row::new(CpuId(0), None);
+        row.is_current = true;
+        row.goes_on(at(0), &test);
+        for (begin, end) in [(100, 110), (1_200_000, 1_200_006)] {
+            row.gap_begins(at(begin), &test);
+            row.goes_on(at(end), &test);
+        }
+        row.discard();
+        assert_eq!((row.periods, row.noise, row.max_single), (0, 6, 0));
+        row.gap_begins(at(2_100_000), &test);
+        assert_eq!((row.periods, row.runtime, row.noise, row.max_noise), (1, 1_000_000, 6, 6));
     }
 }

@@ -28,9 +28,9 @@ pub struct Timerlat {
     pub attr: SchedAttr,
     /// Whether the threads return to user mode (`-u`).
     pub user: bool,
-    /// Stop when an interrupt is later than this (`-i`).
+    /// Stop when an interrupt is as late as this (`-i`).
     pub stop_irq: Option<Duration>,
-    /// Stop when a thread is later than this (`-T`).
+    /// Stop when a thread is as late as this (`-T`).
     pub stop_thread: Option<Duration>,
     /// What a thread does in the kernel before it is back in user mode.
     pub kernel: Duration,
@@ -115,6 +115,15 @@ impl Collector {
         self.hit
     }
 
+    /// Forgets what was collected while the machine warmed up.
+    pub fn discard(&mut self) {
+        for thread in &mut self.threads {
+            let Thread { cpu, histogram, woken, due, .. } = *thread;
+            *thread = Thread { woken, due, ..Thread::new(cpu, histogram) };
+        }
+        self.hit = None;
+    }
+
     fn unit(&self) -> u64 {
         self.threads.first().and_then(|thread| thread.histogram).map_or(1_000, |histogram| histogram.unit)
     }
@@ -144,7 +153,7 @@ impl Sink for Collector {
                 thread.irq.add(irq.as_nanos() / unit, thread.histogram);
                 thread.thread.add(late.as_nanos() / unit, thread.histogram);
                 let cpu = thread.cpu;
-                let is_beyond = |time: Duration, most: Option<Duration>| most.is_some_and(|most| time > most);
+                let is_beyond = |time: Duration, most: Option<Duration>| most.is_some_and(|most| time >= most);
                 if is_beyond(irq, stop_irq) || is_beyond(late, stop_thread) {
                     self.hit.get_or_insert(cpu);
                 }
