@@ -172,7 +172,7 @@ impl Rq {
             phase: Phase::Running,
             need_resched: Resched::No,
             dl: DlRq::new(cpu, config),
-            rt: RtRq::new(),
+            rt: RtRq::new(&config.settings),
             fair: FairRq::new(cpu, config),
             nr_running: 0,
             is_online: true,

@@ -30,6 +30,8 @@
 //!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
 
+mod rt_runtime;
+
 use crate::atomic_mask::{AtomicCpuMask, Threads};
 use crate::config::Config;
 use crate::cpudl::CpuDl;
@@ -86,6 +88,8 @@ pub(crate) struct CpuState {
     /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
     rt_time: AtomicU64,
     rt_runtime: AtomicU64,
+    /// How often `rt_runtime` has been set anew: CPUs lend to each other if that is equal.
+    rt_limits: AtomicU32,
     has_dl_notes: AtomicBool,
 }
 
@@ -155,6 +159,7 @@ impl CpuState {
             pushable_deadline,
             rt_time,
             rt_runtime,
+            rt_limits: AtomicU32::new(0),
             has_dl_notes,
         }
     }
@@ -516,31 +521,6 @@ impl<L: RawMutex> Shared<L> {
             earliest: unpack_deadline(state.earliest.load(Ordering::Acquire)),
             pushable: unpack_deadline(state.pushable_deadline.load(Ordering::Acquire)),
         }
-    }
-
-    pub(crate) fn publish_rt_time(&self, cpu: CpuId, time: Duration) {
-        self.cpus[cpu.index()].0.rt_time.store(time.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// Returns what the real-time tasks of a CPU may run per period; if that is less than they need it borrows from the
-    /// others of its root domain. Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`. O(CPUs of the domain) if so.
-    pub(crate) fn rt_runtime(&self, cpu: CpuId, needed: Duration, period: Duration) -> Duration {
-        let nanos = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
-        let own = &self.cpus[cpu.index()].0.rt_runtime;
-        if needed <= nanos(own) {
-            return nanos(own);
-        }
-        let domain = self.domain(cpu);
-        let _lending = domain.rt_lending.lock();
-        let weight = domain.span.iter().count() as u64;
-        for other in domain.span.iter().filter(|other| *other != cpu) {
-            let lender = &self.cpus[other.index()].0;
-            let spare = nanos(&lender.rt_runtime).saturating_sub(nanos(&lender.rt_time));
-            let part = Duration::from_nanos(spare.as_nanos() / weight).min(period.saturating_sub(nanos(own)));
-            lender.rt_runtime.fetch_sub(part.as_nanos(), Ordering::Relaxed);
-            own.fetch_add(part.as_nanos(), Ordering::Relaxed);
-        }
-        nanos(own)
     }
 
     pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {

@@ -199,6 +199,7 @@ fn setup(random: &mut Random<'_>) -> Setup {
         rt_runtime: Duration::from_millis(2 + random.below(3)),
         rt_period: Duration::from_millis(6),
         rt_runtime_share: random.below(2) == 0,
+        rt_period_timer_lost: random.below(4) == 0,
         fair_server: FairServer::ALL[random.below(3) as usize],
         fair_server_start: ServerStart::ALL[random.below(2) as usize],
         fair_server_runtime: Duration::from_micros(500 + 250 * random.below(8)),
@@ -256,6 +257,10 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
                 more => ServerKind::ALL[random.below(more) as usize],
             };
             Event::SetServer { cpu, kind, runtime, period }
+        }
+        37 => {
+            let runtime = (random.below(3) > 0).then(|| Duration::from_micros(500 * random.below(10)));
+            Event::SetRtRuntime { cpu, runtime }
         }
         36 if !world.setup.cpusets.is_empty() => Event::Join { cpu, partition: CpusetId(random.below(2) as u16) },
         _ => Event::Wake { by, task },

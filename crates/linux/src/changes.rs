@@ -158,7 +158,7 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
                 Ok(())
             }
             Change::Resize { task, threads } => self.resize(*task, *threads),
-            Change::Partition { .. } | Change::Server { .. } | Change::Cpu { .. } => {
+            Change::Partition { .. } | Change::Server { .. } | Change::RtRuntime { .. } | Change::Cpu { .. } => {
                 unreachable!("the plan refuses it")
             }
         }

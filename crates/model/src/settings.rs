@@ -283,6 +283,9 @@ pub struct Settings {
     pub rt_period: Duration,
     /// Key `features.RT_RUNTIME_SHARE`: a CPU whose real-time tasks need more borrows from the others of its root domain.
     pub rt_runtime_share: bool,
+    /// Key `rt_period_timer_lost`: real-time tasks that run already when `sched_rt_runtime_us` is set for the first time are throttled for good
+    /// (mended in 5.17 by commit 9b58e976b3b3).
+    pub rt_period_timer_lost: bool,
     /// Key `fair_server`.
     pub fair_server: FairServer,
     /// Key `fair_server.start`.

@@ -1,8 +1,9 @@
 //! Changes at given times: who administers the machine sets limits and weights, makes and removes groups, sets attributes, moves
-//! tasks, starts and ends them, resizes pools, changes partitions and deadline servers.
+//! tasks, starts and ends them, resizes pools, changes partitions, deadline servers and what real-time
+//! tasks may run.
 //!
 //! A change comes as a system call on CPU 0 that takes no time itself; what it does to a task takes the run-queue lock that it
-//! needs. Partitions and servers are a matter of each CPU concerned. A task that is ended goes as soon as it runs again: a
+//! needs. Partitions, servers and the limit of real-time tasks are a matter of each CPU concerned. A task that is ended goes as soon as it runs again: a
 //! computation is cut off, a wait is left, mutexes that it holds are given back, a request that it works on is never done. One
 //! that retires, because its pool has become smaller, goes when its turn is over.
 
@@ -49,6 +50,11 @@ impl Machine {
                     }
                 }
             }
+            Change::RtRuntime { .. } => {
+                for cpu in (0..self.cpus.len()).map(CpuId::from_index) {
+                    self.interrupt(cpu, Interrupt::Change(index));
+                }
+            }
             Change::Cpu { cpu, .. } => self.interrupt(*cpu, Interrupt::Change(index)),
             Change::Create { .. }
             | Change::Remove { .. }
@@ -85,6 +91,7 @@ impl Machine {
                 return self.join_domain(cpu, if *is_root { own } else { CpusetId::default() }, index);
             }
             Change::Server { runtime, period, .. } => return self.set_server(cpu, *runtime, *period, index),
+            Change::RtRuntime { runtime } => return self.set_rt_runtime(cpu, *runtime, index),
             Change::Attr { task, .. }
             | Change::Affinity { task, .. }
             | Change::Group { task, .. }
@@ -193,7 +200,8 @@ impl Machine {
             | Change::Cpu { .. }
             | Change::Start { .. }
             | Change::Partition { .. }
-            | Change::Server { .. } => unreachable!("not about one thread"),
+            | Change::Server { .. }
+            | Change::RtRuntime { .. } => unreachable!("not about one thread"),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Deadline servers that are set in mid-run: somebody writes to `fair_server/cpuN/runtime` and `period`.
+//! Deadline servers and RT throttling that are set in mid-run: somebody writes to `fair_server/cpuN/runtime` and `period`, or to
+//! `sched_rt_runtime_us`.
 //!
 //! Each CPU concerned sets its own, under its run queue's lock. A write that the core refuses changes nothing, as in the
 //! kernel; the run ends with it, for the scenario asked for what cannot be.
@@ -30,6 +31,18 @@ impl Machine {
         if let Err(error) = self.scheduler.set_server(&mut place.rq, clock, kind, params, &mut self.io) {
             self.stop = Some(End::Failed(SimError::Server { cpu, error }));
         }
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        Done::Yes
+    }
+
+    /// A CPU sets what its real-time tasks may run per period.
+    pub(crate) fn set_rt_runtime(&mut self, cpu: CpuId, runtime: Option<Duration>, change: u32) -> Done {
+        if self.lock(cpu, cpu) == Lock::Busy {
+            return self.spin(cpu, Job::Change(change));
+        }
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        self.scheduler.set_rt_runtime(&mut place.rq, clock, runtime, &mut self.io);
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         Done::Yes
     }

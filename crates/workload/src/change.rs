@@ -1,5 +1,5 @@
 //! [`TimedChange`]: what somebody does at a time, whatever the tasks do: limits and weights that are set, groups and threads that
-//! come and go, partitions, deadline servers.
+//! come and go, partitions, deadline servers, the limit of real-time tasks.
 //!
 //! A [`Program`] has one list of them, in order of time; of those at one time the first in the list comes first. Hosts do not read
 //! it but [`Program::plan`], in which a group brings what is in it:
@@ -125,6 +125,11 @@ pub enum Change {
         /// The period, likewise.
         period: Option<Duration>,
     },
+    /// What real-time tasks of each CPU may run per period (`sched_rt_runtime_us`).
+    RtRuntime {
+        /// From then on; `None` is no limit (-1).
+        runtime: Option<Duration>,
+    },
 }
 
 impl Change {
@@ -143,7 +148,8 @@ impl Change {
             | Self::Affinity { .. }
             | Self::Group { .. }
             | Self::Partition { .. }
-            | Self::Server { .. } => false,
+            | Self::Server { .. }
+            | Self::RtRuntime { .. } => false,
         }
     }
 }

@@ -25,7 +25,7 @@ use lock_api::RawMutex;
 use queue::{End, Link, PUSHABLE, PrioQueue, RUN};
 use throttle::Throttle;
 use zerolag_model::settings::{Grain, OverloadScope, RtOverload};
-use zerolag_model::{Duration, Prio, RtPolicy, SchedAttr, TraceEvent};
+use zerolag_model::{Duration, Prio, RtPolicy, SchedAttr, Settings, TraceEvent};
 
 /// What a task carries for this class.
 #[derive(Debug, Default)]
@@ -49,14 +49,14 @@ pub(crate) struct RtRq {
 }
 
 impl RtRq {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             run: PrioQueue::new(),
             pushable: PrioQueue::new(),
             nr_running: 0,
             nr_migratory: 0,
             is_in_mask: false,
-            throttle: Throttle::new(),
+            throttle: Throttle::new(settings),
         }
     }
 

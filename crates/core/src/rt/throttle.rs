@@ -16,20 +16,31 @@
 //! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of its root domain: of
 //! what each has not used, that CPU's part. O(CPUs of the domain), once per exceeding charge; all else is O(1).
 //!
-//! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`,
-//! `do_sched_rt_period_timer`, `start_rt_bandwidth`). differs: each CPU has its own period timer, the kernel one for all;
-//! a CPU that goes offline keeps what it borrowed.
+//! The limit may be set in mid-run, or lifted: [`Scheduler::set_rt_runtime`]. The timer that ends periods is started when a real-time
+//! task is queued while there is a limit, so who runs already when one is set is counted without it, until the runtime is exceeded or
+//! another one is queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who is queued started it, so
+//! that a busy loop that exceeded its runtime was throttled for good (commit 9b58e976b3b3).
+//!
+//! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`, `do_start_rt_bandwidth`,
+//! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`). differs: each CPU has its own period timer, the
+//! kernel one for all, so that there a task that is queued on another CPU starts it too; a CPU that goes offline keeps what it borrowed.
 
+use crate::class;
 use crate::rq::{Cx, Phase, Rq, Unpublished};
-use crate::step::{Op, Resched, RqTimer};
+use crate::scheduler::Scheduler;
+use crate::step::{Clock, Io, Op, Resched, RqTimer};
 use lock_api::RawMutex;
-use zerolag_model::{Duration, Instant, TraceEvent};
+use zerolag_model::{Duration, Instant, Settings, TraceEvent};
 
 /// What real-time tasks have run here, and whether they may go on.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// Run in the present period, or owed from earlier ones (`rt_time`).
     time: Duration,
+    /// What they may run per period, but for loans; `None` is no limit.
+    runtime: Option<Duration>,
+    /// When the timer fires; `None` if nobody has started it.
+    period_ends: Option<Instant>,
     state: State,
 }
 
@@ -37,28 +48,36 @@ pub(crate) struct Throttle {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Idle,
-    Counting { period_ends: Instant },
-    Throttled { period_ends: Instant },
+    Counting,
+    Throttled,
 }
 
 impl Throttle {
-    pub(crate) const fn new() -> Self {
-        Self { time: Duration::ZERO, state: State::Idle }
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let runtime = settings.rt_throttling.then_some(settings.rt_runtime);
+        Self { time: Duration::ZERO, runtime, period_ends: None, state: State::Idle }
     }
 
     /// Returns whether the real-time tasks of this CPU may not run.
     pub(crate) const fn is_throttled(&self) -> bool {
-        matches!(self.state, State::Throttled { .. })
+        matches!(self.state, State::Throttled)
     }
 }
 
 /// A real-time task is queued here now; it has been counted as running.
 pub(super) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    match rq.rt.throttle.state {
-        State::Throttled { .. } => rq.nr_running -= 1,
-        State::Counting { .. } => {}
-        State::Idle if cx.config.settings.rt_throttling => begin_period(rq, cx, rq.clock.wall), // [1]
-        State::Idle => {}
+    if rq.rt.throttle.is_throttled() {
+        rq.nr_running -= 1;
+    }
+    if rq.rt.throttle.runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
+        return;
+    }
+    let now = rq.clock.wall;
+    if rq.rt.throttle.state == State::Idle {
+        rq.rt.throttle.state = State::Counting; // [1]
+        start_timer(rq, cx, now.saturating_add(cx.config.settings.rt_period));
+    } else {
+        start_timer(rq, cx, now);
     }
 }
 
@@ -69,35 +88,44 @@ pub(super) fn dequeued(rq: &mut Rq) {
     }
 }
 
-fn begin_period<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: Instant) {
-    let at = from.saturating_add(cx.config.settings.rt_period);
-    rq.rt.throttle.state = State::Counting { period_ends: at };
+fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
+    rq.rt.throttle.period_ends = Some(at);
     cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::RtPeriod, at });
 }
 
 /// Counts what a real-time or deadline task has run.
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    let State::Counting { period_ends } = rq.rt.throttle.state else { return };
-    rq.rt.throttle.time += delta;
-    let time = rq.rt.throttle.time;
-    let settings = &cx.config.settings;
-    if settings.rt_runtime_share {
-        cx.shared.publish_rt_time(rq.cpu, time);
-    }
-    if settings.rt_runtime >= settings.rt_period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, time) {
+    if rq.rt.throttle.state != State::Counting {
         return;
     }
-    rq.rt.throttle.state = State::Throttled { period_ends }; // [2]
+    let Some(limit) = rq.rt.throttle.runtime else { return };
+    let time = rq.rt.throttle.time + delta;
+    set_time(rq, cx, time);
+    let settings = &cx.config.settings;
+    if limit >= settings.rt_period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) {
+        return;
+    }
+    rq.rt.throttle.state = State::Throttled; // [2]
     rq.unpublished.add(Unpublished::ALL);
     rq.nr_running -= rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: true });
     rq.resched(cx, Resched::Now);
+    if rq.rt.throttle.period_ends.is_none() && !settings.rt_period_timer_lost {
+        start_timer(rq, cx, rq.clock.wall);
+    }
 }
 
-/// Returns what this CPU's real-time tasks may run per period; more than it has by itself if it needs that and may borrow.
-fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, needed: Duration) -> Duration {
+fn set_time<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, time: Duration) {
+    rq.rt.throttle.time = time;
+    if cx.config.settings.rt_runtime_share {
+        cx.shared.publish_rt_time(rq.cpu, time);
+    }
+}
+
+/// Returns what this CPU's real-time tasks may run per period; more than its limit if it needs that and may borrow.
+fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Duration) -> Duration {
     if !cx.config.settings.rt_runtime_share {
-        return cx.config.settings.rt_runtime;
+        return limit;
     }
     let (shared, cpu, period) = (cx.shared, rq.cpu, cx.config.settings.rt_period);
     let nanos = cx.io.observer.u64(|| shared.rt_runtime(cpu, needed, period).as_nanos());
@@ -107,38 +135,65 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, needed: Duration) -> Durati
 
 /// The period timer fired; the current task has been charged.
 pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let (period_ends, was_throttled) = match rq.rt.throttle.state {
-        State::Idle => return,
-        State::Counting { period_ends } => (period_ends, false),
-        State::Throttled { period_ends } => (period_ends, true),
+    let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
+    let Some(limit) = rq.rt.throttle.runtime else {
+        set_time(rq, cx, Duration::ZERO);
+        end_throttling(rq, cx, State::Idle);
+        return;
     };
     let period = cx.config.settings.rt_period;
     // A timer that comes late ends several periods.
     let periods = rq.clock.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
-    let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, Duration::ZERO));
+    let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, limit, Duration::ZERO));
     let left = time.saturating_sub(runtime * periods);
-    rq.rt.throttle.time = left;
-    if cx.config.settings.rt_runtime_share {
-        cx.shared.publish_rt_time(rq.cpu, left);
-    }
+    set_time(rq, cx, left);
     if time.is_zero() && rq.rt.nr_running == 0 {
         rq.rt.throttle.state = State::Idle; // [4]
         return;
     }
-    begin_period(rq, cx, period_ends.saturating_add(period * (periods - 1)));
+    start_timer(rq, cx, period_ends.saturating_add(period * periods));
+    if left < runtime {
+        end_throttling(rq, cx, State::Counting); // [3]
+    }
+}
+
+/// The real-time tasks may go on, if they might not.
+fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
+    let was_throttled = rq.rt.throttle.is_throttled();
+    rq.rt.throttle.state = next;
     if !was_throttled {
         return;
     }
-    if left >= runtime {
-        let State::Counting { period_ends } = rq.rt.throttle.state else { unreachable!("a period has begun") };
-        rq.rt.throttle.state = State::Throttled { period_ends };
-        return;
-    }
-    rq.unpublished.add(Unpublished::ALL); // [3]
+    rq.unpublished.add(Unpublished::ALL);
     rq.nr_running += rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: false });
     let waits = super::pick(rq).is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));
     if waits && rq.phase == Phase::Running {
         rq.resched(cx, Resched::Now);
+    }
+}
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Sets what the real-time tasks of a CPU may run per period (`sched_rt_runtime_us`); `None` is no limit (-1), and a period or more
+    /// never throttles. The limit is one for the machine: the host sets it for every CPU, offline ones too. Who is throttled stays so
+    /// until the period ends. Without `rt_throttling` nothing is changed. O(1).
+    ///
+    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_constraints`. differs: a runtime above the period is not
+    /// refused (EINVAL), and what deadline tasks are admitted to stays.
+    pub fn set_rt_runtime(&self, rq: &mut Rq, now: Clock, runtime: Option<Duration>, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        if !cx.config.settings.rt_throttling {
+            return;
+        }
+        class::charge_current(rq, cx);
+        if let (State::Idle, Some(_)) = (rq.rt.throttle.state, runtime)
+            && rq.rt.nr_running > 0
+        {
+            rq.rt.throttle.state = State::Counting;
+        }
+        rq.rt.throttle.runtime = runtime;
+        cx.shared.set_rt_runtime(rq.cpu, runtime.unwrap_or(cx.config.settings.rt_period));
+        rq.publish(cx);
     }
 }

@@ -88,6 +88,8 @@ pub(crate) enum Event {
     Online { cpu: CpuId },
     /// A CPU's deadline server is set.
     SetServer { cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration },
+    /// What the real-time tasks of a CPU may run per period is set, or no limit.
+    SetRtRuntime { cpu: CpuId, runtime: Option<Duration> },
     /// A CPU changes its root domain.
     Join { cpu: CpuId, partition: CpusetId },
 }
@@ -225,6 +227,10 @@ impl World {
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
             Event::SetServer { cpu, kind, runtime, period } => self.set_server(*cpu, *kind, *runtime, *period),
+            Event::SetRtRuntime { cpu, runtime } => self.own(*cpu, |scheduler, rq, now, io| {
+                scheduler.set_rt_runtime(rq, now, *runtime, io);
+                Step::Done
+            }),
             Event::Join { cpu, partition } => self.join(*cpu, *partition),
         };
         if done {

@@ -48,7 +48,7 @@ impl KernelVersion {
     /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
     /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). When a server stops and how it wakes is as in the stable kernels
     /// of 2026 (6.12.103 and later); [`ServerStop`] and [`ServerWakeup`] have what came before. Since 6.18 limits throttle task by task
-    /// (`throttle_cfs_rq_work`).
+    /// (`throttle_cfs_rq_work`). What was mended in 5.17 and in the stable kernels of January 2022 (`9b58e976b3b3`, 4.14.263) is so in 5.4 and later.
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;
@@ -117,6 +117,7 @@ impl KernelVersion {
             rt_runtime: Duration::from_millis(950),
             rt_period: Duration::from_secs(1),
             rt_runtime_share: !since(Self::V5_15),
+            rt_period_timer_lost: since(Self::V2_6_25) && !since(Self::V5_4),
             fair_server: if since(Self::V6_12) { FairServer::Deferred } else { FairServer::Off },
             fair_server_start: ServerStart::Fair,
             fair_server_runtime: ServerParams::DEFAULT.runtime,

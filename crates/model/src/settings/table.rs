@@ -336,6 +336,12 @@ pub(super) const ROWS: &[Setting] = &[
         "on | off",
         "a CPU borrows real-time runtime from the others of its root domain"
     ),
+    value!(
+        "rt_period_timer_lost",
+        rt_period_timer_lost,
+        "on | off",
+        "a busy loop of a real-time task that runs when a limit is set is throttled for good (until 5.16)"
+    ),
     value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
     value!(
         "fair_server.start",

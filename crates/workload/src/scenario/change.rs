@@ -1,5 +1,5 @@
 //! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; groups and threads that
-//! come and go; CPUs, too.
+//! come and go; CPUs, and what real-time tasks may run, too.
 //!
 //! ```toml
 //! [[change]]
@@ -20,7 +20,7 @@
 //! ```
 
 use super::Reader;
-use super::table::{Table, kind, span};
+use super::table::{Table, kind, signed_int, span};
 use super::task::SCHED_KEYS;
 use super::tree::Value;
 use crate::change::Change;
@@ -37,8 +37,13 @@ pub(super) const KEYS: [&str; 14] = [
 
 /// Keys of a change of a CPU.
 pub(super) const CPU_KEYS: [&str; 3] = ["at", "cpu", "online"];
+/// Keys of a change of what real-time tasks may run.
+pub(super) const RT_RUNTIME_KEYS: [&str; 2] = ["at", "sched_rt_runtime_us"];
 /// Keys of a change that makes or removes a group.
 pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
+
+/// Microseconds; as of the setting.
+pub(super) const RT_RUNTIME_MAX: i64 = 1 << 22;
 
 impl Reader<'_> {
     /// Reads `[[change]]`.
@@ -61,8 +66,9 @@ impl Reader<'_> {
                 (Some(_), _) => self.task_change(at, &table),
                 (None, Some(_)) => self.group_change(at, &table),
                 (None, None) if table.get("cpu").is_some() => self.cpu_change(at, &table),
+                (None, None) if table.get("sched_rt_runtime_us").is_some() => self.rt_runtime_change(at, &table),
                 (None, None) => {
-                    let help = "write task = \"NAME\", group = \"/PATH\" or cpu = N";
+                    let help = "write task = \"NAME\", group = \"/PATH\", cpu = N or sched_rt_runtime_us = N";
                     self.report.error_help(span(item), "a change of nothing", help);
                 }
             }
@@ -87,6 +93,16 @@ impl Reader<'_> {
                 self.report.error(span(item), format!("`online` is true or false, not {}", kind(other)));
             }
             None => self.report.error_help(table.span, "a change that changes nothing", "write online = false"),
+        }
+    }
+
+    /// `sched_rt_runtime_us`, in the range of the setting; -1 is no limit.
+    fn rt_runtime_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&RT_RUNTIME_KEYS, "a change of sched_rt_runtime_us", self.report);
+        let Some(entry) = table.get("sched_rt_runtime_us") else { return };
+        if let Some(micros) = signed_int(entry.key, entry.item, -1..=i128::from(RT_RUNTIME_MAX), self.report) {
+            let runtime = u64::try_from(micros).ok().map(Duration::from_micros);
+            self.assembly.program.change(at, Change::RtRuntime { runtime });
         }
     }
 

@@ -130,7 +130,8 @@ fn root(key: &str) -> Value {
         "task" => named(&object(&task::TASK_KEYS, task_key)),
         // A group's keys may stand beside these.
         "change" => {
-            let properties = change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS);
+            let properties =
+                change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS).chain(&change::RT_RUNTIME_KEYS);
             let properties: Map<String, Value> = properties.map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
@@ -147,6 +148,7 @@ fn change_key(key: &str) -> Value {
         "end" | "create" | "remove" => json!({ "const": true }),
         "cpu" => int(0, MAX_CPUS as i64 - 1),
         "online" => json!({ "type": "boolean" }),
+        "sched_rt_runtime_us" => int(-1, change::RT_RUNTIME_MAX),
         _ => task_key(key),
     }
 }
