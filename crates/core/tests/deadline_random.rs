@@ -66,11 +66,20 @@ pub(crate) fn run_bytes(input: &[u8]) -> Result<(), String> {
 }
 
 /// Cases that fuzzing has found, each with what was wrong.
-const REGRESSIONS: [(&str, &str); 1] = [(
-    "3a87c605000001000000000000412b9e63e19bd8e927d8a32faefc9537e4e4e4e4e4e4e4e4e42b170000ff34318eb55c1cb50afc78d048f414dd69024a\
+const REGRESSIONS: [(&str, &str); 2] = [
+    (
+        "3a87c605000001000000000000412b9e63e19bd8e927d8a32faefc9537e4e4e4e4e4e4e4e4e42b170000ff34318eb55c1cb50afc78d048f414dd69024a\
      f8a9bfd434dfd2b1f6e3fc10e4e4e4e4e4e4e4",
-    "a task whose root domain had lost all its CPUs was sent to one that it may not use",
-)];
+        "a task whose root domain had lost all its CPUs was sent to one that it may not use",
+    ),
+    (
+        "4affffffff0a00000000000000f4f4f4f4f4743333333431393134390006000302f4f4f4f4f4743333ffffffffffffff0560000000400001a8f4f4fb\
+     f474f56969ff333333333333333333cdd9d9393034ce333333333333333333333308ffffffffffffff444444444444000000000044444444444444b6\
+     caffff3b44000000002f000044444444444444b6bb44440100000000000080444444000000004444444400000000004444444444449d054405000000\
+     44b6bb4444444444444401054444440000000000002f4444444444444444bb44444400",
+        "the check asked for a push that a task confined to a part of its domain had ended, after that one had been pulled away",
+    ),
+];
 
 #[test]
 fn what_failed_once_passes() {

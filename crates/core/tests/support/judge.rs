@@ -170,12 +170,17 @@ impl World {
 
     /// Checks that no waiting deadline task would run at once on another CPU of its root domain: global EDF.
     ///
-    /// Promised where each may use its whole domain, which admission sees to; not after partitions were merged under tasks
-    /// that are confined to one of them.
+    /// Promised where each deadline task of the domain may use all of it, which admission sees to; not after partitions were merged under
+    /// tasks that are confined to one of them: one that could go nowhere has ended the push of those behind it, and may have been
+    /// pulled away since.
     fn check_earliest(&self) -> Result<(), String> {
         for rq in &self.rqs {
-            let is_free = |task| self.domain_of(rq.cpu()).all(|cpu| rq.may_run_on(task, cpu));
-            if !self.waiting_dl(rq).all(is_free) {
+            let is_free = |there: &Rq, task| self.domain_of(rq.cpu()).all(|cpu| there.may_run_on(task, cpu));
+            let all_free = |there: &Rq| {
+                let of_deadlines = self.awake(there).filter(|(_, prio)| *prio == Prio::DEADLINE);
+                of_deadlines.map(|(task, _)| task).all(|task| is_free(there, task))
+            };
+            if !self.domain_of(rq.cpu()).all(|cpu| all_free(&self.rqs[cpu.index()])) {
                 continue;
             }
             for task in self.waiting_dl(rq) {
