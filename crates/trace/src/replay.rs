@@ -25,7 +25,7 @@ use crate::meta::Meta;
 use crate::table::IdTable;
 use std::sync::Arc;
 use zerolag_model::attr::{Prio, SchedAttr};
-use zerolag_model::{CpuId, CpuMask, Instant, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, Instant, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent};
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -136,6 +136,20 @@ impl TaskView {
         match self.state {
             TaskState::Waking { since } | TaskState::Queued { since, .. } => Some(since),
             TaskState::Unknown | TaskState::Blocked | TaskState::Running { .. } | TaskState::Dead => None,
+        }
+    }
+
+    /// Returns the run queue on which it runs or waits to run as a task of this class, if it does.
+    #[must_use]
+    pub fn runnable_on(&self, class: ClassId) -> Option<CpuId> {
+        match self.state {
+            TaskState::Queued { .. } | TaskState::Running { .. } if self.prio.class() == class => self.rq,
+            TaskState::Queued { .. }
+            | TaskState::Running { .. }
+            | TaskState::Unknown
+            | TaskState::Blocked
+            | TaskState::Waking { .. }
+            | TaskState::Dead => None,
         }
     }
 

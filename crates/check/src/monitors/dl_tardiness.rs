@@ -282,15 +282,7 @@ impl DlTardiness {
     /// Keeps count of who wants to run.
     fn follow(&mut self, after: &Replay, task: TaskId) {
         let is_throttled = self.jobs.entry(task).is_throttled;
-        let rq = after.task(task).and_then(|view| match view.state {
-            TaskState::Queued { .. } | TaskState::Running { .. } if view.prio.class() == ClassId::Deadline => view.rq,
-            TaskState::Queued { .. }
-            | TaskState::Running { .. }
-            | TaskState::Unknown
-            | TaskState::Blocked
-            | TaskState::Waking { .. }
-            | TaskState::Dead => None,
-        });
+        let rq = after.task(task).and_then(|view| view.runnable_on(ClassId::Deadline));
         let wants_in = rq.filter(|_| !is_throttled).map(|cpu| after.cpu(cpu).root_domain);
         let had = core::mem::replace(&mut self.jobs.entry(task).wants_in, wants_in);
         if had == wants_in {

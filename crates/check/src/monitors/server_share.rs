@@ -13,7 +13,7 @@ use crate::servers::Servers;
 use zerolag_model::settings::Grain;
 use zerolag_model::{Activation, ClassId, CpuId, Duration, Instant, Record, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
-use zerolag_trace::replay::{Current, TaskState};
+use zerolag_trace::replay::Current;
 use zerolag_trace::{IdTable, Replay};
 
 struct ServerShare {
@@ -140,15 +140,7 @@ impl ServerShare {
     }
 
     fn follow(&mut self, after: &Replay, task: TaskId, at: Instant) {
-        let place = after.task(task).and_then(|view| match view.state {
-            TaskState::Queued { .. } | TaskState::Running { .. } if view.prio.class() == ClassId::Fair => view.rq,
-            TaskState::Queued { .. }
-            | TaskState::Running { .. }
-            | TaskState::Unknown
-            | TaskState::Blocked
-            | TaskState::Waking { .. }
-            | TaskState::Dead => None,
-        });
+        let place = after.task(task).and_then(|view| view.runnable_on(ClassId::Fair));
         let place = place.filter(|cpu| self.groups.throttled_on(task, *cpu).is_none());
         let known = self.places.entry(task);
         let before = core::mem::replace(known, place);
