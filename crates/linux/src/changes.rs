@@ -8,39 +8,20 @@
 //! done. What is a setting of the whole machine (partitions, deadline servers) the plan refuses.
 
 use crate::cgroup::Groups;
-use crate::host::cpu_set;
+use crate::host::{cpu_set, refused_attr};
 use crate::park::{Parker, Waited};
+use crate::plan::THREADS_MAX;
 use crate::shared::Shared;
-use crate::thread::{Failure, Seat, THREADS_MAX, World, name_of, refused_attr, spawn};
+use crate::thread::spawn;
+use crate::world::{Failure, Live, Seat, World};
 use crate::{clock, sys};
 use rustix::thread::{Pid, sched_getcpu, sched_setaffinity};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::Scope;
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::ResourceId;
-
-/// A thread of the workload that has not ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Live {
-    /// The kernel's id of it. A thread takes itself out of the list before it ends, so it is still that thread's.
-    pub(crate) tid: i32,
-    pub(crate) task: TaskId,
-    pub(crate) def: usize,
-    pub(crate) instance: u32,
-    pub(crate) parker: Arc<Parker>,
-    pub(crate) orders: Arc<Orders>,
-}
-
-/// What a thread is told from outside.
-#[derive(Debug, Default)]
-pub(crate) struct Orders {
-    /// To end when its turn does.
-    pub(crate) retires: AtomicBool,
-    /// Its attributes are not what its program last set.
-    pub(crate) is_changed: AtomicBool,
-}
 
 /// Starts the thread; returns how many were started, which wait at the gate.
 pub(crate) fn start_changes<'s, 'w: 's>(
@@ -178,7 +159,8 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         let world = self.world;
         let live = world.live.lock().unwrap_or_else(PoisonError::into_inner);
         for live in live.iter().filter(|live| live.def == def) {
-            what(self, live).map_err(|why| format!("task {}: {why}", name_of(world.program, def, live.instance)))?;
+            what(self, live)
+                .map_err(|why| format!("task {}: {why}", world.program.tasks[def].name_of(live.instance)))?;
         }
         Ok(())
     }

@@ -1,9 +1,44 @@
 //! What came of a run.
 
 use crate::host::{Host, ThreadCounts};
-use crate::run::End;
+use std::fmt;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, SchedAttr, TaskId};
 use zerolag_trace::Trace;
+
+/// Why a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The duration was over.
+    Duration,
+    /// Every task ended.
+    Finished,
+    /// The caller ended it.
+    Interrupted,
+    /// Tasks wait for each other in a circle.
+    Deadlock(String),
+    /// A task did what its program may not, or the kernel refused something in the middle of the run.
+    Failed(String),
+}
+
+impl End {
+    /// Returns whether the run is to be called a success.
+    #[must_use]
+    pub const fn is_ok(&self) -> bool {
+        matches!(self, Self::Duration | Self::Finished)
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duration => f.write_str("the duration is over"),
+            Self::Finished => f.write_str("every task has ended"),
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Deadlock(says) => write!(f, "tasks wait for each other in a circle: {says}"),
+            Self::Failed(says) => f.write_str(says),
+        }
+    }
+}
 
 /// What came of a run.
 #[derive(Clone, Debug)]

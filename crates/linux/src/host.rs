@@ -1,7 +1,7 @@
 //! What the host is: its CPUs, its kernel, and what it has done for others meanwhile.
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
+use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS, SchedAttr};
 
 /// The host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +67,29 @@ fn busy_time(line: &str) -> Option<(CpuId, Duration)> {
     let busy: u64 =
         ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, ticks)| ticks).sum();
     Some((cpu, Duration::from_millis(busy * 10)))
+}
+
+/// Says which permission is missing for attributes, or what else the kernel has against them.
+pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
+    let policy = attr.policy();
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    let denied = matches!(code, Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS));
+    match attr {
+        SchedAttr::Rt { priority, .. } if denied => {
+            format!("{policy} {priority} needs CAP_SYS_NICE or `ulimit -r {priority}` (RLIMIT_RTPRIO)")
+        }
+        SchedAttr::Fair { nice, .. } if denied => {
+            let limit = 20 - i32::from(nice.value());
+            format!("nice {nice} needs CAP_SYS_NICE or `ulimit -e {limit}` (RLIMIT_NICE)")
+        }
+        SchedAttr::Deadline(_) if denied => {
+            format!("{policy} needs CAP_SYS_NICE, and a task that may run on every CPU of its root domain")
+        }
+        SchedAttr::Deadline(_) if code == Some(rustix::io::Errno::BUSY) => {
+            format!("{policy} is not admitted: the deadline tasks of this host would have more than it grants them")
+        }
+        SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => format!("{policy}: {error}"),
+    }
 }
 
 /// What the kernel has counted for the calling thread.

@@ -8,7 +8,9 @@
 //! | [`mod@run`] | the run: threads, start, end, watchdog |
 //! | [`figures`] | what came of it: records, times from `schedstat`, latencies |
 //! | [`calibrate`] | what the host's operations cost, measured from user space |
+//! | `world` | what all threads of a run have in common |
 //! | `thread`, `shared` | a task's program on a real thread; what tasks share, on futexes |
+//! | `requests`, `changes` | who sends requests; who makes what changes at given times |
 //! | `work` | computations of known length, and whether the clock speed drifts |
 //! | `cgroup` | groups as directories of the `cpu` controller, v1 or v2 |
 //! | `recorder` | the kernel's own trace by `perf record`, where that is permitted |
@@ -35,8 +37,9 @@ mod shared;
 mod sys;
 mod thread;
 mod work;
+mod world;
 
-pub use figures::{Figures, TaskFigures};
+pub use figures::{End, Figures, TaskFigures};
 pub use host::Host;
 pub use plan::{Options, Plan, Refusal};
-pub use run::{End, RunError, run};
+pub use run::{RunError, run};

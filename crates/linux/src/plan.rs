@@ -1,10 +1,9 @@
 //! What is to be run, and what the host refuses: all of it, said before anything starts.
 
 use crate::cgroup::Hierarchy;
-use crate::host::Host;
+use crate::host::{Host, refused_attr};
 use crate::pipe;
 use crate::sys;
-use crate::thread::{THREADS_MAX, name_of, refused_attr};
 use std::fmt;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration, RtPriority, SchedAttr};
@@ -37,6 +36,8 @@ pub enum Recording {
 
 /// The longest run of a workload that says no duration.
 pub const LIMIT: Duration = Duration::from_secs(600);
+/// The most tasks of one run.
+pub(crate) const THREADS_MAX: usize = 4096;
 
 /// Something that the host refuses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -154,7 +155,7 @@ fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refus
             of_phases.chain(def.affinity.as_deref()).chain(of_changes).find(|mask| mask.and(&cpuset).is_empty());
         if let Some(mask) = nowhere {
             let why = format!("CPUs {mask} are not among those it may use ({cpuset})");
-            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
+            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why });
         }
     }
 }
@@ -174,7 +175,7 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
         });
         if inside {
             let why = "what a system call does inside, its semaphores and its disks can only be simulated";
-            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
         }
     }
 }
@@ -211,7 +212,7 @@ fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPrio
             }
             tried.push(attr);
             if let Err(why) = try_attr(attr) {
-                refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why });
+                refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why });
             }
         }
     }
@@ -263,7 +264,7 @@ fn refuse_realtime_in_groups(program: &Program, refusals: &mut Vec<Refusal>) {
         if in_group && attrs.into_iter().any(|attr| matches!(attr, SchedAttr::Rt { .. })) {
             let why =
                 "this kernel (CONFIG_RT_GROUP_SCHED) gives a new group no real-time time; leave the task in the root";
-            refusals.push(Refusal { who: format!("task {}", name_of(program, at, 0)), why: why.to_owned() });
+            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
         }
     }
 }

@@ -7,7 +7,8 @@
 use crate::clock;
 use crate::park::{Waited, Waiter};
 use crate::shared::{Asked, Sender, Sent, Shared};
-use crate::thread::{Go, Over, Thread, World};
+use crate::thread::Thread;
+use crate::world::{Go, Over, World};
 use rustix::thread::sched_getcpu;
 use std::sync::{Arc, PoisonError};
 use std::thread::Scope;

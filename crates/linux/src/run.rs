@@ -23,15 +23,16 @@
 
 use crate::cgroup::Groups;
 use crate::changes::start_changes;
-use crate::figures::Figures;
+use crate::figures::{End, Figures};
 use crate::host::busy_times;
 use crate::park::End as RunEnd;
 use crate::plan::{LIMIT, Plan, Recording};
 use crate::recorder::Recorder;
 use crate::requests::{called_queues, start_sources};
 use crate::shared::Shared;
-use crate::thread::{Done, Failure, Gate, Seat, World, measure_zero_rate, spawn};
+use crate::thread::{measure_zero_rate, spawn};
 use crate::work::Speeds;
+use crate::world::{Done, Failure, Gate, Seat, World};
 use crate::{clock, sys};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -40,41 +41,6 @@ use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriori
 use zerolag_trace::{Machine, Meta, Source, Trace};
 use zerolag_workload::Program;
 use zerolag_workload::program::TaskDef;
-
-/// Why a run ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The duration was over.
-    Duration,
-    /// Every task ended.
-    Finished,
-    /// The caller ended it.
-    Interrupted,
-    /// Tasks wait for each other in a circle.
-    Deadlock(String),
-    /// A task did what its program may not, or the kernel refused something in the middle of the run.
-    Failed(String),
-}
-
-impl End {
-    /// Returns whether the run is to be called a success.
-    #[must_use]
-    pub const fn is_ok(&self) -> bool {
-        matches!(self, Self::Duration | Self::Finished)
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Duration => f.write_str("the duration is over"),
-            Self::Finished => f.write_str("every task has ended"),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Deadlock(says) => write!(f, "tasks wait for each other in a circle: {says}"),
-            Self::Failed(says) => f.write_str(says),
-        }
-    }
-}
 
 /// Why nothing was run.
 #[derive(Clone, PartialEq, Eq, Debug)]

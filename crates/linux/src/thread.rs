@@ -3,136 +3,24 @@
 //! The same actions as in the simulator, in the same order, with the same random draws. What a task says of itself (phases,
 //! timers, locks) is recorded in memory and merged after the run.
 
-use crate::cgroup::Groups;
-use crate::changes::{Live, Orders};
 use crate::figures::TaskFigures;
-use crate::host::{ThreadCounts, cpu_set};
-use crate::park::{End, Waited, Waiter};
+use crate::host::{ThreadCounts, cpu_set, refused_attr};
+use crate::park::{Waited, Waiter};
+use crate::plan::THREADS_MAX;
 use crate::requests::InService;
 use crate::shared::{LockError, Shared, next_expiry};
-use crate::work::Speeds;
+use crate::world::{Done, Failure, Go, Live, Orders, Over, Seat, World};
 use crate::{clock, sys};
 use rustix::thread::{sched_getcpu, sched_setaffinity};
 use std::io::Read;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::Scope;
 use zerolag_model::{
-    CpuId, CpuMask, Duration, GroupId, Instant, Mark, Record, RtPriority, SchedAttr, SignedDuration, TaskId, TraceEvent,
+    CpuId, CpuMask, Duration, GroupId, Instant, Mark, Record, SchedAttr, SignedDuration, TaskId, TraceEvent,
 };
-use zerolag_workload::program::{Action, AffinityChange, Phase, Program, ResourceId, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, AffinityChange, Phase, ResourceId, TimerMode, TimerRef};
 use zerolag_workload::{Dist, Stream};
-
-/// What all threads of a run see.
-#[derive(Debug)]
-pub(crate) struct World<'p> {
-    pub(crate) program: &'p Program,
-    pub(crate) shared: Vec<Shared>,
-    pub(crate) groups: Option<Groups>,
-    pub(crate) speeds: Speeds,
-    /// Bytes of `/dev/zero` that a microsecond in the kernel reads.
-    pub(crate) zero_rate: u64,
-    /// Where tasks may run that do not say.
-    pub(crate) cpus: CpuMask,
-    /// Whether that is less than what the process may use, so that threads must be told.
-    pub(crate) confined: bool,
-    pub(crate) seed: u64,
-    pub(crate) end: End,
-    pub(crate) gate: Gate,
-    pub(crate) next_task: AtomicU32,
-    /// Threads that have not ended; the watchdog waits on it.
-    pub(crate) alive: AtomicU32,
-    /// Those of the workload. A thread takes itself out before it ends, so an id in here is of a thread of this run.
-    pub(crate) live: Mutex<Vec<Live>>,
-    /// Per definition: the number of the next thread that a change starts.
-    pub(crate) numbers: Vec<AtomicU32>,
-    /// What ended the run before its time.
-    pub(crate) failure: Mutex<Option<Failure>>,
-    pub(crate) done: Mutex<Vec<Done>>,
-    /// What the sources of requests and the changes recorded.
-    pub(crate) arrivals: Mutex<Vec<Record>>,
-}
-
-/// Why a run failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Failure {
-    /// The kernel refused something in the middle of the run.
-    Refused(String),
-    /// Tasks wait for each other in a circle; this one closed it.
-    Deadlock(String),
-    /// A task gave back what it does not hold.
-    NotHeld(String),
-}
-
-/// What a thread leaves behind.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) figures: TaskFigures,
-    pub(crate) pid: u32,
-    pub(crate) records: Vec<Record>,
-    pub(crate) left_out: u64,
-    /// Whether its program was over before the run was.
-    pub(crate) is_finished: bool,
-}
-
-/// Where threads wait until all are ready.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    /// 0: closed. 1: open. 2: nothing will be run.
-    word: AtomicU32,
-    ready: AtomicU32,
-    refused: Mutex<Vec<String>>,
-    start: Mutex<Instant>,
-}
-
-impl Gate {
-    /// A thread is ready, or cannot be; returns when the workload starts.
-    pub(crate) fn wait(&self, setup: Result<(), String>) -> Option<Instant> {
-        if let Err(reason) = setup {
-            self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
-        }
-        self.ready.fetch_add(1, Ordering::AcqRel);
-        let flags = rustix::thread::futex::Flags::PRIVATE;
-        while self.word.load(Ordering::Acquire) == 0 {
-            let _ = rustix::thread::futex::wait(&self.word, flags, 0, None);
-        }
-        (self.word.load(Ordering::Acquire) == 1).then(|| self.start())
-    }
-
-    /// Returns when the workload started.
-    fn start(&self) -> Instant {
-        *self.start.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until so many threads are ready; returns what was refused.
-    pub(crate) fn wait_ready(&self, threads: u32) -> Vec<String> {
-        while self.ready.load(Ordering::Acquire) < threads {
-            clock::sleep_until(clock::now() + Duration::from_millis(1));
-        }
-        std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Lets all go: to start at this time, or to end.
-    pub(crate) fn open(&self, start: Option<Instant>) {
-        *self.start.lock().unwrap_or_else(PoisonError::into_inner) = start.unwrap_or_default();
-        self.word.store(if start.is_some() { 1 } else { 2 }, Ordering::Release);
-        let _ = rustix::thread::futex::wake(&self.word, rustix::thread::futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
-    }
-}
-
-/// Which instance of which definition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seat {
-    pub(crate) task: TaskId,
-    pub(crate) def: usize,
-    pub(crate) instance: u32,
-    pub(crate) parent: Option<TaskId>,
-}
-
-/// The run is over for this thread.
-pub(crate) struct Over;
-
-pub(crate) type Go = Result<(), Over>;
 
 pub(crate) struct Thread<'w, 's> {
     pub(crate) world: &'w World<'w>,
@@ -158,11 +46,6 @@ pub(crate) struct Thread<'w, 's> {
     left_out: u64,
 }
 
-/// The name of an instance, as in the simulator.
-pub(crate) fn name_of(program: &Program, def: usize, instance: u32) -> String {
-    format!("{}-{instance}", program.tasks[def].name)
-}
-
 /// Starts a thread. It waits at the gate, unless it is forked in the middle of the run.
 pub(crate) fn spawn<'s, 'w: 's>(
     world: &'w World<'w>,
@@ -170,7 +53,7 @@ pub(crate) fn spawn<'s, 'w: 's>(
     seat: Seat,
     forked_at: Option<Instant>,
 ) -> std::io::Result<()> {
-    let name = name_of(world.program, seat.def, seat.instance);
+    let name = world.program.tasks[seat.def].name_of(seat.instance);
     // The kernel keeps 15 bytes of a name; a name may not hold a zero byte.
     let short: String = name.chars().filter(|c| *c != '\0').collect();
     let builder = std::thread::Builder::new().name(short).stack_size(STACK);
@@ -261,29 +144,6 @@ fn life<'s, 'w: 's>(
         thread.world.shared[mutex.index()].unlock();
     }
     thread.finish(before, is_finished);
-}
-
-impl World<'_> {
-    /// A thread has ended, or was never made.
-    pub(crate) fn one_less(&self) {
-        if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let _ = rustix::thread::futex::wake(&self.alive, rustix::thread::futex::Flags::PRIVATE, 1);
-        }
-    }
-
-    /// Lets threads that starve run once more, so that they see the end: who is left is made real-time.
-    pub(crate) fn raise_all(&self) {
-        for live in self.live.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // Not permitted, or a deadline task that is running already: then it takes longer.
-            drop(sys::set_attr_of(live.tid, SchedAttr::fifo(RtPriority::MIN)));
-        }
-    }
-
-    /// Ends the run with a failure; the first counts.
-    pub(crate) fn fail(&self, failure: Failure) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
-        self.end.stop();
-    }
 }
 
 impl<'w: 's, 's> Thread<'w, 's> {
@@ -685,31 +545,6 @@ fn set_affinity(mask: &CpuMask) -> Result<(), String> {
     sched_setaffinity(None, &cpu_set(mask)).map_err(|error| format!("cannot be confined to CPUs {mask}: {error}"))
 }
 
-/// Says which permission is missing for attributes, or what else the kernel has against them.
-pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
-    let policy = attr.policy();
-    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-    let denied = matches!(code, Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS));
-    match attr {
-        SchedAttr::Rt { priority, .. } if denied => {
-            format!("{policy} {priority} needs CAP_SYS_NICE or `ulimit -r {priority}` (RLIMIT_RTPRIO)")
-        }
-        SchedAttr::Fair { nice, .. } if denied => {
-            let limit = 20 - i32::from(nice.value());
-            format!("nice {nice} needs CAP_SYS_NICE or `ulimit -e {limit}` (RLIMIT_NICE)")
-        }
-        SchedAttr::Deadline(_) if denied => {
-            format!("{policy} needs CAP_SYS_NICE, and a task that may run on every CPU of its root domain")
-        }
-        SchedAttr::Deadline(_) if code == Some(rustix::io::Errno::BUSY) => {
-            format!("{policy} is not admitted: the deadline tasks of this host would have more than it grants them")
-        }
-        SchedAttr::Rt { .. } | SchedAttr::Fair { .. } | SchedAttr::Deadline(_) => format!("{policy}: {error}"),
-    }
-}
-
-/// The most tasks of one run.
-pub(crate) const THREADS_MAX: usize = 4096;
 /// The most records, and latencies, that one task keeps; what comes later is counted as lost.
 const RECORDS_MAX: usize = 1 << 20;
 /// The stack of a task: programs do not recurse.

@@ -232,7 +232,7 @@ impl Machine {
     ) -> Result<TaskId, SimError> {
         let id = TaskId::from_index(self.tasks.len());
         let task = &self.program.tasks[def];
-        let name: Arc<str> = format!("{}-{instance}", task.name).into();
+        let name: Arc<str> = task.name_of(instance).into();
         let cpuset = task.cpuset.map_or(0, |index| index + 1);
         let group = self.group_of(task.group).map_err(|path| SimError::NoGroup { name: Arc::clone(&name), path })?;
         self.scheduler.reserve_tasks(id.index() + 1);

@@ -27,6 +27,30 @@ impl Sink for Vec<Record> {
     }
 }
 
+/// A sink that is lent.
+impl<S: Sink + ?Sized> Sink for &mut S {
+    fn record(&mut self, record: &Record) {
+        (**self).record(record);
+    }
+}
+
+/// A sink that not everybody wants.
+impl<S: Sink> Sink for Option<S> {
+    fn record(&mut self, record: &Record) {
+        if let Some(sink) = self {
+            sink.record(record);
+        }
+    }
+}
+
+/// Both take each record, the first before the second.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn record(&mut self, record: &Record) {
+        self.0.record(record);
+        self.1.record(record);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Tracer {
     tracing: Tracing,

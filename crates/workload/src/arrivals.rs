@@ -3,8 +3,8 @@
 //! A source draws from a stream of its own, so that nothing else in a scenario moves its arrivals: not the number of workers,
 //! not a limit, not the kernel. Times count from the start of the run.
 
-use crate::program::ResourceId;
 use crate::random::{Dist, Stream};
+use crate::resource::ResourceId;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration};
 

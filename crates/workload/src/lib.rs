@@ -25,12 +25,15 @@ pub mod change;
 mod check;
 pub mod diagnostic;
 pub mod goal;
+mod group;
 pub mod input;
 mod limits;
 pub mod nature;
+mod plan;
 pub mod program;
 pub mod random;
 pub mod render;
+mod resource;
 pub mod rtapp;
 pub mod scenario;
 

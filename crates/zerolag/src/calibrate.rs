@@ -38,7 +38,7 @@ enum Metric {
 }
 
 /// A workload that is measured on the host and simulated.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Probe {
     name: &'static str,
     /// CPUs that it needs.
@@ -46,59 +46,59 @@ struct Probe {
     /// Runs on the host; a handing over is one sample per run.
     repeats: u32,
     metric: Metric,
-    toml: &'static str,
+    /// The scenario.
+    toml: String,
+    /// The entry that is fitted on it; `None` if the simulator predicts it.
+    fits: Option<Entry>,
 }
 
 const TURNS: u64 = 4000;
 
-const HANDOVER_SAME: Probe = Probe {
-    name: "handing over on one CPU",
-    cpus: 1,
-    repeats: 5,
-    metric: Metric::Handover { turns: TURNS },
-    toml: r#"
-        [task.ping]
-        loop = 4000
-        policy = "fifo"
-        priority = 80
-        cpus = "0"
-        steps = [{ sem_post = "there" }, { sem_wait = "back" }]
-        [task.pong]
-        loop = 4000
-        policy = "fifo"
-        priority = 80
-        cpus = "0"
-        steps = [{ sem_wait = "there" }, { sem_post = "back" }]
-    "#,
-};
+/// Every workload that runs on both, those of fitted entries in the order of fitting.
+fn probes() -> [Probe; 6] {
+    let handover = |name, pong, fits| Probe {
+        name,
+        cpus: pong + 1,
+        repeats: 5,
+        metric: Metric::Handover { turns: TURNS },
+        toml: ping_pong(pong, ""),
+        fits,
+    };
+    let timer = |name, toml, fits| Probe { name, cpus: 1, repeats: 1, metric: Metric::Timer, toml, fits };
+    let wakeup = |name, toml, fits| Probe { name, cpus: 2, repeats: 1, metric: Metric::Wakeup, toml, fits };
+    [
+        handover("handing over on one CPU", 0, Some(Entry::ContextSwitch)),
+        timer("FIFO timer, its CPU computes", cyclic() + &busy(0), Some(Entry::TimerIrq)),
+        wakeup("FIFO wakeup, its CPU computes", waking() + &busy(1), Some(Entry::IpiLatency)),
+        wakeup("FIFO wakeup, its CPU idles", waking(), Some(Entry::IdleExit)),
+        handover("handing over across CPUs", 1, None),
+        timer("cyclictest: FIFO timer, idle CPU", cyclic(), None),
+    ]
+}
 
-const HANDOVER_CROSS: Probe = Probe {
-    name: "handing over across CPUs",
-    cpus: 2,
-    repeats: 5,
-    metric: Metric::Handover { turns: TURNS },
-    toml: r#"
+/// Two threads that wake each other in turn, the second on this CPU; `before` is what the first does before it wakes the other.
+fn ping_pong(pong: u32, before: &str) -> String {
+    format!(
+        r#"
         [task.ping]
-        loop = 4000
+        loop = {TURNS}
         policy = "fifo"
         priority = 80
         cpus = "0"
-        steps = [{ sem_post = "there" }, { sem_wait = "back" }]
+        steps = [{before}{{ sem_post = "there" }}, {{ sem_wait = "back" }}]
         [task.pong]
-        loop = 4000
+        loop = {TURNS}
         policy = "fifo"
         priority = 80
-        cpus = "1"
-        steps = [{ sem_wait = "there" }, { sem_post = "back" }]
-    "#,
-};
+        cpus = "{pong}"
+        steps = [{{ sem_wait = "there" }}, {before}{{ sem_post = "back" }}]
+    "#
+    )
+}
 
-const WAKEUP_BUSY: Probe = Probe {
-    name: "FIFO wakeup, its CPU computes",
-    cpus: 2,
-    repeats: 1,
-    metric: Metric::Wakeup,
-    toml: r#"
+/// A thread that is woken from another CPU each millisecond.
+fn waking() -> String {
+    r#"
         duration = "1s"
         [task.woken]
         policy = "fifo"
@@ -110,67 +110,34 @@ const WAKEUP_BUSY: Probe = Probe {
         priority = 80
         cpus = "0"
         steps = [{ timer = { period = "1ms" } }, { sem_post = "go" }]
-        [task.busy]
-        policy = "idle"
-        cpus = "1"
-        steps = [{ run = "1s" }]
-    "#,
-};
-
-const WAKEUP_IDLE: Probe = Probe {
-    name: "FIFO wakeup, its CPU idles",
-    cpus: 2,
-    repeats: 1,
-    metric: Metric::Wakeup,
-    toml: r#"
-        duration = "1s"
-        [task.woken]
-        policy = "fifo"
-        priority = 80
-        cpus = "1"
-        steps = [{ sem_wait = "go" }]
-        [task.waker]
-        policy = "fifo"
-        priority = 80
-        cpus = "0"
-        steps = [{ timer = { period = "1ms" } }, { sem_post = "go" }]
-    "#,
-};
-
-const TIMER_BUSY: Probe = Probe {
-    name: "FIFO timer, its CPU computes",
-    cpus: 1,
-    repeats: 1,
-    metric: Metric::Timer,
-    toml: r#"
-        duration = "1s"
-        [task.cyclic]
-        policy = "fifo"
-        priority = 80
-        cpus = "0"
-        steps = [{ timer = { period = "1ms", mode = "absolute" } }]
-        [task.busy]
-        policy = "idle"
-        cpus = "0"
-        steps = [{ run = "1s" }]
-    "#,
-};
+    "#
+    .to_owned()
+}
 
 /// As `cyclictest -t1 -p80 -i1000`.
-const CYCLICTEST: Probe = Probe {
-    name: "cyclictest: FIFO timer, idle CPU",
-    cpus: 1,
-    repeats: 1,
-    metric: Metric::Timer,
-    toml: r#"
+fn cyclic() -> String {
+    r#"
         duration = "1s"
         [task.cyclic]
         policy = "fifo"
         priority = 80
         cpus = "0"
         steps = [{ timer = { period = "1ms", mode = "absolute" } }]
-    "#,
-};
+    "#
+    .to_owned()
+}
+
+/// A thread that keeps a CPU from idling, below all others.
+fn busy(cpu: u32) -> String {
+    format!(
+        r#"
+        [task.busy]
+        policy = "idle"
+        cpus = "{cpu}"
+        steps = [{{ run = "1s" }}]
+    "#
+    )
+}
 
 /// What came of one measurement.
 #[derive(Clone, Debug)]
@@ -240,15 +207,7 @@ pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration,
     let mut measured = Vec::new();
     let pipe_extra = median(&direct.pipe_io).saturating_sub(median(&direct.syscall).mul_div_floor(2, 1));
     let pipe = pipe_probe(pipe_extra);
-    let probes = [
-        (HANDOVER_SAME, Some(Entry::ContextSwitch)),
-        (TIMER_BUSY, Some(Entry::TimerIrq)),
-        (WAKEUP_BUSY, Some(Entry::IpiLatency)),
-        (WAKEUP_IDLE, Some(Entry::IdleExit)),
-        (HANDOVER_CROSS, None),
-        (CYCLICTEST, None),
-    ];
-    for (probe, entry) in probes {
+    for probe in probes() {
         if !host.cpus.contains(CpuId(probe.cpus - 1)) {
             notes.push(format!("{}: needs CPUs 0 to {}", probe.name, probe.cpus - 1));
             continue;
@@ -259,7 +218,7 @@ pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration,
                     let (whole, tenth) = (others / 10, others % 10);
                     notes.push(format!("{}: other programs used {whole}.{tenth}% of the CPUs", probe.name));
                 }
-                measured.push((probe, entry, samples));
+                measured.push((probe, samples));
             }
             Ok(_) => notes.push(format!("{}: nothing came of it", probe.name)),
             Err(why) if interrupted() => return Err(CalibrateError(why)),
@@ -267,15 +226,13 @@ pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration,
         }
     }
     for _ in 0..ROUNDS {
-        for (probe, entry, samples) in &measured {
-            if let Some(entry) = entry {
-                fit.adjust(probe, *entry, median(samples))?;
-            }
+        for (probe, samples) in &measured {
+            fit.adjust(probe, median(samples))?;
         }
     }
-    for (probe, entry, host) in measured {
-        let simulated = Some(simulate(&scenario(probe.toml)?, probe.metric, &fit.costs, fit.kernel)?);
-        let fitted = entry.map(Entry::key);
+    for (probe, host) in measured {
+        let simulated = Some(simulate(&scenario(&probe.toml)?, probe.metric, &fit.costs, fit.kernel)?);
+        let fitted = probe.fits.map(Entry::key);
         fit.compared.push(Compared { name: probe.name.to_owned(), fitted, host, simulated });
     }
     match perf_bench_pipe(direct.is_realtime) {
@@ -335,9 +292,12 @@ impl Fit {
         }
     }
 
-    /// Moves an entry by what the simulator's median lacks.
-    fn adjust(&mut self, probe: &Probe, entry: Entry, host: Duration) -> Result<(), CalibrateError> {
-        let simulated = simulate(&scenario(probe.toml)?, probe.metric, &self.costs, self.kernel)?;
+    /// Moves the entry that is fitted on a workload, if one is, by what the simulator's median lacks.
+    fn adjust(&mut self, probe: &Probe, host: Duration) -> Result<(), CalibrateError> {
+        let Some(entry) = probe.fits else {
+            return Ok(());
+        };
+        let simulated = simulate(&scenario(&probe.toml)?, probe.metric, &self.costs, self.kernel)?;
         let moved = |value: Duration| (value + host).saturating_sub(simulated);
         match entry {
             Entry::ContextSwitch => self.costs.context_switch = moved(self.costs.context_switch),
@@ -377,7 +337,7 @@ fn scenario(toml: &str) -> Result<Scenario, CalibrateError> {
 
 /// The program of `perf bench sched pipe`: what its system calls take beyond those of a semaphore is kernel time.
 fn pipe_probe(extra: Duration) -> String {
-    HANDOVER_SAME.toml.replace("{ sem_post", &format!("{{ kernel = \"{}ns\" }}, {{ sem_post", extra.as_nanos().max(1)))
+    ping_pong(0, &format!("{{ kernel = \"{}ns\" }}, ", extra.as_nanos().max(1)))
 }
 
 /// Returns the samples, and how much of the CPUs' time others used meanwhile at most, in thousandths.
@@ -545,26 +505,27 @@ mod tests {
     #[test]
     fn the_simulator_can_be_fitted_on_every_probe() {
         let mut fit = Fit { kernel: KernelVersion::default(), costs: Costs::server(), compared: Vec::new() };
-        let wanted = [
-            (HANDOVER_SAME, Entry::ContextSwitch, Duration::from_nanos(2_000)),
-            (TIMER_BUSY, Entry::TimerIrq, Duration::from_nanos(4_000)),
-            (WAKEUP_BUSY, Entry::IpiLatency, Duration::from_nanos(6_000)),
-            (WAKEUP_IDLE, Entry::IdleExit, Duration::from_nanos(9_000)),
-        ];
+        let wanted_of = |entry| match entry {
+            Entry::ContextSwitch => Duration::from_nanos(2_000),
+            Entry::TimerIrq => Duration::from_nanos(4_000),
+            Entry::IpiLatency => Duration::from_nanos(6_000),
+            Entry::IdleExit => Duration::from_nanos(9_000),
+        };
         for _ in 0..ROUNDS {
-            for (probe, entry, host) in &wanted {
-                fit.adjust(probe, *entry, *host).expect("it runs");
+            for probe in probes() {
+                fit.adjust(&probe, probe.fits.map(wanted_of).unwrap_or_default()).expect("it runs");
             }
         }
-        for (probe, _, host) in &wanted {
-            let scenario = scenario(probe.toml).expect("valid");
+        for probe in probes() {
+            let scenario = scenario(&probe.toml).expect("valid");
             let got = simulate(&scenario, probe.metric, &fit.costs, fit.kernel).expect("it runs");
-            let error = got.as_nanos().abs_diff(host.as_nanos());
-            assert!(error * 20 <= host.as_nanos(), "{}: {got} instead of {host}", probe.name);
-        }
-        for probe in [HANDOVER_CROSS, CYCLICTEST] {
-            let scenario = scenario(probe.toml).expect("valid");
-            assert!(!simulate(&scenario, probe.metric, &fit.costs, fit.kernel).expect("it runs").is_zero());
+            match probe.fits.map(wanted_of) {
+                Some(host) => {
+                    let error = got.as_nanos().abs_diff(host.as_nanos());
+                    assert!(error * 20 <= host.as_nanos(), "{}: {got} instead of {host}", probe.name);
+                }
+                None => assert!(!got.is_zero(), "{}", probe.name),
+            }
         }
         let direct = Direct { tick: vec![900, 1000, 1100], ..Direct::default() };
         let compared = fit.compared;

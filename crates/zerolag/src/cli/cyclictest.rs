@@ -15,10 +15,10 @@ use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
-use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, Record, RtPolicy, RtPriority, SchedAttr};
-use zerolag::sim::{Sink, Tracing};
+use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
+use zerolag::sim::Tracing;
 use zerolag::simulation::DEFAULT_DURATION;
-use zerolag::tools::cyclictest::{Collector, Cyclictest, Latencies, Line, Overall, Unit, histogram};
+use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
 use zerolag::workload::{self, LoadOptions, Scenario, default_machine};
 
 /// Arguments of `zerolag cyclictest`.
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &Args) -> Done {
     let mut progress = Progress::new(total, "ms", args.quiet);
     let threads = tracing::record(&plan, trace, |recorder| {
         let mut machine = plan.build(Tracing::On)?;
-        let mut sink = Both { collector: test.collector(), recorder };
+        let mut sink = (test.collector(), recorder);
         let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000));
-        Ok((sink.collector.into_threads(), outcome.end))
+        Ok((sink.0.into_threads(), outcome.end))
     });
     progress.finish();
     let threads = threads?;
@@ -256,18 +256,6 @@ fn affinity(args: &Args, cpus: usize) -> Result<Option<Vec<CpuId>>, Failure> {
             }
             Ok(Some(mask.iter().collect()))
         }
-    }
-}
-
-struct Both<'a, S> {
-    collector: Collector,
-    recorder: &'a mut S,
-}
-
-impl<S: Sink> Sink for Both<'_, S> {
-    fn record(&mut self, record: &Record) {
-        self.collector.record(record);
-        self.recorder.record(record);
     }
 }
 

@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
-use zerolag::model::{Duration, Record, Topology};
-use zerolag::sim::{Sink, Tracing};
-use zerolag::tools::rt_migrate::{Collector, Edition, Printed, Row, RtMigrate, Totals};
+use zerolag::model::{Duration, Topology};
+use zerolag::sim::Tracing;
+use zerolag::tools::rt_migrate::{Edition, Printed, Row, RtMigrate, Totals};
 use zerolag::workload::default_machine;
 
 /// Arguments of `zerolag rt-migrate-test`.
@@ -89,9 +89,9 @@ pub(crate) fn run(args: &Args) -> Done {
     let iteration = (test.sleep * 2).as_nanos();
     let rows = tracing::record(&plan, trace, |recorder| {
         let mut machine = plan.build(Tracing::On)?;
-        let mut sink = Both { collector: test.collector(), recorder };
+        let mut sink = (test.collector(), recorder);
         let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / iteration));
-        Ok((sink.collector.into_complete_rows(), outcome.end))
+        Ok((sink.0.into_complete_rows(), outcome.end))
     });
     progress.finish();
     let mut rows = rows?;
@@ -151,18 +151,6 @@ fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
     }
     args.machine.apply_settings(&mut plan.config.settings)?;
     Ok((test, plan))
-}
-
-struct Both<'a, S> {
-    collector: Collector,
-    recorder: &'a mut S,
-}
-
-impl<S: Sink> Sink for Both<'_, S> {
-    fn record(&mut self, record: &Record) {
-        self.collector.record(record);
-        self.recorder.record(record);
-    }
 }
 
 /// Returns what the tool prints.

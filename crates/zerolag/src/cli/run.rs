@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerolag::Plan;
 use zerolag::goals::{self, Verdict};
-use zerolag::model::{Duration, Record, Topology};
+use zerolag::model::{Duration, Topology};
 use zerolag::report::human::Human;
-use zerolag::sim::{End, Sink, Wait};
+use zerolag::sim::{End, Wait};
 use zerolag::simulation::{Checks, DEFAULT_DURATION, Observe, Report};
 use zerolag::tools::rtapp_log::{self, Log};
 use zerolag::tools::rtapp_marks::{self, Category};
@@ -222,28 +222,13 @@ fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args, log: Option<&mu
     let mut progress = Progress::new(total, "ms", args.quiet);
     let report = tracing::record(plan, trace, |recorder| {
         let observe = Observe { checks, ..Observe::default() };
-        let mut sink = Both { recorder, log };
+        let mut sink = (recorder, log);
         let report = plan.run_into(observe, &mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
         let end = report.outcome.end;
         Ok((report, end))
     });
     progress.finish();
     report
-}
-
-/// A trace and rt-app's log, each if it was asked for.
-struct Both<'a, S> {
-    recorder: &'a mut S,
-    log: Option<&'a mut Log>,
-}
-
-impl<S: Sink> Sink for Both<'_, S> {
-    fn record(&mut self, record: &Record) {
-        self.recorder.record(record);
-        if let Some(log) = &mut self.log {
-            log.record(record);
-        }
-    }
 }
 
 /// Writes rt-app's log, a file per thread.
