@@ -83,6 +83,26 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
+    /// Checks that the CPUs of each root domain have together what each would have by itself of real-time runtime, whatever they have
+    /// lent each other. Where a new limit is not yet followed by all it cannot say. Holds between any two calls.
+    ///
+    /// # Errors
+    /// A sentence that names the root domain.
+    pub fn check_rt_runtime(&self) -> Result<(), String> {
+        let limit = self.rt_bandwidth();
+        let each = limit.runtime.unwrap_or(limit.period);
+        for (index, domain) in self.shared.domains.iter().enumerate() {
+            if let Some((sum, cpus)) = self.shared.rt_runtime_of(domain)
+                && sum != each * cpus
+            {
+                return Err(format!(
+                    "the {cpus} CPUs of root domain {index} have a real-time runtime of {sum}, not {each} each"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that in each root domain just what is promised is booked: by the servers of its CPUs, by deadline tasks on
     /// run queues, and by those in the host's hands (`parcels`). Holds between any two calls.
     ///

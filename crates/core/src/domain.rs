@@ -13,14 +13,13 @@
 //! | bandwidth of a sleeping deadline task | stays in its domain; if that has no CPUs left, moves when the task wakes |
 //! | the old domain's IPI, on its way here or here | goes on in the old domain: it knows whose it is |
 //! | a push or a pull under way | finds at its recheck that the two CPUs are in different domains |
-//! | runtime that was borrowed (`RT_RUNTIME_SHARE`) | stays |
+//! | runtime that was borrowed (`RT_RUNTIME_SHARE`) | is given back, as what was lent; throttled real-time tasks may go on |
 //!
 //! Then the CPU looks for tasks that wait in the new domain, and for CPUs there for its own waiting tasks.
 //!
 //! Sources: Linux v6.12 `kernel/sched/topology.c` (`rq_attach_root`), `rt.c` (`rq_offline_rt`, `rq_online_rt`),
 //! `deadline.c` (`dl_add_task_root_domain`); commit 364f56653708 (v4.16), which lets the IPI hold its root domain.
-//! differs: the kernel neither pulls nor pushes then, and a task waits until the next event; runtime that was lent is
-//! given back there.
+//! differs: the kernel neither pulls nor pushes then, and a task waits until the next event.
 
 use crate::class;
 use crate::cpudl::DlLevel;

@@ -203,7 +203,7 @@ mod wait;
 
 pub use atomic_mask::Threads;
 pub use config::{Config, ConfigError, Partition};
-pub use dl::admission::DlParamError;
+pub use dl::admission::{DlParamError, RtBandwidthError};
 pub use dl::server::ServerError;
 pub use domain::DomainError;
 pub use fair::{GroupError, Idleness, Weight};

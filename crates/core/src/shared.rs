@@ -30,13 +30,13 @@
 //!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
 
-mod rt_runtime;
+pub(crate) mod rt_runtime;
 
 use crate::atomic_mask::{AtomicCpuMask, Threads};
 use crate::config::Config;
 use crate::cpudl::CpuDl;
 use crate::cpupri::CpuPri;
-use crate::dl::admission::{Bandwidth, Booked};
+use crate::dl::admission::{Bandwidth, Booked, DlLimit};
 use crate::dl::server;
 use crate::dl::sums::Note;
 use crate::fair::group::GroupTable;
@@ -53,6 +53,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
+use rt_runtime::RtLimit;
 use zerolag_model::settings::OverloadScope;
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Prio, ServerKind, Settings, TaskId};
 
@@ -88,8 +89,8 @@ pub(crate) struct CpuState {
     /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
     rt_time: AtomicU64,
     rt_runtime: AtomicU64,
-    /// How often `rt_runtime` has been set anew: CPUs lend to each other if that is equal.
-    rt_limits: AtomicU32,
+    /// Who lends to whom ([`RtLimit::round`]).
+    rt_round: AtomicU32,
     has_dl_notes: AtomicBool,
 }
 
@@ -159,7 +160,7 @@ impl CpuState {
             pushable_deadline,
             rt_time,
             rt_runtime,
-            rt_limits: AtomicU32::new(0),
+            rt_round: AtomicU32::new(0),
             has_dl_notes,
         }
     }
@@ -295,6 +296,8 @@ pub(crate) struct Shared<L: RawMutex> {
     misfits: Box<[AtomicU64]>,
     /// Per CPU what it is to be told of deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
+    /// What each CPU follows by itself ([`set_rt_runtime`](Self::set_rt_runtime)).
+    pub(crate) rt_limit: Mutex<L, RtLimit>,
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
     /// What searches for idle CPUs may cost.
@@ -327,6 +330,7 @@ impl<L: RawMutex> Shared<L> {
                 domain_of[cpu.index()].store(index, Ordering::Relaxed);
             }
         }
+        let rt_bandwidth = config.settings.rt_bandwidth();
         let masks = match scope {
             OverloadScope::Global => 1,
             OverloadScope::Cpuset => config.cpusets.len(),
@@ -340,7 +344,7 @@ impl<L: RawMutex> Shared<L> {
             domains: domains
                 .into_iter()
                 .map(|span| RootDomain {
-                    dl_booked: Mutex::new(Booked::new(servers_of(&span, config))),
+                    dl_booked: Mutex::new(Booked::new(servers_of(&span, config), DlLimit::of(rt_bandwidth))),
                     rt_lending: Mutex::new(()),
                     span: atomic_copy(&span, nr_cpus, threads),
                     cpupri: CpuPri::new(nr_cpus, threads),
@@ -362,6 +366,7 @@ impl<L: RawMutex> Shared<L> {
             wakers: Wakers::default(),
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
+            rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
         }
     }
 

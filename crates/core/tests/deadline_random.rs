@@ -12,8 +12,8 @@ use support::{Agent, Event, Hints, Setup, World};
 use zerolag_core::{CpusetId, Leave, Lent, Partition, Resched};
 use zerolag_model::settings::{FairServer, Grain, RtBalance, ServerStart};
 use zerolag_model::{
-    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, ServerKind,
-    Settings, TaskId,
+    CpuId, CpuMask, DlFlags, DlParams, Duration, KernelVersion, Nice, Prio, RtBandwidth, RtPriority, SchedAttr,
+    ServerKind, Settings, TaskId,
 };
 
 const CASES: u64 = 3_000;
@@ -267,10 +267,13 @@ fn event(world: &World, random: &mut Random<'_>) -> Event {
             };
             Event::SetServer { cpu, kind, runtime, period }
         }
-        37 => {
+        37 if random.below(2) == 0 => {
             let runtime = (random.below(3) > 0).then(|| Duration::from_micros(500 * random.below(10)));
-            Event::SetRtRuntime { cpu, runtime }
+            Event::SetRtBandwidth {
+                bandwidth: RtBandwidth { runtime, period: Duration::from_millis(4 + random.below(4)) },
+            }
         }
+        37 => Event::FollowRtLimit { cpu },
         36 if !world.setup.cpusets.is_empty() => Event::Join { cpu, partition: CpusetId(random.below(2) as u16) },
         _ => Event::Wake { by, task },
     }

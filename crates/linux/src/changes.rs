@@ -139,7 +139,11 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
                 Ok(())
             }
             Change::Resize { task, threads } => self.resize(*task, *threads),
-            Change::Partition { .. } | Change::Server { .. } | Change::RtRuntime { .. } | Change::Cpu { .. } => {
+            Change::Partition { .. }
+            | Change::Server { .. }
+            | Change::RtRuntime { .. }
+            | Change::RtPeriod { .. }
+            | Change::Cpu { .. } => {
                 unreachable!("the plan refuses it")
             }
         }

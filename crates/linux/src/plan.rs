@@ -106,9 +106,13 @@ impl Plan {
             let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
             refusals.push(Refusal { who: "fair_server".to_owned(), why });
         }
-        if program.changes.iter().any(|change| matches!(change.what, Change::RtRuntime { .. })) {
+        if program
+            .changes
+            .iter()
+            .any(|change| matches!(change.what, Change::RtRuntime { .. } | Change::RtPeriod { .. }))
+        {
             let why = "what real-time tasks may run is a global setting of the kernel, which a run does not change";
-            refusals.push(Refusal { who: "sched_rt_runtime_us".to_owned(), why: why.to_owned() });
+            refusals.push(Refusal { who: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
         }
         if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
             let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();

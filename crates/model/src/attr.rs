@@ -293,8 +293,6 @@ impl DlParams {
     pub const PERIOD_MIN: Duration = Duration::from_micros(100);
     /// The longest period (`sched_deadline_period_max_us`).
     pub const PERIOD_MAX: Duration = Duration::from_micros(1 << 22);
-    /// The share of each CPU that deadline tasks may have: `sched_rt_runtime_us` of `sched_rt_period_us`.
-    pub const LIMIT: Self = Self::new(Duration::from_millis(950), Duration::from_secs(1), Duration::from_secs(1));
 
     /// Returns parameters without flags.
     #[must_use]

@@ -18,7 +18,7 @@ use crate::task::{State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpusetId, Home, Idleness, Leave, TaskError, Weight};
-use zerolag_model::{CpuId, Instant, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Instant, RtBandwidth, TaskId, TraceEvent};
 use zerolag_workload::change::Change;
 use zerolag_workload::program::GroupWeight;
 
@@ -50,10 +50,11 @@ impl Machine {
                     }
                 }
             }
-            Change::RtRuntime { .. } => {
-                for cpu in (0..self.cpus.len()).map(CpuId::from_index) {
-                    self.interrupt(cpu, Interrupt::Change(index));
-                }
+            Change::RtRuntime { runtime } => {
+                self.set_rt_bandwidth(RtBandwidth { runtime: *runtime, ..self.scheduler.rt_bandwidth() }, index);
+            }
+            Change::RtPeriod { period } => {
+                self.set_rt_bandwidth(RtBandwidth { period: *period, ..self.scheduler.rt_bandwidth() }, index);
             }
             Change::Cpu { cpu, .. } => self.interrupt(*cpu, Interrupt::Change(index)),
             Change::Create { .. }
@@ -91,7 +92,7 @@ impl Machine {
                 return self.join_domain(cpu, if *is_root { own } else { CpusetId::default() }, index);
             }
             Change::Server { runtime, period, .. } => return self.set_server(cpu, *runtime, *period, index),
-            Change::RtRuntime { runtime } => return self.set_rt_runtime(cpu, *runtime, index),
+            Change::RtRuntime { .. } | Change::RtPeriod { .. } => return self.follow_rt_limit(cpu, index),
             Change::Attr { task, .. }
             | Change::Affinity { task, .. }
             | Change::Group { task, .. }
@@ -201,7 +202,8 @@ impl Machine {
             | Change::Start { .. }
             | Change::Partition { .. }
             | Change::Server { .. }
-            | Change::RtRuntime { .. } => unreachable!("not about one thread"),
+            | Change::RtRuntime { .. }
+            | Change::RtPeriod { .. } => unreachable!("not about one thread"),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use zerolag_core::{ConfigError, GroupError, ServerError, TaskError};
-use zerolag_model::{CpuId, Duration, Instant};
+use zerolag_core::{ConfigError, GroupError, RtBandwidthError, ServerError, TaskError};
+use zerolag_model::{CpuId, Duration, Instant, RtBandwidth};
 use zerolag_workload::program::GroupWeight;
 
 /// How a run ended.
@@ -195,6 +195,13 @@ pub enum SimError {
         /// Why.
         error: ServerError,
     },
+    /// What real-time tasks may run cannot be set so.
+    RtBandwidth {
+        /// What was asked for.
+        bandwidth: RtBandwidth,
+        /// Why.
+        error: RtBandwidthError,
+    },
     /// A group cannot be.
     Group {
         /// Its path.
@@ -233,6 +240,12 @@ impl fmt::Display for SimError {
                 }
             },
             Self::Server { cpu, error } => write!(f, "fair_server/cpu{cpu}: {error}"),
+            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: Some(runtime), period }, error } => {
+                write!(f, "{runtime} in {period} for real-time tasks: {error}")
+            }
+            Self::RtBandwidth { bandwidth: RtBandwidth { runtime: None, .. }, error } => {
+                write!(f, "no limit for real-time tasks: {error}")
+            }
             Self::Group { path, error } => write!(f, "group `{path}`: {error}"),
             Self::NoGroup { name, path } => write!(f, "task `{name}`: group `{path}` is not there (ENOENT)"),
             Self::GroupThere { path } => {

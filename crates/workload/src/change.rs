@@ -118,6 +118,11 @@ pub enum Change {
         /// From then on; `None` is no limit (-1).
         runtime: Option<Duration>,
     },
+    /// What that period is (`sched_rt_period_us`).
+    RtPeriod {
+        /// From then on.
+        period: Duration,
+    },
 }
 
 impl Change {
@@ -137,7 +142,8 @@ impl Change {
             | Self::Group { .. }
             | Self::Partition { .. }
             | Self::Server { .. }
-            | Self::RtRuntime { .. } => false,
+            | Self::RtRuntime { .. }
+            | Self::RtPeriod { .. } => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Admission: which deadline parameters a task may have, and whether its root domain has that much bandwidth left.
 //!
-//! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its capacity. What a task asks for
+//! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its capacity: the share that real-time tasks
+//! have (`sched_rt_runtime_us` of `sched_rt_period_us`, [`Scheduler::set_rt_bandwidth`]). What a task asks for
 //! is reserved when it asks, not when it runs, and given back at its 0-lag time after it has ended or left the class: until
 //! then it has had more than its share. Global EDF does not
 //! promise that an admitted set meets its deadlines on several CPUs, only that tardiness is bounded; on one CPU it does.
@@ -25,11 +26,12 @@
 
 use super::entity::DlState;
 use crate::scheduler::{Scheduler, TaskError};
+use crate::shared::rt_runtime::RtLimit;
 use crate::task::{DomainId, Task};
 use alloc::vec::Vec;
 use core::fmt;
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, CpuMask, DlParams, Instant, SchedAttr, TaskId};
+use zerolag_model::{CpuId, CpuMask, DlParams, Duration, Instant, RtBandwidth, SchedAttr, TaskId};
 
 /// A share of one CPU in units of 2^-20 (`BW_SHIFT`), rounded down.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -38,9 +40,58 @@ pub(crate) struct Bandwidth(pub(crate) u64);
 impl Bandwidth {
     /// Returns runtime/period: `to_ratio`.
     pub(crate) const fn of(params: DlParams) -> Self {
-        Self((params.runtime.as_nanos() << 20) / params.period.as_nanos())
+        Self::ratio(params.runtime, params.period)
+    }
+
+    const fn ratio(runtime: Duration, period: Duration) -> Self {
+        Self((runtime.as_nanos() << 20) / period.as_nanos())
     }
 }
+
+/// The share of each CPU that the deadline tasks of a root domain may have, and at which rate those that reclaim spend their budgets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DlLimit {
+    /// `dl_bw.bw`; `None` is no limit: nobody is refused.
+    admitted: Option<Bandwidth>,
+    /// The inverse of [`share`](Self::share) in units of 2^-8 (`bw_ratio`, `RATIO_SHIFT`).
+    pub(super) inverse: u64,
+}
+
+impl DlLimit {
+    /// Returns the limit that follows from that of real-time tasks: Linux v6.12 `kernel/sched/deadline.c`, `sched_dl_do_global`,
+    /// `init_dl_rq_bw_ratio`.
+    pub(crate) fn of(global: RtBandwidth) -> Self {
+        let Some(runtime) = global.runtime else { return Self { admitted: None, inverse: 1 << 8 } };
+        let inverse = if runtime.is_zero() { 0 } else { Bandwidth::ratio(global.period, runtime).0 >> 12 };
+        Self { admitted: Some(Bandwidth::ratio(runtime, global.period)), inverse }
+    }
+
+    /// Returns the share that is counted with; a whole CPU if there is no limit (`max_bw`).
+    pub(super) fn share(self) -> Bandwidth {
+        self.admitted.unwrap_or(Bandwidth(1 << 20))
+    }
+}
+
+/// Why what real-time tasks may run cannot be set so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RtBandwidthError {
+    /// The runtime is above the period, or there is no period (EINVAL).
+    Params,
+    /// Deadline tasks and servers of a root domain have been promised more (EBUSY).
+    Promised,
+}
+
+impl fmt::Display for RtBandwidthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Params => "sched_rt_runtime_us is above sched_rt_period_us (EINVAL)",
+            Self::Promised => "deadline tasks and servers of a root domain have been promised more (EBUSY)",
+        })
+    }
+}
+
+impl core::error::Error for RtBandwidthError {}
 
 /// What a task has of a root domain's bandwidth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +102,10 @@ pub(crate) struct Reserved {
 }
 
 /// What a root domain has promised (`dl_bw.total_bw`).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Booked {
     total: Bandwidth,
+    pub(super) limit: DlLimit,
     /// Bandwidth that is given back at its task's 0-lag time.
     leaving: Vec<Leaving>,
 }
@@ -66,8 +118,8 @@ struct Leaving {
 }
 
 impl Booked {
-    pub(crate) const fn new(total: Bandwidth) -> Self {
-        Self { total, leaving: Vec::new() }
+    pub(crate) const fn new(total: Bandwidth, limit: DlLimit) -> Self {
+        Self { total, limit, leaving: Vec::new() }
     }
 
     /// Returns what is promised at a time.
@@ -190,11 +242,45 @@ impl<L: RawMutex> Scheduler<L> {
         let capacity: u64 = domain.span.iter().map(|cpu| u64::from(self.config.topology.capacity(cpu))).sum();
         let mut booked = domain.dl_booked.lock();
         let wanted = booked.total(now).0 - old.0 + new.0;
-        if new != old && (Bandwidth::of(DlParams::LIMIT).0 * capacity) >> 10 < wanted {
+        let is_too_much = |limit: Bandwidth| (limit.0 * capacity) >> 10 < wanted;
+        if new != old && booked.limit.admitted.is_some_and(is_too_much) {
             return Err(BookedUp);
         }
         booked.total.0 = wanted;
         Ok(())
+    }
+
+    /// Sets what real-time tasks of each CPU may run per period (`sched_rt_runtime_us`, `sched_rt_period_us`), and with it what deadline
+    /// tasks are admitted to from now on. Every CPU, offline ones too, then calls [`follow_rt_limit`](Self::follow_rt_limit) for itself.
+    /// O(CPUs).
+    ///
+    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_validate`; `deadline.c`, `sched_dl_global_validate`,
+    /// `sched_dl_do_global`; commit a57415f5d1e4 (5.11: all CPUs of a root domain count, not one). differs: offline CPUs count, as in [`rebook`](Self::rebook).
+    ///
+    /// # Errors
+    /// It makes no sense, or a root domain has promised more; nothing is changed then.
+    pub fn set_rt_bandwidth(&self, now: Instant, bandwidth: RtBandwidth) -> Result<(), RtBandwidthError> {
+        if !bandwidth.is_valid() {
+            return Err(RtBandwidthError::Params);
+        }
+        let limit = DlLimit::of(bandwidth);
+        for domain in &self.shared.domains {
+            let cpus = domain.span.iter().count() as u64;
+            if cpus > 0 && limit.share().0 * cpus < domain.dl_booked.lock().total(now).0 {
+                return Err(RtBandwidthError::Promised);
+            }
+        }
+        for domain in &self.shared.domains {
+            domain.dl_booked.lock().limit = limit;
+        }
+        let mut global = self.shared.rt_limit.lock();
+        *global = RtLimit { bandwidth, round: global.round + 1 };
+        Ok(())
+    }
+
+    /// Returns what real-time tasks of each CPU may run per period.
+    pub fn rt_bandwidth(&self) -> RtBandwidth {
+        self.shared.rt_limit.lock().bandwidth
     }
 
     /// Gives back what a task had at its 0-lag time: it has ended, or is of another class now.
@@ -258,7 +344,6 @@ impl<L: RawMutex> Scheduler<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerolag_model::Duration;
 
     #[test]
     fn parameters_are_refused_as_the_kernel_refuses_them() {

@@ -225,12 +225,6 @@ pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Ban
     sums
 }
 
-/// The share of a CPU that deadline entities may have (`max_bw`).
-const MAX: Bandwidth = Bandwidth::of(DlParams::LIMIT);
-/// Its inverse in units of 2^-8 (`bw_ratio`, `RATIO_SHIFT`).
-const RATIO: u64 =
-    Bandwidth::of(DlParams::new(Duration::from_secs(1), Duration::from_secs(1), Duration::from_millis(950))).0 >> 12;
-
 /// Returns at which rate, in units of 2^-20, a reclaiming task of this bandwidth spends its budget at a time.
 ///
 /// `max{u, Umax - Uinact - Uextra} / Umax`: what belongs here and is not active, and what nobody has reserved of this root
@@ -238,12 +232,16 @@ const RATIO: u64 =
 fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) -> u64 {
     let (this, running) = at(rq, cx, now);
     let domain = cx.shared.domain(rq.cpu);
-    let booked = domain.dl_booked.lock().total(now).0 / (domain.span.iter().count().max(1) as u64);
+    let (total, limit) = {
+        let mut booked = domain.dl_booked.lock();
+        (booked.total(now).0, booked.limit)
+    };
+    let (booked, max) = (total / (domain.span.iter().count().max(1) as u64), limit.share().0);
     let inactive = this.0 - running.0;
-    let extra = MAX.0.saturating_sub(booked);
+    let extra = max.saturating_sub(booked);
     // On several CPUs a task may have more than `max_bw`; the kernel's difference wraps around then.
-    let left = MAX.0.saturating_sub(inactive + extra).max(own.0);
-    ((left * RATIO) >> 8).min(1 << 20)
+    let left = max.saturating_sub(inactive + extra).max(own.0);
+    ((left * limit.inverse) >> 8).min(1 << 20)
 }
 
 /// Returns when the sums change next by themselves, in `from..now`.
@@ -280,7 +278,9 @@ pub(super) fn time_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, left
 
 #[cfg(test)]
 mod tests {
+    use super::super::admission::DlLimit;
     use super::*;
+    use zerolag_model::RtBandwidth;
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -293,7 +293,10 @@ mod tests {
     #[test]
     fn the_fixed_point_is_the_kernels() {
         // to_ratio(1 s, 950 ms) and to_ratio(950 ms, 1 s) >> (BW_SHIFT - RATIO_SHIFT).
-        assert_eq!((MAX.0, RATIO), (996_147, 269));
+        let limit = DlLimit::of(RtBandwidth { runtime: Some(ms(950)), period: ms(1000) });
+        assert_eq!((limit.share().0, limit.inverse), (996_147, 269));
+        let none = DlLimit::of(RtBandwidth { runtime: None, period: ms(1000) });
+        assert_eq!((none.share().0, none.inverse), (1 << 20, 1 << 8));
     }
 
     #[test]

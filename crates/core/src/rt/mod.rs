@@ -198,6 +198,7 @@ pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>
 
 /// Takes a CPU out of what others look at to push here and to pull from here: `rq_offline_rt`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    throttle::go_offline(rq, cx);
     cx.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
     for slot in rq.rt.run.iter(&rq.tasks) {
         cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).remove(rq.cpu);
@@ -207,6 +208,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 /// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    throttle::come_online(rq, cx);
     cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.top_prio());
     if rq.is_rt_overloaded(cx.config) {
         for slot in rq.rt.run.iter(&rq.tasks) {

@@ -16,29 +16,30 @@
 //! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of its root domain: of
 //! what each has not used, that CPU's part. O(CPUs of the domain), once per exceeding charge; all else is O(1).
 //!
-//! The limit may be set in mid-run, or lifted: [`Scheduler::set_rt_runtime`]. The timer that ends periods is started when a real-time
+//! Limit and period may be set in mid-run, or lifted: [`Scheduler::set_rt_bandwidth`]. The timer that ends periods is started when a real-time
 //! task is queued while there is a limit, so who runs already when one is set is counted without it, until the runtime is exceeded or
 //! another one is queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who is queued started it, so
 //! that a busy loop that exceeded its runtime was throttled for good (commit 9b58e976b3b3).
 //!
 //! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`, `do_start_rt_bandwidth`,
-//! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`). differs: each CPU has its own period timer, the
-//! kernel one for all, so that there a task that is queued on another CPU starts it too; a CPU that goes offline keeps what it borrowed.
+//! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer, the
+//! kernel one for all, so that there a task that is queued on another CPU starts it too.
 
 use crate::class;
 use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::scheduler::Scheduler;
+use crate::shared::rt_runtime::RtLimit;
 use crate::step::{Clock, Io, Op, Resched, RqTimer};
 use lock_api::RawMutex;
-use zerolag_model::{Duration, Instant, Settings, TraceEvent};
+use zerolag_model::{Duration, Instant, RtBandwidth, Settings, TraceEvent};
 
 /// What real-time tasks have run here, and whether they may go on.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// Run in the present period, or owed from earlier ones (`rt_time`).
     time: Duration,
-    /// What they may run per period, but for loans; `None` is no limit.
-    runtime: Option<Duration>,
+    /// What they may run per period, but for loans; no limit without `rt_throttling`.
+    limit: RtLimit,
     /// When the timer fires; `None` if nobody has started it.
     period_ends: Option<Instant>,
     state: State,
@@ -54,8 +55,9 @@ enum State {
 
 impl Throttle {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let runtime = settings.rt_throttling.then_some(settings.rt_runtime);
-        Self { time: Duration::ZERO, runtime, period_ends: None, state: State::Idle }
+        let mut bandwidth = settings.rt_bandwidth();
+        bandwidth.runtime = bandwidth.runtime.filter(|_| settings.rt_throttling);
+        Self { time: Duration::ZERO, limit: RtLimit { bandwidth, round: 0 }, period_ends: None, state: State::Idle }
     }
 
     /// Returns whether the real-time tasks of this CPU may not run.
@@ -69,13 +71,14 @@ pub(super) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.rt.throttle.is_throttled() {
         rq.nr_running -= 1;
     }
-    if rq.rt.throttle.runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
+    let RtBandwidth { runtime, period } = rq.rt.throttle.limit.bandwidth;
+    if runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
         return;
     }
     let now = rq.clock.wall;
     if rq.rt.throttle.state == State::Idle {
         rq.rt.throttle.state = State::Counting; // [1]
-        start_timer(rq, cx, now.saturating_add(cx.config.settings.rt_period));
+        start_timer(rq, cx, now.saturating_add(period));
     } else {
         start_timer(rq, cx, now);
     }
@@ -98,11 +101,10 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
     if rq.rt.throttle.state != State::Counting {
         return;
     }
-    let Some(limit) = rq.rt.throttle.runtime else { return };
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
-    let settings = &cx.config.settings;
-    if limit >= settings.rt_period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) {
+    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online {
         return;
     }
     rq.rt.throttle.state = State::Throttled; // [2]
@@ -110,7 +112,7 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
     rq.nr_running -= rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: true });
     rq.resched(cx, Resched::Now);
-    if rq.rt.throttle.period_ends.is_none() && !settings.rt_period_timer_lost {
+    if rq.rt.throttle.period_ends.is_none() && !cx.config.settings.rt_period_timer_lost {
         start_timer(rq, cx, rq.clock.wall);
     }
 }
@@ -127,7 +129,7 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Du
     if !cx.config.settings.rt_runtime_share {
         return limit;
     }
-    let (shared, cpu, period) = (cx.shared, rq.cpu, cx.config.settings.rt_period);
+    let (shared, cpu, period) = (cx.shared, rq.cpu, rq.rt.throttle.limit.bandwidth.period);
     let nanos = cx.io.observer.u64(|| shared.rt_runtime(cpu, needed, period).as_nanos());
     cx.io.costs.inner_locks += 1;
     Duration::from_nanos(nanos)
@@ -136,12 +138,11 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Du
 /// The period timer fired; the current task has been charged.
 pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
-    let Some(limit) = rq.rt.throttle.runtime else {
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else {
         set_time(rq, cx, Duration::ZERO);
         end_throttling(rq, cx, State::Idle);
         return;
     };
-    let period = cx.config.settings.rt_period;
     // A timer that comes late ends several periods.
     let periods = rq.clock.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
     let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, limit, Duration::ZERO));
@@ -173,27 +174,64 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     }
 }
 
+/// The CPU goes offline or leaves its root domain: it settles with the others there, and nobody waits any more: `__disable_runtime`.
+pub(super) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.rt.throttle.is_throttled() {
+        end_throttling(rq, cx, State::Counting);
+    }
+    if let Some(limit) = rq.rt.throttle.limit.bandwidth.runtime
+        && cx.config.settings.rt_runtime_share
+    {
+        cx.shared.settle_rt_runtime(rq.cpu, limit);
+        cx.io.costs.inner_locks += 1;
+    }
+}
+
+/// It is back, or in another one, and begins anew: `__enable_runtime`.
+pub(super) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    set_time(rq, cx, Duration::ZERO);
+    if rq.rt.throttle.limit.bandwidth.runtime.is_some() && cx.config.settings.rt_runtime_share {
+        cx.shared.set_rt_runtime(rq.cpu, rq.rt.throttle.limit);
+        cx.io.costs.inner_locks += 1;
+    }
+}
+
 impl<L: RawMutex> Scheduler<L> {
-    /// Sets what the real-time tasks of a CPU may run per period (`sched_rt_runtime_us`); `None` is no limit (-1), and a period or more
-    /// never throttles. The limit is one for the machine: the host sets it for every CPU, offline ones too. Who is throttled stays so
-    /// until the period ends. Without `rt_throttling` nothing is changed. O(1).
+    /// A CPU follows the limit of real-time tasks that has been [set](Self::set_rt_bandwidth). Who is throttled stays so until the period
+    /// ends; that is when it would have ended, the next one is as long as the new one says. Without `rt_throttling` nothing is changed. O(1).
     ///
-    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_constraints`. differs: a runtime above the period is not
-    /// refused (EINVAL), and what deadline tasks are admitted to stays.
-    pub fn set_rt_runtime(&self, rq: &mut Rq, now: Clock, runtime: Option<Duration>, io: &mut Io) {
+    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_constraints`, `sched_rt_do_global`.
+    pub fn follow_rt_limit(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         if !cx.config.settings.rt_throttling {
             return;
         }
+        let limit = observed(cx);
+        if limit.round == rq.rt.throttle.limit.round {
+            return; // Its loans would be forgotten on one side only.
+        }
         class::charge_current(rq, cx);
-        if let (State::Idle, Some(_)) = (rq.rt.throttle.state, runtime)
+        if let (State::Idle, Some(_)) = (rq.rt.throttle.state, limit.bandwidth.runtime)
             && rq.rt.nr_running > 0
         {
             rq.rt.throttle.state = State::Counting;
         }
-        rq.rt.throttle.runtime = runtime;
-        cx.shared.set_rt_runtime(rq.cpu, runtime.unwrap_or(cx.config.settings.rt_period));
+        rq.rt.throttle.limit = limit;
+        if rq.is_online {
+            cx.shared.set_rt_runtime(rq.cpu, limit);
+        }
         rq.publish(cx);
     }
+}
+
+/// Reads the limit of all CPUs.
+fn observed<L: RawMutex>(cx: &mut Cx<'_, L>) -> RtLimit {
+    let RtLimit { bandwidth: RtBandwidth { runtime, period }, round } = *cx.shared.rt_limit.lock();
+    let observer = &mut cx.io.observer;
+    let runtime = observer.u64(|| runtime.map_or(u64::MAX, Duration::as_nanos));
+    let period = Duration::from_nanos(observer.u64(|| period.as_nanos()));
+    let round = u32::try_from(observer.u64(|| u64::from(round))).expect("invariant: a recorded round");
+    let runtime = (runtime != u64::MAX).then(|| Duration::from_nanos(runtime));
+    RtLimit { bandwidth: RtBandwidth { runtime, period }, round }
 }

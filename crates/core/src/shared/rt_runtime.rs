@@ -1,15 +1,33 @@
 //! What the real-time tasks of a CPU may run per period, and what CPUs of a root domain lend each other of it
 //! (`RT_RUNTIME_SHARE`).
 //!
-//! Loans are undone when the limit is set anew: each CPU then has the new one. CPUs do that one after another, and those that have
-//! done it and those that have not do not lend to each other: else what is lent in between would be lost, or be there twice.
+//! Whatever is lent, the CPUs of a root domain have together what each would have by itself ([`Scheduler::check_rt_runtime`]):
 //!
-//! Sources: Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`, `sched_rt_global_constraints`.
+//! | what happens | loans |
+//! |---|---|
+//! | a CPU goes offline, or leaves the domain | it gives back what it has borrowed, to the first that may lend; and takes back what it has lent, from whoever has it |
+//! | it comes back, or joins another one | it has its limit |
+//! | the limit is set anew | forgotten: each CPU has the new one. CPUs do that one after another, and those that have done it and those that have not do not lend to each other: else what is lent in between would be lost, or be there twice |
+//!
+//! Sources: Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`, `__disable_runtime`, `__enable_runtime`, `sched_rt_global_constraints`.
+//!
+//! [`Scheduler::check_rt_runtime`]: crate::Scheduler::check_rt_runtime
 
-use super::Shared;
+use super::{RootDomain, Shared};
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, Duration};
+use zerolag_model::{CpuId, Duration, RtBandwidth};
+
+/// The limit of all CPUs, each of which follows it by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RtLimit {
+    pub(crate) bandwidth: RtBandwidth,
+    /// How often it has been set anew: CPUs for which that is equal lend to each other.
+    pub(crate) round: u32,
+}
+
+/// The round of CPUs that are offline: they lend nothing and borrow nothing.
+pub(super) const APART: u32 = u32::MAX;
 
 impl<L: RawMutex> Shared<L> {
     pub(crate) fn publish_rt_time(&self, cpu: CpuId, time: Duration) {
@@ -20,20 +38,15 @@ impl<L: RawMutex> Shared<L> {
     /// others of its root domain. O(CPUs of the domain) if so.
     pub(crate) fn rt_runtime(&self, cpu: CpuId, needed: Duration, period: Duration) -> Duration {
         let nanos = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
-        let state = &self.cpus[cpu.index()].0;
-        let own = &state.rt_runtime;
+        let own = &self.cpus[cpu.index()].0.rt_runtime;
         if needed <= nanos(own) {
             return nanos(own);
         }
         let domain = self.domain(cpu);
         let _lending = domain.rt_lending.lock();
-        let limits = state.rt_limits.load(Ordering::Relaxed);
-        let weight = domain.span.iter().count() as u64;
-        for other in domain.span.iter().filter(|other| *other != cpu) {
+        let weight = domain.span.iter().filter(|cpu| self.rt_round(*cpu) != APART).count() as u64;
+        for other in self.partners(domain, cpu) {
             let lender = &self.cpus[other.index()].0;
-            if lender.rt_limits.load(Ordering::Relaxed) != limits {
-                continue;
-            }
             let spare = nanos(&lender.rt_runtime).saturating_sub(nanos(&lender.rt_time));
             let part = Duration::from_nanos(spare.as_nanos() / weight).min(period.saturating_sub(nanos(own)));
             lender.rt_runtime.fetch_sub(part.as_nanos(), Ordering::Relaxed);
@@ -42,11 +55,62 @@ impl<L: RawMutex> Shared<L> {
         nanos(own)
     }
 
+    /// Returns who lends to a CPU and borrows from it.
+    fn partners<'a>(&'a self, domain: &'a RootDomain<L>, cpu: CpuId) -> impl Iterator<Item = CpuId> + 'a {
+        let round = self.rt_round(cpu);
+        domain.span.iter().filter(move |other| *other != cpu && round != APART && self.rt_round(*other) == round)
+    }
+
+    fn rt_round(&self, cpu: CpuId) -> u32 {
+        self.cpus[cpu.index()].0.rt_round.load(Ordering::Relaxed)
+    }
+
     /// Sets what the real-time tasks of a CPU may run per period; it owes and is owed nothing then. O(1).
-    pub(crate) fn set_rt_runtime(&self, cpu: CpuId, runtime: Duration) {
+    pub(crate) fn set_rt_runtime(&self, cpu: CpuId, limit: RtLimit) {
         let state = &self.cpus[cpu.index()].0;
         let _lending = self.domain(cpu).rt_lending.lock();
+        let runtime = limit.bandwidth.runtime.unwrap_or(limit.bandwidth.period);
         state.rt_runtime.store(runtime.as_nanos(), Ordering::Relaxed);
-        state.rt_limits.fetch_add(1, Ordering::Relaxed);
+        state.rt_round.store(limit.round, Ordering::Relaxed);
+    }
+
+    /// A CPU settles with those it lends to and borrows from, and is apart from then on. O(CPUs of the domain).
+    ///
+    /// While a new limit comes into force it may not get everything back: who has it, has the new limit already.
+    pub(crate) fn settle_rt_runtime(&self, cpu: CpuId, limit: Duration) {
+        let state = &self.cpus[cpu.index()].0;
+        let domain = self.domain(cpu);
+        let _lending = domain.rt_lending.lock();
+        let (has, limit) = (state.rt_runtime.load(Ordering::Relaxed), limit.as_nanos());
+        let mut wanted = limit.saturating_sub(has);
+        let mut surplus = has.saturating_sub(limit);
+        for other in self.partners(domain, cpu) {
+            let runtime = &self.cpus[other.index()].0.rt_runtime;
+            let part = runtime.load(Ordering::Relaxed).min(wanted);
+            runtime.fetch_sub(part, Ordering::Relaxed);
+            wanted -= part;
+            runtime.fetch_add(core::mem::take(&mut surplus), Ordering::Relaxed);
+            if wanted == 0 {
+                break;
+            }
+        }
+        state.rt_runtime.store(limit, Ordering::Relaxed);
+        state.rt_round.store(APART, Ordering::Relaxed);
+    }
+
+    /// Returns what the CPUs of a root domain may run of which all follow the newest limit and none is offline, and how many they
+    /// are; `None` if some do not. For checks.
+    pub(crate) fn rt_runtime_of(&self, domain: &RootDomain<L>) -> Option<(Duration, u64)> {
+        let round = self.rt_limit.lock().round;
+        let _lending = domain.rt_lending.lock();
+        let mut sum = (Duration::ZERO, 0);
+        for cpu in domain.span.iter().filter(|cpu| self.rt_round(*cpu) != APART) {
+            if self.rt_round(cpu) != round {
+                return None;
+            }
+            sum.0 += Duration::from_nanos(self.cpus[cpu.index()].0.rt_runtime.load(Ordering::Relaxed));
+            sum.1 += 1;
+        }
+        Some(sum)
     }
 }

@@ -15,6 +15,7 @@ impl World {
         let rqs: Vec<&Rq> = self.rqs.iter().collect();
         self.scheduler.check_published(&rqs)?;
         self.scheduler.check_booked(&rqs, self.parcels())?;
+        self.scheduler.check_rt_runtime()?;
         let mut seen: Vec<Option<CpuId>> = vec![None; self.bodies.len()];
         for rq in &self.rqs {
             let mut count = 0;

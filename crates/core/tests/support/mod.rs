@@ -25,8 +25,8 @@ use zerolag_core::{
 };
 use zerolag_model::settings::{OverloadScope, RtOverload};
 use zerolag_model::{
-    CpuId, CpuMask, Duration, GroupId, Instant, Prio, SchedAttr, ServerKind, ServerParams, ServerState, Settings,
-    TaskId, Topology,
+    CpuId, CpuMask, Duration, GroupId, Instant, Prio, RtBandwidth, SchedAttr, ServerKind, ServerParams, ServerState,
+    Settings, TaskId, Topology,
 };
 
 pub(crate) type Lock = parking_lot::RawMutex;
@@ -88,8 +88,10 @@ pub(crate) enum Event {
     Online { cpu: CpuId },
     /// A CPU's deadline server is set.
     SetServer { cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration },
-    /// What the real-time tasks of a CPU may run per period is set, or no limit.
-    SetRtRuntime { cpu: CpuId, runtime: Option<Duration> },
+    /// What real-time tasks may run per period is set, or no limit; the CPUs have yet to follow.
+    SetRtBandwidth { bandwidth: RtBandwidth },
+    /// A CPU follows.
+    FollowRtLimit { cpu: CpuId },
     /// A CPU changes its root domain.
     Join { cpu: CpuId, partition: CpusetId },
 }
@@ -227,8 +229,9 @@ impl World {
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
             Event::SetServer { cpu, kind, runtime, period } => self.set_server(*cpu, *kind, *runtime, *period),
-            Event::SetRtRuntime { cpu, runtime } => self.own(*cpu, |scheduler, rq, now, io| {
-                scheduler.set_rt_runtime(rq, now, *runtime, io);
+            Event::SetRtBandwidth { bandwidth } => self.scheduler.set_rt_bandwidth(self.now, *bandwidth).is_ok(),
+            Event::FollowRtLimit { cpu } => self.own(*cpu, |scheduler, rq, now, io| {
+                scheduler.follow_rt_limit(rq, now, io);
                 Step::Done
             }),
             Event::Join { cpu, partition } => self.join(*cpu, *partition),

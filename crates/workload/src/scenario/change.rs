@@ -37,8 +37,9 @@ pub(super) const KEYS: [&str; 14] = [
 
 /// Keys of a change of a CPU.
 pub(super) const CPU_KEYS: [&str; 3] = ["at", "cpu", "online"];
-/// Keys of a change of what real-time tasks may run.
+/// Keys of changes of what real-time tasks may run: one at a time, for they are two files.
 pub(super) const RT_RUNTIME_KEYS: [&str; 2] = ["at", "sched_rt_runtime_us"];
+pub(super) const RT_PERIOD_KEYS: [&str; 2] = ["at", "sched_rt_period_us"];
 /// Keys of a change that makes or removes a group.
 pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 
@@ -67,8 +68,9 @@ impl Reader<'_> {
                 (None, Some(_)) => self.group_change(at, &table),
                 (None, None) if table.get("cpu").is_some() => self.cpu_change(at, &table),
                 (None, None) if table.get("sched_rt_runtime_us").is_some() => self.rt_runtime_change(at, &table),
+                (None, None) if table.get("sched_rt_period_us").is_some() => self.rt_period_change(at, &table),
                 (None, None) => {
-                    let help = "write task = \"NAME\", group = \"/PATH\", cpu = N or sched_rt_runtime_us = N";
+                    let help = "write task = \"NAME\", group = \"/PATH\", cpu = N, sched_rt_runtime_us = N or sched_rt_period_us = N";
                     self.report.error_help(span(item), "a change of nothing", help);
                 }
             }
@@ -103,6 +105,15 @@ impl Reader<'_> {
         if let Some(micros) = signed_int(entry.key, entry.item, -1..=i128::from(RT_RUNTIME_MAX), self.report) {
             let runtime = u64::try_from(micros).ok().map(Duration::from_micros);
             self.assembly.program.change(at, Change::RtRuntime { runtime });
+        }
+    }
+
+    /// `sched_rt_period_us`, in the range of the setting.
+    fn rt_period_change(&mut self, at: Duration, table: &Table<'_, '_>) {
+        table.refuse_unknown(&RT_PERIOD_KEYS, "a change of sched_rt_period_us", self.report);
+        let range = 1..=RT_RUNTIME_MAX.unsigned_abs();
+        if let Some((micros, _)) = table.int("sched_rt_period_us", range, self.report) {
+            self.assembly.program.change(at, Change::RtPeriod { period: Duration::from_micros(micros) });
         }
     }
 

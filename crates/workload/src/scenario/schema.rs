@@ -132,6 +132,7 @@ fn root(key: &str) -> Value {
         "change" => {
             let properties =
                 change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS).chain(&change::RT_RUNTIME_KEYS);
+            let properties = properties.chain(&change::RT_PERIOD_KEYS);
             let properties: Map<String, Value> = properties.map(|key| ((*key).to_owned(), change_key(key))).collect();
             json!({ "type": "array", "items": { "type": "object", "properties": properties, "required": ["at"] } })
         }
@@ -149,6 +150,7 @@ fn change_key(key: &str) -> Value {
         "cpu" => int(0, MAX_CPUS as i64 - 1),
         "online" => json!({ "type": "boolean" }),
         "sched_rt_runtime_us" => int(-1, change::RT_RUNTIME_MAX),
+        "sched_rt_period_us" => int(1, change::RT_RUNTIME_MAX),
         _ => task_key(key),
     }
 }

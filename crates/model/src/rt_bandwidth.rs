@@ -1,0 +1,31 @@
+//! [`RtBandwidth`]: the two files that limit real-time tasks, and deadline tasks with them.
+
+use crate::settings::Settings;
+use crate::time::Duration;
+
+/// What real-time tasks of a CPU may run (`sched_rt_runtime_us`) in each period (`sched_rt_period_us`); as a share, what deadline
+/// tasks are admitted to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RtBandwidth {
+    /// `None` is no limit (-1).
+    pub runtime: Option<Duration>,
+    /// The period.
+    pub period: Duration,
+}
+
+impl RtBandwidth {
+    /// Returns whether the kernel takes it: Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_validate`.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        !self.period.is_zero() && self.runtime.is_none_or(|runtime| runtime <= self.period)
+    }
+}
+
+impl Settings {
+    /// Returns what holds at the start; a runtime above the period is no limit.
+    #[must_use]
+    pub fn rt_bandwidth(&self) -> RtBandwidth {
+        let runtime = (self.rt_runtime <= self.rt_period).then_some(self.rt_runtime);
+        RtBandwidth { runtime, period: self.rt_period }
+    }
+}
