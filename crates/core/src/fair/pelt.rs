@@ -86,8 +86,6 @@ pub(crate) struct Signals {
 pub(crate) struct Average {
     /// As of when: a whole number of 1024 ns after the start.
     pub(crate) last: Instant,
-    /// How much of the present period has passed, in 1024 ns.
-    contrib: u32,
     util_sum: u32,
     load_sum: u64,
     runnable_sum: u64,
@@ -122,6 +120,11 @@ impl Decay {
     }
 }
 
+/// Returns the number of whole units of 1024 ns up to a moment.
+const fn units(at: Instant) -> u64 {
+    at.as_nanos() / UNIT
+}
+
 /// Returns what is left of a sum after so many periods.
 pub(crate) const fn decay(sum: u64, periods: u64) -> u64 {
     Decay::over(periods).of(sum)
@@ -147,7 +150,7 @@ const fn stretch(decay: Decay, first: u64, last: u64) -> u64 {
 impl Average {
     /// Returns what the sums of something are that was always there.
     pub(crate) fn divider(&self) -> u64 {
-        MIN_DIVIDER + u64::from(self.contrib)
+        MIN_DIVIDER + units(self.last) % PERIOD
     }
 
     /// Adds the time since the last call, in which the signals were as given; where a period has ended the averages follow.
@@ -166,20 +169,17 @@ impl Average {
     /// Adds the time since the last call. Returns whether a period ended, and with it the averages should follow.
     #[inline]
     fn pass(&mut self, now: Instant, signals: Signals) -> bool {
-        let units = now.since(self.last).as_nanos() / UNIT;
-        self.last += Duration::from_nanos(units * UNIT);
-        let passed = units + u64::from(self.contrib);
-        let (periods, contrib) = (passed / PERIOD, passed % PERIOD);
-        let first = PERIOD - u64::from(self.contrib);
-        self.contrib = contrib as u32;
+        let (first, last) = (units(self.last), units(now));
+        self.last = Instant::from_nanos(last * UNIT);
+        let periods = last / PERIOD - first / PERIOD;
         let counts = if periods == 0 {
-            units
+            last - first
         } else {
             let decay = Decay::over(periods);
             self.load_sum = decay.of(self.load_sum);
             self.runnable_sum = decay.of(self.runnable_sum);
             self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
-            stretch(decay, first, contrib)
+            stretch(decay, PERIOD - first % PERIOD, last % PERIOD)
         };
         if signals.load > 0 {
             self.load_sum += signals.load * counts;
@@ -218,7 +218,6 @@ impl Average {
     pub(crate) fn attach(&mut self, entity: &mut Self, weight: u64) {
         let divider = self.divider();
         entity.last = self.last;
-        entity.contrib = self.contrib;
         entity.util_sum = (entity.util * divider) as u32;
         entity.runnable_sum = entity.runnable * divider;
         let sum = entity.load * divider;
@@ -456,7 +455,7 @@ mod tests {
     fn parts_of_1024_ns_are_not_lost() {
         let mut average = Average::default();
         for at in (0..4_000_000).step_by(700) {
-            average.pass(Instant::ZERO + Duration::from_nanos(at), ALWAYS);
+            average.pass(Instant::from_nanos(at), ALWAYS);
         }
         let mut whole = Average::default();
         whole.pass(average.last, ALWAYS);

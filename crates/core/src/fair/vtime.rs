@@ -76,6 +76,10 @@ impl Vlag {
         if num == den {
             return self;
         }
+        let narrow = i64::try_from(num).ok().and_then(|num| self.0.checked_mul(num)).zip(i64::try_from(den).ok());
+        if let Some((product, den)) = narrow {
+            return Self(product / den);
+        }
         let wide = i128::from(self.0) * i128::from(num) / i128::from(den);
         Self(i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN / 4 } else { i64::MAX / 4 }))
     }
