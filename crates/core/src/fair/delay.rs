@@ -3,7 +3,7 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
 //! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use super::enqueue::{Tally, count, join_above, part, part_above, unwait, wait};
+use super::enqueue::{Tally, come, go, part, part_above, unwait, wait};
 use super::entity::{EntityRef, FairState};
 use super::queue::QueueIx;
 use super::run::{pick, rearm};
@@ -55,9 +55,8 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     let leaf = rq.tasks[slot].fair.queue;
     undelay(rq, EntityRef::Task(slot));
     rq.unpublished.add(Unpublished::ALL);
-    join_above(rq, cx, leaf);
     let runnable = Tally::runnable(rq, slot);
-    count(rq, leaf, runnable, Tally::DELAYED);
+    come(rq, cx, leaf, runnable, Tally::DELAYED);
     bandwidth::woken(rq, cx, slot);
     rearm(rq, cx);
     true
@@ -72,8 +71,7 @@ pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
     leaving.vlag = leaving.vlag.min(Vlag::ZERO);
     match entity {
         EntityRef::Task(slot) => {
-            let was_throttled = !count(rq, q, Tally::default(), Tally::DELAYED);
-            if was_throttled {
+            if !go(rq, cx, q, Tally::DELAYED) {
                 rq.nr_running += 1; // It did not count; `detach` counts one less.
                 rq.fair.nr_apart -= 1;
             }
@@ -84,9 +82,11 @@ pub(super) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
             let body = class::detach(rq, cx, slot);
             cx.io.parked.push(Parcel(body));
         }
-        EntityRef::Group(owned) => group::rest_queue(rq, &cx.shared.groups, owned),
+        EntityRef::Group(owned) => {
+            group::rest_queue(rq, &cx.shared.groups, owned);
+            part_above(rq, cx, q);
+        }
     }
-    part_above(rq, cx, q);
     bandwidth::release_if_empty(rq, cx, q);
 }
 

@@ -6,7 +6,7 @@
 
 use super::delay::{owes, undelay};
 use super::entity::{EntityRef, FairState};
-use super::queue::QueueIx;
+use super::queue::{Queue, QueueIx};
 use super::run::rearm;
 use super::weight::{LoadWeight, Weight};
 use super::{Join, bandwidth, cfs, eevdf, group, load, slice};
@@ -15,8 +15,8 @@ use crate::mode::TaskMode;
 use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use lock_api::RawMutex;
-use zerolag_model::Duration;
 use zerolag_model::settings::FairAlgorithm;
+use zerolag_model::{Duration, Instant};
 
 /// What others may have to know when an entity comes or goes.
 const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
@@ -35,6 +35,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// One task that wants to run.
+    const RUNNABLE: Self = Self { runnable: 1, delayed: 0, idle_policy: 0, parked: 0 };
+    /// That one such task is of policy SCHED_IDLE, or in an idle group.
+    const IDLE_POLICY: Self = Self { runnable: 0, delayed: 0, idle_policy: 1, parked: 0 };
     /// One task that stays only for its lag.
     pub(super) const DELAYED: Self = Self { runnable: 0, delayed: 1, idle_policy: 0, parked: 0 };
     /// One task that may not run.
@@ -42,7 +46,7 @@ impl Tally {
 
     /// Returns the tally of one task that wants to run.
     pub(super) fn runnable(rq: &Rq, slot: Slot) -> Self {
-        Self { runnable: 1, idle_policy: u32::from(rq.tasks[slot].fair.counts_as_idle), ..Self::default() }
+        Self { idle_policy: u32::from(rq.tasks[slot].fair.counts_as_idle), ..Self::RUNNABLE }
     }
 
     /// Returns how many tasks there are.
@@ -74,23 +78,50 @@ impl Tally {
 /// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
 /// queue that is cut does not count above it.
 pub(super) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
-    let mut at = Some(from);
-    while let Some(q) = at {
-        count_level(rq, q, more, less);
-        let queue = rq.queue(q);
+    climb(rq, from, more, less, |_, _, _| {})
+}
+
+/// As [`count`], for tasks that have come to a queue: on the way every group is queued that had nothing here, and the weights of the
+/// others follow.
+pub(super) fn come<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, more: Tally, less: Tally) -> bool {
+    climb(rq, from, more, less, |rq, q, parent| join_group(rq, cx, q, parent))
+}
+
+/// As [`count`], for tasks that have gone from a queue: on the way every group is taken off that has nothing left here, and the
+/// weights of the others follow.
+pub(super) fn go<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
+    climb(rq, from, Tally::default(), less, |rq, q, parent| part_group(rq, cx, q, parent, Leaving::Sleeps))
+}
+
+/// The way from a queue to the root, or to one that is cut, in one walk: at each level first the averages, then the count, then
+/// `above`, which is told of a group's queue and its parent.
+#[inline(always)]
+fn climb(
+    rq: &mut Rq,
+    from: QueueIx,
+    more: Tally,
+    less: Tally,
+    mut above: impl FnMut(&mut Rq, QueueIx, QueueIx),
+) -> bool {
+    let now = rq.averages_clock();
+    let mut q = from;
+    loop {
+        let queue = count_level(rq, q, now, more, less);
         if queue.bandwidth.is_cut() {
             return false;
         }
-        at = queue.parent;
+        let Some(parent) = queue.parent else { return true };
+        above(rq, q, parent);
+        q = parent;
     }
-    true
 }
 
-/// Counts tasks that come and tasks that go, at one queue.
-pub(super) fn count_level(rq: &mut Rq, q: QueueIx, more: Tally, less: Tally) {
-    rq.age_level(q);
-    let queue = rq.queue_mut(q);
+/// Counts tasks that come and tasks that go, at one queue, which it returns.
+#[inline]
+pub(super) fn count_level(rq: &mut Rq, q: QueueIx, now: Instant, more: Tally, less: Tally) -> &mut Queue {
+    let queue = rq.aged_level(q, now);
     queue.tally = queue.tally.plus(more).minus(less);
+    queue
 }
 
 /// A queue that has got its first entity may have no quota.
@@ -121,12 +152,11 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
     join(rq, leaf, EntityRef::Task(slot), how, slept);
     check_first(rq, cx, leaf);
-    join_above(rq, cx, leaf);
-    note_idleness(rq, leaf, slot);
-    if !count(rq, leaf, Tally::runnable(rq, slot), Tally::default()) {
+    if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
         rq.nr_running -= 1; // Its group is throttled.
         rq.fair.nr_apart += 1;
     }
+    note_idleness(rq, leaf, slot);
     if rq.tasks[slot].mode == TaskMode::Kernel {
         bandwidth::woken(rq, cx, slot);
     }
@@ -134,7 +164,8 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     rearm(rq, cx);
 }
 
-/// Notes whether a task that joins counts as idle. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair` (`cfs_rq_is_idle`).
+/// Notes whether a task that has joined counts as idle, now that the groups it is in have been looked at, and counts it as such.
+/// O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair` (`cfs_rq_is_idle`).
 /// differs: the kernel counts the tasks of a group anew when `cpu.idle` is written.
 fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
     let mut is_idle = rq.tasks[slot].fair.is_idle;
@@ -144,6 +175,9 @@ fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
         q = parent;
     }
     rq.tasks[slot].fair.counts_as_idle = is_idle;
+    if is_idle {
+        count(rq, leaf, Tally::IDLE_POLICY, Tally::default());
+    }
 }
 
 /// Takes a task off its queue, and on the way up every group that has nothing left here.
@@ -169,11 +203,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
     let runnable = Tally::runnable(rq, slot);
-    let was_throttled = !count(rq, q, Tally::default(), runnable);
     rq.fair.recency.remove(slot);
     part(rq, cx, q, entity, sleeps);
-    part_above(rq, cx, q);
-    if was_throttled {
+    if !go(rq, cx, q, runnable) {
         rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
         rq.fair.nr_apart -= 1;
     }
@@ -184,22 +216,10 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     Dequeued::Gone
 }
 
-/// Queues the groups above a queue that has got an entity, and lets their weights follow.
-pub(super) fn join_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
-    let mut q = from;
-    while let Some(parent) = rq.queue(q).parent {
-        if rq.queue(q).bandwidth.is_cut() {
-            return;
-        }
-        join_group(rq, cx, q, parent);
-        q = parent;
-    }
-}
-
 /// Queues the group of a queue at its parent, or lets its weight follow.
 pub(super) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     let group = EntityRef::Group(q);
-    let weight = group::entity_weight(rq, cx, q);
+    let weight = group::entity_weight(rq.queue_mut(q), cx);
     slice::follow(rq, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
@@ -243,20 +263,25 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
         if rq.queue(q).bandwidth.is_cut() {
             return;
         }
-        let group = EntityRef::Group(q);
-        let weight = group::entity_weight(rq, cx, q);
-        if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
-            if rq.entity(group).is_queued() {
-                slice::follow(rq, q, parent);
-                reweigh(rq, parent, group, weight);
-            }
-        } else if why == Leaving::Sleeps && owes(rq, parent, group) {
-            rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
-        } else if !rq.entity(group).is_delayed() {
-            part(rq, cx, parent, group, true);
-            group::rest_queue(rq, &cx.shared.groups, q);
-        }
+        part_group(rq, cx, q, parent, why);
         q = parent;
+    }
+}
+
+/// Takes the group of a queue off its parent if it has nothing left, or lets its weight follow.
+fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
+    let group = EntityRef::Group(q);
+    let weight = group::entity_weight(rq.queue_mut(q), cx);
+    if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
+        if rq.entity(group).is_queued() {
+            slice::follow(rq, q, parent);
+            reweigh(rq, parent, group, weight);
+        }
+    } else if why == Leaving::Sleeps && owes(rq, parent, group) {
+        rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
+    } else if !rq.entity(group).is_delayed() {
+        part(rq, cx, parent, group, true);
+        group::rest_queue(rq, &cx.shared.groups, q);
     }
 }
 

@@ -475,8 +475,7 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
 }
 
 /// Publishes the load of a group's queue and returns the weight that its entity should have on this CPU.
-pub(crate) fn entity_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) -> Weight {
-    let queue = &mut rq.fair.queues[ix.index()];
+pub(super) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> Weight {
     let (group, load, published) = (queue.group, queue.load, queue.published_load);
     // Small changes are not worth the shared cache line; an empty queue always says so.
     if load.abs_diff(published) > published / 64 || load == 0 && published != 0 {
@@ -486,7 +485,6 @@ pub(crate) fn entity_weight<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: Qu
     let published = queue.published_load;
     let current = queue.entity.load.weight();
     let weight = cx.view().group_weight(group);
-    let queue = &mut rq.fair.queues[ix.index()];
     queue.entity.is_idle = weight & IDLE_GROUP != 0;
     if load == 0 {
         return current;

@@ -132,18 +132,21 @@ impl Rq {
         }
     }
 
-    /// Brings the averages of a queue and of the group that it is up to date, before what is in it changes.
+    /// Brings the averages of a queue and of the group that it is up to date, before what is in it changes; returns the queue.
     #[inline]
-    pub(super) fn age_level(&mut self, q: QueueIx) {
-        self.age_queue(q);
-        if let Some(parent) = self.queue(q).parent
-            && self.fair.tune.tracks_load
-        {
-            let now = self.averages_clock();
-            let runs = self.queue(parent).current == Some(EntityRef::Group(q));
-            let queue = self.queue_mut(q);
-            queue.entity.age(now, queue.tally.runnable, runs);
+    pub(super) fn aged_level(&mut self, q: QueueIx, now: Instant) -> &mut Queue {
+        let parent = self.queue(q).parent;
+        let runs = parent.is_some_and(|parent| self.queue(parent).current == Some(EntityRef::Group(q)));
+        let queue = &mut self.fair.queues[q.index()];
+        if self.fair.tune.tracks_load {
+            let has_changed = queue.age(now);
+            match parent {
+                Some(_) => queue.entity.age(now, queue.tally.runnable, runs),
+                None if has_changed => self.unpublished.add(Unpublished::AVERAGES),
+                None => {}
+            }
         }
+        queue
     }
 
     /// Brings the averages of a queue and of an entity on it up to date; returns both.

@@ -203,7 +203,7 @@ fn tick_cfs(rq: &mut Rq, slot: Slot, leaf: QueueIx) -> Resched {
 fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
-        let weight = group::entity_weight(rq, cx, q);
+        let weight = group::entity_weight(rq.queue_mut(q), cx);
         reweigh(rq, parent, EntityRef::Group(q), weight);
         q = parent;
     }

@@ -81,6 +81,7 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
     rq.unpublished.add(Unpublished::ALL);
     let task = Tally::runnable(rq, slot);
+    let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
     let mut at = rq.tasks[slot].fair.queue;
     // Up to the first queue that is cut it counts already.
@@ -88,7 +89,7 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     while let Some(parent) = rq.queue(at).parent {
         mark(rq, at, entity, Standing::Boosted);
         if is_beyond {
-            count_level(rq, at, task, Tally::default());
+            count_level(rq, at, now, task, Tally::default());
         }
         let queue = rq.queue_mut(at);
         queue.boosted = queue.boosted.plus(task);
@@ -98,7 +99,7 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         at = parent;
     }
     if is_beyond {
-        count_level(rq, QueueIx::ROOT, task, Tally::default());
+        count_level(rq, QueueIx::ROOT, now, task, Tally::default());
         rq.nr_running += 1;
         rq.fair.nr_apart -= 1;
     }
@@ -115,11 +116,12 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
     rq.unpublished.add(Unpublished::ALL);
     let task = Tally::runnable(rq, slot);
+    let now = rq.averages_clock();
     let leaf = rq.tasks[slot].fair.queue;
     let (mut at, mut is_beyond) = (leaf, false);
     while let Some(parent) = rq.queue(at).parent {
         if is_beyond {
-            count_level(rq, at, Tally::default(), task);
+            count_level(rq, at, now, Tally::default(), task);
         }
         let queue = rq.queue_mut(at);
         queue.boosted = queue.boosted.minus(task);
@@ -127,7 +129,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         at = parent;
     }
     if is_beyond {
-        count_level(rq, QueueIx::ROOT, Tally::default(), task);
+        count_level(rq, QueueIx::ROOT, now, Tally::default(), task);
         rq.nr_running -= 1;
         rq.fair.nr_apart += 1;
     }

@@ -13,7 +13,7 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document of 2010 throttles
 //! when the time is charged; since 3.2 the kernel does so when the task is put, as here.
 
-use super::super::enqueue::{Tally, count, join_above, part, part_above_throttled};
+use super::super::enqueue::{Tally, come, count, join_group, part, part_above_throttled};
 use super::super::entity::{EntityRef, FairState, Standing};
 use super::super::group::MAX_DEPTH;
 use super::super::queue::QueueIx;
@@ -172,8 +172,8 @@ pub(super) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     }
     let (tally, parent) =
         (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
-    join_above(rq, cx, q);
-    if count(rq, parent, tally, Tally::default()) {
+    join_group(rq, cx, q, parent);
+    if come(rq, cx, parent, tally, Tally::default()) {
         rq.nr_running += tally.tasks();
         rq.fair.nr_apart -= tally.tasks();
         // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
