@@ -39,7 +39,8 @@ impl Rq {
         let bodies = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Fair).count();
         assert_eq!(bodies, tasks, "every fair task on the run queue is in exactly one queue");
         self.check_throttled(tasks as u32);
-        assert!(self.fair.has_groups() || self.fair.queues.len() == 1, "only groups have queues besides the root's");
+        let is_limited = self.fair.queues.iter().any(|queue| queue.bandwidth.is_limited());
+        assert!(self.fair.has_limits || !is_limited && self.fair.nr_throttled == 0, "a limit has been noted");
         let mut listed = 0;
         let mut at = self.fair.recency.oldest();
         while let Some(slot) = at {
@@ -145,6 +146,7 @@ impl Rq {
         let mut all = waiting;
         if let Some(current) = queue.current {
             assert!(self.entity(current).node.is_none(), "the current entity does not wait");
+            assert!(super::run::is_current(self, q), "what is above a current entity is current");
             all.push(current);
         }
         let (mut tally, mut boosted) = (Tally::default(), Tally::default());

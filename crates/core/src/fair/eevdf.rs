@@ -53,8 +53,8 @@ fn current_of(rq: &Rq, queue: &Queue) -> Option<(Vtime, u64)> {
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
 #[inline]
-pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
-    pick_as(rq, q, protects(rq))
+pub(crate) fn pick(rq: &Rq, queue: &Queue) -> EntityRef {
+    pick_as(rq, queue, protects(rq))
 }
 
 /// Returns whether the current entity's protection counts. Since 6.17 it does without `RUN_TO_PARITY`, too, and is shorter then.
@@ -64,16 +64,15 @@ fn protects(rq: &Rq) -> bool {
 
 /// As [`pick`]; `protects` says whether the current entity's protection counts.
 #[inline]
-fn pick_as(rq: &Rq, q: QueueIx, protects: bool) -> EntityRef {
+fn pick_as(rq: &Rq, queue: &Queue, protects: bool) -> EntityRef {
     let fair = &rq.fair;
-    let queue = &fair.queues[q.index()];
     if queue.nr_queued == 1 {
-        return queue.current.unwrap_or_else(|| first(rq, q));
+        return queue.current.unwrap_or_else(|| first(rq, queue));
     }
     let Some(current) = queue.current else {
         let limit = queue.average(None);
         let node = fair.timeline.first_eligible(queue.waiting, limit);
-        return node.map_or_else(|| first(rq, q), |node| fair.timeline.entity(node));
+        return node.map_or_else(|| first(rq, queue), |node| fair.timeline.entity(node));
     };
     let running = rq.entity(current);
     let limit = queue.average(Some((running.vruntime, running.load.value())));
@@ -90,8 +89,8 @@ fn pick_as(rq: &Rq, q: QueueIx, protects: bool) -> EntityRef {
     }
 }
 
-fn first(rq: &Rq, q: QueueIx) -> EntityRef {
-    let first = rq.fair.timeline.first(rq.fair.queues[q.index()].waiting);
+fn first(rq: &Rq, queue: &Queue) -> EntityRef {
+    let first = rq.fair.timeline.first(queue.waiting);
     rq.fair.timeline.entity(first.expect("invariant: a queue without a current entity has waiting ones"))
 }
 
@@ -174,11 +173,11 @@ pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: Entit
             if rq.fair.tune.preempt_short && is_short(rq, q, current, woken) {
                 rq.entity_mut(current).protected = None;
             }
-            if pick(rq, q) == woken { Resched::Now } else { Resched::No }
+            if pick(rq, rq.queue(q)) == woken { Resched::Now } else { Resched::No }
         }
         SliceProtection::MinSlice => {
             let is_short = rq.fair.tune.preempt_short && rq.entity(woken).slice < rq.entity(current).slice;
-            if pick_as(rq, q, !is_short) == woken {
+            if pick_as(rq, rq.queue(q), !is_short) == woken {
                 if is_short {
                     rq.entity_mut(current).protected = None;
                 }

@@ -85,6 +85,8 @@ pub(crate) struct FairRq {
     lives: u32,
     /// Whether a charge found that the current task's turn is over.
     due: Resched,
+    /// Whether the queue of any group has ever had a limit: if not, nothing is throttled or boosted.
+    has_limits: bool,
     /// Queues of groups that are out of quota.
     nr_throttled: u32,
     /// Tasks in them, which do not count as running.
@@ -169,6 +171,7 @@ impl FairRq {
             resting: Vec::with_capacity(group::RESTING_MAX),
             lives: 0,
             due: Resched::No,
+            has_limits: false,
             nr_throttled: 0,
             nr_apart: 0,
             recency: Recency::with_capacity(config.queue_reserve),
@@ -181,11 +184,6 @@ impl FairRq {
 
     fn root(&self) -> &Queue {
         &self.queues[0]
-    }
-
-    /// Returns whether any group has ever had a task here: if not, nothing is limited, throttled or boosted.
-    pub(crate) const fn has_groups(&self) -> bool {
-        self.lives > 0
     }
 
     /// Returns whether averages are kept.

@@ -54,6 +54,9 @@ pub(super) fn siblings(rq: &Rq, one: Slot, other: Slot) -> (EntityRef, EntityRef
         depth
     };
     let up = |entity: EntityRef| EntityRef::Group(rq.entity(entity).queue);
+    if rq.tasks[one].fair.queue == rq.tasks[other].fair.queue {
+        return (EntityRef::Task(one), EntityRef::Task(other)); // As nearly always.
+    }
     let (mut one_depth, mut other_depth) = (depth(one), depth(other));
     let (mut one, mut other) = (EntityRef::Task(one), EntityRef::Task(other));
     while one_depth > other_depth {

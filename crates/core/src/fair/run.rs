@@ -23,12 +23,13 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
     rq.fair.due = Resched::No;
     let mut q = QueueIx::ROOT;
     loop {
-        if rq.queue(q).nr_queued == 0 {
+        let queue = rq.queue(q);
+        if queue.nr_queued == 0 {
             assert!(q == QueueIx::ROOT, "a group that is empty is delayed or gone");
             return None;
         }
-        let entity = bandwidth::first_boosted(rq, q).unwrap_or_else(|| match rq.fair.tune.algorithm {
-            FairAlgorithm::Eevdf => eevdf::pick(rq, q),
+        let entity = bandwidth::first_boosted(rq, queue).unwrap_or_else(|| match rq.fair.tune.algorithm {
+            FairAlgorithm::Eevdf => eevdf::pick(rq, queue),
             FairAlgorithm::Cfs => cfs::pick(rq, q),
         });
         if rq.entity(entity).is_delayed() {
@@ -59,22 +60,32 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         rq.resched(cx, Resched::Now);
         return;
     }
-    if leaf != QueueIx::ROOT {
-        let mut path = [leaf; MAX_DEPTH];
-        let mut depth = 0;
-        let mut q = leaf;
-        while let Some(parent) = rq.queue(q).parent {
-            path[depth] = q;
-            depth += 1;
-            q = parent;
-        }
-        for q in path[..depth].iter().rev().copied() {
-            make_current(rq, rq.queue(q).entity.queue, EntityRef::Group(q));
-        }
+    if !is_current(rq, leaf) {
+        make_groups_current(rq, leaf);
     }
     make_current(rq, leaf, EntityRef::Task(slot));
     rq.fair.recency.touch(slot);
     rearm(rq, cx);
+}
+
+/// Returns whether a queue is the root's or that of the current group of its parent; all above are then, too.
+pub(super) fn is_current(rq: &Rq, q: QueueIx) -> bool {
+    rq.queue(q).parent.is_none_or(|parent| rq.queue(parent).current == Some(EntityRef::Group(q)))
+}
+
+/// Makes the groups of a queue current from the top down, those that are not.
+fn make_groups_current(rq: &mut Rq, leaf: QueueIx) {
+    let mut path = [leaf; MAX_DEPTH];
+    let mut depth = 0;
+    let mut q = leaf;
+    while !is_current(rq, q) {
+        path[depth] = q;
+        depth += 1;
+        q = rq.queue(q).entity.queue;
+    }
+    for q in path[..depth].iter().rev().copied() {
+        make_current(rq, rq.queue(q).entity.queue, EntityRef::Group(q));
+    }
 }
 
 /// Makes an entity the current one of its queue, unless it is already; what was current with all below waits again.

@@ -28,7 +28,7 @@
 
 use super::super::enqueue::{Tally, count_level, join_group, part, part_above_throttled, unwait, wait};
 use super::super::entity::{EntityRef, Standing};
-use super::super::queue::QueueIx;
+use super::super::queue::{Queue, QueueIx};
 use super::super::run::{put_down, rearm};
 use super::throttle::{above, release_if_empty};
 use crate::mode::TaskMode;
@@ -67,12 +67,11 @@ pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
 
 /// Returns the entity of a queue that runs before those which are not boosted, if it has one. The current one goes on.
 #[inline(always)]
-pub(crate) fn first(rq: &Rq, q: QueueIx) -> Option<EntityRef> {
-    if rq.queue(q).boosted.runnable == 0 { None } else { first_boosted(rq, q) }
+pub(crate) fn first(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
+    if queue.boosted.runnable == 0 { None } else { first_boosted(rq, queue) }
 }
 
-fn first_boosted(rq: &Rq, q: QueueIx) -> Option<EntityRef> {
-    let queue = rq.queue(q);
+fn first_boosted(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
     let current = queue.current.filter(|current| rq.entity(*current).standing == Standing::Boosted);
     current.or_else(|| rq.fair.timeline.first(queue.ahead).map(|node| rq.fair.timeline.entity(node)))
 }

@@ -43,6 +43,7 @@ pub(crate) use park::{is_due as is_due_to_park, take_away};
 pub(crate) use refresh::resume;
 pub(crate) use throttle::{is_barred, is_throttled_for, release_if_empty, throttle_exhausted};
 
+use super::FairRq;
 use super::entity::Standing;
 use super::group::GroupTable;
 use super::queue::QueueIx;
@@ -148,9 +149,12 @@ pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
 
 /// Learns of a limit that was set since; returns whether there is one.
 fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
-    let limit = cx.view().group_limit(rq.queue(q).group);
-    let local = &mut rq.queue_mut(q).bandwidth;
+    let FairRq { queues, has_limits, .. } = &mut rq.fair;
+    let queue = &mut queues[q.index()];
+    let limit = cx.view().group_limit(queue.group);
+    let local = &mut queue.bandwidth;
     if local.limit != limit {
+        *has_limits = true;
         local.limit = limit;
         let start = if cx.config.settings.bandwidth_zero_start { 0 } else { 1 };
         local.remaining = SignedDuration::from_nanos(start);

@@ -64,7 +64,7 @@ pub(super) fn above(rq: &Rq, from: QueueIx) -> impl Iterator<Item = QueueIx> + '
 /// that means for the task itself depends on where it is left.
 #[inline]
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.fair.has_groups() {
+    if rq.fair.has_limits {
         throttle_groups(rq, cx);
     }
 }
