@@ -12,7 +12,6 @@
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::dl;
 use crate::dl::admission::Request;
-use crate::fair;
 use crate::proxy::Engaged;
 use crate::rq::{Cx, Phase, Rq, Unpublished};
 use crate::rt;
@@ -23,7 +22,7 @@ use crate::task::{Parcel, Task};
 use crate::wait::Lent;
 use alloc::sync::Arc;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
+use zerolag_model::{CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Changes what a queued task asks for.
@@ -216,12 +215,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// The current task was taken off its queue and put back: it is current again.
     fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         rq.unpublished.add(Unpublished::ALL);
-        match rq.tasks[slot].prio.class() {
-            ClassId::Rt => rt::set_next(rq, cx, slot),
-            ClassId::Fair => fair::set_next(rq, cx, slot),
-            ClassId::Deadline => dl::set_next(rq, cx, slot),
-            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
-        }
+        let class = rq.tasks[slot].prio.class();
+        class::set_next(rq, cx, slot, class);
     }
 
     /// Pulls if the most urgent task here became less urgent than `highest` without a switch.

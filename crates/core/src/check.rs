@@ -39,6 +39,11 @@ impl<L: RawMutex> Scheduler<L> {
             if published != truth {
                 return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
             }
+            let (runs, is_said) = (rq.current.map(|slot| rq.tasks[slot].id), self.shared.published_current(cpu));
+            if runs != is_said {
+                return Err(format!("CPU {cpu} has published that {is_said:?} runs, but {runs:?} does"));
+            }
+            rq.check_pressure()?;
             let level = rq.is_online.then(|| rq.top_prio());
             if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));

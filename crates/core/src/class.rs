@@ -245,11 +245,13 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 /// Makes `next` the current task of the CPU in place of whoever was.
 #[inline(always)]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
+    // Whoever blocked is current no more: that nobody follows is a switch all the same.
+    let begins_to_idle = next.is_none() && rq.idle_since.is_none();
     rq.idle_since = match next {
         None => rq.idle_since.or(Some(rq.clock.task)),
         Some(_) => None,
     };
-    if rq.current == next {
+    if rq.current == next && !begins_to_idle {
         return;
     }
     let mut was_fair = false;
@@ -284,6 +286,12 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         rq.unpublished.add(Unpublished::PRIOS);
     }
     cx.shared.publish_current(rq.cpu, Some(id));
+    set_next(rq, cx, slot, class);
+}
+
+/// The current task runs as one of this class from now on.
+#[inline(always)]
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, class: ClassId) {
     fair::capacity::switched(rq, cx, class);
     match class {
         ClassId::Rt => rt::set_next(rq, cx, slot),

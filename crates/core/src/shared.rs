@@ -509,6 +509,12 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.current.store(task.map_or(0, |task| task.0 + 1), Ordering::Relaxed);
     }
 
+    /// Returns the task that a CPU said it runs, for checks.
+    pub(crate) fn published_current(&self, cpu: CpuId) -> Option<TaskId> {
+        let word = self.cpus[cpu.index()].0.current.load(Ordering::Relaxed);
+        word.checked_sub(1).map(TaskId)
+    }
+
     pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
         self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
     }

@@ -16,6 +16,8 @@ use super::pelt::{self, Average, Signals};
 use super::{imbalance, misfit};
 use crate::rq::{Cx, Rq};
 use crate::step::Clock;
+use alloc::format;
+use alloc::string::String;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Instant};
 
@@ -83,14 +85,30 @@ pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: Clas
     if rq.fair.asymmetric.is_some() {
         misfit::switched(rq, cx);
     }
-    let is_above = match class {
-        ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
-        ClassId::Fair | ClassId::Idle => false,
-    };
+    let is_above = is_above(class);
     if is_above != rq.fair.pressure.is_above {
         let now = rq.averages_clock();
         rq.fair.pressure.age(now);
         rq.fair.pressure.is_above = is_above;
+    }
+}
+
+const fn is_above(class: ClassId) -> bool {
+    match class {
+        ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
+        ClassId::Fair | ClassId::Idle => false,
+    }
+}
+
+impl Rq {
+    /// Checks that the time of the classes above is counted if and only if one of them runs.
+    pub(crate) fn check_pressure(&self) -> Result<(), String> {
+        let (class, is_counted) = (self.current_class(), self.fair.pressure.is_above);
+        if self.fair.tune.tracks_load && is_counted != is_above(class) {
+            let verb = if is_counted { "counts" } else { "does not count" };
+            return Err(format!("CPU {} {verb} time of the classes above, but runs {class:?}", self.cpu));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,8 @@
 //! What a task has woken is known to all CPUs, in a row per task: it changes when that task, as the current one of its CPU, wakes another, and an
 //! interrupt on its CPU counts as its doing. Rows are written by one CPU at a time and read by others: a hint. O(1).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `record_wakee`, `wake_wide` (3.12; the rule of 4.3, commit 63b0e9edceec).
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `record_wakee`, `wake_wide` (3.12; the rule of 4.3, commit 63b0e9edceec). differs: an
+//! interrupt on an idle CPU is nobody's doing, in the kernel it is the idle task's.
 
 use crate::rq::Cx;
 use crate::task::Task;
