@@ -100,10 +100,11 @@ impl Config {
     }
 
     /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root domains that partitions
-    /// make; CPUs in no partition form the remaining domain, isolated ones another. A root domain of 4096 CPUs takes some 60 KB.
+    /// make; CPUs in no partition form the remaining domain, isolated ones another, whatever partition they are in. With
+    /// `isolcpus_conflict` a cpuset with isolated CPUs is no partition and does not become one. A root domain of 4096 CPUs takes some 60 KB.
     ///
     /// # Errors
-    /// A cpuset is empty or beyond the machine; partitions overlap, or have isolated CPUs.
+    /// A cpuset is empty or beyond the machine; partitions overlap.
     pub fn with_cpusets(mut self, cpusets: &[(CpuMask, Partition)]) -> Result<Self, ConfigError> {
         let nr_cpus = self.topology.nr_cpus();
         let mut rest = self.domains[DomainId::REST.index()].clone();
@@ -118,6 +119,8 @@ impl Config {
                 return Err(ConfigError::NoSuchCpu { cpuset: index, nr_cpus });
             }
             self.cpusets.push(cpus.clone());
+            let is_forbidden = self.settings.forbids_partition(cpus, nr_cpus);
+            let partition = if is_forbidden { &Partition::Member } else { partition };
             domain_of_cpuset.push(match partition {
                 Partition::Member => None,
                 Partition::Prepared | Partition::Root => {
@@ -126,14 +129,15 @@ impl Config {
                 }
             });
             if *partition == Partition::Root {
-                let shared: CpuMask = cpus.iter().filter(|cpu| !rest.contains(*cpu)).collect();
+                let own: CpuMask = cpus.iter().filter(|cpu| !self.isolated.contains(*cpu)).collect();
+                let shared: CpuMask = own.iter().filter(|cpu| !rest.contains(*cpu)).collect();
                 if !shared.is_empty() {
                     return Err(ConfigError::OverlappingDomains(shared));
                 }
-                for cpu in cpus.iter() {
+                for cpu in own.iter() {
                     rest.remove(cpu);
                 }
-                *domains.last_mut().expect("invariant: it was just made") = cpus.clone();
+                *domains.last_mut().expect("invariant: it was just made") = own;
             }
         }
         domains[DomainId::REST.index()] = rest;

@@ -56,7 +56,7 @@ impl core::error::Error for DomainError {}
 
 impl<L: RawMutex> Scheduler<L> {
     /// Moves a CPU to the root domain of a partition; that of cpuset 0 is the one of the CPUs in no partition. Not in a
-    /// switch. O(tasks queued here + log CPUs).
+    /// switch. An isolated CPU stays where it is. O(tasks queued here + log CPUs).
     ///
     /// # Errors
     /// The cpuset cannot be a partition, or does not have that CPU; nothing is changed then.
@@ -68,7 +68,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         assert!(rq.phase == Phase::Running, "CPU {cpu} changes its root domain in a switch");
         let from = self.shared.domain_of(cpu);
-        if from == to {
+        if from == to || self.config.isolates(cpu) {
             return Ok(Step::Done);
         }
         rq.set_clock(now);

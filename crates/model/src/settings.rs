@@ -194,6 +194,9 @@ pub struct Settings {
     pub nohz_full: CpuMask,
     /// Key `isolcpus`: CPUs without load balancing, which tasks use only if their affinity says so.
     pub isolcpus: CpuMask,
+    /// Key `isolcpus_conflict`: a cpuset with isolated CPUs cannot be a partition (6.7, commit 4a74e418881f). Before, it could, and the
+    /// isolated ones of its CPUs stayed without load balancing all the same.
+    pub isolcpus_conflict: bool,
     /// Key `sched_rr_timeslice_ms`.
     pub rr_timeslice: Duration,
     /// Key `tunable_scaling`.

@@ -38,11 +38,12 @@ impl Machine {
         let what = &changes[index as usize].what;
         self.changes_to_come -= usize::from(what.moves_threads());
         match what {
-            Change::Partition { cpuset, .. } => {
+            Change::Partition { cpuset, .. } if self.can_be_partition(*cpuset) => {
                 for cpu in Arc::clone(&self.program.cpusets[*cpuset].cpus).iter() {
                     self.interrupt(cpu, Interrupt::Change(index));
                 }
             }
+            Change::Partition { .. } => {} // The file says "root invalid", and nothing else happens.
             Change::Server { cpus, .. } => {
                 for cpu in (0..self.cpus.len()).map(CpuId::from_index) {
                     if cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu)) {
@@ -88,7 +89,7 @@ impl Machine {
             Change::Start { task, count } => self.start_more(cpu, *task, *count),
             Change::Resize { task, threads } => self.resize(cpu, *task, *threads, index),
             Change::Partition { cpuset, is_root } => {
-                let own = CpusetId(u16::try_from(cpuset + 1).expect("invariant: the core accepted the cpusets"));
+                let own = crate::cpuset::id_of(*cpuset);
                 return self.join_domain(cpu, if *is_root { own } else { CpusetId::default() }, index);
             }
             Change::Server { runtime, period, .. } => return self.set_server(cpu, *runtime, *period, index),

@@ -24,7 +24,17 @@ pub(crate) fn partitions(program: &Program) -> Vec<(CpuMask, Partition)> {
     sets.collect()
 }
 
+/// Returns the core's id of a cpuset of the program.
+pub(crate) fn id_of(cpuset: usize) -> CpusetId {
+    CpusetId(u16::try_from(cpuset + 1).expect("invariant: the core accepted the cpusets"))
+}
+
 impl Machine {
+    /// Returns whether a cpuset is or may become a partition: isolated CPUs may forbid it.
+    pub(crate) fn can_be_partition(&self, cpuset: usize) -> bool {
+        self.scheduler.config().domain_of(id_of(cpuset)).is_some()
+    }
+
     /// Says which CPU is in which root domain.
     pub(crate) fn announce_domains(&mut self) {
         for cpu in self.topology.cpus() {

@@ -127,6 +127,16 @@ impl Plan {
         self.program.is_endless()
     }
 
+    /// Returns the names of cpusets that are to be partitions, at the start or later, and cannot be: they have isolated CPUs.
+    #[must_use]
+    pub fn invalid_partitions(&self) -> Vec<&str> {
+        let nr_cpus = self.config.topology.nr_cpus();
+        let cpusets = self.program.cpusets.iter().enumerate();
+        let wanted = cpusets.filter(|(index, set)| set.partition || self.program.changes_partition(*index));
+        let invalid = wanted.filter(|(_, set)| self.config.settings.forbids_partition(&set.cpus, nr_cpus));
+        invalid.map(|(_, set)| &*set.name).collect()
+    }
+
     /// Returns what a trace of this plan says about itself.
     #[must_use]
     pub fn meta(&self) -> Meta {

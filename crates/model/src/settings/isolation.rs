@@ -24,6 +24,13 @@ impl Settings {
         leave_one(&self.isolcpus, nr_cpus)
     }
 
+    /// Returns whether a cpuset of these CPUs cannot be a partition because of isolated ones ("root invalid (partition config conflicts with
+    /// housekeeping setup)"): Linux v6.12 `kernel/cgroup/cpuset.c`, `prstate_housekeeping_conflict`.
+    #[must_use]
+    pub fn forbids_partition(&self, cpus: &CpuMask, nr_cpus: usize) -> bool {
+        self.isolcpus_conflict && !cpus.and(&self.isolated_cpus(nr_cpus)).is_empty()
+    }
+
     /// Returns the CPUs of a machine whose tick stops while one task runs.
     #[must_use]
     pub fn full_dynticks_cpus(&self, nr_cpus: usize) -> CpuMask {

@@ -77,6 +77,7 @@ impl KernelVersion {
             nohz: true,
             nohz_full: CpuMask::new(),
             isolcpus: CpuMask::new(),
+            isolcpus_conflict: since(Self::V6_12),
             rr_timeslice: Duration::from_millis(100),
             tunable_scaling: TunableScaling::Logarithmic,
             base_slice: if since(Self::V6_12) { Duration::from_micros(700) } else { Duration::from_micros(750) },

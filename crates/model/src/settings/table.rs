@@ -99,6 +99,7 @@ pub(super) const ROWS: &[Setting] = &[
     value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
     value!("nohz_full", nohz_full, "a list of CPUs", "CPUs that stop their tick while one task runs"),
     value!("isolcpus", isolcpus, "a list of CPUs", "CPUs without load balancing, for tasks that are confined to them"),
+    value!("isolcpus_conflict", isolcpus_conflict, "on | off", "a cpuset with isolated CPUs cannot be a partition"),
     duration!(
         "sched_rr_timeslice_ms",
         rr_timeslice,

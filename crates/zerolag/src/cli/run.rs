@@ -184,6 +184,13 @@ pub(super) fn plan_of(
     if duration.is_some() {
         plan.config.duration = duration;
     }
+    if !quiet {
+        for cpuset in plan.invalid_partitions() {
+            eprintln_lossy(&format!(
+                "note: cpuset `{cpuset}`: root invalid (partition config conflicts with housekeeping setup): it has isolated CPUs"
+            ));
+        }
+    }
     if plan.config.duration.is_none() && plan.is_endless() {
         if !quiet {
             eprintln_lossy(&format!(
