@@ -10,11 +10,13 @@ fn zerolag(args: &str) -> Output {
         .expect("the program starts")
 }
 
-/// Returns what a command line prints that succeeds.
+/// Returns what a command line prints that succeeds; that ends with 2 if a threshold was passed, as rtla's does.
 fn printed(args: &str) -> String {
     let output = zerolag(args);
-    assert!(output.status.success(), "{args}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("output is UTF-8")
+    let text = String::from_utf8(output.stdout).expect("output is UTF-8");
+    let expected = if text.contains("hit stop tracing") { 2 } else { 0 };
+    assert_eq!(output.status.code(), Some(expected), "{args}: {}", String::from_utf8_lossy(&output.stderr));
+    text
 }
 
 /// Returns a line of a histogram as numbers.
@@ -106,11 +108,10 @@ fn nothing_is_counted_during_the_warm_up() {
 
 #[test]
 fn what_steers_the_kernel_is_said_to_do_nothing() {
-    let common =
-        "-H 0 -C=tools -D -e sched --filter x --trigger y --trace-buffer-size 9 --on-threshold trace --on-end trace";
-    let of_timerlat = "-s 20 --dma-latency 0 --deepest-idle-state -1 -k";
+    let common = "-H 0 -C=tools -D -e sched --filter x --trigger y --trace-buffer-size 9";
+    let of_timerlat = "-s 20 --dma-latency 0 --deepest-idle-state -1 -k --no-aa --stack-format skip";
     for (args, named) in
-        [(format!("osnoise -d 1 -q {common}"), 9), (format!("timerlat -d 1 -q {common} {of_timerlat}"), 12)]
+        [(format!("osnoise -d 1 -q {common}"), 7), (format!("timerlat -d 1 -q {common} {of_timerlat}"), 12)]
     {
         let output = zerolag(&args);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -121,4 +122,41 @@ fn what_steers_the_kernel_is_said_to_do_nothing() {
     let output = zerolag("osnoise -d 1 -q -t");
     assert!(String::from_utf8_lossy(&output.stderr).contains("no trace is saved"));
     assert_eq!(zerolag("timerlat -u -k").status.code(), Some(2), "one of both");
+}
+
+#[test]
+fn what_a_simulation_cannot_do_is_refused_with_the_reason() {
+    for (args, reason) in [
+        ("timerlat -U", "timerlat_fd"),
+        ("timerlat -A 10", "begin together"),
+        ("timerlat --aa-only 20", "explain"),
+        ("timerlat hist --dump-tasks", "-t"),
+        ("timerlat --bpf-action x.o", "no programs"),
+        ("osnoise --on-threshold shell,command=reboot", "no programs"),
+        ("osnoise --on-threshold signal,num=2,pid=parent", "no signals"),
+        ("timerlat --on-threshold continue", "ends at its threshold"),
+        ("timerlat --on-end trace,name=x", "file=FILE"),
+        ("timerlat --cpus 0-3", "not which"),
+    ] {
+        let output = zerolag(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {said}");
+        assert!(said.contains(reason) && output.stdout.is_empty(), "{args}: {said}");
+    }
+}
+
+#[test]
+fn the_action_trace_saves_at_a_threshold_or_in_the_end() {
+    let path = |name: &str| std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    for name in ["action.txt", "end.txt"] {
+        drop(std::fs::remove_file(path(name)));
+    }
+    let text = printed(&format!("osnoise {NOISY} --on-threshold trace,file=action.txt --on-end trace,file=end.txt"));
+    assert!(text.ends_with("\n  Saving trace to end.txt\n") && !path("action.txt").exists(), "{text}");
+    assert!(std::fs::read_to_string(path("end.txt")).expect("it is there").contains("osnoise/0-"));
+    let text = printed(&format!("osnoise {NOISY} -s 1000 --on-threshold trace,file=action.txt"));
+    assert!(
+        text.ends_with("hit stop tracing\n  Saving trace to action.txt\n") && path("action.txt").exists(),
+        "{text}"
+    );
 }

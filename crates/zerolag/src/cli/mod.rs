@@ -47,6 +47,8 @@ pub(crate) mod code {
     pub(crate) const FAILURE: u8 = 1;
     /// Wrong usage or invalid input.
     pub(crate) const USAGE: u8 = 2;
+    /// `timerlat`, `osnoise`: a threshold ended the run, which is rtla's `FAILED`.
+    pub(crate) const THRESHOLD: u8 = 2;
     /// A goal was missed, a figure is outside its band.
     pub(crate) const GOAL_MISSED: u8 = 99;
     /// Ctrl-C; what there is of a result has been printed.
@@ -61,8 +63,7 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid input, 99 a goal was missed, 130 interrupted";
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid input (timerlat, osnoise: also a threshold passed), 99 a goal was missed, 130 interrupted";
 
 #[derive(Debug, Subcommand)]
 enum Command {

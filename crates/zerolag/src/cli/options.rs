@@ -5,7 +5,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use zerolag::model::settings::nearest;
-use zerolag::model::{Duration, KernelVersion, Settings, Topology};
+use zerolag::model::{CpuMask, Duration, KernelVersion, Settings, Topology};
 use zerolag::sim::Costs;
 use zerolag::workload::builtin::PeriodicPolicy;
 use zerolag::workload::random::MAX_TIME;
@@ -110,7 +110,10 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
 
 /// Reads a number of CPUs.
 pub(crate) fn cpus(text: &str) -> Result<Topology, String> {
-    let count: u64 = text.parse().map_err(|_| "a whole number of CPUs is wanted, 1..=4096".to_owned())?;
+    let count: u64 = text.parse().map_err(|_| match text.parse::<CpuMask>() {
+        Ok(_) => "it is how many CPUs the machine has, 1..=4096, not which (timerlat, osnoise: -c)",
+        Err(_) => "a whole number of CPUs is wanted, 1..=4096",
+    })?;
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     Topology::flat(count).map_err(|error| match count {
         0 => "a machine has at least one CPU".to_owned(),

@@ -2,10 +2,14 @@
 //!
 //! stdout is what `rtla timerlat top -q`, `rtla osnoise top -q` and both tools' `hist` print when they end; what a result of
 //! ours always says goes to stderr. Differs: nothing is printed while it runs; without `-d` a run lasts a minute; `--cpus` is
-//! the machine's size, and rtla's option of that name only `-c`; threads are the kernel's unless `-u` is given.
+//! the machine's size, as for every subcommand, and rtla's option of that name only `-c`; threads are the kernel's unless `-u` is given;
+//! there is no auto-analysis: `zerolag explain` does that with the trace.
 //!
 //! As there, nothing is collected any more once a threshold was passed, and only then `-t` saves a trace: the last records of the run,
-//! as many as a buffer of the kernel's usual size holds. What steers the kernel's tracer is accepted and said to do nothing.
+//! as many as a buffer of the kernel's usual size holds; the exit code is 2 then, as rtla's since 6.16. What steers the kernel's tracer is
+//! accepted and said to do nothing; what would give another result than the one asked for is refused, with the reason.
+//!
+//! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of Debian's 6.1.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{self, MachineArgs};
@@ -15,7 +19,7 @@ use super::{Done, code, output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{CpuMask, DlParams, Duration, Instant, Nice, Record, RtPriority, SchedAttr, TraceEvent};
 use zerolag::sim::{Sink, Tracing};
@@ -76,6 +80,12 @@ struct Common {
     /// Save a trace when a threshold stops it; by extension .txt, .zlt or .pftrace [default: <tool>_trace.txt]
     #[arg(short, long, value_name = "FILE")]
     trace: Option<Option<PathBuf>>,
+    /// At the threshold: trace[,file=FILE], as -t [=FILE]
+    #[arg(long, value_name = "ACTION", value_parser = action)]
+    on_threshold: Option<SaveTrace>,
+    /// In the end, however that comes: trace[,file=FILE]
+    #[arg(long, value_name = "ACTION", value_parser = action)]
+    on_end: Option<SaveTrace>,
     /// Say nothing but the result
     #[arg(short, long)]
     quiet: bool,
@@ -119,12 +129,68 @@ struct IdleArgs {
     /// Size of the trace's buffer
     #[arg(long, value_name = "KB")]
     trace_buffer_size: Option<u64>,
-    /// What to do when a threshold stops it
-    #[arg(long, value_name = "ACTION")]
-    on_threshold: Vec<String>,
-    /// What to do in the end
-    #[arg(long, value_name = "ACTION")]
-    on_end: Vec<String>,
+}
+
+/// What rtla does at a threshold or in the end (`--on-threshold`, `--on-end`): of its actions, the one that a simulation has, too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct SaveTrace(Option<PathBuf>);
+
+/// Reads an action.
+fn action(text: &str) -> Result<SaveTrace, String> {
+    match text.split_once(',').map_or((text, None), |(kind, rest)| (kind, Some(rest))) {
+        ("trace", None) => Ok(SaveTrace(None)),
+        ("trace", Some(rest)) => match rest.strip_prefix("file=") {
+            Some(file) if !file.is_empty() => Ok(SaveTrace(Some(file.into()))),
+            _ => Err(format!("`{rest}` is not file=FILE")),
+        },
+        ("signal", _) => Err("a simulation sends no signals".to_owned()),
+        ("shell", _) => {
+            Err("a simulation starts no programs: look at the exit code, which is 2 at a threshold".to_owned())
+        }
+        ("continue", _) => Err("a simulation ends at its threshold: leave the threshold out".to_owned()),
+        _ => Err(format!("`{text}` is not trace[,file=FILE]; rtla's signal, shell and continue are refused")),
+    }
+}
+
+/// Options of `rtla timerlat` without which the answer would be another one than asked for.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Refused of rtla's")]
+struct RefusedArgs {
+    /// Wait for a program that reads timerlat_fd: a simulation has none, say -u
+    #[arg(short = 'U', long)]
+    user_load: bool,
+    /// Wake the threads at an offset of each other: they begin together
+    #[arg(short = 'A', long, value_name = "US")]
+    aligned: Option<u64>,
+    /// Print the auto-analysis only: say -a, and ask `zerolag explain` about the trace
+    #[arg(long, value_name = "US")]
+    aa_only: Option<u64>,
+    /// Print who runs where at the threshold: the trace of -t says it
+    #[arg(long)]
+    dump_tasks: bool,
+    /// Run a BPF program at the threshold: a simulation starts no programs
+    #[arg(long, value_name = "PROGRAM")]
+    bpf_action: Option<String>,
+}
+
+impl RefusedArgs {
+    fn refuse(&self) -> Result<(), Failure> {
+        let given = [
+            ("--user-load", self.user_load, "rtla would wait for a program that reads timerlat_fd: say -u"),
+            ("--aligned", self.aligned.is_some(), "the threads of a simulation begin together"),
+            (
+                "--aa-only",
+                self.aa_only.is_some(),
+                "there is no auto-analysis: say -a, then `zerolag explain` of the trace",
+            ),
+            ("--dump-tasks", self.dump_tasks, "say -t: the trace has who ran where at the threshold"),
+            ("--bpf-action", self.bpf_action.is_some(), "a simulation starts no programs"),
+        ];
+        match given.iter().find(|(_, is_given, _)| *is_given) {
+            Some((name, _, help)) => Err(Failure::input_help(format!("{name}: not in a simulation"), *help)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// How a histogram is printed. As in rtla, `top` has no such options.
@@ -183,6 +249,12 @@ pub(crate) struct TimerlatArgs {
     /// Bound of the exit from idle states (us)
     #[arg(long, value_name = "US", help_heading = "Accepted as rtla's, without effect")]
     dma_latency: Option<u64>,
+    /// Disable auto-analysis: there is none
+    #[arg(long, help_heading = "Accepted as rtla's, without effect")]
+    no_aa: bool,
+    /// How stacks are cut: truncate, skip, full
+    #[arg(long, value_name = "FORMAT", help_heading = "Accepted as rtla's, without effect")]
+    stack_format: Option<String>,
     /// Deepest idle state of measured CPUs
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Accepted as rtla's, without effect")]
     deepest_idle_state: Option<i64>,
@@ -192,6 +264,8 @@ pub(crate) struct TimerlatArgs {
     /// hist: without latencies of threads
     #[arg(long)]
     no_thread: bool,
+    #[command(flatten)]
+    refused: RefusedArgs,
     #[command(flatten)]
     hist: HistArgs,
     #[command(flatten)]
@@ -230,6 +304,7 @@ pub(crate) struct OsnoiseArgs {
 
 /// Runs `zerolag timerlat`.
 pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
+    args.refused.refuse()?;
     args.hist.refuse_in(args.mode, &[("--no-irq", args.no_irq), ("--no-thread", args.no_thread)])?;
     let (mut plan, all) = args.common.plan()?;
     let cpus = args.common.cpus(&all)?;
@@ -253,9 +328,11 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         ("--stack", args.stack.is_some()),
         ("--dma-latency", args.dma_latency.is_some()),
         ("--deepest-idle-state", args.deepest_idle_state.is_some()),
+        ("--no-aa", args.no_aa),
+        ("--stack-format", args.stack_format.is_some()),
     ]);
-    let trace = args.common.trace_file(args.auto.is_some(), "timerlat");
-    let (ran, stopped) = args.common.run(&plan, &all, &mut collector, trace.as_deref())?;
+    let saves = args.common.saves(args.auto.is_some(), "timerlat");
+    let (ran, ended) = args.common.run(&plan, &all, &mut collector, &saves)?;
     let text = match args.mode {
         Mode::Top => timerlat::top(&collector, ran),
         Mode::Hist => {
@@ -264,8 +341,7 @@ pub(crate) fn timerlat(args: &TimerlatArgs) -> Done {
         }
     };
     output::print(&text)?;
-    stopped.map_or(Ok(()), |stopped| stopped.save("timerlat", trace.as_deref(), &plan))?;
-    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+    ended.save("timerlat", &saves, &plan)
 }
 
 /// Runs `zerolag osnoise`.
@@ -288,14 +364,13 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
     let histogram = args.hist.histogram(1_000);
     let mut collector = test.collector(plan.config.topology.nr_cpus(), Some(histogram));
     args.common.idle.note(&[]);
-    let trace = args.common.trace_file(args.auto.is_some(), "osnoise");
-    let (ran, stopped) = args.common.run(&plan, &all, &mut collector, trace.as_deref())?;
+    let saves = args.common.saves(args.auto.is_some(), "osnoise");
+    let (ran, ended) = args.common.run(&plan, &all, &mut collector, &saves)?;
     output::print(&match args.mode {
         Mode::Top => osnoise::top(&collector, ran),
         Mode::Hist => osnoise::hist(&collector, ran, histogram, args.hist.options()),
     })?;
-    stopped.map_or(Ok(()), |stopped| stopped.save("osnoise", trace.as_deref(), &plan))?;
-    Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
+    ended.save("osnoise", &saves, &plan)
 }
 
 impl HistArgs {
@@ -338,8 +413,6 @@ impl IdleArgs {
             ("--filter", !self.filter.is_empty()),
             ("--trigger", !self.trigger.is_empty()),
             ("--trace-buffer-size", self.trace_buffer_size.is_some()),
-            ("--on-threshold", !self.on_threshold.is_empty()),
-            ("--on-end", !self.on_end.is_empty()),
         ];
         let given: Vec<&str> =
             own.iter().chain(more).filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
@@ -350,10 +423,12 @@ impl IdleArgs {
 }
 
 impl Common {
-    /// Returns where a trace goes, if one is wanted.
-    fn trace_file(&self, is_auto: bool, tool: &str) -> Option<PathBuf> {
-        let named = self.trace.clone().or(is_auto.then_some(None))?;
-        Some(named.unwrap_or_else(|| format!("{tool}_trace.txt").into()))
+    /// Returns where traces go, if they are wanted.
+    fn saves(&self, is_auto: bool, tool: &str) -> Saves {
+        let path = |named: Option<PathBuf>| named.unwrap_or_else(|| format!("{tool}_trace.txt").into());
+        let of = |action: &Option<SaveTrace>| action.clone().map(|SaveTrace(file)| file);
+        let at_threshold = self.trace.clone().or(of(&self.on_threshold)).or(is_auto.then_some(None));
+        Saves { at_threshold: at_threshold.map(path), in_the_end: of(&self.on_end).map(path) }
     }
 
     /// Returns the plan without its program, and the machine's CPUs.
@@ -396,15 +471,17 @@ impl Common {
         program
     }
 
-    /// Runs it. Returns for how long anything was counted, and what stopped it if a threshold did.
+    /// Runs it. Returns for how long anything was counted, and what is left of the run.
     fn run(
         &self,
         plan: &Plan,
         all: &CpuMask,
         tool: &mut impl Tool,
-        trace: Option<&Path>,
-    ) -> Result<(Duration, Option<Stopped>), Failure> {
-        trace.map(|path| Target::new(path, None)).transpose()?;
+        saves: &Saves,
+    ) -> Result<(Duration, Ended), Failure> {
+        for path in saves.at_threshold.iter().chain(&saves.in_the_end) {
+            Target::new(path, None)?;
+        }
         catch_interrupts();
         let mut machine = plan.build(Tracing::On).map_err(|error| Failure::input(error.to_string()))?;
         if self.noise == NoiseArg::Workstation {
@@ -418,7 +495,7 @@ impl Common {
         let begin = Instant::ZERO.saturating_add(self.warm_up);
         // Looked at now and then: whoever watches records has no say in how long the run lasts.
         let over = core::cell::Cell::new(None);
-        let kept = trace.map(|_| Kept::new(all.count() * KEPT_PER_CPU));
+        let kept = saves.are_wanted().then(|| Kept::new(all.count() * KEPT_PER_CPU));
         let mut watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
         let outcome = machine.run_with(&mut watched, |now, _| {
             if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
@@ -432,27 +509,52 @@ impl Common {
             ));
         }
         let kept = watched.kept;
-        if over.get().is_none() && trace.is_some() {
+        if over.get().is_none() && saves.at_threshold.is_some() && saves.in_the_end.is_none() {
             eprintln_lossy("note: no threshold was passed, no trace is saved");
         }
-        let ran = over.get().unwrap_or(outcome.end).since(begin);
-        Ok((ran, over.get().map(|at| Stopped { at, kept })))
+        let at = over.get().unwrap_or(outcome.end);
+        Ok((at.since(begin), Ended { at, by_threshold: over.get().is_some(), kept }))
     }
 }
 
-/// What a threshold left of a run.
-struct Stopped {
+/// Where traces go.
+struct Saves {
+    at_threshold: Option<PathBuf>,
+    in_the_end: Option<PathBuf>,
+}
+
+impl Saves {
+    const fn are_wanted(&self) -> bool {
+        self.at_threshold.is_some() || self.in_the_end.is_some()
+    }
+}
+
+/// What is left of a run.
+struct Ended {
     at: Instant,
+    by_threshold: bool,
     kept: Option<Kept>,
 }
 
-impl Stopped {
-    /// Says that a threshold was passed, and saves the trace if one was wanted.
-    fn save(self, tool: &str, path: Option<&Path>, plan: &Plan) -> Result<(), Failure> {
-        output::print(&format!("rtla {tool} hit stop tracing\n"))?;
-        let (Some(path), Some(kept)) = (path, self.kept) else { return Ok(()) };
-        output::print(&format!("  Saving trace to {}\n", path.display()))?;
-        Target::new(path, None)?.write(&kept.into_trace(plan.meta(), self.at), &plan.program)
+impl Ended {
+    /// Says that a threshold was passed, saves the traces that are wanted, and returns the exit code.
+    fn save(self, tool: &str, saves: &Saves, plan: &Plan) -> Done {
+        if self.by_threshold {
+            output::print(&format!("rtla {tool} hit stop tracing\n"))?;
+        }
+        if let Some(kept) = self.kept {
+            let trace = kept.into_trace(plan.meta(), self.at);
+            let at_threshold = saves.at_threshold.as_deref().filter(|_| self.by_threshold);
+            for path in at_threshold.into_iter().chain(saves.in_the_end.as_deref()) {
+                output::print(&format!("  Saving trace to {}\n", path.display()))?;
+                Target::new(path, None)?.write(&trace, &plan.program)?;
+            }
+        }
+        Ok(match self.by_threshold {
+            true => code::THRESHOLD,
+            false if interrupted() => code::INTERRUPTED,
+            false => code::OK,
+        })
     }
 }
 

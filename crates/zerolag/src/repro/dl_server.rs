@@ -327,10 +327,14 @@ impl fmt::Display for Results {
             writeln!(f, "\nruntime enforced: {grain}\n\n{}", osnoise::top(collector, self.experiment.duration))?;
             writeln!(f, "CPU  available  longest gap    published: available  longest gap (us)")?;
             for (row, (cpu, setup, available, gap, _)) in collector.rows().iter().zip(PUBLISHED_OSNOISE) {
-                let ours = row.runtime.saturating_sub(row.noise) * 10_000_000 / row.runtime.max(1);
+                let ours = row.runtime.saturating_sub(row.noise.total) * 10_000_000 / row.runtime.max(1);
                 let percent = |parts: u64| format!("{}.{:05}%", parts / 100_000, parts % 100_000);
                 let (ours, theirs) = (percent(ours), percent(available));
-                writeln!(f, "{cpu:3} {ours:>10} {:>12}              {theirs:>10} {gap:>12}  {setup}", row.max_single)?;
+                writeln!(
+                    f,
+                    "{cpu:3} {ours:>10} {:>12}              {theirs:>10} {gap:>12}  {setup}",
+                    row.noise.max_single
+                )?;
             }
         }
         Ok(())

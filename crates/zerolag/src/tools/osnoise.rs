@@ -1,7 +1,8 @@
 //! `osnoise`: a thread per CPU that does nothing but look at the clock; every gap between two looks is noise.
 //!
 //! Noise is put down to what came between: an NMI, interrupts, softirqs, other threads, or nothing at all, which is the
-//! hardware. A thread runs for `runtime` of each `period`; a sample ends at the first look behind that.
+//! hardware. A thread runs for `runtime` of each `period`; a sample ends at the first look behind that, and is reported then:
+//! its noise, its longest gap, its counts. One that has not ended when the run does is not.
 //!
 //! On the simulated machine gaps are read from the records of handlers and switches.
 //!
@@ -61,19 +62,11 @@ impl Osnoise {
     }
 }
 
-/// What a CPU's thread has seen. Times in whole microseconds, as the tracer sums them up.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// The CPU.
-    pub cpu: CpuId,
-    /// Samples.
-    pub periods: u64,
-    /// Their lengths.
-    pub runtime: u64,
-    /// Noise in them.
-    pub noise: u64,
-    /// The most noise in one sample.
-    pub max_noise: u64,
+/// Noise by what it is put down to. Times in whole microseconds, as the tracer sums them up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Noise {
+    /// Together.
+    pub total: u64,
     /// The longest gap.
     pub max_single: u64,
     /// Gaps that nothing explains.
@@ -86,7 +79,34 @@ pub struct Row {
     pub softirq: u64,
     /// Threads that ran instead.
     pub thread: u64,
-    /// The gaps, if they are counted in classes.
+}
+
+impl Noise {
+    fn add(&mut self, of: Self) {
+        self.total += of.total;
+        self.max_single = self.max_single.max(of.max_single);
+        self.hw += of.hw;
+        self.nmi += of.nmi;
+        self.irq += of.irq;
+        self.softirq += of.softirq;
+        self.thread += of.thread;
+    }
+}
+
+/// What a CPU's thread has seen, in samples that have ended: the tracer reports no others.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The CPU.
+    pub cpu: CpuId,
+    /// Samples.
+    pub periods: u64,
+    /// Their lengths in microseconds.
+    pub runtime: u64,
+    /// Noise in them.
+    pub noise: Noise,
+    /// The most noise in one sample, in microseconds.
+    pub max_noise: u64,
+    /// The gaps, if they are counted in classes; those of a sample that has not ended too, for the tracer reports each.
     pub gaps: Latencies,
     histogram: Option<Histogram>,
     state: State,
@@ -95,7 +115,7 @@ pub struct Row {
     is_current: bool,
     /// When the present sample began.
     sample: Option<Instant>,
-    in_sample: u64,
+    in_sample: Noise,
     /// Whether a threshold was passed.
     is_beyond: bool,
 }
@@ -117,21 +137,15 @@ impl Row {
             cpu,
             periods: 0,
             runtime: 0,
-            noise: 0,
+            noise: Noise::default(),
             max_noise: 0,
-            max_single: 0,
-            hw: 0,
-            nmi: 0,
-            irq: 0,
-            softirq: 0,
-            thread: 0,
             gaps: Latencies::default(),
             histogram,
             state: State::Away,
             depth: 0,
             is_current: false,
             sample: None,
-            in_sample: 0,
+            in_sample: Noise::default(),
             is_beyond: false,
         }
     }
@@ -140,15 +154,16 @@ impl Row {
     fn discard(&mut self) {
         let fresh = Self::new(self.cpu, self.histogram);
         let Self { state, depth, is_current, sample, in_sample, .. } = *self;
-        *self = Self { state, depth, is_current, sample, in_sample, noise: in_sample, ..fresh };
+        *self = Self { state, depth, is_current, sample, in_sample, ..fresh };
     }
 
     fn count(&mut self, irq: Irq) {
+        let noise = &mut self.in_sample;
         *match irq {
-            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device => &mut self.irq,
-            Irq::Nmi => &mut self.nmi,
-            Irq::Softirq => &mut self.softirq,
-            Irq::Hardware => &mut self.hw,
+            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device => &mut noise.irq,
+            Irq::Nmi => &mut noise.nmi,
+            Irq::Softirq => &mut noise.softirq,
+            Irq::Hardware => &mut noise.hw,
         } += 1;
     }
 
@@ -178,9 +193,8 @@ impl Row {
             if gap >= test.threshold {
                 self.is_beyond |= test.stop.is_some_and(|most| gap > most);
                 let gap = gap.as_nanos() / 1_000;
-                self.noise += gap;
-                self.in_sample += gap;
-                self.max_single = self.max_single.max(gap);
+                self.in_sample.total += gap;
+                self.in_sample.max_single = self.in_sample.max_single.max(gap);
                 if let Some(histogram) = self.histogram {
                     self.gaps.add(gap / histogram.bucket * histogram.bucket, self.histogram);
                 }
@@ -194,10 +208,12 @@ impl Row {
     }
 
     fn sample_ends(&mut self, length: Duration, test: &Osnoise) {
-        self.is_beyond |= test.stop_total.is_some_and(|most| self.in_sample > most.as_nanos() / 1_000);
+        self.is_beyond |= test.stop_total.is_some_and(|most| self.in_sample.total > most.as_nanos() / 1_000);
         self.periods += 1;
         self.runtime += length.as_nanos() / 1_000;
-        self.max_noise = self.max_noise.max(core::mem::take(&mut self.in_sample));
+        let noise = core::mem::take(&mut self.in_sample);
+        self.max_noise = self.max_noise.max(noise.total);
+        self.noise.add(noise);
         self.sample = self.sample.map(|begin| begin.saturating_add(length));
     }
 }
@@ -255,7 +271,7 @@ impl Sink for Collector {
                     if *prev_state != zerolag_model::PrevState::Runnable {
                         (row.state, row.sample) = (State::Away, None);
                     } else {
-                        row.thread += 1;
+                        row.in_sample.thread += 1;
                     }
                 }
                 if *next == Some(own) {
@@ -283,23 +299,23 @@ pub fn top(collector: &Collector, ran: Duration) -> String {
         "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread\n",
     );
     for row in collector.rows.iter().filter(|row| row.periods > 0) {
-        let available = (row.runtime.saturating_sub(row.noise)) * 10_000_000 / row.runtime.max(1);
+        let available = (row.runtime.saturating_sub(row.noise.total)) * 10_000_000 / row.runtime.max(1);
         writeln!(
             out,
             "{:3} #{:<6} {:12} {:12}   {:3}.{:05}{:12} {:12}{:12} {:12} {:12} {:12} {:12}",
             row.cpu.0,
             row.periods,
             row.runtime,
-            row.noise,
+            row.noise.total,
             available / 100_000,
             available % 100_000,
             row.max_noise,
-            row.max_single,
-            row.hw,
-            row.nmi,
-            row.irq,
-            row.softirq,
-            row.thread
+            row.noise.max_single,
+            row.noise.hw,
+            row.noise.nmi,
+            row.noise.irq,
+            row.noise.softirq,
+            row.noise.thread
         )
         .expect(WRITES);
     }
@@ -347,8 +363,8 @@ mod tests {
     fn the_table_is_that_of_rtla_character_by_character() {
         let mut collector = test().collector(1, None);
         let row = &mut collector.rows[0];
-        (row.cpu, row.periods, row.runtime, row.noise) = (CpuId(3), 598, 598_001_768, 31_188_796);
-        (row.max_noise, row.max_single, row.irq, row.thread) = (53_907, 53_907, 2_842_602, 2_394);
+        (row.cpu, row.periods, row.runtime, row.noise.total) = (CpuId(3), 598, 598_001_768, 31_188_796);
+        (row.max_noise, row.noise.max_single, row.noise.irq, row.noise.thread) = (53_907, 53_907, 2_842_602, 2_394);
         let real = "                                          Operating System Noise
 duration:   0 00:10:00 | time is in us
 CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single          HW          NMI          IRQ      Softirq       Thread
@@ -364,14 +380,15 @@ CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single      
         let at = |us: u64| Instant::from_nanos(us * 1_000);
         row.is_current = true;
         row.goes_on(at(0), &test);
-        for (begin, end) in [(100, 103), (950_000, 1_003_900), (1_500_000, 1_500_000)] {
+        for (begin, end) in [(100, 103), (950_000, 1_003_900), (1_500_000, 1_500_007)] {
             row.gap_begins(at(begin), &test);
             row.goes_on(at(end), &test);
         }
-        assert_eq!((row.periods, row.runtime, row.noise), (1, 1_003_900, 53_903));
-        assert_eq!((row.max_noise, row.max_single), (53_903, 53_900));
+        assert_eq!((row.periods, row.runtime, row.noise.total), (1, 1_003_900, 53_903), "the second one has not ended");
+        assert_eq!((row.max_noise, row.noise.max_single), (53_903, 53_900));
         row.gap_begins(at(3_100_000), &test);
         assert_eq!((row.periods, row.runtime), (3, 3_003_900), "undisturbed samples are exact");
+        assert_eq!((row.noise.total, row.max_noise), (53_910, 53_903));
     }
 
     #[test]
@@ -481,8 +498,8 @@ max:        150
             row.goes_on(at(end), &test);
         }
         row.discard();
-        assert_eq!((row.periods, row.noise, row.max_single), (0, 6, 0));
+        assert_eq!((row.periods, row.noise), (0, Noise::default()));
         row.gap_begins(at(2_100_000), &test);
-        assert_eq!((row.periods, row.runtime, row.noise, row.max_noise), (1, 1_000_000, 6, 6));
+        assert_eq!((row.periods, row.runtime, row.noise.total, row.max_noise), (1, 1_000_000, 6, 6));
     }
 }
