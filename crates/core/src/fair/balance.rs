@@ -11,6 +11,7 @@
 //! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
 //! than a few times; so does one whose load is more than what is to be moved, with each failure at half the load. At
 //! most `nr_migrate` tasks are looked at; the stalest go first.
+//! Rounds at ticks count as failures; one that moves a task or finds the level even forgets them, also that of a CPU that goes idle.
 //!
 //! **Active balance.** Two tasks on the threads of one core beside a core that idles are too many there, but neither waits. When tasks
 //! are to be moved by number and nobody who waits could be, more than `cache_nice_tries` + 2 times, the running one is: the
@@ -257,8 +258,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
                 return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
             }
             None => {
-                rq.fair.balance.levels[level].failed = 0;
-                say_uneven(rq, cx, level, false);
+                found_even(rq, cx, level);
                 next = next.min(now + interval(rq, cx, level, kind, span.len() as u64));
             }
         }
@@ -318,11 +318,15 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             }
             return newidle::search(own, cx, level + usize::from(!all_pinned));
         }
-        BalanceKind::NewIdle => newidle::found(own),
+        BalanceKind::NewIdle => {
+            count_round(own, work, taken.moved);
+            newidle::found(own);
+        }
         BalanceKind::Periodic | BalanceKind::Idle if all_pinned => {
             if let Some(step) = look_elsewhere(own, cx, work) {
                 return step;
             }
+            own.fair.balance.levels[level].failed = 0; // What could be moved is even.
         }
         BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
         BalanceKind::Periodic | BalanceKind::Idle => {}
@@ -335,18 +339,25 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
-/// A round of a level is over, or goes on for another CPU: counts it if it was in vain.
+/// A round of a level is over, or goes on for another CPU: counts it if it was in vain, but for those of CPUs that go idle.
 fn count_round(own: &mut Rq, work: Balance, moved: u32) {
     let level = &mut own.fair.balance.levels[usize::from(work.level)];
     level.failed = match work.imbalance {
         _ if moved > 0 => 0,
+        _ if work.kind == BalanceKind::NewIdle => level.failed,
         Imbalance::Misfit => level.failed,
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Util(_) => level.failed.saturating_add(1),
     };
 }
 
+/// A level was found even, also by a CPU that goes idle: forgets its failures, and no tasks keep it uneven.
+pub(super) fn found_even<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, level: usize) {
+    rq.fair.balance.levels[level].failed = 0;
+    say_uneven(rq, cx, level, false);
+}
+
 /// Says to the domain above whether tasks that are bound to CPUs keep this one uneven (`sgc->imbalance`). O(1).
-pub(super) fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
+fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu, distance));
     let Some(parent) = (level + 1..LEVELS.len()).find(|parent| spans[*parent] != spans[level]) else { return };
     if let Some(first) = imbalance::first_of(rq, cx, spans[level].clone())

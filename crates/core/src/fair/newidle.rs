@@ -20,7 +20,7 @@
 //! anybody waits is known and not remembered until the next round of the machine's domain (`rd->overloaded`). 33cf66d88306, by which domains whose searches are
 //! seldom of use are left out at random, came after 6.18.
 
-use super::balance::LEVELS;
+use super::balance::{self, LEVELS};
 use super::imbalance::find_imbalance;
 use super::load;
 use super::sis_prop;
@@ -157,7 +157,7 @@ pub(super) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
         }
         rq.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
-        super::balance::say_uneven(rq, cx, level, false);
+        balance::found_even(rq, cx, level);
     }
     Step::Done
 }
