@@ -7,7 +7,8 @@
 //! judged over the time that both have lasted. Where a task may run must be known: in a recorded trace only tasks count
 //! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`; deadline tasks are not held to
 //! this one, for a trace does not say which of them wait for their next budget. A CPU that is isolated (`isolcpus`) takes from nobody,
-//! and nobody takes from it.
+//! and nobody takes from it. One of `nohz_full` that a real-time task keeps has no tick at which to find out how little it has left for others, so they
+//! may leave what waits there alone, as Linux does.
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound or a group is
 //! unthrottled, O(CPUs) when a task
@@ -29,15 +30,18 @@ struct NoTaskLost {
     /// What is throttled does not wait for a CPU.
     groups: Groups,
     isolated: CpuMask,
+    nohz_full: CpuMask,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
+    let cpus = |key| context.meta.setting(key).and_then(|cpus| cpus.parse().ok()).unwrap_or_default();
     Ok(Box::new(NoTaskLost {
         is_complete: context.meta.source.is_complete(),
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
         groups: Groups::new(context.meta.setting("throttle")),
-        isolated: context.meta.setting("isolcpus").and_then(|cpus| cpus.parse().ok()).unwrap_or_default(),
+        isolated: cpus("isolcpus"),
+        nohz_full: cpus("nohz_full"),
     }))
 }
 
@@ -188,7 +192,11 @@ impl NoTaskLost {
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
         let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
-        let is_balanced = !self.isolated.contains(cpu) && !view.rq.is_some_and(|rq| self.isolated.contains(rq));
+        let gives = |rq: CpuId| {
+            let is_stale = self.nohz_full.contains(rq) && runs_rt(before, rq);
+            !self.isolated.contains(rq) && !is_stale
+        };
+        let is_balanced = !self.isolated.contains(cpu) && view.rq.is_none_or(gives);
         if both < self.bound || !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
             return;
         }
@@ -203,6 +211,13 @@ impl NoTaskLost {
 fn idle_since(view: CpuView) -> Option<Instant> {
     let online = view.online_since()?;
     (view.current == Current::Idle).then_some(view.since.max(online))
+}
+
+fn runs_rt(replay: &Replay, cpu: CpuId) -> bool {
+    match replay.cpu(cpu).current {
+        Current::Task(task) => replay.task(task).is_some_and(|task| task.prio.is_rt()),
+        Current::Idle | Current::Unknown => false,
+    }
 }
 
 fn judge_queue(before: &Replay, record: &Record, next: TaskId, found: &mut Findings) {
@@ -253,6 +268,18 @@ mod tests {
         };
         holds("no-task-lost", &isolated("1"));
         holds("no-task-lost", &isolated("0"));
+        // A real-time task that keeps a CPU without tick hides that others wait there, not that a CPU idles.
+        let nohz_full = |cpus: &str| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.settings.push(("nohz_full".to_owned(), cpus.to_owned()));
+            trace
+        };
+        holds("no-task-lost", &nohz_full("0"));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &nohz_full("1"), lost);
         // What a task may use counts from when it may.
         let (mut script, _, b) = waiting();
         script.affinity(0, b, "0").affinity(450_000, b, "0-1");

@@ -20,7 +20,7 @@
 //!
 //! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
 //! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time, or lately did. Where load is not
-//! tracked, counts alone decide. A CPU of which no task may come here counts as if it were not there (`LBF_ALL_PINNED`).
+//! tracked, counts alone decide. What a CPU has of which no task may come here is not counted (`LBF_ALL_PINNED`).
 //!
 //! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
 //! capacity, nothing that is alone on its CPU is taken by a weaker one, and groups are not filled evenly.
@@ -29,7 +29,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`, `group_has_capacity`,
 //! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
-//! `sibling_imbalance`, `adjust_numa_imbalance`; commits 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
+//! `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5), 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
 //! before 5.5 compared loads throughout; 5.15 tolerated more between sockets.
 
 use super::balance::{FULL_CAPACITY, LEVELS};
@@ -145,9 +145,9 @@ struct Domain {
     imbalance_pct: u64,
     /// Whether its CPUs share a cache (`SD_SHARE_LLC`).
     shares_cache: bool,
-    /// Whether groups are filled evenly even if all have room (`prefer_sibling`).
+    /// Whether groups that share something are filled evenly even if all have room (`SD_PREFER_SIBLING`).
     evens_out: bool,
-    /// Whether only idle CPUs do so.
+    /// Whether only idle CPUs do so (6.6), and whether the busier group is one of several CPUs counts, not whether the taker's is (6.5).
     only_idle_even_out: bool,
     /// Up to so many tasks in the taker's group a difference of two is left alone (`sd->imb_numa_nr`).
     tolerates: Option<u64>,
@@ -170,10 +170,16 @@ impl Domain {
             tracks_load,
             imbalance_pct: if distance == Distance::Smt { SMT_IMBALANCE_PCT } else { IMBALANCE_PCT },
             shares_cache: distance <= Distance::Llc,
-            evens_out: tracks_load && groups != Distance::Same && !is_uneven,
+            evens_out: tracks_load && !is_uneven,
             only_idle_even_out: cx.config.settings.smt_balance,
             tolerates: (distance == Distance::Remote).then_some(tolerates),
         }
+    }
+
+    /// Returns whether groups are filled evenly: single CPUs share nothing.
+    const fn evens_out(&self, local: &GroupLoad, busiest: &GroupLoad) -> bool {
+        let nr_cpus = if self.only_idle_even_out { busiest.nr_cpus } else { local.nr_cpus };
+        self.evens_out && nr_cpus > 1
     }
 
     /// Returns how many tasks a group has more than another, if that is to be evened out. `sibling_imbalance`: all groups have as many cores.
@@ -219,7 +225,10 @@ pub(super) fn find_imbalance<L: RawMutex>(
             load += group.load;
             capacity += group.capacity;
             util += group.util;
-            if taker.may_relieve(&group, &local) && busiest.is_none_or(|so_far| group.is_busier_than(&so_far)) {
+            if group.nr_fair > 0
+                && taker.may_relieve(&group, &local)
+                && busiest.is_none_or(|so_far| group.is_busier_than(&so_far))
+            {
                 busiest = Some(group);
             }
         }
@@ -315,23 +324,24 @@ fn measure<L: RawMutex>(
             continue;
         }
         group.first = group.first.or(Some(cpu));
+        let capacity = capacity::of_cpu(cx, cpu);
+        group.nr_cpus += 1;
+        group.capacity += capacity;
+        (group.least, group.most) = (group.least.min(capacity), group.most.max(capacity));
         if rq.fair.balance.pinned.contains(&cpu) {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
-        group.nr_cpus += 1;
         let (averages, counts) = (load::of_cpu(cx, cpu), cx.view().counts(cpu));
-        let (load, capacity) = (averages.load, capacity::of_cpu(cx, cpu));
+        let load = averages.load;
         let nr = if takes_rt { counts.running } else { counts.fair };
         group.load += load;
         group.util += averages.util;
         group.runnable += averages.runnable;
-        group.capacity += capacity;
         // Real-time tasks need CPUs too.
         group.nr_running += u64::from(counts.running);
         group.nr_fair += u64::from(nr);
         group.nr_idle += u64::from(counts.running == 0);
-        (group.least, group.most) = (group.least.min(capacity), group.most.max(capacity));
         let full = u64::from(cx.config.topology.capacity(cpu));
         let misfit = match taker {
             Some(taker) if taker.is_uneven => cx.view().misfit(cpu),
@@ -383,7 +393,7 @@ fn imbalance(
         return None;
     }
     let has_spare = local.kind == GroupType::Spare;
-    let evens_out = domain.evens_out && has_spare && domain.excess(local, busiest) > 1;
+    let evens_out = domain.evens_out(local, busiest) && has_spare && domain.excess(local, busiest) > 1;
     if busiest.kind != GroupType::Overloaded && !evens_out {
         // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of a group only where two idle more.
         let is_even = busiest.nr_cpus > 1 && local.nr_idle <= busiest.nr_idle + 1;
@@ -420,7 +430,7 @@ fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) ->
         // By counts alone: a larger group that is too full gives at least one.
         return (domain.excess(local, busiest) / 2).max(u64::from(busiest.nr_cpus > 1));
     }
-    let too_many = if busiest.nr_cpus == 1 || domain.evens_out {
+    let too_many = if busiest.nr_cpus == 1 || domain.evens_out(local, busiest) {
         domain.excess(local, busiest)
     } else {
         local.nr_idle.saturating_sub(busiest.nr_idle)
