@@ -490,9 +490,9 @@ pub(super) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) 
         return current;
     }
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
-    if cx.shared.nr_cpus() == 1 {
-        return shares;
-    }
     let others = cx.view().group_load(group).saturating_sub(published);
+    if others == 0 {
+        return shares; // All that the group has is here, as always with one CPU.
+    }
     Weight::clamped(u64::from(shares.value()) * load / (others + load), shares)
 }
