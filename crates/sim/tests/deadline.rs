@@ -181,6 +181,101 @@ fn global_edf_meets_the_density_test() {
     assert!(jobs > 5_000, "only {jobs} jobs");
 }
 
+/// Bertogna & Cirinei 2007, theorems 5 to 7: the longest response of each task of rows under a global scheduler of m CPUs, in
+/// microseconds; `None` if the analysis does not see a task keep its period. It begins as the test of Bertogna, Cirinei & Lipari 2005,
+/// which knows of no slack, and goes on with the slack that it finds. Periods differ.
+fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy) -> Option<Vec<u64>> {
+    let mut slacks = vec![0; rows.len()];
+    loop {
+        let bounds: Vec<Option<u64>> =
+            (0..rows.len()).map(|of| global_response(rows, &slacks, of, cpus, policy)).collect();
+        let found: Vec<u64> =
+            rows.iter().zip(&bounds).map(|(row, bound)| bound.map_or(0, |bound| row.2 - bound)).collect();
+        if found == slacks {
+            return bounds.into_iter().collect();
+        }
+        slacks = found;
+    }
+}
+
+/// The same of one task, if the others are done with their jobs so long before their deadlines.
+fn global_response(
+    rows: &[(u64, u64, u64)],
+    slacks: &[u64],
+    of: usize,
+    cpus: u64,
+    policy: PeriodicPolicy,
+) -> Option<u64> {
+    let (_, runtime, period) = rows[of];
+    let mut response = runtime;
+    loop {
+        let interferes = |(other, (_, theirs, every)): (usize, &(u64, u64, u64))| {
+            let jobs =
+                |window: u64, rest: &dyn Fn(u64) -> u64| window / every * theirs + rest(window % every).min(*theirs);
+            // A job may begin before the window, as late as its slack allows.
+            let in_response = jobs(response + every - theirs - slacks[other], &|rest| rest);
+            let by_deadline = match policy {
+                PeriodicPolicy::Deadline => jobs(period, &|rest| rest.saturating_sub(slacks[other])),
+                PeriodicPolicy::RateMonotonicFifo if *every < period => u64::MAX,
+                PeriodicPolicy::RateMonotonicFifo => 0,
+            };
+            in_response.min(by_deadline).min(response - runtime + 1)
+        };
+        let others = rows.iter().enumerate().filter(|(other, _)| *other != of);
+        let next = runtime + others.map(interferes).sum::<u64>() / cpus;
+        match next {
+            _ if next > period => return None,
+            _ if next == response => return Some(response),
+            _ => response = next,
+        }
+    }
+}
+
+#[test]
+fn no_response_on_several_cpus_is_longer_than_analysis_says() {
+    for policy in [PeriodicPolicy::Deadline, PeriodicPolicy::RateMonotonicFifo] {
+        let mut below = random(2007);
+        let (mut sets, mut beyond_density, mut jobs, mut closest) = (0, 0, 0, 0.0_f64);
+        while sets < 30 {
+            let cpus = 2 + below(3);
+            let (most, sum) = (200_000 + below(700_000), cpus * (300_000 + below(600_000)));
+            let mut rows = rows(&mut below, most, sum);
+            rows.sort_by_key(|row| row.2);
+            rows.dedup_by_key(|row| row.2);
+            if rows.len() <= cpus as usize {
+                continue;
+            }
+            let Some(bounds) = global_responses(&rows, cpus, policy) else { continue };
+            sets += 1;
+            let shares = rows.iter().map(|row| row.1 as f64 / row.2 as f64);
+            let largest = shares.clone().fold(0.0, f64::max);
+            beyond_density += u32::from(shares.sum::<f64>() > cpus as f64 - (cpus as f64 - 1.0) * largest);
+            let program = periodic(&table(&rows), policy).expect("a table");
+            let (records, _) = run(program, &config(cpus as usize, 300));
+            for ((task, (_, _, period)), bound) in tasks(&rows).zip(bounds) {
+                let slacks = slacks(&records, task);
+                jobs += slacks.len();
+                let worst =
+                    slacks.into_iter().map(|slack| (period * 1_000).cast_signed() - slack).max().expect("a job");
+                let bound = (bound * 1_000).cast_signed();
+                assert!(
+                    worst <= bound,
+                    "{policy:?}: task {task} of {rows:?} on {cpus} CPUs took {worst} ns, {bound} at most"
+                );
+                closest = closest.max(worst as f64 / bound as f64);
+            }
+        }
+        println!(
+            "{policy:?}: {jobs} jobs, {beyond_density} sets beyond the density test, up to {closest:.3} of the bound"
+        );
+        assert!(
+            jobs > 3_000 && beyond_density >= 3,
+            "{policy:?}: {jobs} jobs, {beyond_density} sets that the density test refuses"
+        );
+        assert!(closest > 0.99, "{policy:?}: no response came near its bound: {closest:.3}");
+    }
+}
+
 /// Devi & Anderson 2005: under global EDF on m CPUs a task is late by no more than its runtime and x, the m - 1 longest
 /// runtimes less the shortest, over m less the m - 2 largest shares.
 #[test]

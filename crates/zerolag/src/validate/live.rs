@@ -14,6 +14,9 @@
 //! | `throttled/PATH` | milliseconds of that, added up over CPUs | only if other programs hardly ran |
 //! | `p50.SERVICE`, `p99.SERVICE` | milliseconds from a request's intended arrival to its end | only if other programs hardly ran |
 //!
+//! Deadline tasks may not be confined to a part of their root domain, so a case that has them runs on all CPUs of the host, there
+//! and in the simulator: what they are promised does not depend on that.
+//!
 //! A case whose recordings vary parameters of its workload runs with each set that was recorded on the nearest kernel.
 //!
 //! Computations on a host last longer than they say: interrupts, cold caches, a hypervisor. By how much is measured (CPU time
@@ -158,7 +161,13 @@ fn run_variant(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<LiveComparison, ValidateError> {
     let kernel = nearest_kernel(host.version());
-    let wanted = recording.map_or(1, |recording| recording.machine.nr_cpus());
+    let recorded = recording.map_or(1, |recording| recording.machine.nr_cpus());
+    let mut scenario = scenario(case, recording, recorded)?;
+    let mut wanted = recorded;
+    if wanted < host.cpus.count() && has_deadline_tasks(&scenario.program) {
+        wanted = host.cpus.count();
+        scenario = self::scenario(case, recording, wanted)?;
+    }
     let cpus = u32::try_from(wanted).unwrap_or(u32::MAX);
     let name = recording.map_or_else(|| case.name.clone(), |recording| named(&case.name, recording));
     let mut comparison = LiveComparison { case: name, kernel, cpus, others: 0, figures: Vec::new(), skipped: None };
@@ -167,7 +176,6 @@ fn run_variant(
         comparison.skipped = Some(format!("needs CPUs {mask}; the process may use {}", host.cpus));
         return Ok(comparison);
     }
-    let mut scenario = scenario(case, recording, cpus)?;
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
     let mut stretch = Stretch::default();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
@@ -227,8 +235,14 @@ fn band(case: &Case, program: &Program, name: &str, options: &LiveOptions, is_qu
     if is_compared { case.band(figure).ok() } else { None }
 }
 
-fn scenario(case: &Case, recording: Option<&Recording>, cpus: u32) -> Result<Scenario, ValidateError> {
+/// Whether the kernel would refuse to confine the program to fewer CPUs than it has in a root domain.
+fn has_deadline_tasks(program: &Program) -> bool {
+    program.tasks.iter().any(|def| matches!(def.attr, SchedAttr::Deadline(_)))
+}
+
+fn scenario(case: &Case, recording: Option<&Recording>, cpus: usize) -> Result<Scenario, ValidateError> {
     let path = &case.workload;
+    let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
     let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
     let machine = Topology::flat(cpus).map_err(|error| {
         ValidateError::Io(path.clone(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error.to_string()))
