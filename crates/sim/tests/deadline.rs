@@ -235,8 +235,9 @@ fn global_response(
 fn no_response_on_several_cpus_is_longer_than_analysis_says() {
     for policy in [PeriodicPolicy::Deadline, PeriodicPolicy::RateMonotonicFifo] {
         let mut below = random(2007);
-        let (mut sets, mut beyond_density, mut jobs, mut closest) = (0, 0, 0, 0.0_f64);
-        while sets < 30 {
+        // Sets that the density test accepts, and that it refuses.
+        let (mut sets, mut jobs, mut closest) = ([0, 0], 0, 0.0_f64);
+        while sets[0] < 20 || sets[1] < 10 {
             let cpus = 2 + below(3);
             let (most, sum) = (200_000 + below(700_000), cpus * (300_000 + below(600_000)));
             let mut rows = rows(&mut below, most, sum);
@@ -246,32 +247,31 @@ fn no_response_on_several_cpus_is_longer_than_analysis_says() {
                 continue;
             }
             let Some(bounds) = global_responses(&rows, cpus, policy) else { continue };
-            sets += 1;
             let shares = rows.iter().map(|row| row.1 as f64 / row.2 as f64);
             let largest = shares.clone().fold(0.0, f64::max);
-            beyond_density += u32::from(shares.sum::<f64>() > cpus as f64 - (cpus as f64 - 1.0) * largest);
+            let is_refused = shares.sum::<f64>() > cpus as f64 - (cpus as f64 - 1.0) * largest;
+            let count = &mut sets[usize::from(is_refused)];
+            *count += 1;
+            if *count > 20 {
+                continue;
+            }
             let program = periodic(&table(&rows), policy).expect("a table");
             let (records, _) = run(program, &config(cpus as usize, 300));
             for ((task, (_, _, period)), bound) in tasks(&rows).zip(bounds) {
-                let slacks = slacks(&records, task);
-                jobs += slacks.len();
-                let worst =
-                    slacks.into_iter().map(|slack| (period * 1_000).cast_signed() - slack).max().expect("a job");
-                let bound = (bound * 1_000).cast_signed();
-                assert!(
-                    worst <= bound,
-                    "{policy:?}: task {task} of {rows:?} on {cpus} CPUs took {worst} ns, {bound} at most"
-                );
-                closest = closest.max(worst as f64 / bound as f64);
+                let responses = slacks(&records, task).into_iter().map(|slack| (period * 1_000).cast_signed() - slack);
+                for response in responses {
+                    let bound = (bound * 1_000).cast_signed();
+                    assert!(
+                        response <= bound,
+                        "{policy:?}: {task} of {rows:?}, {cpus} CPUs: {response} ns, bound {bound}"
+                    );
+                    closest = closest.max(response as f64 / bound as f64);
+                    jobs += 1;
+                }
             }
         }
-        println!(
-            "{policy:?}: {jobs} jobs, {beyond_density} sets beyond the density test, up to {closest:.3} of the bound"
-        );
-        assert!(
-            jobs > 3_000 && beyond_density >= 3,
-            "{policy:?}: {jobs} jobs, {beyond_density} sets that the density test refuses"
-        );
+        println!("{policy:?}: {jobs} jobs, up to {closest:.3} of the bound");
+        assert!(jobs > 3_000, "{policy:?}: only {jobs} jobs");
         assert!(closest > 0.99, "{policy:?}: no response came near its bound: {closest:.3}");
     }
 }
