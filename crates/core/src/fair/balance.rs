@@ -47,6 +47,7 @@ use super::imbalance::{self, find_imbalance};
 use super::load::{self, CpuAverages};
 use super::misfit;
 use super::newidle;
+use super::select;
 use super::task_load;
 use super::weight::RT_LOAD;
 use crate::class;
@@ -193,8 +194,7 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let (mut from, mut thread) = (CpuId(0), None);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|_| core_busy > 1 || cache_busy > 1) {
         cx.io.costs.cpus_scanned += 1;
-        let theirs = cx.config.topology.span(cpu, Distance::Smt);
-        let is_idle_core = cx.view().nr_idle(None, theirs.clone()) == theirs.len() as u32;
+        let is_idle_core = select::is_on_idle_core(cx, cpu);
         let is_elsewhere = cache_busy > 1 && !cache.contains(&cpu.0);
         if is_idle_core && (core_busy > 1 || is_elsewhere) || is_elsewhere && !cx.config.settings.smt_balance {
             send(rq, cx, cpu);

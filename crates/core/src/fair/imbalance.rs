@@ -260,13 +260,11 @@ fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> boo
     let mut idle_thread = None;
     let mut from = CpuId(group.start);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|cpu| cpu.0 < group.end) {
-        let core = cx.config.topology.span(cpu, Distance::Smt);
-        let nr_threads = core.len() as u32;
-        if !cx.config.settings.smt_balance || cx.view().nr_idle(None, core.clone()) == nr_threads {
+        if !cx.config.settings.smt_balance || select::is_on_idle_core(cx, cpu) {
             return cpu == rq.cpu;
         }
         idle_thread = idle_thread.or(Some(cpu));
-        from = CpuId(core.end);
+        from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
     }
     match idle_thread {
         Some(cpu) => cpu == rq.cpu,

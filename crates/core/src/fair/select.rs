@@ -174,14 +174,21 @@ fn find_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, r
         let mut from = CpuId(part.start);
         while let Some(cpu) = cx.view().next_idle(allowed, from).filter(|cpu| cpu.0 < part.end) {
             cx.io.costs.cpus_scanned += 1;
-            let core = cx.config.topology.span(cpu, Distance::Smt);
-            if cx.view().nr_idle(None, core.clone()) == core.len() as u32 {
+            if is_on_idle_core(cx, cpu) {
                 return Some(cpu);
             }
-            from = CpuId(core.end);
+            from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
         }
     }
     None
+}
+
+/// Returns whether all threads of an idle CPU's core are idle that are online (`is_core_idle`). O(threads).
+pub(super) fn is_on_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
+    let core = cx.config.topology.span(cpu, Distance::Smt);
+    let nr_threads = core.len() as u32;
+    let is_idle = cx.view().nr_idle(None, core.clone()) == nr_threads;
+    is_idle || core.map(CpuId).all(|thread| cx.view().is_idle(thread) || !cx.view().is_online(thread))
 }
 
 /// How good a part of the machine is for a new task.
