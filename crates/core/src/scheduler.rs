@@ -620,6 +620,13 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
+    /// Counts the tick that was due last (`jiffies`): for a host on which ticks do not come at once, when that of the CPU comes which counts for all
+    /// (`tick_do_timer_cpu`). A CPU whose own tick comes before sees the count of the tick before, and so do its balancing intervals. Until this is
+    /// called each CPU goes by its clock. O(1).
+    pub fn count_tick(&self, now: Instant) {
+        self.shared.count_tick(now.round_down_to(self.config.settings.tick_period()));
+    }
+
     /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a second: `sched_tick_remote`.
     pub fn remote_tick(&self, rq: &mut Rq, now: Clock, by: CpuId, io: &mut Io) {
         rq.set_clock(now);

@@ -300,6 +300,8 @@ pub(crate) struct Shared<L: RawMutex> {
     pub(crate) rt_limit: Mutex<L, RtLimit>,
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
+    /// When the last tick was due that has been counted, in nanoseconds ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
+    jiffies: AtomicU64,
     /// What searches for idle CPUs may cost.
     pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
@@ -364,6 +366,7 @@ impl<L: RawMutex> Shared<L> {
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
             wakers: Wakers::default(),
+            jiffies: AtomicU64::new(u64::MAX),
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
             rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
@@ -372,6 +375,15 @@ impl<L: RawMutex> Shared<L> {
 
     pub(crate) fn nr_cpus(&self) -> usize {
         self.cpus.len()
+    }
+
+    pub(crate) fn count_tick(&self, due: Instant) {
+        self.jiffies.store(due.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns when the last tick was due that has been counted, in the far future if nobody counts them.
+    pub(crate) fn counted_tick(&self) -> Instant {
+        Instant::from_nanos(self.jiffies.load(Ordering::Relaxed))
     }
 
     /// Returns the root domain of a CPU. It is certain under the lock of that run queue only.

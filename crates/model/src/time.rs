@@ -58,6 +58,15 @@ impl Instant {
         Self(self.0.next_multiple_of(grain.0))
     }
 
+    /// Returns the last instant at or before this one that is a multiple of `grain` after the start.
+    ///
+    /// # Panics
+    /// If `grain` is zero.
+    #[must_use]
+    pub const fn round_down_to(self, grain: Duration) -> Self {
+        Self(self.0 - self.0 % grain.0)
+    }
+
     /// Returns this instant moved by a signed time, clamped to the representable range.
     #[must_use]
     pub const fn saturating_offset(self, by: SignedDuration) -> Self {
@@ -434,9 +443,13 @@ mod tests {
     }
 
     #[test]
-    fn rounding_up_keeps_multiples() {
+    fn rounding_keeps_multiples() {
         let grain = Duration::from_millis(4);
-        assert_eq!(Instant::from_nanos(4_000_000).round_up_to(grain), Instant::from_nanos(4_000_000));
-        assert_eq!(Instant::from_nanos(4_000_001).round_up_to(grain), Instant::from_nanos(8_000_000));
+        let cases = [(0, 0, 0), (3_999_999, 0, 4), (4_000_000, 4, 4), (4_000_001, 4, 8)];
+        for (nanos, down, up) in cases {
+            let [down, up] = [down, up].map(|ms| Instant::ZERO + Duration::from_millis(ms));
+            let instant = Instant::from_nanos(nanos);
+            assert_eq!((instant.round_down_to(grain), instant.round_up_to(grain)), (down, up), "{nanos}");
+        }
     }
 }

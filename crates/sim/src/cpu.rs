@@ -17,6 +17,8 @@ use zerolag_workload::program::ResourceId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interrupt {
     Tick,
+    /// What the tick has left for when its handler is over.
+    Softirq,
     TaskTimer(TaskId),
     RqTimer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
@@ -128,6 +130,8 @@ pub(crate) struct Cpu {
     task_clock: Instant,
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) pending: VecDeque<Interrupt>,
+    /// The balancing that the last tick asked for, while its softirq is pending.
+    pub(crate) softirq: Step,
     /// Work that others have asked for, with who did, until the handler takes it.
     pub(crate) works: VecDeque<(CpuId, Work)>,
     /// The handler of queued work is at it.
@@ -169,6 +173,7 @@ impl Cpu {
             task_clock: Instant::ZERO,
             jobs: VecDeque::with_capacity(8),
             pending: VecDeque::with_capacity(8),
+            softirq: Step::Done,
             works: VecDeque::new(),
             in_works: false,
             stretch: Stretch::Free,

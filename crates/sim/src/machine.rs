@@ -1,7 +1,7 @@
 //! [`Machine`]: the simulated machine: CPUs, tasks, time; its main loop.
 //!
 //! One event at a time, in total order. Ticks of all CPUs come together (`skew_tick` off), after every other event of
-//! their instant, in order of CPU; CPUs that need no tick cost nothing.
+//! their instant, in order of CPU, unless they come late ([`Machine::delay_ticks`]); CPUs that need no tick cost nothing.
 //!
 //! The machine decides nothing: who runs, where and when is asked of the core; what is done in which order is asked of
 //! the program.
@@ -9,6 +9,7 @@
 use crate::costs::Costs;
 use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
 use crate::groups::{GroupTimers, Life};
+use crate::noise::LateTicks;
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
 use crate::proxy::count_locks;
 use crate::queue::{EventQueue, Phase, Source};
@@ -86,6 +87,9 @@ pub(crate) enum Event {
     Source {
         index: u32,
     },
+    LateTick {
+        cpu: CpuId,
+    },
     /// A second is over, for CPUs of `nohz_full`.
     RemoteTicks,
     Arrival {
@@ -131,6 +135,7 @@ pub struct Machine {
     ticking: CpuMask,
     next_tick: Instant,
     tick_period: Duration,
+    pub(crate) late_ticks: Option<LateTicks>,
     end: Instant,
 }
 
@@ -189,6 +194,7 @@ impl Machine {
             ticking: CpuMask::new(),
             next_tick: Instant::ZERO,
             tick_period: config.settings.tick_period(),
+            late_ticks: None,
             end: config.duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
             program: Rc::new(program),
         };
@@ -339,6 +345,7 @@ impl Machine {
             }
             Event::Change { index } => self.change_comes(index),
             Event::Source { index } => self.source_fires(index),
+            Event::LateTick { cpu } => self.late_tick(cpu),
             Event::RemoteTicks => self.remote_ticks(),
             Event::Arrival { source } => self.request_arrives(source),
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
@@ -355,6 +362,30 @@ impl Machine {
         while let Some(cpu) = self.ticking.next_from(from) {
             from = CpuId(cpu.0 + 1);
             self.stats.ticks += 1;
+            if self.late_ticks.is_some() {
+                self.delay_tick(cpu);
+            } else {
+                self.tick(cpu);
+            }
+        }
+    }
+
+    /// A CPU should tick now, and will when its delay is over.
+    #[cold]
+    fn delay_tick(&mut self, cpu: CpuId) {
+        let Some(late) = &mut self.late_ticks else { return };
+        let at = self.now + late.next(cpu, self.tick_period);
+        let count = self.cpus[cpu.index()].next_count();
+        self.queue.push(at, Phase::LateTick, Source::cpu(cpu), count, Event::LateTick { cpu });
+        self.arm_completion(cpu); // It may end before, and was left to this tick.
+    }
+
+    /// A tick comes late. The first CPU that ticks counts for all: who comes before it sees the count of the tick before.
+    fn late_tick(&mut self, cpu: CpuId) {
+        if self.ticking.next_from(CpuId(0)) == Some(cpu) {
+            self.scheduler.count_tick(self.now);
+        }
+        if self.ticking.contains(cpu) {
             self.tick(cpu);
         }
     }
@@ -379,6 +410,9 @@ impl Machine {
         place.ticking = !place.ticking;
         if place.ticking {
             if self.ticking.is_empty() {
+                if self.late_ticks.is_some() {
+                    self.scheduler.count_tick(self.now);
+                }
                 self.next_tick = (self.now + Duration::from_nanos(1)).round_up_to(self.tick_period);
             }
             self.ticking.insert(cpu);

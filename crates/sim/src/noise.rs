@@ -1,4 +1,5 @@
-//! [`IrqSource`]: what interrupts a CPU without being asked: devices, their softirqs, NMIs, the hardware itself.
+//! [`IrqSource`]: what interrupts a CPU without being asked: devices, their softirqs, NMIs, the hardware itself. And what keeps interrupts
+//! from it: [`Machine::delay_ticks`].
 //!
 //! A source fires at random distances and takes a random time, both drawn from a stream of its own, so that adding one changes
 //! no other draws. Whatever it is, it takes time from the CPU; nothing but the [`CpuLayer`] that it is accounted to and its
@@ -29,6 +30,21 @@ pub struct IrqSource {
     pub takes: Dist,
     /// Deferred work that follows each.
     pub softirq: Option<Dist>,
+}
+
+/// How late ticks come.
+#[derive(Debug)]
+pub(crate) struct LateTicks {
+    by: Dist,
+    /// A stream for each CPU.
+    streams: Vec<Stream>,
+}
+
+impl LateTicks {
+    /// Returns how late the present tick of a CPU comes, less than a period.
+    pub(crate) fn next(&mut self, cpu: CpuId, period: Duration) -> Duration {
+        self.by.sample(&mut self.streams[cpu.index()]).min(period.saturating_sub(Duration::from_nanos(1)))
+    }
 }
 
 /// A source of a machine.
@@ -64,6 +80,17 @@ impl Machine {
             count,
             Event::Source { index: u32::try_from(index).expect("invariant: fewer than 2^32 sources") },
         );
+    }
+
+    /// Lets the tick of each CPU come late, by a random time of its own each time: as on virtual CPUs, which are not always on a real one. Who of
+    /// several CPUs is first then differs from tick to tick, and who comes before the CPU that counts ticks sees a count that is one short
+    /// ([`Scheduler::count_tick`](zerolag_core::Scheduler::count_tick)). Until this is called they tick at the same instant, in order of CPU.
+    ///
+    /// The delay is taken from nobody: the current task runs on. One of a period or more is cut to the period less a nanosecond.
+    pub fn delay_ticks(&mut self, by: Dist) {
+        let cpus = 0..self.cpus.len() as u32;
+        let streams = cpus.map(|cpu| Stream::new(self.seed, "ticks", cpu, "delay")).collect();
+        self.late_ticks = Some(LateTicks { by, streams });
     }
 
     pub(crate) fn source_fires(&mut self, index: u32) {

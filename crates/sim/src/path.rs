@@ -75,8 +75,19 @@ impl Machine {
         }
         self.after_call(cpu);
         self.release(cpu, cpu);
-        self.push_step(cpu, step);
+        self.raise_softirq(cpu, step);
         self.drive(cpu);
+    }
+
+    /// Notes the balancing that a tick asks for. It is a softirq (`SCHED_SOFTIRQ`): it comes after the tick's handler, and so after what other
+    /// CPUs that ticked at the same instant have made of theirs.
+    fn raise_softirq(&mut self, cpu: CpuId, step: Step) {
+        if step != Step::Done {
+            let place = &mut self.cpus[cpu.index()];
+            debug_assert!(place.softirq == Step::Done, "a tick comes after the softirq of the one before");
+            place.softirq = step;
+            place.pending.push_back(Interrupt::Softirq);
+        }
     }
 
     /// Spends an interrupt's own time and answers with the work it brings.
@@ -88,7 +99,9 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::Rebuild | Interrupt::Change(_) | Interrupt::Ended(_) => (Irq::Softirq, Duration::ZERO),
+            Interrupt::Softirq | Interrupt::Rebuild | Interrupt::Change(_) | Interrupt::Ended(_) => {
+                (Irq::Softirq, Duration::ZERO)
+            }
             Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
@@ -114,6 +127,10 @@ impl Machine {
         }
         match what {
             Interrupt::Tick => Some(Job::Tick),
+            Interrupt::Softirq => {
+                let step = core::mem::replace(&mut self.cpus[cpu.index()].softirq, Step::Done);
+                Some(Job::Carry { step, then_pick: false })
+            }
             Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
             Interrupt::TaskTimer(task) => self.timer_job(task),
             Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
@@ -301,9 +318,13 @@ impl Machine {
             | Job::Inherit { .. }
             | Job::Lend { .. } => unreachable!("not an event of the run queue"),
         };
-        // The tick's own cost covers its lock and bookkeeping.
-        let hold = if matches!(job, Job::Tick) { Duration::ZERO } else { self.costs.rq_lock_hold };
-        self.unlock(cpu, cpu, hold);
+        if matches!(job, Job::Tick) {
+            // The tick's own cost covers its lock and bookkeeping.
+            self.unlock(cpu, cpu, Duration::ZERO);
+            self.raise_softirq(cpu, step);
+            return Done::Yes;
+        }
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
         self.carry(cpu, step, false)
     }
 

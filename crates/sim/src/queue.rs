@@ -38,6 +38,8 @@ pub(crate) enum Phase {
     TaskTimer = 4,
     /// A timer of a run queue fires: budgets and slices.
     RqTimer = 5,
+    /// A tick comes late.
+    LateTick = 6,
 }
 
 /// Who made an event: a CPU or a task.

@@ -1,8 +1,10 @@
 //! The machine by itself: time is conserved, the same run gives the same bytes, tracing changes nothing, nobody is lost.
 
 use std::sync::Arc;
+use zerolag_model::event::Irq;
 use zerolag_model::{
-    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, Topology, TraceEvent,
+    CpuId, CpuLayer, CpuMask, Duration, Instant, KernelVersion, Mark, Record, SchedAttr, Settings, TaskId, Topology,
+    TraceEvent,
 };
 use zerolag_sim::{Costs, End, Machine, MachineConfig, NoTrace, Outcome, Tracing};
 use zerolag_workload::program::{Action, Program, Resource, ResourceId, ResourceKind, TaskDef, TimerMode, TimerRef};
@@ -358,4 +360,37 @@ fn a_given_duration_is_waited_for_unless_somebody_holds_what_others_wait_for() {
     };
     let (outcome, _) = run(&program, &config(2, Costs::zero()));
     assert!(matches!(outcome.why, End::Stuck(_)), "{:?}", outcome.why);
+}
+
+/// As on virtual CPUs that run in turns: whose tick comes first differs from tick to tick, and each of three busy tasks moves.
+#[test]
+fn ticks_that_come_late_by_themselves_let_all_busy_tasks_move() {
+    let hog = |name| task(name, SchedAttr::NORMAL, None, vec![run_for(ms(100))]);
+    let program = Arc::new(Program { tasks: ["a", "b", "c"].map(hog).into(), ..Program::default() });
+    let config = MachineConfig { duration: Some(ms(5_000)), ..config(2, Costs::server()) };
+    let latest = Duration::from_micros(100);
+    let mut machine = Machine::new(program, &config, Tracing::On).expect("a machine");
+    machine.delay_ticks(Dist::uniform(Duration::ZERO, latest).expect("a distribution"));
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    assert_time_is_conserved(&outcome, &records, 2);
+    let period = config.settings.tick_period();
+    let ticks = records.iter().filter(|record| matches!(record.event, TraceEvent::IrqEnter { irq: Irq::Tick }));
+    let mut first = [0, 0];
+    let mut last = Instant::ZERO;
+    for tick in ticks.filter(|tick| tick.at > Instant::ZERO) {
+        let due = tick.at.round_down_to(period);
+        assert!(
+            tick.at.since(due) <= latest + Duration::from_micros(5),
+            "{tick:?} comes {latest} late at most, or behind a path"
+        );
+        first[tick.cpu.index()] += u32::from(due > last);
+        last = due;
+    }
+    assert!(first.iter().all(|times| *times > 400), "each CPU is the first about as often: {first:?} of 1250");
+    for task in (0..3).map(TaskId) {
+        let moves =
+            records.iter().filter(|record| matches!(record.event, TraceEvent::Migrate { task: of, .. } if of == task));
+        assert!(moves.count() > 5, "{task} moves");
+    }
 }

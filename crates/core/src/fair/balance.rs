@@ -173,7 +173,7 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
     let to = if any { cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) } else { misfit::find_stronger(rq, cx) };
     match to {
         Some(cpu) => {
-            rq.fair.balance.next_kick = cx.now.wall + rq.fair.tune.tick;
+            rq.fair.balance.next_kick = jiffies(rq, cx) + rq.fair.tune.tick;
             send(rq, cx, cpu);
         }
         None if rq.fair.balance.has_parts && rq.fair.asymmetric.is_none() => kick_apart(rq, cx),
@@ -188,7 +188,7 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu, distance));
-    rq.fair.balance.next_kick = cx.now.wall + Duration::from_millis(cache.len() as u64);
+    rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
     let [core_busy, cache_busy] =
         [&core, &cache].map(|span| span.len() as u32 - cx.view().nr_idle(None, (*span).clone()));
     let (mut from, mut thread) = (CpuId(0), None);
@@ -231,7 +231,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     load::follow(rq, cx);
     rq.unpublished.add(Unpublished::AVERAGES);
     rq.publish(cx);
-    let now = cx.now.wall;
+    let now = jiffies(rq, cx);
     let mut next = Instant::FAR_FUTURE;
     let mut inner = rq.cpu.0..rq.cpu.0 + 1;
     for (level, (distance, _)) in LEVELS.into_iter().enumerate() {
@@ -265,6 +265,12 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     }
     rq.fair.balance.next = next;
     Step::Done
+}
+
+/// Returns when the last tick was due that has been counted. Intervals are counted from there (`jiffies`), so that neither a tick that came late nor a round
+/// between ticks lets the next one wait for a tick more.
+fn jiffies<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Instant {
+    cx.now.wall.round_down_to(rq.fair.tune.tick).min(cx.shared.counted_tick())
 }
 
 /// Returns the time between two rounds of a level: `get_sd_balance_interval`, in whole ticks.

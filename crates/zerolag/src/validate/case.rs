@@ -46,6 +46,8 @@ pub struct Recording {
     pub settings: Vec<(String, String)>,
     /// Values for parameters of the workload: what differed from recording to recording, as the phases of periodic tasks.
     pub parameters: Vec<(String, String)>,
+    /// Its CPUs are virtual and run in turns of at most so long: each tick comes late by up to that.
+    pub turns_of: Duration,
     /// Figures are taken from here,
     pub from: Instant,
     /// for so long.
@@ -145,6 +147,8 @@ struct RecordingTable {
     settings: BTreeMap<String, String>,
     #[serde(default)]
     parameters: BTreeMap<String, String>,
+    #[serde(default)]
+    turns_of_us: u64,
     from_ms: u64,
     window_ms: u64,
     figures: BTreeMap<String, f64>,
@@ -198,6 +202,7 @@ impl Case {
                 machine,
                 settings: table.settings.into_iter().collect(),
                 parameters: table.parameters.into_iter().collect(),
+                turns_of: Duration::from_micros(table.turns_of_us),
                 from: Instant::ZERO + Duration::from_millis(table.from_ms),
                 window: Duration::from_millis(table.window_ms),
                 figures,
@@ -286,6 +291,7 @@ mod rows {
             cpus: u32::try_from(whole("cpus")?).map_err(|_| "too many CPUs".to_owned())?,
             settings: below("settings."),
             parameters: below("parameters."),
+            turns_of_us: if said.contains_key("turns_of_us") { whole("turns_of_us")? } else { 0 },
             from_ms: whole("from_ms")?,
             window_ms: whole("window_ms")?,
             figures,
@@ -303,7 +309,9 @@ mod rows {
             let text = "# origin\nkernel,on,cpus,from_ms,window_ms,parameters.loops,figures.used/g,because\n6.1,here,2,500,5000,4,99.5,\n";
             let rows = read(text).expect("a row");
             assert_eq!((rows[0].cpus, rows[0].figures["used/g"], &*rows[0].parameters["loops"]), (2, 99.5, "4"));
-            assert_eq!(rows[0].because, None);
+            assert_eq!((rows[0].turns_of_us, &rows[0].because), (0, &None));
+            let rows = read("kernel,on,cpus,from_ms,window_ms,turns_of_us\n6.1,here,2,500,5000,100\n").expect("a row");
+            assert_eq!(rows[0].turns_of_us, 100);
         }
 
         #[test]

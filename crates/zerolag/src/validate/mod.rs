@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerolag_model::{Duration, Instant};
 use zerolag_sim::{SimError, Tracing};
+use zerolag_workload::random::Dist;
 use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
 
 /// One figure, recorded and simulated.
@@ -185,7 +186,7 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
         for delay in case.begins.delays() {
             plan.program = begun_later(&as_said, delay);
             plan.config.duration = Some(recording.from.since(Instant::ZERO) + delay + duration(recording));
-            let measured = measure(&plan, recording.from + delay, recording.window);
+            let measured = measure(&plan, recording.turns_of, recording.from + delay, recording.window);
             let measured = measured.map_err(|error| ValidateError::Sim(path.clone(), error))?;
             runs.push(ours(case, recording, &measured));
         }
@@ -208,8 +209,11 @@ fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
     program
 }
 
-fn measure(plan: &Plan, from: Instant, window: Duration) -> Result<Measure, SimError> {
+fn measure(plan: &Plan, turns: Duration, from: Instant, window: Duration) -> Result<Measure, SimError> {
     let mut machine = plan.build(Tracing::On)?;
+    if !turns.is_zero() {
+        machine.delay_ticks(Dist::uniform(Duration::ZERO, turns).expect("invariant: zero is less"));
+    }
     let mut measure = Measure::between(from, window);
     let outcome = machine.run_with(&mut measure, |_, _| ControlFlow::Continue(()));
     measure.finish(outcome.end);
