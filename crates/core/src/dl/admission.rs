@@ -255,7 +255,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// O(CPUs).
     ///
     /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_validate`; `deadline.c`, `sched_dl_global_validate`,
-    /// `sched_dl_do_global`; commit a57415f5d1e4 (5.11: all CPUs of a root domain count, not one). differs: offline CPUs count, as in [`rebook`](Self::rebook).
+    /// `sched_dl_do_global`; commit a57415f5d1e4 (5.11: all CPUs of a root domain count, not one). differs: offline CPUs count, as when a task asks.
     ///
     /// # Errors
     /// It makes no sense, or a root domain has promised more; nothing is changed then.
