@@ -20,7 +20,7 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
 //! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: no
-//! `recent_used_cpu`.
+//! `recent_used_cpu`, the CPU before `prev`, which since 4.16 (commit 32e839dda3ba; 89aafd67f28c, 5.15) comes before the search if it idles and shares the cache.
 
 use super::weight::Weight;
 use super::{capacity, load, misfit, sis_prop, wakers};
