@@ -108,6 +108,16 @@ fn a_case_is_held_against_this_host() {
 }
 
 #[test]
+fn a_case_of_a_machine_with_other_settings_is_not_held_against_this_host() {
+    let case = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/rt/server-off.toml");
+    let ended = zerolag(&["validate", "--live", "--json", "-q", case.to_str().expect("UTF-8")], "");
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let value: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let why = value["cases"][0]["skipped"].as_str().unwrap_or_default();
+    assert!(why.contains("fair_server.runtime = 0ms"), "{value:#}");
+}
+
+#[test]
 fn rt_apps_log_and_marks_and_goals_are_those_of_this_host() {
     let dir = std::env::temp_dir().join(format!("zerolag-marks-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");

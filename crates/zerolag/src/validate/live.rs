@@ -25,7 +25,7 @@
 //!
 //! The band is the case's (`part` has that of `share`). The host's own spread over the runs is
 //! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
-//! refuses is skipped with the reason.
+//! refuses, or that changes a setting of the machine, is skipped with the reason.
 
 use super::{Band, Case, Recording, ValidateError, named, rank};
 use crate::calibrate::nearest_kernel;
@@ -171,6 +171,11 @@ fn run_variant(
     let cpus = u32::try_from(wanted).unwrap_or(u32::MAX);
     let name = recording.map_or_else(|| case.name.clone(), |recording| named(&case.name, recording));
     let mut comparison = LiveComparison { case: name, kernel, cpus, others: 0, figures: Vec::new(), skipped: None };
+    if let Some((key, value)) = scenario.settings.first() {
+        comparison.skipped =
+            Some(format!("wants a machine with {key} = {value}, a global setting; none is changed here"));
+        return Ok(comparison);
+    }
     let mask = CpuMask::first_n(wanted);
     if !mask.is_subset_of(&host.cpus) {
         comparison.skipped = Some(format!("needs CPUs {mask}; the process may use {}", host.cpus));
