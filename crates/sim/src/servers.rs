@@ -39,6 +39,7 @@ impl Machine {
     pub(crate) fn set_rt_bandwidth(&mut self, bandwidth: RtBandwidth, change: u32) {
         if let Err(error) = self.scheduler.set_rt_bandwidth(self.now, bandwidth) {
             self.stop = Some(End::Failed(SimError::RtBandwidth { bandwidth, error }));
+            return;
         }
         for cpu in (0..self.cpus.len()).map(CpuId::from_index) {
             self.interrupt(cpu, Interrupt::Change(change));

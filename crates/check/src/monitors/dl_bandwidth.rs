@@ -261,15 +261,22 @@ impl DlBandwidth {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{DlParams, Duration, Instant, SchedAttr, ServerKind, ServerState, TraceEvent};
+    use zerolag_model::{DlParams, Duration, Instant, SchedAttr, ServerKind, ServerState, TaskId, TraceEvent};
     use zerolag_trace::Trace;
     use zerolag_trace::script::Script;
+
+    const RUNTIME: Duration = Duration::from_millis(2);
+
+    /// Returns a task of 2 ms in 10 ms.
+    fn two_in_ten(script: &mut Script) -> TaskId {
+        let period = Duration::from_millis(10);
+        script.task("d", SchedAttr::Deadline(DlParams::new(RUNTIME, period, period)))
+    }
 
     /// A task of 2 ms in 10 ms that runs for so many milliseconds of each period.
     fn runs(ms: u64) -> Trace {
         let mut script = Script::new(1);
-        let (runtime, period) = (Duration::from_millis(2), Duration::from_millis(10));
-        let d = script.task("d", SchedAttr::Deadline(DlParams::new(runtime, period, period)));
+        let d = two_in_ten(&mut script);
         for period in 0..20 {
             let at = period * 10_000;
             script.wake(at, 0, d).run(at, 0, None, Some(d)).run(at + ms * 1000, 0, Some(d), None);
@@ -286,13 +293,12 @@ mod tests {
     /// A task of 2 ms in 10 ms runs for 18 ms while somebody waits for its lock; and again, in the next period?
     fn runs_with_lent(again: u64) -> Trace {
         let mut script = Script::new(1);
-        let (runtime, period) = (Duration::from_millis(2), Duration::from_millis(10));
-        let d = script.task("d", SchedAttr::Deadline(DlParams::new(runtime, period, period)));
+        let d = two_in_ten(&mut script);
         let waiter = script.fair("waiter");
         let replenish = |deadline| TraceEvent::DlReplenish {
             task: d,
             deadline: Instant::from_nanos(deadline),
-            budget: runtime.to_signed(),
+            budget: RUNTIME.to_signed(),
         };
         script.wake(0, 0, d).run(0, 0, None, Some(d));
         script.event(1_000, 0, TraceEvent::WaitLock { task: waiter, lock: 3, holder: Some(d) });
@@ -340,12 +346,11 @@ mod tests {
     fn late(budgets: u64) -> Trace {
         let mut script = Script::new(1);
         exact(&mut script, &[]);
-        let (runtime, period) = (Duration::from_millis(2), Duration::from_millis(10));
-        let d = script.task("d", SchedAttr::Deadline(DlParams::new(runtime, period, period)));
+        let d = two_in_ten(&mut script);
         script.wake(0, 0, d);
         for budget in 0..budgets {
             let deadline = Instant::from_nanos((budget + 1) * 10_000_000);
-            let event = TraceEvent::DlReplenish { task: d, deadline, budget: runtime.to_signed() };
+            let event = TraceEvent::DlReplenish { task: d, deadline, budget: RUNTIME.to_signed() };
             script.event(if budget == 0 { 0 } else { 18_000 + budget * 2_000 }, 0, event);
             if budget == 0 {
                 script.run(18_000, 0, None, Some(d));

@@ -6,7 +6,7 @@
 //! there is no auto-analysis: `zerolag explain` does that with the trace.
 //!
 //! As there, nothing is collected any more once a threshold was passed, and only then `-t` saves a trace: the last records of the run,
-//! as many as a buffer of the kernel's usual size holds; the exit code is 2 then, as rtla's since 6.16. What steers the kernel's tracer is
+//! as many as a buffer of the kernel's usual size holds; the exit code is 2 then (EXIT STATUS of its manual). What steers the kernel's tracer is
 //! accepted and said to do nothing; what would give another result than the one asked for is refused, with the reason.
 //!
 //! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of Debian's 6.1.
