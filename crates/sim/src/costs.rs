@@ -67,6 +67,10 @@ pub struct IdleState {
     /// What coming out of it takes (`exit_latency`).
     #[serde(deserialize_with = "duration")]
     pub exit: Duration,
+    /// The CPU watches its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`. Who wants it writes the flag
+    /// (`inner_lock`) and sends no IPI; the CPU sees that once it has got the cache line (`rq_lock_transfer`).
+    #[serde(default)]
+    pub polling: bool,
 }
 
 /// A time per distance between two CPUs; the same CPU costs nothing.
@@ -121,11 +125,21 @@ impl Default for ByDistance {
 }
 
 impl Costs {
+    /// Returns the state of `idle_states` that a CPU is in which has idled for so long.
+    fn state_after(&self, idled: Duration) -> Option<&IdleState> {
+        self.idle_states.iter().rev().find(|state| idled >= state.residency)
+    }
+
     /// Returns what a CPU takes that has idled for so long, from an interrupt to its first instruction.
     #[must_use]
     pub fn exit_after(&self, idled: Duration) -> Duration {
-        let state = self.idle_states.iter().rev().find(|state| idled >= state.residency);
-        state.map_or(self.idle_exit, |state| state.exit)
+        self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
+    }
+
+    /// Returns whether a CPU that has idled for so long sees by itself that it is wanted.
+    #[must_use]
+    pub fn polls_after(&self, idled: Duration) -> bool {
+        self.state_after(idled).is_some_and(|state| state.polling)
     }
 
     /// Nothing costs anything.
@@ -309,6 +323,11 @@ mod tests {
         let costs = Costs::from_toml("mine", text).expect("valid");
         let exits = [0, 79, 80, 799, 800].map(|us| costs.exit_after(Duration::from_micros(us)).as_nanos() / 1_000);
         assert_eq!(exits, [1, 1, 20, 20, 200]);
+        assert!([0, 80, 800].iter().all(|us| !costs.polls_after(Duration::from_micros(*us))), "unless it is said");
+        let text = text.replace("\"20us\" }", "\"20us\", polling = true }");
+        let costs = Costs::from_toml("mine", &text).expect("valid");
+        let polls = [79, 80, 799, 800].map(|us| costs.polls_after(Duration::from_micros(us)));
+        assert_eq!(polls, [false, true, true, false]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub(crate) enum Interrupt {
     Resched,
     /// Work waits on the CPU's list.
     Works,
+    /// No interrupt: it idles, and sees by itself that somebody wants it.
+    Noticed,
     /// A source of interrupts, by index.
     Source(u32),
     /// A request has arrived, of the source of this index.

@@ -9,6 +9,9 @@
 //!                                  -- was not: the one on its way takes it along
 //! ```
 //!
+//! A CPU that idles and watches its own `need_resched` flag ([`IdleState::polling`](crate::costs::IdleState::polling)) is sent
+//! none: who wants it writes the flag, and it takes its list on the way out of idle.
+//!
 //! So a CPU to which work comes faster than it does it gets no further: no timer, no task. Likewise one that spins for lock
 //! after lock. The [`Stretch`] of each CPU is the time since it last was free for a timer; where it passes
 //! `watchdog_thresh`, the run is ended with [`End::Lockup`] instead of running away.
@@ -16,7 +19,10 @@
 //! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
 //!
 //! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h` (`LOCAL_TIMER_VECTOR` is below
-//! `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer interrupt has not come for `watchdog_thresh`).
+//! `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer interrupt has not come for `watchdog_thresh`);
+//! v6.12 `kernel/sched/core.c`, `resched_curr` (`set_nr_and_not_polling`) and, since 5.8 (b2a02fc43a1f) for queued work too,
+//! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle` (`flush_smp_call_function_queue`).
+//! differs: before 5.8 work queued to a polling CPU raised an interrupt all the same.
 
 use crate::cpu::{Cpu, Interrupt, Job};
 use crate::machine::{Event, Machine};
@@ -69,6 +75,8 @@ impl Machine {
         }
         if from == to {
             self.cpus[from.index()].pending.push_back(Interrupt::Works);
+        } else if self.polls(to) {
+            self.set_flag(from, to);
         } else {
             self.send(from, to, Interrupt::Works);
         }
@@ -84,9 +92,28 @@ impl Machine {
         self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
     }
 
-    /// The handler of queued work: takes the list. The first work is the answer, the others are jobs.
+    /// Returns whether a CPU idles in a state in which it watches its flag.
+    pub(crate) fn polls(&self, cpu: CpuId) -> bool {
+        if self.costs.idle_states.is_empty() {
+            return false;
+        }
+        let place = &self.cpus[cpu.index()];
+        let is_idle = place.current.is_none() && !place.is_in_kernel(self.now);
+        is_idle && self.costs.polls_after(self.now.since(place.busy_until))
+    }
+
+    /// Sets the flag that an idle CPU watches.
+    pub(crate) fn set_flag(&mut self, from: CpuId, to: CpuId) {
+        let transfer = self.costs.rq_lock_transfer.at(self.topology.distance(from, to));
+        let place = &mut self.cpus[from.index()];
+        place.spend(CpuLayer::Sched, self.costs.inner_lock);
+        let (at, count) = (place.busy_until + transfer, place.next_count());
+        let what = Interrupt::Noticed;
+        self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
+    }
+
+    /// Takes the list of queued work. The first work is the answer, the others are jobs.
     pub(crate) fn take_works(&mut self, cpu: CpuId) -> Option<Job> {
-        self.cpus[cpu.index()].in_works = true;
         let first = self.take_work(cpu)?;
         while let Some(work) = self.take_work(cpu) {
             self.cpus[cpu.index()].jobs.push_back(Job::Remote(work));

@@ -99,9 +99,11 @@ impl Machine {
             Interrupt::TaskTimer(_) | Interrupt::RqTimer(_) | Interrupt::GroupTimer(..) => {
                 (Irq::Timer, self.costs.timer_irq)
             }
-            Interrupt::Softirq | Interrupt::Rebuild | Interrupt::Change(_) | Interrupt::Ended(_) => {
-                (Irq::Softirq, Duration::ZERO)
-            }
+            Interrupt::Softirq
+            | Interrupt::Rebuild
+            | Interrupt::Change(_)
+            | Interrupt::Ended(_)
+            | Interrupt::Noticed => (Irq::Softirq, Duration::ZERO),
             Interrupt::Arrival(_) => (Irq::Device, self.costs.timer_irq),
             Interrupt::Resched | Interrupt::Works => (Irq::Ipi, self.costs.ipi_handler),
             Interrupt::PagesRead { .. } => (Irq::Device, self.costs.timer_irq),
@@ -144,7 +146,11 @@ impl Machine {
             Interrupt::Arrival(source) => self.accept_request(cpu, source),
             Interrupt::PagesRead { file, window } => self.pages_read(cpu, file, window),
             Interrupt::Resched | Interrupt::Source(_) => None,
-            Interrupt::Works => self.take_works(cpu),
+            Interrupt::Works => {
+                self.cpus[cpu.index()].in_works = true;
+                self.take_works(cpu)
+            }
+            Interrupt::Noticed => self.take_works(cpu),
         }
     }
 
@@ -664,6 +670,10 @@ impl Machine {
         match op {
             Op::Kick { cpu: to } if to == cpu => {}
             Op::Kick { cpu: to } => {
+                if self.polls(to) {
+                    self.set_flag(cpu, to);
+                    return;
+                }
                 if self.tracer.is_on() {
                     self.emit(cpu, TraceEvent::IpiSend { to, reason: IpiReason::Resched });
                 }

@@ -220,6 +220,7 @@ fn idle_states(name: &str) -> Vec<IdleState> {
     let states = us.map(|(residency, exit)| IdleState {
         residency: Duration::from_micros(residency),
         exit: Duration::from_micros(exit),
+        polling: false,
     });
     states.to_vec()
 }

@@ -8,7 +8,7 @@ use zerolag_model::{Duration, KernelVersion, Settings, Topology};
 use zerolag_report::events::KINDS;
 use zerolag_report::timeline::Rows;
 use zerolag_sim::Costs;
-use zerolag_sim::costs::ByDistance;
+use zerolag_sim::costs::{ByDistance, IdleState};
 use zerolag_workload::Scenario;
 
 /// How a run differs from its scenario, and what is shown of it.
@@ -150,6 +150,10 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         costs.smt_speed_percent = percent.ok_or_else(|| format!("`{entry}`: `{value}` is outside 1..=100 percent"))?;
         return Ok(());
     }
+    if entry == "idle_states" {
+        costs.idle_states = value.split(',').map(idle_state).collect::<Result<_, _>>()?;
+        return Ok(());
+    }
     let value = time(entry, value)?;
     let everywhere = ByDistance { smt: value, llc: value, socket: value, remote: value };
     match entry {
@@ -173,4 +177,12 @@ fn cost(costs: &mut Costs, entry: &str, value: &str) -> Result<(), String> {
         _ => return Err(format!("unknown cost `{entry}`")),
     }
     Ok(())
+}
+
+/// Reads an idle state: `RESIDENCY:EXIT`, or `RESIDENCY:EXIT:polling`.
+fn idle_state(text: &str) -> Result<IdleState, String> {
+    let (text, polling) = text.strip_suffix(":polling").map_or((text, false), |rest| (rest, true));
+    let (residency, exit) =
+        text.split_once(':').ok_or_else(|| format!("`idle_states`: `{text}` is not RESIDENCY:EXIT[:polling]"))?;
+    Ok(IdleState { residency: time("idle_states", residency)?, exit: time("idle_states", exit)?, polling })
 }
