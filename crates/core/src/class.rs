@@ -165,9 +165,8 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     if class == ClassId::Fair && fair::bandwidth::is_barred(rq, slot) {
         return; // Its group may not yet.
     }
-    // Between tasks that a server runs their own class decides.
-    let is_served = rq.dl.serving.is_some_and(|kind| kind.class() == class);
-    let current_class = if is_served { rq.current_class() } else { rq.current_prio().class() };
+    // Of whom a server runs his own class decides: who comes before it is looked at by `pick`.
+    let current_class = rq.current_class();
     let resched = match rq.current {
         None => Resched::Now,
         Some(_) if class.rank() < current_class.rank() => Resched::Now,

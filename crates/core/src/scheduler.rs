@@ -310,8 +310,11 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn wake(&self, rq: &mut Rq, now: Clock, parcel: Parcel, by: CpuId, why: Placement, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
-        class::charge_current(rq, cx);
         let mut body = parcel.0;
+        // Whom a server runs is charged when somebody of his class wakes. That the server is used up is not seen before.
+        if rq.dl.serving.is_none_or(|kind| kind.class() == body.prio.class()) {
+            class::charge_current(rq, cx);
+        }
         self.follow(&mut body, rq.cpu);
         let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
         let new = core::mem::take(&mut body.is_new);
@@ -437,6 +440,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
         let acted = rq.current_prio();
+        let asked = dl::asked(rq);
         class::charge_current(rq, cx);
         let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
         let acting = if rq.executor.is_some() { Some(proxy::end(rq, cx)) } else { rq.current };
@@ -470,6 +474,9 @@ impl<L: RawMutex> Scheduler<L> {
                 let task = &rq.tasks[turn];
                 if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
                     dl::throttle_current(rq, cx, turn);
+                }
+                if let Some(kind) = asked {
+                    dl::server::overlook(rq, cx, kind);
                 }
                 Left::Queued
             }

@@ -213,6 +213,7 @@ fn setup(random: &mut Random<'_>) -> Setup {
         fair_server_start: ServerStart::ALL[random.below(2) as usize],
         fair_server_runtime: Duration::from_micros(500 + 250 * random.below(8)),
         fair_server_period: Duration::from_millis(3 + random.below(8)),
+        fair_server_resched_lost: false, // A fault: nothing that is checked here holds with it.
         ..KernelVersion::V6_12.settings()
     };
     let cpusets = match random.below(8) {

@@ -304,6 +304,9 @@ pub struct Settings {
     pub fair_server_stop: ServerStop,
     /// Key `fair_server.wakeup`.
     pub fair_server_wakeup: ServerWakeup,
+    /// Key `fair_server.resched_lost`: where a switch finds the server used up, the fair task runs on as if nobody waited, and not by the server (since 6.12,
+    /// commit fd03c5b85855; not mended in 7.1).
+    pub fair_server_resched_lost: bool,
     /// Key `fair_server.cpus`: CPUs whose server differs.
     pub fair_server_cpus: CpuServers,
     /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without being free for a timer; zero is

@@ -16,6 +16,8 @@
 //!   lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged on its own CPU only.
 //!
+//! Not excepted: what kernels do wrong since 6.12, `fair_server.resched_lost`. A violation that may be that names it.
+//!
 //! Complexity: O(1) per record while no waiting task beats the least urgent CPU; otherwise O(waiting x CPUs) once after each
 //! quiet time that follows an event.
 
@@ -23,7 +25,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::settings::RtBalance;
-use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::{CpuView, TaskView};
 
@@ -34,6 +36,7 @@ struct RtQuiescence {
     has_fair_floor: bool,
     is_complete: bool,
     skips_stuck: bool,
+    loses_resched: bool,
     last: Instant,
     state: State,
 }
@@ -60,6 +63,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         has_fair_floor: context.has_fair_floor(),
         is_complete: context.meta.source.is_complete(),
         skips_stuck: matches!(setting("rt_push_skip_stuck"), Some("on")),
+        loses_resched: matches!(setting("fair_server.resched_lost"), Some("on")),
         last: context.meta.start,
         state: State::Fresh,
     }))
@@ -137,7 +141,11 @@ impl RtQuiescence {
         let runs = before.cpu(cpu).current.task().map_or_else(|| "nothing".to_owned(), |task| label(before, task));
         let rq = before.task(task).and_then(|task| task.rq).map_or_else(|| "?".to_owned(), |rq| rq.to_string());
         let name = label(before, task);
-        format!("nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}")
+        let is_fair = before.running_prio(cpu).is_some_and(|running| running.class() == ClassId::Fair);
+        let why = if self.loses_resched && is_fair { " (maybe by fair_server.resched_lost)" } else { "" };
+        format!(
+            "nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}{why}"
+        )
     }
 
     /// Returns a CPU that a waiting task could run on at once.

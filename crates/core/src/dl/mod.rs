@@ -66,7 +66,7 @@ pub(crate) struct DlRq {
     reclaims: bool,
     is_in_mask: bool,
     servers: [Server; ServerKind::ALL.len()],
-    /// The server that the current task runs by. It is queued then.
+    /// The server that the current task runs by. It is queued then, except from [`server::overlook`] to the switch.
     pub(crate) serving: Option<ServerKind>,
     /// A server has left the queue since the CPU last scheduled: it may have become less urgent without a switch.
     pub(crate) has_lowered: bool,
@@ -483,17 +483,10 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 }
 
 fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    // Bounded by the servers: each turn but the last stops one.
-    let (next, by) = loop {
-        match rq.dl.first() {
-            None => break (None, None),
-            Some((_, EntityRef::Task(slot))) => break (Some(slot), None),
-            Some((_, EntityRef::Server(kind))) => {
-                if let Some(slot) = server::pick(rq, cx, kind) {
-                    break (Some(slot), Some(kind));
-                }
-            }
-        }
+    let overlooked = rq.dl.serving.filter(|kind| rq.dl.server(*kind).queued().is_none());
+    let (next, by) = match overlooked {
+        Some(kind) => (server::pick_client(rq, cx, kind.class()), None),
+        None => pick_first(rq, cx),
     };
     if rq.dl.serving != by {
         rq.unpublished.add(Unpublished::PRIOS);
@@ -503,6 +496,28 @@ fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
         server::set_next(rq, cx, kind);
     }
     next
+}
+
+/// Returns who comes first, and the server that runs it.
+fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Option<ServerKind>) {
+    // Bounded by the servers: each turn but the last stops one.
+    loop {
+        match rq.dl.first() {
+            None => return (None, None),
+            Some((_, EntityRef::Task(slot))) => return (Some(slot), None),
+            Some((_, EntityRef::Server(kind))) => {
+                if let Some(slot) = server::pick(rq, cx, kind) {
+                    return (Some(slot), Some(kind));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the server that a switch would ask now whom to run, if it runs the current task already.
+#[inline(always)]
+pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
+    rq.dl.serving.filter(|kind| is_first(rq, *kind))
 }
 
 /// Returns whether a server is the first of its run queue.

@@ -41,7 +41,7 @@
 //! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`; in v6.12.117
 //! `update_dl_entity`, `update_dl_revised_wakeup`, `__pick_task_dl` too), `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
 //! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
-//! period when the microseconds until the switch are charged to it.
+//! period when the microseconds until the switch are charged to it. [5] found by a switch loses its request with `fair_server.resched_lost`: [`overlook`].
 
 use super::admission::Bandwidth;
 use super::entity;
@@ -222,7 +222,7 @@ fn has_tasks(rq: &Rq, class: ClassId) -> bool {
 }
 
 /// Returns whom the class of a server would run.
-fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
+pub(super) fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
     match class {
         ClassId::Fair => fair::pick(rq, cx),
         ClassId::Rt => rt::pick(rq),
@@ -501,6 +501,24 @@ pub(super) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
         stop(rq, cx, kind);
     }
     client
+}
+
+/// A switch asks the server that runs the current task whom to run, and only its class's answer charges that task: a server that is found used up
+/// has left the queue by then, but the answer stands, and with the switch its request for another is done. From then on the task runs as one of its class
+/// before whoever waits, until something else asks for a switch. A known fault (`fair_server.resched_lost`).
+///
+/// Linux v6.12 `kernel/sched/deadline.c`, `__pick_task_dl`; `fair.c`, `pick_task_fair`; `core.c`, `__schedule`. Kernels before charged a task when it
+/// was put back, and picked after that.
+pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKind) {
+    let is_used_up = rq.dl.serving.is_none();
+    if is_used_up && cx.config.settings.fair_server_resched_lost {
+        rq.dl.serving = Some(asked);
+        // The period of a deferred server begins when the task that runs on is charged next, at a tick as a rule.
+        let server = rq.dl.server_mut(asked);
+        if server.state == State::Deferred {
+            server.runtime_left = SignedDuration::default();
+        }
+    }
 }
 
 /// The server runs its class's task now.

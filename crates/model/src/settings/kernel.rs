@@ -126,6 +126,7 @@ impl KernelVersion {
             fair_server_scaled: since(Self::V6_12) && !since(Self::V6_18),
             fair_server_stop: ServerStop::Picked,
             fair_server_wakeup: ServerWakeup::Revised,
+            fair_server_resched_lost: since(Self::V6_12),
             fair_server_cpus: CpuServers::default(),
             watchdog_thresh: Duration::from_secs(10),
         }

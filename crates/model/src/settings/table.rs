@@ -382,6 +382,12 @@ pub(super) const ROWS: &[Setting] = &[
         "what a deferred server does that is started with a job that it may not go on with"
     ),
     value!(
+        "fair_server.resched_lost",
+        fair_server_resched_lost,
+        "on | off",
+        "where a switch finds the fair server used up, the fair task runs on as if nobody waited (since 6.12)"
+    ),
+    value!(
         "fair_server.cpus",
         fair_server_cpus,
         "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
