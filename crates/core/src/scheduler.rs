@@ -219,6 +219,7 @@ impl<L: RawMutex> Scheduler<L> {
                 return Err(error);
             }
         };
+        self.shared.recent_used.set(spec.id, spec.born_on);
         Ok(Parcel(Box::new(Task {
             id: spec.id,
             stay: 0,

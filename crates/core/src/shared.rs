@@ -42,8 +42,7 @@ use crate::dl::sums::Note;
 use crate::fair::group::GroupTable;
 use crate::fair::load::CpuAverages;
 use crate::fair::pelt::Removed;
-use crate::fair::sis_prop::Budgets;
-use crate::fair::wakers::Wakers;
+use crate::fair::{recent_used::RecentUsed, sis_prop::Budgets, wakers::Wakers};
 use crate::observe::Observer;
 use crate::proxy::LockOwners;
 use crate::slab::Slot;
@@ -300,6 +299,7 @@ pub(crate) struct Shared<L: RawMutex> {
     pub(crate) rt_limit: Mutex<L, RtLimit>,
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
+    pub(crate) recent_used: RecentUsed,
     /// When the last tick was due that has been counted, in nanoseconds ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
     jiffies: AtomicU64,
     /// What searches for idle CPUs may cost.
@@ -366,6 +366,7 @@ impl<L: RawMutex> Shared<L> {
             dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
             directory: Vec::new(),
             wakers: Wakers::default(),
+            recent_used: RecentUsed::default(),
             jiffies: AtomicU64::new(u64::MAX),
             budgets: Budgets::new(config),
             lock_owners: LockOwners::default(),
@@ -563,6 +564,7 @@ impl<L: RawMutex> Shared<L> {
         let have = self.directory.len();
         self.directory.extend((have..tasks).map(|_| AtomicU64::new(0)));
         self.wakers.reserve(tasks);
+        self.recent_used.reserve(tasks);
     }
 
     pub(crate) fn tasks_reserved(&self) -> usize {

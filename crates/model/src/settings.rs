@@ -66,12 +66,14 @@ mod kernel;
 mod limits;
 mod load;
 mod protection;
+mod recent_used;
 mod rt;
 mod servers;
 pub use kernel::KernelVersion;
 pub use limits::{BandwidthControl, Throttle};
 pub use load::LoadTracking;
 pub use protection::SliceProtection;
+pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
 pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};
 
@@ -230,6 +232,8 @@ pub struct Settings {
     pub sis_prop: bool,
     /// Key `wake_wide`: a task that is one of many that its waker wakes is not drawn to it (3.12).
     pub wake_wide: bool,
+    /// Key `recent_used_cpu`.
+    pub recent_used_cpu: RecentUsedCpu,
     /// Key `smt_balance`: idle CPUs take from cores whose threads share it, cores that idle first, and busy CPUs do not even out groups that all
     /// have room (6.6, commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5).
     pub smt_balance: bool,

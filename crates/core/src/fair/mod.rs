@@ -39,6 +39,7 @@ pub(crate) mod pelt;
 mod preempt;
 mod queue;
 mod recency;
+pub(crate) mod recent_used;
 mod run;
 pub(crate) mod select;
 pub(crate) mod sis_prop;

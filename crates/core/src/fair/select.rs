@@ -3,7 +3,7 @@
 //! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is woken from (`by`), by
 //! idleness, then by load ("wake affinity"); where it ran, if its waker wakes many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev`
 //! if it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards from the target and
-//! around. If none is idle, it is the target.
+//! around. If none is idle, it is the target. Before the search another CPU is asked, that the task remembers ([`recent_used`]).
 //!
 //! **New or displaced.** From the machine down to the CPU: at each level the part with the most idle CPUs, among parts
 //! without idle CPUs the one with the least load; the part where the search began wins ties.
@@ -19,11 +19,10 @@
 //! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
-//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`. differs: no
-//! `recent_used_cpu`, the CPU before `prev`, which since 4.16 (commit 32e839dda3ba; 89aafd67f28c, 5.15) comes before the search if it idles and shares the cache.
+//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
 
 use super::weight::Weight;
-use super::{capacity, load, misfit, sis_prop, wakers};
+use super::{capacity, load, misfit, recent_used, sis_prop, wakers};
 use crate::rq::Cx;
 use crate::scheduler::Placement;
 use crate::task::Task;
@@ -47,7 +46,9 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let prev = task.last_cpu;
     // Who is one of many that its waker wakes is not drawn to it.
-    let by = if cx.config.settings.wake_wide && wakers::is_wide(cx, task) { prev } else { cx.by };
+    let is_wide = cx.config.settings.wake_wide && wakers::is_wide(cx, task);
+    let by = if is_wide { prev } else { cx.by };
+    recent_used::woken(cx, task, is_wide);
     // An isolated CPU is in no domain: nobody is drawn to it or from it.
     let apart = [prev, by].map(|cpu| cx.config.isolates(cpu));
     if apart[0] && may_use(cx, task, prev) {
@@ -71,6 +72,9 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
         && misfit::fits_cpu(cx, need, prev)
     {
         return prev;
+    }
+    if let Some(cpu) = recent_used::take(cx, task, target, &cache, need) {
+        return if may_use(cx, task, cpu) { cpu } else { any_near(cx, task, prev) };
     }
     if let Some(need) = need {
         return misfit::select_idle(cx, task, target, need);
@@ -145,7 +149,7 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
 }
 
 /// Returns whether a CPU is online, in the affinity, and where the task's root domain has it.
-fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
+pub(super) fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
     task.may_run_on(cpu) && cx.view().is_online(cpu)
 }
 
@@ -261,6 +265,12 @@ impl Room {
     const fn is_better_than(self, other: Self) -> bool {
         if self.nr_idle != other.nr_idle { self.nr_idle > other.nr_idle } else { self.load < other.load }
     }
+}
+
+/// Returns the lowest CPU that a task may use, one of the node of another CPU if there is one. `select_fallback_rq`.
+fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
+    node.find(|cpu| may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
 }
 
 /// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its affinity.

@@ -9,6 +9,7 @@ mod random;
 mod recorded;
 mod reference;
 mod shares;
+mod waking;
 
 /// How many cases a random test draws: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
 #[expect(clippy::disallowed_methods, reason = "how long to search is the caller's, not the test's")]

@@ -1,8 +1,9 @@
 //! Presets: what the kernels of twenty years had for each setting.
 
 use super::{
-    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, LoadTracking, OverloadScope, Preempt, RtBalance,
-    RtOverload, ServerStart, ServerStop, ServerWakeup, Settings, SliceProtection, Throttle, TunableScaling, Value,
+    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, LoadTracking, OverloadScope, Preempt,
+    RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Settings, SliceProtection, Throttle,
+    TunableScaling, Value,
 };
 use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
@@ -94,6 +95,15 @@ impl KernelVersion {
             sis_util: since(Self::V6_1),
             sis_prop: since(Self::V4_15) && !since(Self::V6_1),
             wake_wide: since(Self::V4_1),
+            recent_used_cpu: if since(Self::V6_6) {
+                RecentUsedCpu::Prev
+            } else if since(Self::V5_15) {
+                RecentUsedCpu::PrevUnchecked
+            } else if since(Self::V5_4) {
+                RecentUsedCpu::Waker
+            } else {
+                RecentUsedCpu::Off
+            },
             smt_balance: since(Self::V6_6),
             newidle_min_idle: since(Self::V3_2) && !since(Self::V6_1),
             newidle_cost_bump: since(Self::V6_18),

@@ -208,6 +208,12 @@ pub(super) const ROWS: &[Setting] = &[
         "a task that is one of many that its waker wakes is not drawn to it (3.12)"
     ),
     value!(
+        "recent_used_cpu",
+        recent_used_cpu,
+        "off | waker | prev_unchecked | prev",
+        "which CPU a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)"
+    ),
+    value!(
         "smt_balance",
         smt_balance,
         "on | off",

@@ -1,0 +1,49 @@
+//! Where a fair task wakes.
+
+use crate::host::{Host, Program, at_ms, ms};
+use zerolag_model::settings::RecentUsedCpu;
+use zerolag_model::{CpuId, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
+
+/// A task sleeps on CPU 2 and remembers CPU 0, that of its parent. The hog of CPU 0 is sent after it; CPU 1 has one too. It is woken
+/// on CPU 2.
+fn wakes_on(topology: Topology, remembers: RecentUsedCpu) -> Option<CpuId> {
+    let settings = zerolag_model::Settings { recent_used_cpu: remembers, ..KernelVersion::V6_12.settings() };
+    let mut host = Host::new(topology, settings);
+    let [hog, _] = ["0", "1"].map(|cpus| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some(cpus), Program::Hog));
+    let task = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::RunSleep(ms(1), ms(100)));
+    host.run(at_ms(3));
+    assert_eq!(place_of(&host, task), Some(CpuId(2)));
+    send(&mut host, hog, "2");
+    host.run(at_ms(5));
+    host.wake(task, CpuId(2));
+    host.run(at_ms(6));
+    place_of(&host, task)
+}
+
+/// Returns the CPU that was last seen with a task.
+fn place_of(host: &Host, task: TaskId) -> Option<CpuId> {
+    host.switches.iter().rev().find(|(_, _, went_to)| *went_to == Some(task)).map(|(_, cpu, _)| *cpu)
+}
+
+fn send(host: &mut Host, task: TaskId, cpus: &str) {
+    let clock = host.clock();
+    let allowed = Some(std::sync::Arc::new(cpus.parse().expect("a list")));
+    let from = host.rqs.iter().position(|rq| rq.current() == Some(task)).expect("it runs");
+    let (displaced, step) =
+        host.sched.set_affinity(&mut host.rqs[from], clock, task, allowed, &mut host.io).expect("it is there");
+    assert!(displaced.is_none(), "it runs, and goes when it is left");
+    host.carry_out(step);
+    host.settle();
+}
+
+#[test]
+fn a_task_wakes_where_it_remembers_if_that_shares_the_cache() {
+    use RecentUsedCpu::{Off, Prev, PrevUnchecked, Waker};
+    let one_cache = || Topology::flat(4).expect("a machine");
+    let two_caches = || Topology::new(1, 2, 2, 1).expect("a machine");
+    assert_eq!(wakes_on(one_cache(), Off), Some(CpuId(3)));
+    for remembers in [Waker, PrevUnchecked, Prev] {
+        assert_eq!(wakes_on(one_cache(), remembers), Some(CpuId(0)), "{remembers}");
+        assert_eq!(wakes_on(two_caches(), remembers), Some(CpuId(3)), "{remembers}");
+    }
+}
