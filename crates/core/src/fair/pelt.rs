@@ -101,22 +101,28 @@ pub(crate) struct Average {
 #[derive(Clone, Copy)]
 struct Decay {
     halves: u64,
+    /// In parts of 2^64, so that what is left is the upper word of a product and need not be shifted into place.
     factor: u64,
 }
 
 impl Decay {
-    #[inline]
     const fn over(periods: u64) -> Self {
         let halves = periods / HALF_LIFE;
         if halves > 63 {
             return Self { halves: 0, factor: 0 };
         }
-        Self { halves, factor: DECAY[(periods % HALF_LIFE) as usize] as u64 }
+        Self { halves, ..Self::within_half_life(periods % HALF_LIFE) }
+    }
+
+    /// As [`over`](Self::over), of fewer periods than halve a sum.
+    #[inline]
+    const fn within_half_life(periods: u64) -> Self {
+        Self { halves: 0, factor: (DECAY[periods as usize] as u64) << 32 }
     }
 
     #[inline]
     const fn of(self, sum: u64) -> u64 {
-        (((sum >> self.halves) as u128 * self.factor as u128) >> 32) as u64
+        (((sum >> self.halves) as u128 * self.factor as u128) >> 64) as u64
     }
 }
 
@@ -163,19 +169,29 @@ impl Average {
     }
 
     fn bring_up(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
-        self.pass(now, signals) && self.follow(weight)
+        if units(now) / PERIOD - units(self.last) / PERIOD < HALF_LIFE {
+            self.pass(now, signals, Decay::within_half_life) && self.follow(weight)
+        } else {
+            self.bring_up_long(now, signals, weight)
+        }
+    }
+
+    /// As [`bring_up`](Self::bring_up) after a time in which sums are halved: what is done often does without these shifts.
+    #[inline(never)]
+    fn bring_up_long(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
+        self.pass(now, signals, Decay::over) && self.follow(weight)
     }
 
     /// Adds the time since the last call. Returns whether a period ended, and with it the averages should follow.
-    #[inline]
-    fn pass(&mut self, now: Instant, signals: Signals) -> bool {
+    #[inline(always)]
+    fn pass(&mut self, now: Instant, signals: Signals, decay: impl FnOnce(u64) -> Decay) -> bool {
         let (first, last) = (units(self.last), units(now));
         self.last = Instant::from_nanos(last * UNIT);
         let periods = last / PERIOD - first / PERIOD;
         let counts = if periods == 0 {
             last - first
         } else {
-            let decay = Decay::over(periods);
+            let decay = decay(periods);
             self.load_sum = decay.of(self.load_sum);
             self.runnable_sum = decay.of(self.runnable_sum);
             self.util_sum = decay.of(u64::from(self.util_sum)) as u32;
@@ -417,7 +433,7 @@ mod tests {
         let mut now = 0;
         for _ in 0..400 {
             now += 1000;
-            average.pass(us(now), ALWAYS);
+            average.pass(us(now), ALWAYS, Decay::over);
         }
         average.follow(1024);
         assert!((1022..=1024).contains(&average.load), "{average:?}");
@@ -441,7 +457,7 @@ mod tests {
                 let signals = if *is_on { ALWAYS } else { Signals::default() };
                 for part in [units / 3, units - units / 3] {
                     now += part;
-                    average.pass(us(now), signals);
+                    average.pass(us(now), signals, Decay::over);
                 }
             }
             let exact = slow(&stretches);
@@ -455,17 +471,17 @@ mod tests {
     fn parts_of_1024_ns_are_not_lost() {
         let mut average = Average::default();
         for at in (0..4_000_000).step_by(700) {
-            average.pass(Instant::from_nanos(at), ALWAYS);
+            average.pass(Instant::from_nanos(at), ALWAYS, Decay::over);
         }
         let mut whole = Average::default();
-        whole.pass(average.last, ALWAYS);
+        whole.pass(average.last, ALWAYS, Decay::over);
         assert!(average.load_sum.abs_diff(whole.load_sum) <= 8, "{average:?} {whole:?}");
     }
 
     #[test]
     fn what_is_attached_can_be_detached() {
         let mut queue = Average::default();
-        queue.pass(us(5_000), Signals { load: 2048, runnable: 2, runs: true });
+        queue.pass(us(5_000), Signals { load: 2048, runnable: 2, runs: true }, Decay::over);
         queue.follow(1);
         let before = queue;
         let mut entity = Average::new_task(1024);
