@@ -41,6 +41,17 @@ impl TaskSlab {
         body
     }
 
+    /// Returns two tasks at once.
+    ///
+    /// # Panics
+    /// If they are one, or a slot holds none.
+    #[inline]
+    pub(crate) fn two(&mut self, one: Slot, other: Slot) -> [&mut Task; 2] {
+        let both = self.bodies.get_disjoint_mut([one.0 as usize, other.0 as usize]);
+        both.expect("invariant: two slots")
+            .map(|body| body.as_deref_mut().expect("invariant: a queued slot holds a task"))
+    }
+
     pub(crate) fn get(&self, slot: Slot) -> Option<&Task> {
         self.bodies.get(slot.0 as usize)?.as_deref()
     }

@@ -134,6 +134,11 @@ impl FairEntity {
         matches!(self.state, FairState::DelayedDequeue)
     }
 
+    /// Returns how many tasks want to run by it if it is a task: itself, or none.
+    pub(crate) const fn runnable_task(&self) -> u32 {
+        matches!(self.state, FairState::Runnable) as u32
+    }
+
     pub(crate) const fn is_parked(&self) -> bool {
         matches!(self.state, FairState::Parked { .. })
     }

@@ -85,6 +85,15 @@ impl Queue {
         let signals = Signals { load: self.load, runnable: self.tally.runnable, runs: self.current.is_some() };
         self.average.age(now, signals, 1)
     }
+
+    /// As [`age`](Self::age), and those of two tasks on it: of the current one and of one that waits.
+    #[inline(always)]
+    pub(super) fn age_with(&mut self, current: &mut FairEntity, waiting: &mut FairEntity, now: Instant) -> bool {
+        let has_changed = self.age(now);
+        current.age(now, current.runnable_task(), true);
+        waiting.age(now, waiting.runnable_task(), false);
+        has_changed
+    }
 }
 
 impl FairEntity {

@@ -3,9 +3,10 @@
 //! A switch ages the task that goes and the one that comes, and moves both on and off the timeline. Found by number, each of these
 //! steps is checks of bounds, a multiplication and loads again: a tenth of a switch.
 
-use super::entity::{EntityRef, FairEntity, FairState};
+use super::entity::{EntityRef, FairEntity};
 use super::queue::{Queue, QueueIx};
 use super::timeline::Timeline;
+use super::vtime::Vtime;
 use super::{FairRq, Tunables};
 use crate::rq::Rq;
 use crate::slab::TaskSlab;
@@ -30,6 +31,17 @@ impl Rq {
     }
 }
 
+impl FairEntity {
+    /// Returns what it is ordered by where it waits.
+    #[inline(always)]
+    pub(super) fn key(&self, algorithm: FairAlgorithm) -> Vtime {
+        match algorithm {
+            FairAlgorithm::Eevdf => self.virtual_deadline,
+            FairAlgorithm::Cfs => self.vruntime,
+        }
+    }
+}
+
 impl<'a> Member<'a> {
     /// As [`Rq::member`].
     #[inline(always)]
@@ -38,7 +50,7 @@ impl<'a> Member<'a> {
         let (entity, queue, runnable) = match which {
             EntityRef::Task(slot) => {
                 let entity = &mut tasks[slot].fair;
-                let runnable = u32::from(entity.state == FairState::Runnable);
+                let runnable = entity.runnable_task();
                 (entity, &mut queues[q.index()], runnable)
             }
             EntityRef::Group(owned) => {
@@ -60,10 +72,7 @@ impl<'a> Member<'a> {
     pub(super) fn wait(self) {
         debug_assert!(self.entity.node.is_none(), "an entity waits once");
         let vruntime = self.entity.vruntime;
-        let key = match self.tune.algorithm {
-            FairAlgorithm::Eevdf => self.entity.virtual_deadline,
-            FairAlgorithm::Cfs => vruntime,
-        };
+        let key = self.entity.key(self.tune.algorithm);
         self.queue.add_to_sums(vruntime, self.entity.load.value());
         let root = self.queue.waiting_as(self.entity.standing);
         self.entity.node = Some(self.timeline.insert(root, key, vruntime, self.which));

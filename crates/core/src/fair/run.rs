@@ -7,9 +7,9 @@ use super::delay::finish;
 use super::enqueue::reweigh;
 use super::entity::{EntityRef, FairEntity};
 use super::group::MAX_DEPTH;
-use super::queue::QueueIx;
-use super::{bandwidth, cfs, eevdf, group, load, slice};
-use crate::rq::{Cx, Rq};
+use super::queue::{Queue, QueueIx};
+use super::{FairRq, Tunables, bandwidth, cfs, eevdf, group, load, slice};
+use crate::rq::{Cx, Rq, Unpublished};
 use crate::slab::Slot;
 use crate::step::{Op, Resched, RqTimer};
 use lock_api::RawMutex;
@@ -60,10 +60,14 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
         rq.resched(cx, Resched::Now);
         return;
     }
-    if !is_current(rq, leaf) {
-        make_groups_current(rq, leaf);
+    match rq.queue(leaf).current {
+        // As nearly always. A queue that has a current entity is current itself, and so are those above.
+        Some(EntityRef::Task(going)) if going != slot => take_turns(rq, leaf, going, slot),
+        Some(_) | None => {
+            make_groups_current(rq, leaf);
+            make_current(rq, leaf, EntityRef::Task(slot));
+        }
     }
-    make_current(rq, leaf, EntityRef::Task(slot));
     rq.fair.recency.touch(slot);
     rearm(rq, cx);
 }
@@ -96,11 +100,42 @@ pub(super) fn make_current(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
     put_down(rq, q);
     let mut picked = rq.aged(q, entity);
     picked.unwait();
-    picked.entity.ran = Duration::ZERO;
-    slice::protect(&mut picked);
-    picked.queue.current = Some(entity);
-    if picked.tune.algorithm == FairAlgorithm::Cfs {
-        picked.queue.buddies.clear(entity);
+    begin_turn(picked.entity, entity, picked.queue, picked.tune);
+}
+
+/// One task goes on after another of its queue: as if that one were put down and it picked up, with what both need looked up once.
+#[inline(always)]
+fn take_turns(rq: &mut Rq, q: QueueIx, going: Slot, coming: Slot) {
+    let now = rq.averages_clock();
+    let FairRq { queues, timeline, tune, .. } = &mut rq.fair;
+    let queue = &mut queues[q.index()];
+    let [left, picked] = rq.tasks.two(going, coming).map(|task| &mut task.fair);
+    if tune.tracks_load && queue.age_with(left, picked, now) && q == QueueIx::ROOT {
+        rq.unpublished.add(Unpublished::AVERAGES);
+    }
+    queue.take_from_sums(picked.vruntime, picked.load.value());
+    queue.add_to_sums(left.vruntime, left.load.value());
+    debug_assert!(left.node.is_none(), "the current entity does not wait");
+    let node = picked.node.take().expect("invariant: whoever is not current waits");
+    let (key, waits) = (left.key(tune.algorithm), EntityRef::Task(going));
+    if left.standing == picked.standing {
+        timeline.replace(queue.waiting_as(left.standing), node, key, left.vruntime, waits);
+        left.node = Some(node);
+    } else {
+        timeline.remove(queue.waiting_as(picked.standing), node);
+        left.node = Some(timeline.insert(queue.waiting_as(left.standing), key, left.vruntime, waits));
+    }
+    begin_turn(picked, EntityRef::Task(coming), queue, tune);
+}
+
+/// An entity that has been taken off the timeline is current from now on.
+#[inline(always)]
+fn begin_turn(picked: &mut FairEntity, which: EntityRef, queue: &mut Queue, tune: &Tunables) {
+    picked.ran = Duration::ZERO;
+    slice::protect(picked, queue, tune);
+    queue.current = Some(which);
+    if tune.algorithm == FairAlgorithm::Cfs {
+        queue.buddies.clear(which);
     }
 }
 

@@ -15,8 +15,7 @@
 //! v6.17, `set_protect_slice`, `update_protect_slice` (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
 
 use super::Tunables;
-use super::entity::EntityRef;
-use super::member::Member;
+use super::entity::{EntityRef, FairEntity};
 use super::queue::{Queue, QueueIx};
 use crate::rq::Rq;
 use alloc::vec::Vec;
@@ -115,17 +114,15 @@ fn follow_shortest(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
 
 /// An entity was picked: protects it.
 #[inline]
-pub(super) fn protect(picked: &mut Member<'_>) {
-    let entity = &*picked.entity;
-    let mut until = entity.virtual_deadline;
-    if picked.tune.protection == SliceProtection::MinSlice {
-        let most =
-            if picked.tune.run_to_parity { picked.queue.shortest_slice(picked.tune) } else { picked.tune.quantum };
-        if most < entity.slice {
-            until = until.earlier_of(entity.vruntime.plus(entity.load.to_virtual(most)));
+pub(super) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
+    let mut until = picked.virtual_deadline;
+    if tune.protection == SliceProtection::MinSlice {
+        let most = if tune.run_to_parity { queue.shortest_slice(tune) } else { tune.quantum };
+        if most < picked.slice {
+            until = until.earlier_of(picked.vruntime.plus(picked.load.to_virtual(most)));
         }
     }
-    picked.entity.protected = Some(until);
+    picked.protected = Some(until);
 }
 
 /// One with a shorter slice waits from now on: the current entity is protected for no longer than that.

@@ -158,6 +158,27 @@ impl Timeline {
         new
     }
 
+    /// Takes an entity out and queues another in its node: [`remove`](Self::remove) and [`insert`](Self::insert) at once. The queue keeps its shape.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, root: &mut Root, node: NodeIx, key: Vtime, vruntime: Vtime, entity: EntityRef) {
+        match root {
+            Root::Few(list) => {
+                self.remove_from_list(list, node);
+                *self.at_mut(node) = Node::new(key, vruntime, entity);
+                self.insert_in_list(list, node);
+            }
+            Root::Many(tree) => self.replace_in_tree(tree, node, Node::new(key, vruntime, entity)),
+        }
+    }
+
+    /// Apart, so that it is not in the midst of what few entities need.
+    #[inline(never)]
+    fn replace_in_tree(&mut self, tree: &mut Tree, node: NodeIx, new: Node) {
+        self.remove_from_tree(tree, node);
+        *self.at_mut(node) = new;
+        self.insert_in_tree(tree, node);
+    }
+
     /// Takes an entity out.
     pub(crate) fn remove(&mut self, root: &mut Root, node: NodeIx) {
         match root {
@@ -288,7 +309,14 @@ mod tests {
             }
             let was_list = matches!(root, Root::Few(_));
             let grows = model.is_empty() || draws.below(4) < if model.len() < target { 3 } else { 1 };
-            if grows {
+            let turns = !model.is_empty() && draws.below(4) == 0;
+            if turns {
+                let (key, vruntime) = (draws.below(50) as i64, draws.below(1000) as i64);
+                let (.., node) = model.remove(draws.below(model.len() as u64) as usize);
+                timeline.replace(&mut root, node, at(key), at(vruntime), EntityRef::Task(Slot(step)));
+                model.push((key, step, vruntime, node));
+                model.sort_by_key(|(key, seq, ..)| (*key, *seq));
+            } else if grows {
                 let (key, vruntime) = (draws.below(50) as i64, draws.below(1000) as i64);
                 let node = timeline.insert(&mut root, at(key), at(vruntime), EntityRef::Task(Slot(step)));
                 model.push((key, step, vruntime, node));
