@@ -159,31 +159,44 @@ pub(super) fn put_down(rq: &mut Rq, from: QueueIx) {
 }
 
 /// Charges the current task, and every group that it is in, with the time it ran. O(depth).
+#[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {
         return; // It was moved into a throttled group and is about to be left.
     }
-    let mut entity = EntityRef::Task(slot);
-    let (mut q, mut ran) = (task.queue, task.charge(algorithm, delta, base_slice));
-    loop {
-        let is_over = match ran {
-            // While it is protected nobody else need be looked at.
-            Charged::GoesOn => false,
-            Charged::IsUnprotected => rq.queue(q).nr_queued > 1 && eevdf::is_overdue(rq, q, entity),
-            Charged::IsDone => rq.queue(q).nr_queued > 1,
-        };
-        if is_over {
-            rq.fair.due = Resched::Now;
-        }
-        if q == QueueIx::ROOT {
-            return;
-        }
-        bandwidth::account(rq, cx, q, delta);
-        entity = EntityRef::Group(q);
-        let group = &mut rq.queue_mut(q).entity;
-        (q, ran) = (group.queue, group.charge(algorithm, delta, base_slice));
+    let (q, ran) = (task.queue, task.charge(algorithm, delta, base_slice));
+    note_end(rq, q, EntityRef::Task(slot), ran);
+    if q != QueueIx::ROOT {
+        charge_groups(rq, cx, q, delta);
+    }
+}
+
+/// Charges the group of a queue and those above it.
+fn charge_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, delta: Duration) {
+    let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
+    let mut owned = from;
+    while owned != QueueIx::ROOT {
+        bandwidth::account(rq, cx, owned, delta);
+        let group = &mut rq.queue_mut(owned).entity;
+        let (q, ran) = (group.queue, group.charge(algorithm, delta, base_slice));
+        note_end(rq, q, EntityRef::Group(owned), ran);
+        owned = q;
+    }
+}
+
+/// Notes that an entity's turn is over if it is, and there are others on its queue.
+#[inline(always)]
+fn note_end(rq: &mut Rq, q: QueueIx, entity: EntityRef, ran: Charged) {
+    let is_over = match ran {
+        // While it is protected nobody else need be looked at.
+        Charged::GoesOn => false,
+        Charged::IsUnprotected => rq.queue(q).nr_queued > 1 && eevdf::is_overdue(rq, q, entity),
+        Charged::IsDone => rq.queue(q).nr_queued > 1,
+    };
+    if is_over {
+        rq.fair.due = Resched::Now;
     }
 }
 

@@ -112,7 +112,8 @@ impl LoadWeight {
     /// Returns how far virtual time moves while the entity runs for `time`, rounded down.
     #[inline]
     pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
-        let wide = (time.as_nanos() as u128 * self.mult as u128) >> self.shift;
+        // The shift is at most 32; a compiler that is not told provides for one beyond the lower word.
+        let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
         Vlag::from_nanos(wide as i64)
     }
 
