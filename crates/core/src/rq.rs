@@ -208,11 +208,10 @@ impl Rq {
     /// runs on another's turn has that task's.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
-        match (self.current, self.dl.serving) {
-            (None, _) => Prio::IDLE,
-            (Some(_), Some(_)) => Prio::DEADLINE,
-            (Some(slot), None) => self.tasks[slot].prio,
-        }
+        let Some(slot) = self.current else { return Prio::IDLE };
+        // Looked up in any case: the callers' own looking up is the same then.
+        let own = self.tasks[slot].prio;
+        if self.dl.serving.is_some() { Prio::DEADLINE } else { own }
     }
 
     /// Returns the absolute deadline by which the current task runs, its own or its server's.

@@ -472,8 +472,7 @@ impl<L: RawMutex> Scheduler<L> {
                 Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
             }
             Leave::Preempted => {
-                let task = &rq.tasks[turn];
-                if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
+                if acted == Prio::DEADLINE && dl::has_spent_all(&rq.tasks[turn]) {
                     dl::throttle_current(rq, cx, turn);
                 }
                 if let Some(kind) = asked {
@@ -565,12 +564,9 @@ impl<L: RawMutex> Scheduler<L> {
         }
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
             rq.nr_switches += 1;
-            cx.io.event(now, rq.cpu, || TraceEvent::Switch {
-                prev: prev.task,
-                prev_state: prev.state,
-                next: next_task,
-                next_prio: rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
-            });
+            if cx.io.is_tracing() {
+                record_switch(rq, cx, prev, next_task);
+            }
         }
         rq.publish(cx);
         next_task.map_or(Next::Idle, Next::Run)
@@ -784,6 +780,17 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn needs_tick(&self, rq: &Rq) -> bool {
         Ticks::are_needed(rq)
     }
+}
+
+/// Apart, and given values: what is borrowed for a record has to be in memory whether one is made or not.
+#[cold]
+fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::Switch {
+        prev: prev.task,
+        prev_state: prev.state,
+        next,
+        next_prio: rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
+    });
 }
 
 const _: () = {

@@ -341,6 +341,11 @@ fn wants_overrun(task: &Task) -> bool {
     own_params(task).is_some_and(|own| own.flags.has(DlFlags::DL_OVERRUN))
 }
 
+/// Returns whether a task is a deadline task without budget.
+pub(crate) fn has_spent_all(task: &Task) -> bool {
+    task.prio.class() == ClassId::Deadline && task.dl.is_exhausted()
+}
+
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
 /// at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
