@@ -59,7 +59,7 @@ cp "$here"/*.toml "$root/"
 cp -r "$repository/conformance" "$root/conformance"
 cp "$here/init.sh" "$root/init"
 shift $(($# < 2 ? $# : 2))
-if [ $# = 0 ]; then set -- --runs 2 -d 3s conformance; fi
+if [ $# = 0 ]; then set -- --runs 2 -d 10s conformance; fi
 echo "$@" > "$root/arguments"
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$root.gz"

@@ -65,8 +65,23 @@ pub struct Figures {
     pub speeds: Vec<(CpuId, u64)>,
     /// By how many thousandths each CPU was slower after the run than before.
     pub drift: Vec<(CpuId, i64)>,
+    /// What looked on, if it had begun to.
+    pub watchdog: Option<Watchdog>,
     /// What a reader must know: what was left out, what was not as asked for.
     pub notes: Vec<String>,
+}
+
+/// The run's own thread that looks on: its turns cut those of the workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watchdog {
+    /// Above the workload's priorities, or a fair task if there is none.
+    pub attr: SchedAttr,
+    /// It sleeps for so long at a time.
+    pub period: Duration,
+    /// How often it looked.
+    pub looks: u64,
+    /// Its CPU time.
+    pub run: Duration,
 }
 
 /// What came of one task.

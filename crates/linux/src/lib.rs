@@ -39,7 +39,7 @@ mod thread;
 mod work;
 mod world;
 
-pub use figures::{End, Figures, TaskFigures};
+pub use figures::{End, Figures, TaskFigures, Watchdog};
 pub use host::Host;
 pub use plan::{Options, Plan, Refusal};
 pub use run::{RunError, run};

@@ -23,7 +23,7 @@
 
 use crate::cgroup::Groups;
 use crate::changes::start_changes;
-use crate::figures::{End, Figures};
+use crate::figures::{End, Figures, Watchdog};
 use crate::host::busy_times;
 use crate::park::End as RunEnd;
 use crate::plan::{LIMIT, Plan, Recording};
@@ -36,8 +36,10 @@ use crate::world::{Done, Failure, Gate, Seat, World};
 use crate::{clock, sys};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
-use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use zerolag_model::{
+    CpuId, CpuMask, Duration, GroupId, Instant, Nice, Record, RtPriority, SchedAttr, TaskId, TraceEvent,
+};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 use zerolag_workload::Program;
 use zerolag_workload::program::TaskDef;
@@ -84,6 +86,7 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
         interrupt_seen.fetch_or(yes, Ordering::Relaxed);
         yes
     };
+    let watched = OnceLock::new();
     let ran = std::thread::scope(|scope| {
         let ready = start_threads(&world, scope, plan.watchdog)
             .map_err(|error| host_error("a thread cannot be started", &error));
@@ -99,13 +102,13 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
             notes.push(why);
             recorder = None;
         }
-        let watch = || watch(&world, plan.watchdog, &ask);
+        let watch = || watched.get_or_init(|| watch(&world, plan.watchdog, &ask));
         let watchdog = std::thread::Builder::new().name("zerolag-watch".to_owned()).spawn_scoped(scope, watch);
         if let Err(error) = watchdog {
             world.gate.open(None);
             return Err(host_error("the watchdog cannot be started", &error));
         }
-        let start = clock::now() + RUN_UP;
+        let start = (clock::now() + RUN_UP).round_up_to(TICKS);
         world.end.set(start.saturating_add(plan.options.duration.unwrap_or(LIMIT)));
         let before = busy_times();
         world.gate.open(Some(start));
@@ -122,7 +125,7 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
     Ok(collect(
         plan,
         world,
-        Ran { start, busy, busy_over, drift, notes, recorded, interrupted: interrupt_seen.into_inner() },
+        Ran { start, busy, busy_over, drift, notes, recorded, interrupted: interrupt_seen.into_inner(), watched },
     ))
 }
 
@@ -135,6 +138,7 @@ struct Ran {
     notes: Vec<String>,
     recorded: Option<(Trace, Vec<u32>)>,
     interrupted: bool,
+    watched: OnceLock<Watchdog>,
 }
 
 fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> std::io::Result<World<'_>> {
@@ -190,19 +194,22 @@ fn start_threads<'s, 'w: 's>(
     Ok(threads + start_sources(world, scope)? + start_changes(world, scope, priority)?)
 }
 
-/// Looks on until all threads have ended.
-fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn() -> bool) {
-    if let Some(priority) = priority {
+/// Looks on until all threads have ended. Returns what that took.
+fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn() -> bool) -> Watchdog {
+    let attr = priority.map_or(SchedAttr::nice(Nice::ZERO), SchedAttr::fifo);
+    if priority.is_some() {
         // The plan has tried it; without it a run would only hear Ctrl-C late.
-        drop(sys::set_attr(SchedAttr::fifo(priority)));
+        drop(sys::set_attr(attr));
     }
     let mut over_since = None;
+    let mut looks = 0;
     loop {
         let alive = world.alive.load(Ordering::Acquire);
         if alive == 0 {
             world.end.stop(); // For sources and changes that have more to come.
-            return;
+            return Watchdog { attr, period: WATCH_PERIOD, looks, run: clock::thread_time() };
         }
+        looks += 1;
         // The end itself is looked at too, for those whom only the kernel can wake.
         let (now, end) = (clock::now(), world.end.at());
         let next = now + WATCH_PERIOD;
@@ -232,6 +239,9 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
 
 /// How long before the start the gate opens, so that every thread sleeps when it comes.
 const RUN_UP: Duration = Duration::from_millis(20);
+/// A workload begins at a tick, as in the simulator: at a multiple of the ticks of HZ 100, 250 and 1000. Ticks come at multiples of their period of
+/// `CLOCK_MONOTONIC` (Linux v6.12 `kernel/time/tick-sched.c`, `tick_setup_sched_timer`; `skew_tick` is off by default).
+const TICKS: Duration = Duration::from_millis(20);
 /// How often the watchdog looks. Not a part of a second, the period of deadline servers: a kernel whose server's budget ends just before a
 /// real-time task wakes notices that while it picks the next task, goes on with the fair one and forgets to look again (`docs/linux.md`).
 const WATCH_PERIOD: Duration = Duration::from_millis(97);
@@ -290,6 +300,7 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
         busy_over: ran.busy_over,
         speeds: world.speeds.table().to_vec(),
         drift: ran.drift,
+        watchdog: ran.watched.into_inner(),
         notes,
     }
 }

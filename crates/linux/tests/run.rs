@@ -63,6 +63,8 @@ fn hogs_share_a_cpu_and_stop_at_the_end() {
     assert!(hog.run + SLICES > nicer.run, "{} {}", hog.run, nicer.run);
     assert!(hog.work <= hog.run + hog.run + SLICES && hog.switches_in > 0, "{hog:?}");
     assert!(figures.speeds.len() == 1 && figures.drift.len() == 1);
+    let watchdog = figures.watchdog.expect("it looked on");
+    assert!(watchdog.looks >= 3 && watchdog.run < Duration::from_millis(100), "{watchdog:?}");
 }
 
 #[test]

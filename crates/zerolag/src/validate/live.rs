@@ -23,6 +23,9 @@
 //! over calibrated work), and the simulator's computations are stretched alike: what is compared is scheduling, not the
 //! calibration.
 //!
+//! The run's own watchdog takes turns, too, and cuts those of the workload: the simulator has a task in its place, of its policy and period, whose looks last as
+//! long as they did.
+//!
 //! The band is the case's (`part` has that of `share`). The host's own spread over the runs is
 //! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
 //! refuses, or that changes a setting of the machine, is skipped with the reason.
@@ -33,11 +36,11 @@ use crate::simulation::{Checks, Observe, Plan, PlanError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use zerolag_linux::{Host, Options, TaskFigures};
+use zerolag_linux::{Host, Options, TaskFigures, Watchdog};
 use zerolag_model::{CpuMask, Duration, KernelVersion, Mark, Record, SchedAttr, TaskId, Topology, TraceEvent};
 use zerolag_report::Summary;
 use zerolag_sim::Costs;
-use zerolag_workload::program::Action;
+use zerolag_workload::program::{Action, TaskDef};
 use zerolag_workload::{Dist, LoadOptions, Program, Scenario, load};
 
 /// How the live half is run.
@@ -183,6 +186,7 @@ fn run_variant(
     }
     let mut runs: Vec<BTreeMap<String, f64>> = Vec::new();
     let mut stretch = Stretch::default();
+    let mut watchdogs: Vec<Watchdog> = Vec::new();
     let on_host = Options { duration: Some(options.duration), cpus: Some(mask), ..Options::default() };
     let program = Arc::new(scenario.program.clone());
     let plan = match zerolag_linux::Plan::new(Arc::clone(&program), on_host) {
@@ -205,12 +209,14 @@ fn run_variant(
             }
         };
         figures.tasks.iter().for_each(|task| stretch.add(&program, task));
+        watchdogs.extend(figures.watchdog);
         let report = crate::host::measure(figures);
         runs.push(figures_of(&program, &report.summary, &report.figures.trace.records, options.duration));
         comparison.others = comparison.others.max(report.others_permille());
     }
     stretch.apply(&mut scenario.program);
-    let mut ours = simulate(case, recording, scenario, kernel, options)?;
+    scenario.program.tasks.extend(watchdog(&watchdogs));
+    let mut ours = simulate(case, recording, &program, scenario, kernel, options)?;
     for alike in &case.alike {
         rank(&mut ours, alike);
         runs.iter_mut().for_each(|run| rank(run, alike));
@@ -223,6 +229,15 @@ fn run_variant(
         }
     }
     Ok(comparison)
+}
+
+/// Returns the task that stands for the threads that looked on, if they did.
+fn watchdog(runs: &[Watchdog]) -> Option<TaskDef> {
+    let first = runs.first()?;
+    let looks: u64 = runs.iter().map(|run| run.looks).sum();
+    let look = runs.iter().map(|run| run.run).sum::<Duration>() / looks.max(1);
+    let actions = vec![Action::Sleep(Dist::Constant(first.period)), Action::Run(Dist::Constant(look))];
+    Some(TaskDef::looping("zerolag-watch", first.attr, actions))
 }
 
 /// Returns how far a figure may be off, `None` if it is not compared: the case declares no band, or what other programs do
@@ -261,12 +276,12 @@ fn scenario(case: &Case, recording: Option<&Recording>, cpus: usize) -> Result<S
 fn simulate(
     case: &Case,
     recording: Option<&Recording>,
+    program: &Program,
     scenario: Scenario,
     kernel: KernelVersion,
     options: &LiveOptions,
 ) -> Result<BTreeMap<String, f64>, ValidateError> {
     let path = &case.workload;
-    let program = scenario.program.clone();
     let plan = Plan::on_kernel(scenario, Some(kernel)).map_err(|error| ValidateError::Plan(path.clone(), error))?;
     let mut plan = plan.for_duration(options.duration);
     if let Some(recording) = recording.filter(|recording| recording.kernel == kernel) {
@@ -283,7 +298,7 @@ fn simulate(
     let report = plan
         .run_into(observe, &mut records, |_, _| ControlFlow::Continue(()))
         .map_err(|error| ValidateError::Sim(path.clone(), error))?;
-    Ok(figures_of(&program, &report.summary, &records, options.duration))
+    Ok(figures_of(program, &report.summary, &records, options.duration))
 }
 
 /// By how much computations lasted longer than they say, per definition.
@@ -339,10 +354,10 @@ fn are_busy_on_one_cpu(program: &Program) -> bool {
 
 /// Returns whether a task (the first instance goes by the definition's name) is of a fair policy.
 fn is_fair(program: &Program, task: &str) -> bool {
-    definition(program, task).is_none_or(|def| matches!(program.tasks[def].attr, SchedAttr::Fair { .. }))
+    definition(program, task).is_some_and(|def| matches!(program.tasks[def].attr, SchedAttr::Fair { .. }))
 }
 
-/// Returns the figures of a run.
+/// Returns the figures of a run. Those of tasks that are not the program's are of no use: the other side has none.
 fn figures_of(program: &Program, summary: &Summary, records: &[Record], duration: Duration) -> BTreeMap<String, f64> {
     let percent = |part: Duration, whole: Duration| part.as_nanos() as f64 * 100.0 / whole.as_nanos().max(1) as f64;
     let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
@@ -402,6 +417,21 @@ mod tests {
         Stretch([(0, (ms(33), ms(30))), (1, (ms(9), ms(8)))].into()).apply(&mut program);
         assert_eq!(program.tasks[0].phases[0].actions[0], Action::Run(Dist::Constant(Duration::from_micros(2200))));
         assert_eq!(program.tasks[1].phases[0].actions[0], Action::Run(Dist::Constant(ms(1))), "too little work");
+    }
+
+    #[test]
+    fn a_task_stands_for_the_watchdog() {
+        let us = Duration::from_micros;
+        assert_eq!(watchdog(&[]), None);
+        let attr = SchedAttr::fifo_at(11);
+        let run = |looks, run| Watchdog { attr, period: us(97_000), looks, run };
+        let task = watchdog(&[run(30, us(900)), run(10, us(500))]).expect("it looked");
+        assert_eq!(task.attr, attr);
+        let [Action::Sleep(Dist::Constant(period)), Action::Run(Dist::Constant(look))] = &*task.phases[0].actions
+        else {
+            panic!("{task:?}")
+        };
+        assert_eq!((*period, *look), (us(97_000), us(35)));
     }
 
     #[test]
