@@ -440,8 +440,8 @@ impl<L: RawMutex> Scheduler<L> {
         assert!(rq.phase == Phase::Running, "CPU {} leaves twice", rq.cpu);
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu, now, io);
-        let acted = rq.current_prio();
         let asked = dl::asked(rq);
+        let acted = rq.current_prio();
         class::charge_current(rq, cx);
         let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
         let acting = if rq.executor.is_some() { Some(proxy::end(rq, cx)) } else { rq.current };
@@ -472,11 +472,8 @@ impl<L: RawMutex> Scheduler<L> {
                 Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
             }
             Leave::Preempted => {
-                if acted == Prio::DEADLINE && dl::has_spent_all(&rq.tasks[turn]) {
-                    dl::throttle_current(rq, cx, turn);
-                }
-                if let Some(kind) = asked {
-                    dl::server::overlook(rq, cx, kind);
+                if acted == Prio::DEADLINE {
+                    dl::put_back(rq, cx, turn, asked);
                 }
                 Left::Queued
             }

@@ -341,9 +341,16 @@ fn wants_overrun(task: &Task) -> bool {
     own_params(task).is_some_and(|own| own.flags.has(DlFlags::DL_OVERRUN))
 }
 
-/// Returns whether a task is a deadline task without budget.
-pub(crate) fn has_spent_all(task: &Task) -> bool {
-    task.prio.class() == ClassId::Deadline && task.dl.is_exhausted()
+/// The current task ran by a deadline, its own or a server's, and is left while it wants to run. `asked` is the server that was asked for it.
+#[inline(never)]
+pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, asked: Option<ServerKind>) {
+    let task = &rq.tasks[slot];
+    if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
+        throttle_current(rq, cx, slot);
+    }
+    if let Some(kind) = asked {
+        server::overlook(rq, cx, kind);
+    }
 }
 
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
