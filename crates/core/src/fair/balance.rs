@@ -182,15 +182,16 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
 }
 
 /// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core; if several of the cache are and there
-/// are other caches, the lowest idle one there, on an idle core if that is who balances. O(idle CPUs), once in as many milliseconds as the cache
+/// are other caches, the lowest idle one there, on an idle core if that is who balances. O(idle CPUs + CPUs of the cache), once in as many milliseconds as the cache
 /// has CPUs.
 ///
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu, distance));
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
-    let [core_busy, cache_busy] =
-        [&core, &cache].map(|span| span.len() as u32 - cx.view().nr_idle(None, (*span).clone()));
+    // CPUs that are offline or of other partitions are in no domain of this one.
+    let mut is_busy = |cpu: &CpuId| imbalance::takes_part(rq, cx, *cpu) && !cx.view().is_idle(*cpu);
+    let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
     let (mut from, mut thread) = (CpuId(0), None);
     while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|_| core_busy > 1 || cache_busy > 1) {
         cx.io.costs.cpus_scanned += 1;
