@@ -25,12 +25,17 @@
 //! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
 //! capacity, nothing that is alone on its CPU is taken by a weaker one, and groups are not filled evenly.
 //!
+//! **About to idle.** A group that has CPUs to spare takes of the overloaded one with the most load, whatever all have on average, and overloaded is only who has a
+//! waiting task: the other groups need not be looked at. If none is overloaded one of them may be the busiest all the same, and leave the waiting tasks where they
+//! are: then all are compared.
+//!
 //! O(CPUs of the domain).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`, `group_has_capacity`,
 //! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
 //! `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5), 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
-//! before 5.5 compared loads throughout; 5.15 tolerated more between sockets.
+//! before 5.5 compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over a group that tasks of the classes above
+//! alone overload.
 
 use super::balance::{FULL_CAPACITY, LEVELS};
 use super::select::{self, IMBALANCE_PCT};
@@ -210,44 +215,99 @@ pub(super) fn find_imbalance<L: RawMutex>(
         is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
     };
     let local = measure(rq, cx, domain, domain.own.clone(), None);
-    let mut busiest: Option<GroupLoad> = None;
-    let (mut load, mut capacity, mut util) = (local.load, local.capacity, local.util);
-    // From the own group upwards and around: of equals the next is relieved, not everywhere the first.
-    for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
-        let mut start = part.start;
-        while start < part.end {
-            let part = cx.config.topology.span(CpuId(start), domain.groups);
-            start = part.end;
-            let group = measure(rq, cx, domain, part, Some(taker));
-            if group.nr_cpus == 0 {
-                continue; // All of it is offline or elsewhere: there is no least capacity to compare.
-            }
-            load += group.load;
-            capacity += group.capacity;
-            util += group.util;
-            if group.nr_fair > 0
-                && taker.may_relieve(&group, &local)
-                && busiest.is_none_or(|so_far| group.is_busier_than(&so_far))
-            {
-                busiest = Some(group);
-            }
+    let found = match kind {
+        BalanceKind::NewIdle if local.kind == GroupType::Spare => compare_lazily(rq, cx, domain, taker, &local),
+        BalanceKind::NewIdle | BalanceKind::Periodic | BalanceKind::Idle => {
+            compare(rq, cx, domain, taker, &local, Groups::All)
         }
-    }
+    };
     if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
-        select::publish_scan(rq.cpu, cx, &domain.span, util);
+        select::publish_scan(rq.cpu, cx, &domain.span, found.util);
     }
-    let busiest = busiest?;
+    let average = per_cpu(found.load, found.capacity);
+    let busiest = found.busiest?;
     if let (GroupType::Misfit, Some((load, cpu))) = (busiest.kind, busiest.misfit) {
         return Some((cpu, if taker.is_uneven { Imbalance::Misfit } else { Imbalance::Load(load) }));
     }
     let takes_rt = cx.config.settings.rt_balance.is_passive();
-    let imbalance = imbalance(domain, &local, &busiest, per_cpu(load, capacity), takes_rt)?;
+    let imbalance = imbalance(domain, &local, &busiest, average, takes_rt)?;
     let cpu = match imbalance {
         Imbalance::Tasks(_) if !takes_rt => busiest.fullest?.1,
         Imbalance::Util(_) => busiest.most_used?.1,
         Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
     };
     Some((cpu, imbalance))
+}
+
+/// Which groups of a domain are compared with the taker's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    All,
+    /// Those with a CPU on which a task waits that may be moved.
+    Waiting,
+}
+
+/// What a comparison of groups found.
+struct Compared {
+    busiest: Option<GroupLoad>,
+    /// Sums of all groups that were compared, the taker's included.
+    load: u64,
+    capacity: u64,
+    util: u64,
+}
+
+/// Finds the busiest group of a domain for a group that has CPUs to spare, to which the sums of the whole domain do not matter. O(CPUs of groups with
+/// waiting tasks) if one of these is overloaded; else O(CPUs).
+fn compare_lazily<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    taker: Taker,
+    local: &GroupLoad,
+) -> Compared {
+    let found = compare(rq, cx, domain, taker, local, Groups::Waiting);
+    if found.busiest.as_ref().is_some_and(|group| group.kind == GroupType::Overloaded) {
+        return found;
+    }
+    compare(rq, cx, domain, taker, local, Groups::All)
+}
+
+/// Finds the busiest group of a domain. O(CPUs of the groups).
+fn compare<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    taker: Taker,
+    local: &GroupLoad,
+    which: Groups,
+) -> Compared {
+    let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
+    // From the own group upwards and around: of equals the next is relieved, not everywhere the first.
+    for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
+        let mut start = part.start;
+        while start < part.end {
+            if which == Groups::Waiting {
+                let Some(cpu) = cx.view().next_waiting(CpuId(start)).filter(|cpu| cpu.0 < part.end) else { break };
+                start = cpu.0;
+            }
+            let part = cx.config.topology.span(CpuId(start), domain.groups);
+            start = part.end;
+            let group = measure(rq, cx, domain, part, Some(taker));
+            if group.nr_cpus == 0 {
+                continue; // All of it is offline or elsewhere: there is no least capacity to compare.
+            }
+            found.load += group.load;
+            found.capacity += group.capacity;
+            found.util += group.util;
+            if group.nr_fair > 0
+                && taker.may_relieve(&group, local)
+                && found.busiest.as_ref().is_none_or(|so_far| group.is_busier_than(so_far))
+            {
+                found.busiest = Some(group);
+            }
+        }
+    }
+    found
 }
 
 /// Returns whether this CPU balances for its group: the first idle one, on a core that idles if there is one (6.6), or the first if none idles.
