@@ -29,7 +29,25 @@ pub struct Direct {
     pub is_realtime: bool,
 }
 
-/// Measures on a CPU; takes some half a second.
+impl Direct {
+    /// Adds what another measurement of the same CPU has found.
+    pub fn add(&mut self, other: Self) {
+        let pairs = [
+            (&mut self.syscall, other.syscall),
+            (&mut self.wake_local, other.wake_local),
+            (&mut self.pipe_io, other.pipe_io),
+            (&mut self.tick, other.tick),
+        ];
+        for (samples, more) in pairs {
+            samples.extend(more);
+            samples.sort_unstable();
+        }
+        self.tick_period = other.tick_period.or(self.tick_period);
+        self.is_realtime = other.is_realtime;
+    }
+}
+
+/// Measures on a CPU; takes some 300 ms.
 ///
 /// # Errors
 /// The thread may not run there, or a pipe or thread cannot be made; in words.

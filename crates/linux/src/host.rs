@@ -1,7 +1,8 @@
 //! What the host is: its CPUs, its kernel, and what it has done for others meanwhile.
 
+use crate::clock;
 use rustix::thread::{CpuSet, sched_getaffinity};
-use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS, SchedAttr};
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, MAX_CPUS, SchedAttr};
 
 /// The host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,13 +61,51 @@ pub(crate) fn busy_times() -> Vec<(CpuId, Duration)> {
 }
 
 fn busy_time(line: &str) -> Option<(CpuId, Duration)> {
-    let mut words = line.strip_prefix("cpu")?.split_whitespace();
+    // The line `cpu`, without a number, is of all.
+    let mut words = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?.split_whitespace();
     let cpu = CpuId(words.next()?.parse().ok()?);
     let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; the rest is part of the first two.
     let busy: u64 =
         ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, ticks)| ticks).sum();
     Some((cpu, Duration::from_millis(busy * 10)))
+}
+
+/// How much of the CPUs other programs use, from a moment on.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    since: Instant,
+    busy: Duration,
+    own: Duration,
+}
+
+impl Usage {
+    /// Begins to watch.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { since: clock::now(), busy: all_busy(), own: own_time() }
+    }
+
+    /// Returns the part of all CPUs' time since then that neither was idle nor went to this process or children of it that have
+    /// ended, in thousandths. To a few of them after a second: the kernel counts in steps of 10 ms.
+    #[must_use]
+    pub fn others_permille(&self) -> u64 {
+        let others = all_busy().saturating_sub(self.busy).saturating_sub(own_time().saturating_sub(self.own));
+        let cpus = busy_times().len() as u64;
+        others.as_nanos() * 1000 / (clock::now().since(self.since) * cpus).as_nanos().max(1)
+    }
+}
+
+fn all_busy() -> Duration {
+    busy_times().into_iter().map(|(_, time)| time).sum()
+}
+
+/// Returns the CPU time of this process and of its children that have ended.
+fn own_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // utime stime cutime cstime, fields 14 to 17 of proc(5); the third follows the name in parentheses.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(4);
+    Duration::from_millis(fields.map_while(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 /// Says which permission is missing for attributes, or what else the kernel has against them.
@@ -152,7 +191,10 @@ mod tests {
         assert!(!host.cpus.is_empty());
         assert!(host.version().0 >= 3, "{}", host.release);
         let times = busy_times();
+        assert!(times.iter().all(|(cpu, _)| cpu.index() < MAX_CPUS), "{times:?}");
         assert!(host.cpus.iter().all(|cpu| times.iter().any(|(known, _)| *known == cpu)), "{times:?}");
+        let usage = Usage::begin();
+        assert!(usage.others_permille() <= 1000, "{usage:?}");
         let before = ThreadCounts::read();
         crate::work::spin(3_000_000);
         let spent = ThreadCounts::read().since(before);

@@ -7,7 +7,8 @@
 //! | [`host`] | what the host is: CPUs, kernel, permissions |
 //! | [`mod@run`] | the run: threads, start, end, watchdog |
 //! | [`figures`] | what came of it: records, times from `schedstat`, latencies |
-//! | [`calibrate`] | what the host's operations cost, measured from user space |
+//! | [`calibrate`] | what the host's operations cost, measured from user space on one CPU |
+//! | [`probe`] | how long it takes until a thread runs that was woken |
 //! | `world` | what all threads of a run have in common |
 //! | `thread`, `shared` | a task's program on a real thread; what tasks share, on futexes |
 //! | `requests`, `changes` | who sends requests; who makes what changes at given times |
@@ -30,6 +31,7 @@ pub mod host;
 mod park;
 mod pipe;
 pub mod plan;
+pub mod probe;
 mod recorder;
 mod requests;
 pub mod run;

@@ -9,7 +9,7 @@
 //!                                  -- was not: the one on its way takes it along
 //! ```
 //!
-//! A CPU that idles and watches its own `need_resched` flag ([`IdleState::polling`](crate::costs::IdleState::polling)) is sent
+//! A CPU that idles and watches its own `need_resched` flag ([`IdleState::polling`]) is sent
 //! none: who wants it writes the flag, and it takes its list on the way out of idle.
 //!
 //! So a CPU to which work comes faster than it does it gets no further: no timer, no task. Likewise one that spins for lock
@@ -24,6 +24,7 @@
 //! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle` (`flush_smp_call_function_queue`).
 //! differs: before 5.8 work queued to a polling CPU raised an interrupt all the same.
 
+use crate::costs::IdleState;
 use crate::cpu::{Cpu, Interrupt, Job};
 use crate::machine::{Event, Machine};
 use crate::outcome::End;
@@ -85,21 +86,27 @@ impl Machine {
     /// Sends an interrupt.
     pub(crate) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
         self.stats.ipis += 1;
-        let latency = self.costs.ipi_latency.at(self.topology.distance(from, to));
+        let latency = self.idle_state(to).and_then(|state| state.ipi_latency).unwrap_or(self.costs.ipi_latency);
+        let latency = latency.at(self.topology.distance(from, to));
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.ipi_send);
         let (at, count) = (place.busy_until + latency, place.next_count());
         self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
     }
 
-    /// Returns whether a CPU idles in a state in which it watches its flag.
-    pub(crate) fn polls(&self, cpu: CpuId) -> bool {
+    /// Returns the state of `idle_states` that a CPU idles in.
+    fn idle_state(&self, cpu: CpuId) -> Option<&IdleState> {
         if self.costs.idle_states.is_empty() {
-            return false;
+            return None;
         }
         let place = &self.cpus[cpu.index()];
         let is_idle = place.current.is_none() && !place.is_in_kernel(self.now);
-        is_idle && self.costs.polls_after(self.now.since(place.busy_until))
+        if is_idle { self.costs.state_after(self.now.since(place.busy_until)) } else { None }
+    }
+
+    /// Returns whether a CPU idles in a state in which it watches its flag.
+    pub(crate) fn polls(&self, cpu: CpuId) -> bool {
+        self.idle_state(cpu).is_some_and(|state| state.polling)
     }
 
     /// Sets the flag that an idle CPU watches.

@@ -13,7 +13,7 @@ fn us(count: u64) -> Duration {
 
 /// A machine whose idle CPUs come out of idle at no cost; they watch their flag for so long and then halt.
 fn polling_for(time: Duration) -> Costs {
-    let state = |residency, polling| IdleState { residency, exit: Duration::ZERO, polling };
+    let state = |residency, polling| IdleState { residency, exit: Duration::ZERO, polling, ipi_latency: None };
     Costs { idle_states: vec![state(Duration::ZERO, true), state(time, false)], ..Costs::server() }
 }
 

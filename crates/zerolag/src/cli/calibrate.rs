@@ -64,6 +64,7 @@ fn table(made: &Calibration) -> String {
         ("samples", Align::Right),
         ("p50", Align::Right),
         ("p99", Align::Right),
+        ("rounds", Align::Right),
         ("simulated", Align::Right),
         ("error", Align::Right),
         ("", Align::Left),
@@ -81,8 +82,10 @@ fn table(made: &Calibration) -> String {
             || "-".to_owned(),
             |error| format!("{}{}.{}%", if error < 0 { "-" } else { "+" }, error.abs() / 10, error.abs() % 10),
         );
-        let how = compared.fitted.map_or_else(|| "predicted".to_owned(), |key| format!("fitted: {key}"));
-        table.push([of(&compared.name, &compared.host), vec![human(compared.simulated), error, how]].concat());
+        let how = compared.fitted.as_ref().map_or_else(|| "predicted".to_owned(), |key| format!("fitted: {key}"));
+        let rounds =
+            compared.spread().map(|(low, high)| format!("{}..{}", Human(low), Human(high))).unwrap_or_default();
+        table.push([of(&compared.name, &compared.host), vec![rounds, human(compared.simulated), error, how]].concat());
     }
     let tick = match made.direct.tick_period {
         Some(period) => format!("a tick every {period}"),
@@ -104,6 +107,7 @@ fn as_json(made: &Calibration) -> String {
                 "name": compared.name,
                 "fitted": compared.fitted,
                 "host": figures(&compared.host),
+                "rounds": { "count": compared.rounds.len(), "p25_ns": ns(&compared.rounds, 250), "p75_ns": ns(&compared.rounds, 750) },
                 "simulated_p50_ns": compared.simulated.map(Duration::as_nanos),
                 "error_permille": compared.error_permille(),
             })

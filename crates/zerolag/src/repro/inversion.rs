@@ -221,6 +221,7 @@ fn idle_states(name: &str) -> Vec<IdleState> {
         residency: Duration::from_micros(residency),
         exit: Duration::from_micros(exit),
         polling: false,
+        ipi_latency: None,
     });
     states.to_vec()
 }

@@ -184,5 +184,10 @@ fn idle_state(text: &str) -> Result<IdleState, String> {
     let (text, polling) = text.strip_suffix(":polling").map_or((text, false), |rest| (rest, true));
     let (residency, exit) =
         text.split_once(':').ok_or_else(|| format!("`idle_states`: `{text}` is not RESIDENCY:EXIT[:polling]"))?;
-    Ok(IdleState { residency: time("idle_states", residency)?, exit: time("idle_states", exit)?, polling })
+    Ok(IdleState {
+        residency: time("idle_states", residency)?,
+        exit: time("idle_states", exit)?,
+        polling,
+        ipi_latency: None,
+    })
 }
