@@ -203,6 +203,15 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
+/// Charges the current task because somebody wakes. Whom a server runs is charged when somebody of his own class does: that the server is used up is not
+/// seen before (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
+#[inline(always)]
+pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: ClassId) {
+    if rq.dl.serving.is_none_or(|kind| kind.class() == woken) {
+        charge_current(rq, cx);
+    }
+}
+
 fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let task = &mut rq.tasks[slot];
     task.exec_start = rq.clock.task;

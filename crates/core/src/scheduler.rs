@@ -312,10 +312,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
         let mut body = parcel.0;
-        // Whom a server runs is charged when somebody of his class wakes. That the server is used up is not seen before.
-        if rq.dl.serving.is_none_or(|kind| kind.class() == body.prio.class()) {
-            class::charge_current(rq, cx);
-        }
+        class::charge_at_wakeup(rq, cx, body.prio.class());
         self.follow(&mut body, rq.cpu);
         let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
         let new = core::mem::take(&mut body.is_new);
