@@ -162,7 +162,7 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | `scheduler` | what each event does: the entry points |
+//! | `scheduler`, `create`, `change` | what each event does: the entry points |
 //! | `step` | what they answer: steps, operations, costs |
 //! | `class` | the life cycle that all classes share |
 //! | `rt`, with `queue`, `push`, `pull`, `ipi` | who runs first among real-time tasks, and where the others go |
@@ -184,6 +184,7 @@ mod class;
 mod config;
 mod cpudl;
 mod cpupri;
+mod create;
 mod dl;
 mod domain;
 mod fair;

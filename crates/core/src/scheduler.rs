@@ -2,7 +2,7 @@
 //!
 //! | event | method | locks that the host holds |
 //! |---|---|---|
-//! | a task is created | [`create_task`](Scheduler::create_task) | none |
+//! | a task is created | [`create_task`](Scheduler::create_task), [`recreate_task`](Scheduler::recreate_task) | none |
 //! | a task wakes: where to? | [`select_cpu`](Scheduler::select_cpu) | none |
 //! | ... and is put there | [`wake`](Scheduler::wake) | the target |
 //! | a blocked task that is still queued wakes | [`wake_queued`](Scheduler::wake_queued) | its home |
@@ -19,20 +19,18 @@
 use crate::class::{self, Dequeue, Dequeued, Enqueue};
 use crate::config::Config;
 use crate::dl;
-use crate::dl::admission::{self, DlParamError, Request};
-use crate::dl::entity::DlEntity;
+use crate::dl::admission::{self, DlParamError};
 use crate::fair;
-use crate::fair::FairEntity;
 use crate::mode::TaskMode;
 use crate::proxy::{self, Engaged};
 use crate::rq::{Cx, Phase, Prev, Rq, Stage};
-use crate::rt::{self, RtEntity};
+use crate::rt;
 use crate::shared::{Home, Shared};
 use crate::slab::Slot;
 use crate::step::{
     AfterPush, Clock, Cont, Io, Leave, Left, Next, Op, PairClock, PairCont, Resched, RqTimer, Step, Work,
 };
-use crate::task::{CpusetId, Parcel, Task, TaskSpec};
+use crate::task::{CpusetId, Parcel, Task};
 use crate::ticks::Ticks;
 use crate::wait::Lent;
 use alloc::boxed::Box;
@@ -41,8 +39,8 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
 use zerolag_model::{
-    ClassId, CpuId, CpuMask, DlFlags, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters,
-    TaskId, TraceEvent,
+    ClassId, CpuId, CpuMask, GroupId, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId,
+    TraceEvent,
 };
 
 /// The scheduler of one machine: what its CPUs share. The run queues are the host's.
@@ -197,65 +195,6 @@ impl<L: RawMutex> Scheduler<L> {
 
     pub(crate) fn cx<'a>(&'a self, by: CpuId, now: Clock, io: &'a mut Io) -> Cx<'a, L> {
         Cx { shared: &self.shared, config: &self.config, now, by, io }
-    }
-
-    /// Creates a task. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
-    ///
-    /// # Errors
-    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
-    pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
-        if spec.id.index() >= self.shared.tasks_reserved() {
-            return Err(TaskError::NotReserved(spec.id));
-        }
-        self.check_attr(spec.id, spec.attr)?;
-        let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
-        self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
-        let allowed_on = allowed.as_deref();
-        let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
-        let dl = match self.reserve(request, now.wall) {
-            Ok(reserved) => DlEntity::new(reserved),
-            Err(error) => {
-                self.shared.groups.quit(spec.group);
-                return Err(error);
-            }
-        };
-        self.shared.recent_used.set(spec.id, spec.born_on);
-        Ok(Parcel(Box::new(Task {
-            id: spec.id,
-            stay: 0,
-            attr: spec.attr,
-            prio: spec.attr.prio(),
-            inherited: None,
-            allowed,
-            affinity: spec.affinity,
-            group: spec.group,
-            cpuset: spec.cpuset,
-            last_cpu: spec.born_on,
-            is_new: true,
-            mode: TaskMode::User,
-            engaged: Engaged::No,
-            bound: None,
-            exec_start: Instant::ZERO,
-            last_ran: Instant::ZERO,
-            counters: TaskCounters::default(),
-            rt: RtEntity::default(),
-            fair: FairEntity::default(),
-            dl,
-        })))
-    }
-
-    /// Checks whether a task on this run queue may fork: a deadline task may not, but with `SCHED_FLAG_RESET_ON_FORK`.
-    ///
-    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
-    ///
-    /// # Errors
-    /// It is a deadline task; it is not on this run queue.
-    pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
-        match rq.tasks[self.slot_of(rq, parent)?].attr {
-            SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
-            SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
-            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
-        }
     }
 
     pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {

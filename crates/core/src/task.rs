@@ -47,7 +47,7 @@ impl DomainId {
 /// What a new task is to be.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Its id: dense, not used before.
+    /// Its id: dense.
     pub id: TaskId,
     /// What it asks for.
     pub attr: SchedAttr,

@@ -15,8 +15,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("check", &["model", "trace"]),
     ("report", &["model", "trace"]),
     ("sim", &["model", "core", "trace", "workload"]),
+    ("runtime", &["model", "core", "trace"]),
     ("linux", &["model", "trace", "workload"]),
-    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim", "linux"]),
+    ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim", "runtime", "linux"]),
 ];
 
 /// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.

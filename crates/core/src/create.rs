@@ -1,0 +1,101 @@
+//! How tasks come into being. Part of [`Scheduler`].
+//!
+//! An id belongs to one task at a time. What other CPUs have in hand of a task that has ended (a push that was about to resume) must not take a
+//! later one of the same id for it, so a body that is used again counts its stays on run queues on.
+
+use crate::dl::admission::Request;
+use crate::dl::entity::DlEntity;
+use crate::fair::FairEntity;
+use crate::mode::TaskMode;
+use crate::proxy::Engaged;
+use crate::rq::Rq;
+use crate::rt::RtEntity;
+use crate::scheduler::{Scheduler, TaskError};
+use crate::step::Clock;
+use crate::task::{Parcel, Task, TaskSpec};
+use alloc::boxed::Box;
+use lock_api::RawMutex;
+use zerolag_model::{DlFlags, Instant, SchedAttr, TaskCounters, TaskId};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Creates a task with an id that no task had before. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
+    ///
+    /// # Errors
+    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
+    ///
+    /// [`Placement::Fork`]: crate::Placement::Fork
+    pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
+        self.make_body(now, spec, 0).map(|body| Parcel(Box::new(body)))
+    }
+
+    /// Creates a task in the body of one that has ended ([`Left::Dead`]), which had the same id: for hosts on which tasks come and go
+    /// without end. Allocates nothing.
+    ///
+    /// # Errors
+    /// As [`create_task`](Self::create_task); the parcel is then what it was.
+    ///
+    /// # Panics
+    /// If the ids differ.
+    ///
+    /// [`Left::Dead`]: crate::Left::Dead
+    pub fn recreate_task(&self, now: Clock, ended: &mut Parcel, spec: TaskSpec) -> Result<(), TaskError> {
+        assert!(ended.id() == spec.id, "the body of task {} is not task {}'s", ended.id(), spec.id);
+        *ended.0 = self.make_body(now, spec, ended.0.stay)?;
+        Ok(())
+    }
+
+    fn make_body(&self, now: Clock, spec: TaskSpec, stay: u32) -> Result<Task, TaskError> {
+        if spec.id.index() >= self.shared.tasks_reserved() {
+            return Err(TaskError::NotReserved(spec.id));
+        }
+        self.check_attr(spec.id, spec.attr)?;
+        let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
+        self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
+        let allowed_on = allowed.as_deref();
+        let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
+        let dl = match self.reserve(request, now.wall) {
+            Ok(reserved) => DlEntity::new(reserved),
+            Err(error) => {
+                self.shared.groups.quit(spec.group);
+                return Err(error);
+            }
+        };
+        self.shared.recent_used.set(spec.id, spec.born_on);
+        Ok(Task {
+            id: spec.id,
+            stay,
+            attr: spec.attr,
+            prio: spec.attr.prio(),
+            inherited: None,
+            allowed,
+            affinity: spec.affinity,
+            group: spec.group,
+            cpuset: spec.cpuset,
+            last_cpu: spec.born_on,
+            is_new: true,
+            mode: TaskMode::User,
+            engaged: Engaged::No,
+            bound: None,
+            exec_start: Instant::ZERO,
+            last_ran: Instant::ZERO,
+            counters: TaskCounters::default(),
+            rt: RtEntity::default(),
+            fair: FairEntity::default(),
+            dl,
+        })
+    }
+
+    /// Checks whether a task on this run queue may fork: a deadline task may not, but with `SCHED_FLAG_RESET_ON_FORK`.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
+    ///
+    /// # Errors
+    /// It is a deadline task; it is not on this run queue.
+    pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
+        match rq.tasks[self.slot_of(rq, parent)?].attr {
+            SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
+            SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! [`Caller`]: a thread on its way through the scheduler, in the name of a CPU.
+//!
+//! Every call of the core goes through [`Caller::call`], or under a lock that is held already through `under`: the run queues are locked, the clock is read
+//! under their locks, the call is made, and what it left behind is carried out. Kicks and interrupts are sent when the locks have been given back. An interrupt
+//! between CPUs is work under the lock of its target's run queue, so whoever sends it does it: nothing waits for a CPU in the middle of a poll.
+//!
+//! Locks, in this order: run queues by CPU; a task's body; timers, trace or recorder.
+
+use crate::calls::{self, Answer, Call, LeftAs, Refused, Rqs, Under};
+use crate::engine::{Engine, Queue};
+use crate::task::{Place, Task};
+use parking_lot::MutexGuard;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerolag_core::{
+    Clock, Costs, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Step, TaskMode, TaskSpec, Tracing,
+    Work,
+};
+use zerolag_model::{CpuId, Duration, TaskId};
+
+thread_local! {
+    /// Buffers of calls, kept from one to the next.
+    static IO: Cell<Option<Io>> = const { Cell::new(None) };
+}
+
+/// See the [module](self).
+pub(crate) struct Caller<'e> {
+    pub(crate) engine: &'e Arc<Engine>,
+    pub(crate) cpu: CpuId,
+    io: Option<Io>,
+    /// The parcel that a call is given, or leaves.
+    pub(crate) hand: Option<Parcel>,
+    /// Tasks that may not stay where they were; placed anew once their CPU has switched away from them.
+    displaced: Vec<Parcel>,
+    kicks: Vec<CpuId>,
+    ipis: Vec<(CpuId, Work)>,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        // A thread that is ending has no such place any more.
+        let _ = IO.try_with(|kept| kept.set(self.io.take()));
+    }
+}
+
+impl<'e> Caller<'e> {
+    pub(crate) fn new(engine: &'e Arc<Engine>, cpu: CpuId) -> Self {
+        let tracing = if engine.trace.is_some() { Tracing::On } else { Tracing::Off };
+        let kept = IO.try_with(Cell::take).ok().flatten();
+        let io = kept.filter(|io| io.is_tracing() == engine.trace.is_some()).unwrap_or_else(|| Io::new(tracing));
+        Self { engine, cpu, io: Some(io), hand: None, displaced: Vec::new(), kicks: Vec::new(), ipis: Vec::new() }
+    }
+
+    /// Makes a call that is never refused, and all that follows from it.
+    pub(crate) fn make(&mut self, call: Call) {
+        if let Ok(Answer::Step(step)) = self.call(call) {
+            self.carry(step);
+        }
+    }
+
+    /// Makes a call; what it asks to be done next is the caller's business.
+    pub(crate) fn call(&mut self, call: Call) -> Result<Answer, Refused> {
+        let engine = self.engine;
+        let answer = match call.under() {
+            Under::None => self.perform(Rqs::None(Clock::at(engine.now())), call),
+            Under::One(cpu) => {
+                let mut queue = engine.cpus[cpu.index()].queue.lock();
+                self.under(&mut queue, call)
+            }
+            Under::Two(own, other) => {
+                let lock = |cpu: CpuId| engine.cpus[cpu.index()].queue.lock();
+                let (mut first, mut second) = (lock(own.min(other)), lock(own.max(other)));
+                let (queue, peer) = if own < other { (&mut first, &mut second) } else { (&mut second, &mut first) };
+                let wall = engine.now();
+                let now = PairClock { own: queue.clock(wall), other: peer.clock(wall) };
+                self.perform(Rqs::Two([&mut queue.rq, &mut peer.rq], now), call)
+            }
+        };
+        self.notify();
+        answer
+    }
+
+    /// Makes a call on a run queue that is locked.
+    fn under(&mut self, queue: &mut Queue, call: Call) -> Result<Answer, Refused> {
+        let now = queue.clock(self.engine.now());
+        self.perform(Rqs::One(&mut queue.rq, now), call)
+    }
+
+    /// Makes a call whose locks are held, and what has to be done before they are given back.
+    fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
+        let engine = self.engine;
+        let io = self.io.as_mut().expect("invariant: taken on drop only");
+        let answer = match &engine.recorder {
+            None => calls::apply(&engine.scheduler, rqs, &call, &mut self.hand, io),
+            Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
+        };
+        if let Some(trace) = engine.trace.as_ref().filter(|_| !io.trace.is_empty()) {
+            trace.lock().append(&mut io.trace);
+        }
+        io.costs = Costs::default();
+        for parcel in io.parked.drain(..) {
+            let task = engine.task(parcel.id());
+            task.body.lock().at = Place::Parked(parcel);
+        }
+        for op in io.ops.drain(..) {
+            match op {
+                Op::Kick { cpu } => self.kicks.push(cpu),
+                Op::Ipi { cpu, work } => self.ipis.push((cpu, work)),
+                Op::ArmTimer { cpu, timer, at } => engine.timeline.arm(cpu, timer, at),
+                Op::CancelTimer { cpu, timer } => engine.timeline.cancel(cpu, timer),
+                Op::ArmGroupTimer { group, timer, at } => engine.timeline.arm_group(group, timer, at),
+            }
+        }
+        answer
+    }
+
+    /// Sends the kicks that a call left behind; its locks have been given back.
+    fn notify(&mut self) {
+        for cpu in self.kicks.drain(..) {
+            self.engine.kick(cpu);
+        }
+    }
+
+    /// Carries a step out to its end, and the work of every interrupt that is sent meanwhile.
+    pub(crate) fn carry(&mut self, step: Step) {
+        let mut step = step;
+        loop {
+            let call = match step {
+                Step::Again { own, then } => Call::Resume { own, then },
+                Step::Pair { own, other, then } => Call::Pair { own, other, then },
+                Step::Done => match self.ipis.pop() {
+                    Some((cpu, work)) => Call::Remote { cpu, work },
+                    None => return,
+                },
+            };
+            step = match self.call(call) {
+                Ok(Answer::Step(step)) => step,
+                Ok(_) | Err(_) => unreachable!("invariant: a continuation answers a step"),
+            };
+        }
+    }
+
+    /// Creates a task; its body is in hand then. `ended` is the body that it gets.
+    pub(crate) fn create(&mut self, spec: TaskSpec, ended: Option<Parcel>) -> Result<(), Refused> {
+        self.hand = ended;
+        self.call(Call::CreateTask { spec }).map(|_| ())
+    }
+
+    /// Places the task in hand.
+    pub(crate) fn place(&mut self, task: TaskId, why: Placement) {
+        let by = self.cpu;
+        let Ok(Answer::Cpu(cpu)) = self.call(Call::Select { task, by, why }) else {
+            unreachable!("invariant: a task in hand has a CPU")
+        };
+        let engine = self.engine;
+        let step = {
+            let mut queue = engine.cpus[cpu.index()].queue.lock();
+            engine.task(task).body.lock().at = Place::Queued; // [1], [3]
+            self.under(&mut queue, Call::Wake { cpu, task, by, why })
+        };
+        self.notify();
+        let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
+        self.carry(step);
+    }
+
+    /// Wakes a task if it sleeps, or leaves a note that it was woken.
+    pub(crate) fn wake(&mut self, task: &Arc<Task>) {
+        let (engine, id) = (self.engine, task.id);
+        loop {
+            let mut body = task.body.lock();
+            if body.detached.is_some() {
+                body.is_notified = true;
+                return;
+            }
+            match std::mem::replace(&mut body.at, Place::OnItsWay) {
+                Place::Parked(parcel) => {
+                    body.is_notified = true; // [4]
+                    drop(body);
+                    self.hand = Some(parcel);
+                    return self.place(id, Placement::Wakeup);
+                }
+                Place::Delayed => body.at = Place::Delayed,
+                other => {
+                    (body.at, body.is_notified) = (other, true);
+                    return;
+                }
+            }
+            drop(body);
+            // It sleeps on a run queue: look it up, lock that, look again.
+            let Home::Rq(cpu) = engine.scheduler.home(id) else { continue };
+            let mut queue = engine.cpus[cpu.index()].queue.lock();
+            if !matches!(task.body.lock().at, Place::Delayed) {
+                continue;
+            }
+            let by = self.cpu;
+            let woken = self.under(&mut queue, Call::WakeQueued { cpu, task: id, by });
+            if let Ok(Answer::Step(step)) = woken {
+                let mut body = task.body.lock();
+                (body.at, body.is_notified) = (Place::Queued, true); // [5]
+                drop((body, queue));
+                self.notify();
+                return self.carry(step);
+            }
+            drop(queue);
+            self.notify();
+        }
+    }
+
+    /// The CPU's task gives its CPU up, and the CPU goes on with what comes next.
+    ///
+    /// From leaving to having switched is one stretch under the run queue's lock, unless work has to be looked for elsewhere: nobody sees a task that has
+    /// left and is still here.
+    pub(crate) fn switch(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Switched {
+        let Some(mut queue) = self.leave(task, why) else { return Switched::Stays };
+        // A task that has ended has its id until the CPU has switched away from it.
+        let ended = self.hand.take().zip(task);
+        let next = loop {
+            match self.pick(queue) {
+                None => break None,
+                Some((locked, next)) => {
+                    if self.begin(locked, &next) {
+                        break Some(next);
+                    }
+                    let left = self.leave(Some(&next), Leave::Preempted);
+                    queue = left.expect("invariant: only who blocks stays");
+                }
+            }
+        };
+        if let Some((body, task)) = ended {
+            self.engine.bury(task, body);
+        }
+        while let Some(parcel) = self.displaced.pop() {
+            let task = parcel.id();
+            self.hand = Some(parcel);
+            self.place(task, Placement::Displaced);
+        }
+        Switched::To(next)
+    }
+
+    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile.
+    ///
+    /// A task that holds locks leaves in kernel mode: a limit of its group waits until it has given them up (`throttle`).
+    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<MutexGuard<'e, Queue>> {
+        let (engine, cpu) = (self.engine, self.cpu);
+        let mut queue = engine.cpus[cpu.index()].queue.lock();
+        let Some(task) = task else {
+            let left = self.under(&mut queue, Call::Leave { cpu, why });
+            debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
+            engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
+            return Some(queue);
+        };
+        if task.holds_locks() && queue.rq.current_mode() == TaskMode::User {
+            let _ = self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::Kernel });
+        }
+        task.is_in_kernel.store(queue.rq.current_mode() == TaskMode::Kernel, Ordering::Relaxed);
+        let mut body = task.body.lock();
+        if why == Leave::Block && body.is_notified && body.detached.is_none() {
+            drop((body, queue));
+            self.notify();
+            return None;
+        }
+        // Who asks from here on asks anew.
+        engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
+        let now = queue.clock(engine.now());
+        let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
+        let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
+        body.at = match left {
+            LeftAs::Queued => Place::Queued,
+            LeftAs::Delayed => Place::Delayed, // [2]
+            LeftAs::Parked => Place::Parked(self.hand.take().expect("invariant: it was parked")), // [2]
+            LeftAs::Displaced => Place::OnItsWay,
+            LeftAs::Dead => Place::Dead,
+        };
+        if let Some(detached) = &mut body.detached {
+            detached.has_left = true;
+        }
+        drop(body);
+        if left == LeftAs::Displaced {
+            self.displaced.extend(self.hand.take());
+        }
+        Some(queue)
+    }
+
+    /// Chooses what the CPU runs next.
+    fn pick(&mut self, mut queue: MutexGuard<'e, Queue>) -> Option<(MutexGuard<'e, Queue>, Arc<Task>)> {
+        let (engine, cpu) = (self.engine, self.cpu);
+        loop {
+            let Ok(Answer::Next(next)) = self.under(&mut queue, Call::Pick { cpu }) else {
+                unreachable!("invariant: a CPU that has left can pick")
+            };
+            let step = match next {
+                Next::Balance(step) => step,
+                Next::Idle => Step::Done,
+                Next::Run(id) => {
+                    let task = engine.task(id);
+                    task.last_cpu.store(cpu.0, Ordering::Relaxed);
+                    return Some((queue, task));
+                }
+            };
+            drop(queue);
+            self.notify();
+            self.carry(step);
+            if next == Next::Idle {
+                return None;
+            }
+            queue = engine.cpus[cpu.index()].queue.lock();
+        }
+    }
+
+    /// A task that was picked is about to go on: it is charged what it owes, and in user mode again if it holds no lock. Answers whether it may: its group may
+    /// have used its quota up.
+    fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
+        let cpu = self.cpu;
+        let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
+            unreachable!("invariant: a CPU that has picked has switched")
+        };
+        queue.ahead += std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+        let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !task.holds_locks();
+        let resched = is_to_return.then(|| {
+            task.is_in_kernel.store(false, Ordering::Relaxed);
+            self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::User })
+        });
+        drop(queue);
+        self.notify();
+        self.carry(step);
+        !matches!(resched, Some(Ok(Answer::Resched(Resched::Now))))
+    }
+}
+
+/// What became of a task that was to give its CPU up.
+pub(crate) enum Switched {
+    /// It goes on: it was woken before it could block.
+    Stays,
+    /// It has left; this one has the CPU now.
+    To(Option<Arc<Task>>),
+}

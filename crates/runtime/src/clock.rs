@@ -1,0 +1,186 @@
+//! Time: the timers of run queues, groups and sleeping tasks, and the ticks of busy CPUs, all on one thread.
+//!
+//! Ticks come on the grid of `hz`, to CPUs that run something; while all idle there are none. A tick or a timer of a CPU is a call under the lock of its
+//! run queue and needs nothing of the CPU's own thread, which may be in the middle of a poll.
+
+use crate::caller::Caller;
+use crate::calls::Call;
+use crate::engine::Engine;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use zerolag_core::{GroupTimer, RqTimer};
+use zerolag_model::{CpuId, GroupId, Instant};
+
+/// Returns the time: what a runtime is about, and never what a simulation's results depend on.
+#[expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
+pub(crate) fn std_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// A place in the order of what is due.
+pub(crate) type Key = (Instant, u64);
+
+#[derive(Debug)]
+enum Due {
+    Rq(CpuId, RqTimer),
+    /// An arming that a later one has replaced does nothing: the core looks at the time.
+    Group(GroupId, GroupTimer),
+    Sleep(Waker),
+}
+
+#[derive(Debug)]
+struct Timers {
+    queue: BTreeMap<Key, Due>,
+    /// Per CPU and timer: where it is in the queue.
+    armed: Vec<[Option<Key>; RqTimer::ALL.len()]>,
+    count: u64,
+    /// Whether the thread is to look at ticks.
+    is_ticking: bool,
+}
+
+/// What is due when. Its lock is taken inside those of run queues.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    timers: Mutex<Timers>,
+    changed: Condvar,
+}
+
+impl Timeline {
+    pub(crate) fn new(nr_cpus: usize) -> Self {
+        let armed = vec![[None; RqTimer::ALL.len()]; nr_cpus];
+        let timers = Timers { queue: BTreeMap::new(), armed, count: 0, is_ticking: false };
+        Self { timers: Mutex::new(timers), changed: Condvar::new() }
+    }
+
+    fn insert(&self, timers: &mut Timers, at: Instant, due: Due) -> Key {
+        let key = (at, timers.count);
+        timers.count += 1;
+        timers.queue.insert(key, due);
+        if timers.queue.first_key_value().is_some_and(|(first, _)| *first == key) {
+            self.changed.notify_one();
+        }
+        key
+    }
+
+    pub(crate) fn arm(&self, cpu: CpuId, timer: RqTimer, at: Instant) {
+        let mut timers = self.timers.lock();
+        let key = self.insert(&mut timers, at, Due::Rq(cpu, timer));
+        if let Some(replaced) = timers.armed[cpu.index()][timer.index()].replace(key) {
+            timers.queue.remove(&replaced);
+        }
+    }
+
+    pub(crate) fn cancel(&self, cpu: CpuId, timer: RqTimer) {
+        let mut timers = self.timers.lock();
+        if let Some(key) = timers.armed[cpu.index()][timer.index()].take() {
+            timers.queue.remove(&key);
+        }
+    }
+
+    pub(crate) fn arm_group(&self, group: GroupId, timer: GroupTimer, at: Instant) {
+        self.insert(&mut self.timers.lock(), at, Due::Group(group, timer));
+    }
+
+    /// Wakes someone at a time, unless it is forgotten before.
+    pub(crate) fn remember(&self, at: Instant, waker: Waker) -> Key {
+        self.insert(&mut self.timers.lock(), at, Due::Sleep(waker))
+    }
+
+    pub(crate) fn forget(&self, key: Key) {
+        self.timers.lock().queue.remove(&key);
+    }
+
+    /// A CPU runs something: it has ticks from now on.
+    pub(crate) fn begin_ticks(&self) {
+        let mut timers = self.timers.lock();
+        if !timers.is_ticking {
+            timers.is_ticking = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Lets the thread see that it is to end.
+    pub(crate) fn stop(&self) {
+        let _timers = self.timers.lock();
+        self.changed.notify_one();
+    }
+}
+
+/// The thread.
+pub(crate) fn run(engine: &Arc<Engine>) {
+    // What the kernel may add to a wait; 50 us is usual.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+    let tick = engine.scheduler.config().settings().tick_period();
+    let mut next_tick = Instant::ZERO;
+    loop {
+        let mut due = Vec::new();
+        let now = {
+            let mut timers = engine.timeline.timers.lock();
+            loop {
+                if engine.is_stopping.load(Ordering::Acquire) {
+                    return;
+                }
+                let now = engine.now();
+                while let Some(entry) = timers.queue.first_entry().filter(|entry| entry.key().0 <= now) {
+                    let (key, what) = entry.remove_entry();
+                    if let Due::Rq(cpu, timer) = what {
+                        let armed = &mut timers.armed[cpu.index()][timer.index()];
+                        *armed = armed.filter(|armed| *armed != key);
+                    }
+                    due.push(what);
+                }
+                if timers.is_ticking && next_tick <= now || !due.is_empty() {
+                    break now;
+                }
+                let first = timers.queue.first_key_value().map(|(key, _)| key.0);
+                let tick_at = timers.is_ticking.then_some(next_tick);
+                match first.into_iter().chain(tick_at).min() {
+                    Some(at) => {
+                        let until = engine.as_std(at);
+                        engine.timeline.changed.wait_until(&mut timers, until);
+                    }
+                    None => engine.timeline.changed.wait(&mut timers),
+                }
+            }
+        };
+        for what in due {
+            fire(engine, what);
+        }
+        if next_tick <= now {
+            next_tick = (now + tick).round_down_to(tick);
+            tick_all(engine);
+        }
+    }
+}
+
+fn fire(engine: &Arc<Engine>, due: Due) {
+    match due {
+        Due::Sleep(waker) => waker.wake(),
+        Due::Rq(cpu, timer) => Caller::new(engine, cpu).make(Call::Timer { cpu, timer }),
+        Due::Group(group, timer) => {
+            let by = CpuId(0);
+            Caller::new(engine, by).make(Call::GroupTimer { group, timer, by });
+        }
+    }
+}
+
+fn tick_all(engine: &Arc<Engine>) {
+    let mut any = false;
+    for cpu in engine.scheduler.config().topology().cpus() {
+        if engine.cpus[cpu.index()].is_busy.load(Ordering::SeqCst) {
+            any = true;
+            Caller::new(engine, cpu).make(Call::Tick { cpu });
+            engine.look_after(cpu);
+        }
+    }
+    if !any {
+        engine.timeline.timers.lock().is_ticking = false;
+        // One may have become busy between the two looks.
+        if engine.cpus.iter().any(|cpu| cpu.is_busy.load(Ordering::SeqCst)) {
+            engine.timeline.timers.lock().is_ticking = true;
+        }
+    }
+}

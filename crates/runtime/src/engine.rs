@@ -1,0 +1,278 @@
+//! [`Engine`]: the scheduler on real threads: its run queues, tasks, ids, threads.
+
+use crate::caller::Caller;
+use crate::calls::{Answer, Call};
+use crate::clock::{self, Timeline};
+use crate::coop;
+use crate::record::Recorder;
+use crate::task::{Place, Task};
+use crate::worker::Seat;
+use parking_lot::{Mutex, RawMutex};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use zerolag_core::{Clock, Home, Lent, Parcel, Rq, Scheduler};
+use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_trace::{Machine, Meta, Source, Trace};
+
+/// A run queue, and by how much its task clock is ahead of the wall: what tasks have used of CPUs that were not theirs any more.
+pub(crate) struct Queue {
+    pub(crate) rq: Rq,
+    pub(crate) ahead: Duration,
+}
+
+impl Queue {
+    /// Returns its clocks at a time.
+    pub(crate) fn clock(&self, wall: Instant) -> Clock {
+        Clock { wall, task: wall + self.ahead }
+    }
+}
+
+/// A CPU of the scheduler: whoever sits at it runs its tasks.
+pub(crate) struct Cpu {
+    pub(crate) queue: Mutex<Queue>,
+    /// It is to schedule: what checkpoints read.
+    pub(crate) is_kicked: Arc<AtomicBool>,
+    /// It runs something.
+    pub(crate) is_busy: AtomicBool,
+    pub(crate) seat: Mutex<Seat>,
+}
+
+/// The ids that can be given.
+#[derive(Default)]
+struct Ids {
+    fresh: usize,
+    /// Those that were given before, each with the body of the task that had it; without, if that task never came to be.
+    used: Vec<(TaskId, Option<Parcel>)>,
+}
+
+pub(crate) struct Engine {
+    pub(crate) scheduler: Scheduler<RawMutex>,
+    pub(crate) cpus: Box<[Cpu]>,
+    /// By id; `None` where no task lives.
+    tasks: Box<[Mutex<Option<Arc<Task>>>]>,
+    ids: Mutex<Ids>,
+    pub(crate) timeline: Timeline,
+    began: std::time::Instant,
+    pub(crate) is_stopping: AtomicBool,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) trace: Option<Mutex<Vec<Record>>>,
+    /// When a poll that was asked to give way loses its CPU; `None` is never.
+    pub(crate) hand_off_after: Option<Duration>,
+    /// Threads whose CPU was taken from them, and how many there may be.
+    pub(crate) detached: AtomicUsize,
+    pub(crate) detached_max: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("cpus", &self.cpus.len()).finish_non_exhaustive()
+    }
+}
+
+/// What an engine is built from besides the scheduler.
+pub(crate) struct Parts {
+    pub(crate) tasks: usize,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) is_traced: bool,
+    pub(crate) hand_off_after: Option<Duration>,
+    pub(crate) detached_max: usize,
+}
+
+impl Engine {
+    pub(crate) fn new(scheduler: Scheduler<RawMutex>, parts: Parts) -> Self {
+        let cpu = |cpu| Cpu {
+            queue: Mutex::new(Queue { rq: scheduler.new_rq(cpu), ahead: Duration::ZERO }),
+            is_kicked: Arc::new(AtomicBool::new(false)),
+            is_busy: AtomicBool::new(false),
+            seat: Mutex::new(Seat::default()),
+        };
+        let cpus: Box<[Cpu]> = scheduler.config().topology().cpus().map(cpu).collect();
+        Self {
+            timeline: Timeline::new(cpus.len()),
+            scheduler,
+            cpus,
+            tasks: (0..parts.tasks).map(|_| Mutex::new(None)).collect(),
+            ids: Mutex::default(),
+            began: clock::std_now(),
+            is_stopping: AtomicBool::new(false),
+            recorder: parts.recorder,
+            trace: parts.is_traced.then(Mutex::default),
+            hand_off_after: parts.hand_off_after,
+            detached: AtomicUsize::new(0),
+            detached_max: parts.detached_max,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Returns the time since the runtime was built.
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn as_std(&self, at: Instant) -> std::time::Instant {
+        self.began + std::time::Duration::from_nanos(at.as_nanos())
+    }
+
+    /// Adds what the host itself has to say to the trace, if one is kept.
+    pub(crate) fn emit(&self, event: impl FnOnce() -> TraceEvent) {
+        if let Some(trace) = &self.trace {
+            trace.lock().push(Record { at: self.now(), cpu: CpuId(0), event: event() });
+        }
+    }
+
+    /// Takes what has happened since the last call.
+    pub(crate) fn take_trace(&self) -> Trace {
+        let config = self.scheduler.config();
+        let mut records = self.trace.as_ref().map(|trace| std::mem::take(&mut *trace.lock())).unwrap_or_default();
+        // Each call's were added under its locks, so that those of one task are in order; those of other CPUs came in between.
+        records.sort_by_key(|record| record.at);
+        let mut meta = Meta::new(Source::Runtime, Machine::Known(config.topology().clone()));
+        meta.settings = config.settings().entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
+        meta.start = records.first().map_or(Instant::ZERO, |first| first.at);
+        meta.end = self.now();
+        Trace { meta, records }
+    }
+
+    /// Wakes a task, from any thread.
+    pub(crate) fn wake(self: &Arc<Self>, task: &Arc<Task>) {
+        if !self.is_stopping.load(Ordering::Acquire) {
+            Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu())).wake(task);
+        }
+    }
+
+    /// Returns how many tasks can live at a time.
+    pub(crate) fn room(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Returns an id for a new task, and the body that it gets, if there is one. `None` if all are in use.
+    pub(crate) fn take_id(&self) -> Option<(TaskId, Option<Parcel>)> {
+        let mut ids = self.ids.lock();
+        ids.used.pop().or_else(|| {
+            let id = (ids.fresh < self.tasks.len()).then(|| TaskId::from_index(ids.fresh))?;
+            ids.fresh += 1;
+            Some((id, None))
+        })
+    }
+
+    /// Takes an id back.
+    pub(crate) fn give_back(&self, id: TaskId, body: Option<Parcel>) {
+        self.ids.lock().used.push((id, body));
+    }
+
+    pub(crate) fn task(&self, id: TaskId) -> Arc<Task> {
+        self.tasks[id.index()].lock().clone().expect("invariant: a task that is picked lives")
+    }
+
+    /// Adds a task that is about to be placed.
+    pub(crate) fn admit(&self, task: Arc<Task>) {
+        let slot = &self.tasks[task.id.index()];
+        *slot.lock() = Some(task);
+    }
+
+    /// Lets a task inherit what those lend who wait for its locks; `None` if nobody does.
+    pub(crate) fn inherit(self: &Arc<Self>, task: &Task, from: Option<Lent>) {
+        if std::mem::replace(&mut *task.inherited.lock(), from) == from {
+            return;
+        }
+        let mut caller = Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu()));
+        let by = caller.cpu;
+        loop {
+            {
+                let mut body = task.body.lock();
+                match std::mem::replace(&mut body.at, Place::OnItsWay) {
+                    Place::Parked(parcel) => {
+                        caller.hand = Some(parcel);
+                        let done = caller.call(Call::InheritParked { task: task.id, from, by });
+                        debug_assert!(done.is_ok(), "nothing is refused");
+                        body.at = Place::Parked(caller.hand.take().expect("invariant: it stays in hand"));
+                        return;
+                    }
+                    Place::Dead => {
+                        body.at = Place::Dead;
+                        return;
+                    }
+                    other => body.at = other,
+                }
+            }
+            if let Home::Rq(cpu) = self.scheduler.home(task.id)
+                && let Ok(Answer::Step(step)) = caller.call(Call::Inherit { cpu, task: task.id, from })
+            {
+                return caller.carry(step);
+            }
+            // It is on its way from one thread to another.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Returns what a task lends to the holder of a lock that it waits for.
+    pub(crate) fn lends(self: &Arc<Self>, task: &Task) -> Option<Lent> {
+        if let Place::Parked(parcel) = &task.body.lock().at {
+            return Some(parcel.lends());
+        }
+        let Home::Rq(cpu) = self.scheduler.home(task.id) else { return None };
+        match Caller::new(self, cpu).call(Call::Lends { cpu, task: task.id }) {
+            Ok(Answer::Lent(lent)) => Some(lent),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Ends what is left when all threads are gone. Futures are dropped, and may drop others' handles.
+    fn clear(&self) {
+        for slot in &self.tasks {
+            let task = slot.lock().take();
+            if let Some(task) = task {
+                let job = task.job.lock().take();
+                drop(job);
+                task.outcome.fail(crate::JoinError::Aborted);
+                task.outcome.announce();
+            }
+        }
+    }
+
+    /// A task has ended and no CPU has it any more: its id may be given again, and who waits for it goes on.
+    pub(crate) fn bury(&self, task: &Task, body: Parcel) {
+        *self.tasks[task.id.index()].lock() = None;
+        self.give_back(task.id, Some(body));
+        task.outcome.announce();
+    }
+
+    /// Starts a thread of the runtime.
+    pub(crate) fn start(&self, name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        Ok(())
+    }
+
+    /// Ends all threads, and what is left of the tasks.
+    pub(crate) fn end(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.timeline.stop();
+        loop {
+            for cpu in &self.cpus {
+                cpu.is_kicked.store(true, Ordering::SeqCst); // Checkpoints give way.
+                cpu.seat.lock().unpark();
+            }
+            let Some(thread) = self.threads.lock().pop() else { break };
+            // A task may be the last to hold the runtime, and no thread waits for itself.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+        self.clear();
+    }
+
+    /// Asks a CPU to schedule.
+    pub(crate) fn kick(&self, cpu: CpuId) {
+        let cpu = &self.cpus[cpu.index()];
+        cpu.is_kicked.store(true, Ordering::SeqCst);
+        if !cpu.is_busy.load(Ordering::SeqCst) {
+            cpu.seat.lock().unpark();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The flight recorder: every call of the core in the order in which it took effect, and what it answered; [`Recording::replay`] makes the same calls
+//! again on one thread and compares.
+//!
+//! While it records, calls of all CPUs take turns: that is what makes their order a fact. What the core decides depends on nothing else.
+
+use crate::calls::{self, Answer, Call, Refused, Rqs, Under};
+use parking_lot::{Mutex, RawMutex};
+use std::fmt;
+use zerolag_core::{Clock, Config, Io, PairClock, Parcel, Rq, Scheduler, Tracing};
+use zerolag_model::TaskId;
+
+#[derive(Clone, Copy, Debug)]
+enum Now {
+    One(Clock),
+    Two(PairClock),
+}
+
+#[derive(Debug)]
+struct Entry {
+    call: Call,
+    now: Now,
+    answer: Result<Answer, Refused>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: Vec<Entry>,
+    /// Calls that were not recorded any more.
+    missed: u64,
+}
+
+pub(crate) struct Recorder {
+    limit: usize,
+    log: Mutex<Log>,
+}
+
+impl Recorder {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, log: Mutex::default() }
+    }
+
+    /// Makes a call and records it.
+    pub(crate) fn apply(
+        &self,
+        scheduler: &Scheduler<RawMutex>,
+        rqs: Rqs<'_>,
+        call: Call,
+        hand: &mut Option<Parcel>,
+        io: &mut Io,
+    ) -> Result<Answer, Refused> {
+        let now = match &rqs {
+            Rqs::None(now) | Rqs::One(_, now) => Now::One(*now),
+            Rqs::Two(_, now) => Now::Two(*now),
+        };
+        let mut log = self.log.lock();
+        let answer = calls::apply(scheduler, rqs, &call, hand, io);
+        if log.entries.len() < self.limit {
+            log.entries.push(Entry { call, now, answer: answer.clone() });
+        } else {
+            log.missed += 1;
+        }
+        answer
+    }
+
+    pub(crate) fn take(&self, config: Config, tasks: usize) -> Recording {
+        let log = std::mem::take(&mut *self.log.lock());
+        Recording { config, tasks, log }
+    }
+}
+
+/// What a runtime did, from its beginning on.
+pub struct Recording {
+    config: Config,
+    tasks: usize,
+    log: Log,
+}
+
+impl fmt::Debug for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recording").field("calls", &self.len()).field("missed", &self.missed()).finish_non_exhaustive()
+    }
+}
+
+/// Where a replay answered something else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diverged {
+    /// Which call, from 0.
+    pub call: usize,
+    /// What was asked, what was answered then and now.
+    pub what: String,
+}
+
+impl fmt::Display for Diverged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {}: {}", self.call, self.what)
+    }
+}
+
+impl std::error::Error for Diverged {}
+
+impl Recording {
+    /// Returns how many calls were recorded.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.log.entries.len()
+    }
+
+    /// Returns whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.log.entries.is_empty()
+    }
+
+    /// Returns how many calls followed for which there was no room.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.log.missed
+    }
+
+    /// Makes all calls again on one thread, with a scheduler of its own, and compares every answer.
+    ///
+    /// # Errors
+    /// The first that differs: the core would not be a function of what it is told.
+    pub fn replay(&self) -> Result<(), Diverged> {
+        let mut scheduler: Scheduler<RawMutex> = Scheduler::new(self.config.clone());
+        scheduler.reserve_tasks(self.tasks);
+        let mut rqs: Vec<Rq> = self.config.topology().cpus().map(|cpu| scheduler.new_rq(cpu)).collect();
+        let mut bodies: Vec<Option<Parcel>> = (0..self.tasks).map(|_| None).collect();
+        let mut io = Io::new(Tracing::Off);
+        for (index, entry) in self.log.entries.iter().enumerate() {
+            let mut hand = handed(&entry.call).and_then(|task| bodies[task.index()].take());
+            let rqs = match (entry.call.under(), entry.now) {
+                (Under::None, Now::One(now)) => Rqs::None(now),
+                (Under::One(cpu), Now::One(now)) => Rqs::One(&mut rqs[cpu.index()], now),
+                (Under::Two(own, other), Now::Two(now)) => {
+                    let pair = rqs.get_disjoint_mut([own.index(), other.index()]);
+                    Rqs::Two(pair.expect("invariant: a pair is two CPUs"), now)
+                }
+                (Under::None | Under::One(_), Now::Two(_)) | (Under::Two(..), Now::One(_)) => {
+                    unreachable!("invariant: recorded together")
+                }
+            };
+            let answer = calls::apply(&scheduler, rqs, &entry.call, &mut hand, &mut io);
+            if answer != entry.answer {
+                let what = format!("{:?} answered {:?}, and {answer:?} again", entry.call, entry.answer);
+                return Err(Diverged { call: index, what });
+            }
+            for parcel in hand.into_iter().chain(io.parked.drain(..)) {
+                let task = parcel.id();
+                bodies[task.index()] = Some(parcel);
+            }
+            io.ops.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Returns whose parcel a call is given.
+const fn handed(call: &Call) -> Option<TaskId> {
+    match call {
+        Call::CreateTask { spec } => Some(spec.id),
+        Call::Select { task, .. } | Call::Wake { task, .. } | Call::InheritParked { task, .. } => Some(*task),
+        Call::CreateGroup { .. }
+        | Call::RemoveGroup { .. }
+        | Call::SetWeight { .. }
+        | Call::SetMax { .. }
+        | Call::GroupTimer { .. }
+        | Call::WakeQueued { .. }
+        | Call::Leave { .. }
+        | Call::Pick { .. }
+        | Call::Switched { .. }
+        | Call::SetMode { .. }
+        | Call::Tick { .. }
+        | Call::Timer { .. }
+        | Call::Remote { .. }
+        | Call::Resume { .. }
+        | Call::Pair { .. }
+        | Call::Lends { .. }
+        | Call::Inherit { .. } => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! [`TaskBuilder`]: how a task is to be scheduled, and its start.
+
+use crate::caller::Caller;
+use crate::calls::Refused;
+use crate::coop;
+use crate::group::Group;
+use crate::task::{Body, Place, Shared, Task};
+use crate::{JoinHandle, to_model};
+use parking_lot::Mutex;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
+use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
+use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
+
+/// A task that is to be started.
+#[derive(Clone, Debug)]
+#[must_use = "a task is there once it is spawned"]
+pub struct TaskBuilder {
+    group: Group,
+    name: Arc<str>,
+    attr: SchedAttr,
+    cpus: Option<CpuMask>,
+}
+
+/// Why a task was not started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// As many tasks live as there is room for ([`Builder::tasks`](crate::Builder::tasks)).
+    Full,
+    /// The scheduler does not admit it: a reservation that does not fit, or CPUs that are not there.
+    Refused(TaskError),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("there is no room for another task"),
+            Self::Refused(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+impl TaskBuilder {
+    pub(crate) fn new(group: Group) -> Self {
+        Self { group, name: Arc::default(), attr: SchedAttr::NORMAL, cpus: None }
+    }
+
+    /// What traces call it.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// What `sched_setattr` takes, in the place of what was set before.
+    pub fn attr(mut self, attr: SchedAttr) -> Self {
+        self.attr = attr;
+        self
+    }
+
+    /// SCHED_OTHER with a nice value.
+    pub fn nice(self, nice: Nice) -> Self {
+        self.attr(SchedAttr::nice(nice))
+    }
+
+    /// SCHED_FIFO: before all fair tasks, whatever group they are in; limits of groups do not concern it.
+    pub fn fifo(self, priority: RtPriority) -> Self {
+        self.attr(SchedAttr::fifo(priority))
+    }
+
+    /// SCHED_DEADLINE: `runtime` of a CPU in each `period`, before all others, and not more. Starting it is refused if what is reserved in all does not fit.
+    pub fn reserve(self, runtime: Duration, period: Duration) -> Self {
+        let (runtime, period) = (to_model(runtime), to_model(period));
+        self.attr(SchedAttr::Deadline(DlParams::new(runtime, period, period)))
+    }
+
+    /// Keeps it to these CPUs of the runtime.
+    pub fn cpus(mut self, cpus: CpuMask) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// Starts the task.
+    ///
+    /// # Errors
+    /// No room; not admitted.
+    pub fn spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let engine = Arc::clone(self.group.engine());
+        let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
+        let born_on = coop::current_cpu().unwrap_or_else(|| CpuId(id.0 % engine.cpus.len() as u32));
+        let spec = TaskSpec {
+            id,
+            attr: self.attr,
+            affinity: self.cpus.map(Arc::new),
+            group: self.group.state.id,
+            cpuset: CpusetId::default(),
+            born_on,
+        };
+        let mut caller = Caller::new(&engine, born_on);
+        if let Err(refused) = caller.create(spec, ended) {
+            engine.give_back(id, caller.hand.take());
+            return Err(match refused {
+                Refused::Task(error) => SpawnError::Refused(error),
+                Refused::Group(_) => unreachable!("invariant: about a task, errors of tasks are answered"),
+            });
+        }
+        let (attr, group, name) = (self.attr, self.group.state.id, self.name);
+        engine.emit(|| TraceEvent::TaskNew { task: id, name, parent: None, attr, group });
+        let shared = Arc::new(Shared::new());
+        let result = Arc::clone(&shared);
+        let task = Arc::new(Task {
+            id,
+            engine: Arc::clone(&engine),
+            group: self.group.state,
+            body: Mutex::new(Body::new(Place::OnItsWay)),
+            job: Mutex::new(Some(Box::pin(async move { result.set(Ok(future.await)) }))),
+            outcome: Arc::clone(&shared) as _,
+            is_aborted: AtomicBool::new(false),
+            is_in_kernel: AtomicBool::new(false),
+            last_cpu: AtomicU32::new(born_on.0),
+            held: Mutex::default(),
+            waits_for: Mutex::default(),
+            inherited: Mutex::default(),
+        });
+        engine.admit(Arc::clone(&task));
+        caller.place(id, Placement::Fork);
+        Ok(JoinHandle { task, shared })
+    }
+}

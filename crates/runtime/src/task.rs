@@ -1,0 +1,254 @@
+//! [`Task`]: a future with its place in the scheduler, and [`JoinHandle`], by which others wait for it.
+//!
+//! The body of a task (its parcel) is in one place; the host keeps track of it in [`Body`]:
+//!
+//! ```text
+//!               placed [1]                leave(Block) [2]
+//!    OnItsWay ------------> Queued ----------------------------> Parked (its parcel is here)
+//!        ^                   | ^  \                                | woken [4]
+//!        |                   | |   \ leave(Block), its lag is owed v
+//!        +-------------------+ |    +--------> Delayed -------> OnItsWay
+//!        | displaced [3]       |  woken there [5] |  |
+//!        |                     +------------------+  +-> Parked (its lag is paid)
+//!        |      leave(Exit)
+//!        +---- Dead <------- Queued
+//! ```
+//!
+//! [2], [5] and the way from `Delayed` to `Parked` happen under the lock of its run queue; the lock of the body is taken inside it, never
+//! around it. A wakeup that finds the task `Queued` leaves a note (`is_notified`); the poll that follows takes it, and who is about to block looks for
+//! it once more under both locks: no wakeup is lost.
+
+use crate::engine::Engine;
+use crate::group::GroupState;
+use crate::mutex::Line;
+use parking_lot::Mutex;
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use zerolag_core::{Lent, Parcel, most_urgent};
+use zerolag_model::{CpuId, Duration, TaskId};
+
+/// The work of a task, its result already on the way to whoever joins it.
+pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Where a task's body is.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Here: it sleeps.
+    Parked(Parcel),
+    /// In some thread's hands, about to be placed.
+    OnItsWay,
+    /// On a run queue, running or not.
+    Queued,
+    /// On a run queue, asleep.
+    Delayed,
+    /// Given back: the task has ended.
+    Dead,
+}
+
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) at: Place,
+    /// It was woken while it was not asleep.
+    pub(crate) is_notified: bool,
+    /// Its CPU was taken from it in the middle of a poll, which still runs: nobody wakes it before that ends.
+    pub(crate) detached: Option<Detached>,
+    /// What it has used of a CPU that was not its own any more.
+    pub(crate) debt: Duration,
+}
+
+/// A poll that goes on without a CPU of the scheduler.
+#[derive(Debug)]
+pub(crate) struct Detached {
+    /// What its thread had used of CPUs by then.
+    pub(crate) had: Duration,
+    /// Whether the scheduler knows: it has left its CPU.
+    pub(crate) has_left: bool,
+}
+
+impl Body {
+    pub(crate) const fn new(at: Place) -> Self {
+        Self { at, is_notified: false, detached: None, debt: Duration::ZERO }
+    }
+}
+
+pub(crate) struct Task {
+    pub(crate) id: TaskId,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) group: Arc<GroupState>,
+    pub(crate) body: Mutex<Body>,
+    /// `None` once it is done. Whoever polls it holds the lock, nobody else asks for it.
+    pub(crate) job: Mutex<Option<Job>>,
+    pub(crate) outcome: Arc<dyn Outcome>,
+    pub(crate) is_aborted: AtomicBool,
+    /// It left its CPU with a lock and is in kernel mode until it is picked without one.
+    pub(crate) is_in_kernel: AtomicBool,
+    /// Where it ran last, for wakeups by threads that are no CPU.
+    pub(crate) last_cpu: AtomicU32,
+    /// Locks that it holds and that others may wait for.
+    pub(crate) held: Mutex<Vec<Arc<Line>>>,
+    /// The lock that it waits for.
+    pub(crate) waits_for: Mutex<Option<Arc<Line>>>,
+    /// What it has been lent.
+    pub(crate) inherited: Mutex<Option<Lent>>,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("id", &self.id).field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+impl Task {
+    /// Returns whether it holds a lock: what it does then counts as kernel mode.
+    pub(crate) fn holds_locks(&self) -> bool {
+        !self.held.lock().is_empty()
+    }
+
+    /// Returns what it inherits from those that wait for what it holds.
+    pub(crate) fn inherits(&self) -> Option<Lent> {
+        let held = self.held.lock().clone();
+        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()))
+    }
+
+    pub(crate) fn cpu(&self) -> CpuId {
+        CpuId(self.last_cpu.load(Ordering::Relaxed))
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.engine.wake(self);
+    }
+}
+
+/// Why a task has no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// It was aborted, or the runtime ended before it.
+    Aborted,
+    /// It panicked; what it panicked with.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Aborted => f.write_str("the task was aborted"),
+            Self::Panicked(with) => {
+                let text = with.downcast_ref::<&str>().copied();
+                let text = text.or_else(|| with.downcast_ref::<String>().map(String::as_str));
+                write!(f, "the task panicked: {}", text.unwrap_or("with something that is no text"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for JoinError {}
+
+/// What a task's end is to those who wait for it.
+pub(crate) trait Outcome: Send + Sync {
+    /// It ends without a result; nothing if it has one.
+    fn fail(&self, error: JoinError);
+
+    /// It has ended, and its place is free: whoever joins it may go on.
+    fn announce(&self);
+}
+
+/// The result of a task on the way to its [`JoinHandle`].
+pub(crate) struct Shared<T> {
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    result: Option<Result<T, JoinError>>,
+    is_over: bool,
+    waker: Option<Waker>,
+}
+
+impl<T> Shared<T> {
+    pub(crate) fn new() -> Self {
+        Self { state: Mutex::new(State { result: None, is_over: false, waker: None }) }
+    }
+
+    /// Leaves the result; the first one counts.
+    pub(crate) fn set(&self, result: Result<T, JoinError>) {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            state.result.get_or_insert(result);
+        }
+    }
+}
+
+impl<T: Send> Outcome for Shared<T> {
+    fn fail(&self, error: JoinError) {
+        self.set(Err(error));
+    }
+
+    fn announce(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.is_over = true;
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Waits for a task: a future of its result. The task goes on if this is dropped.
+pub struct JoinHandle<T> {
+    pub(crate) task: Arc<Task>,
+    pub(crate) shared: Arc<Shared<T>>,
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("task", &self.task.id).finish_non_exhaustive()
+    }
+}
+
+impl<T> JoinHandle<T> {
+    /// Drops the task's future at its next turn, if it has not ended by then; its result is [`JoinError::Aborted`].
+    pub fn abort(&self) {
+        self.task.is_aborted.store(true, Ordering::Release);
+        self.task.engine.wake(&self.task);
+    }
+
+    /// Returns whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.shared.state.lock().is_over
+    }
+
+    /// Returns the number of the task, as traces have it. Numbers of tasks that have ended are given again.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.task.id
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    /// If it is polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.shared.state.lock();
+        if state.is_over {
+            return Poll::Ready(state.result.take().expect("the result of a task is taken once"));
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,65 @@
+//! [`sleep`].
+
+use crate::clock::Key;
+use crate::coop;
+use crate::engine::Engine;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use zerolag_model::Instant;
+
+/// Waits for a time; its length counts from here. Wakes within some microseconds, as the scheduler lets it run.
+///
+/// # Panics
+/// Outside of a runtime's tasks.
+pub fn sleep(length: std::time::Duration) -> Sleep {
+    let engine = coop::current_engine().expect("`sleep` is called by a task of a runtime");
+    let at = engine.now() + crate::to_model(length);
+    Sleep { engine, at, key: None }
+}
+
+/// Waits until a time. See [`sleep`].
+#[must_use = "nothing sleeps unless it is awaited"]
+pub struct Sleep {
+    engine: Arc<Engine>,
+    at: Instant,
+    key: Option<Key>,
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Sleep {
+    /// Returns the sleep that follows this one: until `length` after it was to end, whenever it did. Periodic work does not drift so.
+    pub fn then(&self, length: std::time::Duration) -> Self {
+        Self { engine: Arc::clone(&self.engine), at: self.at + crate::to_model(length), key: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(key) = self.key.take() {
+            self.engine.timeline.forget(key);
+        }
+        if self.engine.now() >= self.at {
+            return Poll::Ready(());
+        }
+        self.key = Some(self.engine.timeline.remember(self.at, cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.engine.timeline.forget(key);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Locks boost their holders.
+#![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
+
+mod common;
+
+use common::{Gate, compute_until, ms};
+use std::sync::Arc;
+use std::time::Duration;
+use zerolag_model::{RtPriority, SchedAttr};
+use zerolag_runtime::{Builder, Mutex, checkpoint, yield_now};
+
+fn fifo(priority: i64) -> SchedAttr {
+    SchedAttr::fifo_at(priority)
+}
+
+/// Waits for a gate at the mercy of the scheduler: whoever is more urgent goes first.
+async fn pass(gate: Gate) {
+    while !gate.is_open() {
+        yield_now().await;
+    }
+}
+
+fn wait_for(gate: &Gate) {
+    while !gate.is_open() {
+        std::thread::sleep(ms(1));
+    }
+}
+
+/// One CPU without a floor: who has the lock is fair, who computes for ever is above it, who wants the lock above both. Without inheritance nobody
+/// would ever get on.
+#[test]
+fn a_holder_inherits() {
+    let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
+    let (end, held, go, lock) = (Gate::new(), Gate::new(), Gate::new(), Arc::new(Mutex::new(0)));
+    let (ours, is_held, may_go) = (Arc::clone(&lock), held.clone(), go.clone());
+    let holder = rt.spawn(async move {
+        let mut value = ours.lock().await;
+        is_held.open();
+        pass(may_go).await;
+        *value += 1;
+    });
+    wait_for(&held);
+    let hog = rt.task().attr(fifo(10)).spawn(compute_until(&end)).expect("room");
+    let ours = Arc::clone(&lock);
+    let wanting = rt.task().attr(fifo(50)).spawn(async move { *ours.lock().await }).expect("room");
+    go.open();
+    assert_eq!(rt.block_on(wanting).expect("a result"), 1);
+    end.open();
+    rt.block_on(hog).expect("a result");
+    rt.block_on(holder.expect("room")).expect("a result");
+}
+
+/// The same through a chain: who has the first lock waits for the second, whose holder is the one that must be boosted.
+#[test]
+fn what_is_lent_goes_along_chains() {
+    let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
+    let (end, held, waits, go) = (Gate::new(), Gate::new(), Gate::new(), Gate::new());
+    let (first, second) = (Arc::new(Mutex::new("first")), Arc::new(Mutex::new("second")));
+    let (ours, is_held, may_go) = (Arc::clone(&second), held.clone(), go.clone());
+    let bottom = rt.spawn(async move {
+        let _has = ours.lock().await;
+        is_held.open();
+        pass(may_go).await;
+    });
+    wait_for(&held);
+    let (ours, then, does_wait) = (Arc::clone(&first), Arc::clone(&second), waits.clone());
+    let middle = rt.spawn(async move {
+        let has = ours.lock().await;
+        does_wait.open();
+        let wants = then.lock().await;
+        (*has, *wants)
+    });
+    wait_for(&waits);
+    let hog = rt.task().attr(fifo(10)).spawn(compute_until(&end)).expect("room");
+    let ours = Arc::clone(&first);
+    let top = rt.task().attr(fifo(50)).spawn(async move { *ours.lock().await }).expect("room");
+    go.open();
+    assert_eq!(rt.block_on(top).expect("a result"), "first");
+    end.open();
+    for task in [hog, bottom.expect("room")] {
+        rt.block_on(task).expect("a result");
+    }
+    assert_eq!(rt.block_on(middle.expect("room")).expect("a result"), ("first", "second"));
+}
+
+/// A group whose quota is gone for a second: its task goes on while it has the lock, and not much further.
+#[test]
+fn a_limit_waits_for_a_lock() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let tenant = rt.group("tenant").quota(0.01).period(Duration::from_secs(1)).create().expect("a group");
+    let (lock, end, held, dropped) = (Arc::new(Mutex::new(())), Gate::new(), Gate::new(), Gate::new());
+    let (ours, stays, is_held, has_dropped) = (Arc::clone(&lock), end.clone(), held.clone(), dropped.clone());
+    let holder = tenant.spawn(async move {
+        let has = ours.lock().await;
+        is_held.open();
+        let began = std::time::Instant::now();
+        // Four times the quota.
+        while began.elapsed() < ms(40) {
+            checkpoint().await;
+        }
+        drop(has);
+        has_dropped.open();
+        compute_until(&stays).await;
+    });
+    let holder = holder.expect("room");
+    wait_for(&held);
+    let beside = rt.spawn(compute_until(&end)).expect("room");
+    drop(rt.block_on(lock.lock()));
+    let used = tenant.usage().cpu;
+    assert!(used >= ms(11), "{used:?}: it was held back with the lock in its hands");
+    wait_for(&dropped);
+    std::thread::sleep(ms(20));
+    let before = tenant.usage();
+    std::thread::sleep(ms(50));
+    let after = tenant.usage();
+    assert_eq!(before.cpu, after.cpu, "the limit takes hold once the lock is given up");
+    end.open();
+    tenant.set_quota(None).expect("no limit is in range");
+    for task in [holder, beside] {
+        rt.block_on(task).expect("a result");
+    }
+}
+
+/// Waiters that go before it is their turn leave no trace; the most urgent of those that stay is next.
+#[test]
+fn the_most_urgent_waiter_is_next() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let lock = Arc::new(Mutex::new(Vec::new()));
+    let guard = rt.block_on(lock.lock());
+    let waiters = [20, 40, 30, 50].map(|priority| {
+        let lock = Arc::clone(&lock);
+        let priority = RtPriority::new(priority).expect("1..=99");
+        let waits = async move { lock.lock().await.push(priority.value()) };
+        rt.task().fifo(priority).spawn(waits).expect("room")
+    });
+    // All four have queued up when one that came after them runs.
+    rt.block_on(rt.task().fifo(RtPriority::MIN).spawn(async {}).expect("room")).expect("a result");
+    waiters[3].abort();
+    rt.block_on(rt.task().fifo(RtPriority::MIN).spawn(async {}).expect("room")).expect("a result");
+    drop(guard);
+    for (index, waiter) in waiters.into_iter().enumerate() {
+        assert_eq!(rt.block_on(waiter).is_ok(), index != 3);
+    }
+    assert_eq!(*rt.block_on(lock.lock()), [40, 30, 20]);
+}

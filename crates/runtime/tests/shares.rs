@@ -1,0 +1,132 @@
+//! Who gets how much: weights, limits, reservations, priorities, the floor.
+//!
+//! What is asserted follows from the scheduler's own account of time, which goes by the wall as its threads see it: another program at work makes
+//! these tests slower, not wrong.
+#![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
+
+mod common;
+
+use common::{Gate, compute_until, ms};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use zerolag_model::{DlParams, RtPriority, SchedAttr};
+use zerolag_runtime::{Builder, SpawnError, checkpoint, sleep};
+
+/// No CPU is handed over: a thread that another program keeps from its CPU looks like a poll that does not end.
+fn all_polls_stay(cpus: u32) -> Builder {
+    Builder::new().cpus(cpus).hand_off_after(None)
+}
+
+#[test]
+fn weights_divide_a_cpu() {
+    let rt = all_polls_stay(1).build().expect("threads");
+    let gate = Gate::new();
+    let groups = [100, 300].map(|weight| rt.group(format!("w{weight}")).weight(weight).create().expect("a group"));
+    let tasks: Vec<_> = groups
+        .iter()
+        .flat_map(|group| [group.spawn(compute_until(&gate)), group.spawn(compute_until(&gate))])
+        .collect();
+    std::thread::sleep(ms(600));
+    let used = groups.each_ref().map(|group| group.usage().cpu.as_secs_f64());
+    gate.open();
+    for task in tasks {
+        rt.block_on(task.expect("room")).expect("a result");
+    }
+    let ratio = used[1] / used[0];
+    assert!((2.6..3.4).contains(&ratio), "{used:?}: {ratio}");
+}
+
+#[test]
+fn a_limit_holds() {
+    let rt = all_polls_stay(2).build().expect("threads");
+    let (gate, began) = (Gate::new(), Instant::now());
+    let tenant = rt.group("tenant").quota(0.4).period(ms(50)).create().expect("a group");
+    let tasks: Vec<_> = (0..4).map(|_| tenant.spawn(compute_until(&gate)).expect("room")).collect();
+    std::thread::sleep(ms(800));
+    let (usage, lasted) = (tenant.usage(), began.elapsed());
+    gate.open();
+    for task in tasks {
+        rt.block_on(task).expect("a result");
+    }
+    // A period that has begun counts as a whole one; a CPU notices at its ticks, and takes 5 ms of the pool at a time.
+    let periods = lasted.as_secs_f64() / 0.050 + 1.0;
+    let most = periods * 0.020 + 2.0 * 0.006;
+    assert!(usage.cpu.as_secs_f64() <= most, "{usage:?} in {lasted:?}, {most} at most");
+    assert!(usage.cpu.as_secs_f64() >= 0.020, "{usage:?}: not even the quota of one period");
+    assert!(usage.stat.nr_throttled > 0, "{usage:?}");
+    tenant.set_quota(None).expect("no limit is in range");
+    assert_eq!(tenant.max().quota, None);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let reserved = |part: u64| rt.task().reserve(ms(part), ms(100)).spawn(sleep_long());
+    // 95 % of two CPUs can be reserved, servers included.
+    let first = reserved(90).expect("it fits");
+    let refused = reserved(95).expect_err("that is too much");
+    assert!(matches!(refused, SpawnError::Refused(_)) && refused.to_string().contains("bandwidth"), "{refused}");
+    first.abort();
+    assert!(rt.block_on(first).is_err());
+    let again = reserved(90).expect("what ended gave its bandwidth back");
+    again.abort();
+    let params = DlParams::new(
+        zerolag_model::Duration::from_millis(2),
+        zerolag_model::Duration::ZERO,
+        zerolag_model::Duration::ZERO,
+    );
+    assert!(rt.task().attr(SchedAttr::Deadline(params)).spawn(async {}).is_err());
+}
+
+async fn sleep_long() {
+    sleep(Duration::from_secs(3600)).await;
+}
+
+#[test]
+fn the_urgent_come_first() {
+    let rt = all_polls_stay(1).build().expect("threads");
+    let gate = Gate::new();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hog = rt.spawn(compute_until(&gate)).expect("room");
+    let (mut tasks, opened) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+    for priority in [10, 30, 20] {
+        let (order, opened) = (Arc::clone(&order), Arc::clone(&opened));
+        let attr = SchedAttr::fifo_at(priority);
+        let task = rt.task().attr(attr).spawn(async move {
+            // All three are awake before the first goes on: the first to come computes until then.
+            while !opened.load(Ordering::Acquire) {
+                checkpoint().await;
+            }
+            order.lock().expect("nobody panics").push(priority);
+        });
+        tasks.push(task.expect("room"));
+    }
+    opened.store(true, Ordering::Release);
+    for task in tasks {
+        rt.block_on(task).expect("a result");
+    }
+    assert_eq!(*order.lock().expect("nobody panics"), [30, 20, 10]);
+    gate.open();
+    rt.block_on(hog).expect("a result");
+}
+
+#[test]
+fn the_floor_lets_the_starving_on() {
+    let progress = |floor: Duration| {
+        let rt = all_polls_stay(1).floor(floor, ms(100)).build().expect("threads");
+        let gate = Gate::new();
+        let urgent = rt.task().fifo(RtPriority::MIN).spawn(compute_until(&gate)).expect("room");
+        let batch = rt.group("batch").create().expect("a group");
+        let starving = batch.spawn(compute_until(&gate)).expect("room");
+        std::thread::sleep(ms(500));
+        let used = batch.usage().cpu;
+        gate.open();
+        rt.block_on(urgent).expect("a result");
+        rt.block_on(starving).expect("a result");
+        used
+    };
+    let (with, without) = (progress(ms(20)), progress(Duration::ZERO));
+    assert!(with >= ms(40), "{with:?} of some 100 ms");
+    assert_eq!(without, Duration::ZERO);
+}

@@ -1,0 +1,138 @@
+//! Tasks: their results, their ends, their ids.
+#![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use zerolag_runtime::{Builder, JoinError, SpawnError, checkpoint, sleep, yield_now};
+
+#[test]
+fn results_come_through_handles() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let inner = rt.spawn(async { 20 }).expect("room");
+    let outer = rt.spawn(async { inner.await.expect("a result") + 1 }).expect("room");
+    assert_eq!(rt.block_on(outer).expect("a result"), 21);
+}
+
+#[test]
+fn many_tasks_in_little_room() {
+    let rt = Builder::new().cpus(2).tasks(8).build().expect("threads");
+    let count = Arc::new(AtomicU32::new(0));
+    for _ in 0..2_000 {
+        let count = Arc::clone(&count);
+        let task = rt.spawn(async move {
+            yield_now().await;
+            count.fetch_add(1, Ordering::Relaxed)
+        });
+        rt.block_on(task.expect("room: the one before has ended")).expect("a result");
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 2_000);
+    let sleepers: Vec<_> = (0..8).map(|_| rt.spawn(sleep_long()).expect("room")).collect();
+    assert_eq!(rt.spawn(async {}).expect_err("all room is taken"), SpawnError::Full);
+    for sleeper in &sleepers {
+        sleeper.abort();
+    }
+    for sleeper in sleepers {
+        assert!(matches!(rt.block_on(sleeper), Err(JoinError::Aborted)));
+    }
+}
+
+async fn sleep_long() {
+    sleep(Duration::from_secs(3600)).await;
+}
+
+#[test]
+fn a_panic_is_the_tasks_own() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let task = rt.spawn(async { panic!("on purpose") }).expect("room");
+    let error = rt.block_on(task).expect_err("it panicked");
+    assert_eq!(error.to_string(), "the task panicked: on purpose");
+    assert_eq!(rt.block_on(rt.spawn(async { 1 }).expect("room")).expect("the CPU goes on"), 1);
+}
+
+#[test]
+fn a_runtime_ends_with_tasks_in_it() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let sleeping = rt.spawn(sleep_long()).expect("room");
+    let computing = rt
+        .spawn(async {
+            loop {
+                checkpoint().await;
+                yield_now().await;
+            }
+        })
+        .expect("room");
+    drop(rt);
+    assert!(sleeping.is_finished() && computing.is_finished());
+}
+
+#[test]
+fn a_sleep_is_not_shorter_than_it_says() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let slept = rt.spawn(async {
+        let began = Instant::now();
+        let first = sleep(Duration::from_millis(20));
+        let second = first.then(Duration::from_millis(20));
+        first.await;
+        second.await;
+        began.elapsed()
+    });
+    let slept = rt.block_on(slept.expect("room")).expect("a result");
+    assert!(slept >= Duration::from_millis(40), "{slept:?}");
+}
+
+#[test]
+fn wakeups_from_everywhere_are_not_lost() {
+    let rt = Builder::new().cpus(4).build().expect("threads");
+    let pairs: Vec<_> = (0..16)
+        .map(|_| {
+            let (ping, pong) = (Arc::new(Baton::default()), Arc::new(Baton::default()));
+            let (there, back) = (Arc::clone(&ping), Arc::clone(&pong));
+            let a = rt.spawn(async move {
+                for _ in 0..1_000 {
+                    ping.give();
+                    pong.take().await;
+                }
+            });
+            let b = rt.spawn(async move {
+                for _ in 0..1_000 {
+                    there.take().await;
+                    back.give();
+                }
+            });
+            [a.expect("room"), b.expect("room")]
+        })
+        .collect();
+    for task in pairs.into_iter().flatten() {
+        rt.block_on(task).expect("a result");
+    }
+}
+
+/// Handed from one task to another.
+#[derive(Default)]
+struct Baton {
+    state: std::sync::Mutex<(bool, Option<std::task::Waker>)>,
+}
+
+impl Baton {
+    fn give(&self) {
+        let mut state = self.state.lock().expect("nobody panics");
+        state.0 = true;
+        if let Some(waker) = state.1.take() {
+            drop(state);
+            waker.wake();
+        }
+    }
+
+    async fn take(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.state.lock().expect("nobody panics");
+            if std::mem::take(&mut state.0) {
+                return std::task::Poll::Ready(());
+            }
+            state.1 = Some(cx.waker().clone());
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}

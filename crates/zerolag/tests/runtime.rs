@@ -1,0 +1,19 @@
+//! What the in-process runtime did is judged by the monitors that judge simulations and kernels.
+#![cfg(target_os = "linux")]
+
+#[path = "../../runtime/tests/common/mod.rs"]
+mod common;
+
+use common::live_a_little;
+use zerolag_runtime::Builder;
+
+#[test]
+fn the_monitors_find_nothing() {
+    let rt = Builder::new().cpus(3).trace().build().expect("threads");
+    live_a_little(&rt);
+    let trace = rt.take_trace();
+    assert!(trace.records.len() > 2_000, "{} records", trace.records.len());
+    let report = zerolag_check::check(&trace, &zerolag_check::Options::default());
+    println!("{report}");
+    assert!(report.is_clean(), "{report}");
+}
