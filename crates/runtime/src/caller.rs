@@ -212,9 +212,8 @@ impl<'e> Caller<'e> {
     /// From leaving to having switched is one stretch under the run queue's lock, unless work has to be looked for elsewhere: nobody sees a task that has
     /// left and is still here.
     pub(crate) fn switch(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Switched {
-        let Some(mut queue) = self.leave(task, why) else { return Switched::Stays };
-        // A task that has ended has its id until the CPU has switched away from it.
-        let ended = self.hand.take().zip(task);
+        let Some((mut queue, left)) = self.leave(task, why) else { return Switched::Stays };
+        let body = self.hand.take();
         let next = loop {
             match self.pick(queue) {
                 None => break None,
@@ -223,12 +222,13 @@ impl<'e> Caller<'e> {
                         break Some(next);
                     }
                     let left = self.leave(Some(&next), Leave::Preempted);
-                    queue = left.expect("invariant: only who blocks stays");
+                    (queue, _) = left.expect("invariant: only who blocks stays");
+                    self.displaced.extend(self.hand.take());
                 }
             }
         };
-        if let Some((body, task)) = ended {
-            self.engine.bury(task, body);
+        if let Some(task) = task {
+            self.part(task, left, body);
         }
         while let Some(parcel) = self.displaced.pop() {
             let task = parcel.id();
@@ -238,17 +238,41 @@ impl<'e> Caller<'e> {
         Switched::To(next)
     }
 
-    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile.
+    /// The CPU has switched away from a task that left: only now others may have it.
+    fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) {
+        match (left, parcel) {
+            (LeftAs::Dead, Some(parcel)) => self.engine.bury(task, parcel),
+            (LeftAs::Displaced, parcel) => self.displaced.extend(parcel),
+            (LeftAs::Parked | LeftAs::Delayed, parcel) => {
+                let is_woken = {
+                    let mut body = task.body.lock();
+                    match (parcel, &body.at) {
+                        (Some(parcel), _) => body.at = Place::Parked(parcel), // [2]
+                        (None, Place::Queued) => body.at = Place::Delayed,    // [2]
+                        // Its lag has been paid meanwhile.
+                        (None, Place::Parked(_) | Place::OnItsWay | Place::Delayed | Place::Dead) => {}
+                    }
+                    body.is_notified && body.detached.is_none()
+                };
+                if is_woken {
+                    self.wake(task);
+                }
+            }
+            (LeftAs::Queued | LeftAs::Dead, _) => {}
+        }
+    }
+
+    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile. Its body is in hand then, if it has been handed out.
     ///
     /// A task that holds locks leaves in kernel mode: a limit of its group waits until it has given them up (`throttle`).
-    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<MutexGuard<'e, Queue>> {
+    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
         let Some(task) = task else {
             let left = self.under(&mut queue, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
             engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
-            return Some(queue);
+            return Some((queue, LeftAs::Queued));
         };
         if task.holds_locks() && queue.rq.current_mode() == TaskMode::User {
             let _ = self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::Kernel });
@@ -266,20 +290,15 @@ impl<'e> Caller<'e> {
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
         let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
         body.at = match left {
-            LeftAs::Queued => Place::Queued,
-            LeftAs::Delayed => Place::Delayed, // [2]
-            LeftAs::Parked => Place::Parked(self.hand.take().expect("invariant: it was parked")), // [2]
-            LeftAs::Displaced => Place::OnItsWay,
+            LeftAs::Queued | LeftAs::Delayed => Place::Queued,
+            LeftAs::Parked | LeftAs::Displaced => Place::OnItsWay,
             LeftAs::Dead => Place::Dead,
         };
         if let Some(detached) = &mut body.detached {
             detached.has_left = true;
         }
         drop(body);
-        if left == LeftAs::Displaced {
-            self.displaced.extend(self.hand.take());
-        }
-        Some(queue)
+        Some((queue, left))
     }
 
     /// Chooses what the CPU runs next.

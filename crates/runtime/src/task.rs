@@ -14,9 +14,10 @@
 //!        +---- Dead <------- Queued
 //! ```
 //!
-//! [2], [5] and the way from `Delayed` to `Parked` happen under the lock of its run queue; the lock of the body is taken inside it, never
-//! around it. A wakeup that finds the task `Queued` leaves a note (`is_notified`); the poll that follows takes it, and who is about to block looks for
-//! it once more under both locks: no wakeup is lost.
+//! [2] is seen by others once the CPU has switched away from it: until then it is in its CPU's hands, and whoever wakes it leaves a note. [5] and the way from
+//! `Delayed` to `Parked` happen under the lock of its run queue; the lock of the body is taken inside that, never around it. A wakeup that finds the task neither
+//! `Parked` nor `Delayed` leaves a note as well (`is_notified`); the poll that follows takes it. Who is about to block looks for one under both locks, and
+//! once more at [2]: no wakeup is lost.
 
 use crate::engine::Engine;
 use crate::group::GroupState;
