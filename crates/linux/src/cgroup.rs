@@ -1,6 +1,6 @@
 //! Groups of a workload as directories of the `cpu` controller, v1 or v2.
 //!
-//! Everything happens below one directory of this run's own, `zerolag-PID`; no file outside of it is written but, in v2, the
+//! Everything happens below one directory of this run's own, `zerolag-PID-RUN`; no file outside of it is written but, in v2, the
 //! process is moved into it and back. It is removed when the run ends, however it ends: besides the run's own clean-up, a
 //! shell waits on a pipe that only this process holds, and removes the directories when the pipe closes: after a
 //! crash, a kill or Ctrl-C as well. The kernel lets go of a directory only when its last thread has gone.
@@ -20,10 +20,14 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use zerolag_model::CpuMax;
 use zerolag_workload::Program;
 use zerolag_workload::program::{GroupDef, GroupWeight};
+
+/// Runs of this process: two at a time do not share a directory, which the first to end would remove.
+static RUNS: AtomicU32 = AtomicU32::new(0);
 
 /// Which interface the host has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +109,8 @@ impl Hierarchy {
     /// What the kernel refuses, with the file.
     pub(crate) fn create(&self, program: &Program) -> io::Result<Groups> {
         let defs = &program.groups;
-        let own = self.base.join(format!("zerolag-{}", std::process::id()));
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let own = self.base.join(format!("zerolag-{}-{run}", std::process::id()));
         let mut dirs = vec![own.clone()];
         for def in defs {
             dirs.push(own.join(relative(&def.path)?));
