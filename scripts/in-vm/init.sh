@@ -54,13 +54,13 @@ start_groups() {
     zerolag run groups.toml --on linux -d $1 > /tmp/out 2>&1 &
     pid=$!
     n=0
-    while [ ! -e $cg/zerolag-$pid/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+    while [ ! -e $cg/zerolag-$pid-0/pod/b/cpu.weight ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
 }
 
 run_groups() {
     start_groups 4s
     sleep 1.5
-    own=$cg/zerolag-$pid
+    own=$cg/zerolag-$pid-0
     is "$1: cpu.max of /limited" "$(cat $own/limited/cpu.max)" "20000 100000"
     is "$1: cpu.max.burst of /limited" "$(cat $own/limited/cpu.max.burst)" 10000
     is "$1: cpu.weight of /pod/b" "$(cat $own/pod/b/cpu.weight)" 300
@@ -78,7 +78,7 @@ run_groups() {
 
     start_groups 20s
     sleep 0.5
-    is "$1: threads before the kill" "$(cat $cg/zerolag-$pid/pod/a/cgroup.threads | wc -l)" 2
+    is "$1: threads before the kill" "$(cat $cg/zerolag-$pid-0/pod/a/cgroup.threads | wc -l)" 2
     kill -KILL $pid; wait $pid
     gone "$1: after a kill"
 
