@@ -168,6 +168,7 @@ fn with<T>(cpu: CpuId, beside: Beside, run: impl FnOnce() -> Result<T, String>) 
     };
     std::thread::scope(|scope| {
         spawn(scope, cpu, IDLE, compute)?;
+        clock::sleep_until(clock::now() + COMPUTED_BEFORE);
         let result = run();
         over.store(true, Ordering::Relaxed);
         result
@@ -215,6 +216,9 @@ const WOKEN: u32 = 1;
 const OVER: u32 = 2;
 /// Until the first expiry: for other threads to settle.
 const RUN_UP: Duration = Duration::from_millis(1);
+/// How long a CPU computes before it is measured as one that computes: right after it has idled it is slower to react, for some tens
+/// of milliseconds (a hypervisor may have given it away, its caches are cold), and that is not what is asked for.
+const COMPUTED_BEFORE: Duration = Duration::from_millis(120);
 /// Turns of a computation between two looks whether it is over: some 10 us.
 const SPINS: u64 = 6_000;
 
