@@ -19,37 +19,52 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, Duration, TaskId};
 
+/// What calls leave behind; a thread keeps it from one caller to the next.
+struct Buffers {
+    io: Io,
+    kicks: Vec<CpuId>,
+    ipis: Vec<(CpuId, Work)>,
+}
+
+impl Buffers {
+    fn new(tracing: Tracing) -> Self {
+        Self { io: Io::new(tracing), kicks: Vec::new(), ipis: Vec::new() }
+    }
+}
+
 thread_local! {
-    /// Buffers of calls, kept from one to the next.
-    static IO: Cell<Option<Io>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<Buffers>> = const { Cell::new(None) };
 }
 
 /// See the [module](self).
 pub(crate) struct Caller<'e> {
     pub(crate) engine: &'e Arc<Engine>,
     pub(crate) cpu: CpuId,
-    io: Option<Io>,
+    buffers: Option<Buffers>,
     /// The parcel that a call is given, or leaves.
     pub(crate) hand: Option<Parcel>,
     /// Tasks that may not stay where they were; placed anew once their CPU has switched away from them.
     displaced: Vec<Parcel>,
-    kicks: Vec<CpuId>,
-    ipis: Vec<(CpuId, Work)>,
 }
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
         // A thread that is ending has no such place any more.
-        let _ = IO.try_with(|kept| kept.set(self.io.take()));
+        let _ = KEPT.try_with(|kept| kept.set(self.buffers.take()));
     }
 }
 
 impl<'e> Caller<'e> {
     pub(crate) fn new(engine: &'e Arc<Engine>, cpu: CpuId) -> Self {
         let tracing = if engine.trace.is_some() { Tracing::On } else { Tracing::Off };
-        let kept = IO.try_with(Cell::take).ok().flatten();
-        let io = kept.filter(|io| io.is_tracing() == engine.trace.is_some()).unwrap_or_else(|| Io::new(tracing));
-        Self { engine, cpu, io: Some(io), hand: None, displaced: Vec::new(), kicks: Vec::new(), ipis: Vec::new() }
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        let kept = kept.filter(|kept| kept.io.is_tracing() == engine.trace.is_some());
+        let buffers = Some(kept.unwrap_or_else(|| Buffers::new(tracing)));
+        Self { engine, cpu, buffers, hand: None, displaced: Vec::new() }
+    }
+
+    const fn buffers(&mut self) -> &mut Buffers {
+        self.buffers.as_mut().expect("invariant: given back on drop only")
     }
 
     /// Makes a call that is never refused, and all that follows from it.
@@ -90,7 +105,7 @@ impl<'e> Caller<'e> {
     /// Makes a call whose locks are held, and what has to be done before they are given back.
     fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
-        let io = self.io.as_mut().expect("invariant: taken on drop only");
+        let Buffers { io, kicks, ipis } = self.buffers.as_mut().expect("invariant: given back on drop only");
         let answer = match &engine.recorder {
             None => calls::apply(&engine.scheduler, rqs, &call, &mut self.hand, io),
             Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
@@ -105,8 +120,8 @@ impl<'e> Caller<'e> {
         }
         for op in io.ops.drain(..) {
             match op {
-                Op::Kick { cpu } => self.kicks.push(cpu),
-                Op::Ipi { cpu, work } => self.ipis.push((cpu, work)),
+                Op::Kick { cpu } => kicks.push(cpu),
+                Op::Ipi { cpu, work } => ipis.push((cpu, work)),
                 Op::ArmTimer { cpu, timer, at } => engine.timeline.arm(cpu, timer, at),
                 Op::CancelTimer { cpu, timer } => engine.timeline.cancel(cpu, timer),
                 Op::ArmGroupTimer { group, timer, at } => engine.timeline.arm_group(group, timer, at),
@@ -117,8 +132,9 @@ impl<'e> Caller<'e> {
 
     /// Sends the kicks that a call left behind; its locks have been given back.
     fn notify(&mut self) {
-        for cpu in self.kicks.drain(..) {
-            self.engine.kick(cpu);
+        let engine = self.engine;
+        for cpu in self.buffers().kicks.drain(..) {
+            engine.kick(cpu);
         }
     }
 
@@ -129,7 +145,7 @@ impl<'e> Caller<'e> {
             let call = match step {
                 Step::Again { own, then } => Call::Resume { own, then },
                 Step::Pair { own, other, then } => Call::Pair { own, other, then },
-                Step::Done => match self.ipis.pop() {
+                Step::Done => match self.buffers().ipis.pop() {
                     Some((cpu, work)) => Call::Remote { cpu, work },
                     None => return,
                 },

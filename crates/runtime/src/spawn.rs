@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
 use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
@@ -31,6 +31,8 @@ pub struct TaskBuilder {
 pub enum SpawnError {
     /// As many tasks live as there is room for ([`Builder::tasks`](crate::Builder::tasks)).
     Full,
+    /// The runtime has ended.
+    Ended,
     /// The scheduler does not admit it: a reservation that does not fit, or CPUs that are not there.
     Refused(TaskError),
 }
@@ -39,6 +41,7 @@ impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("there is no room for another task"),
+            Self::Ended => f.write_str("the runtime has ended"),
             Self::Refused(error) => fmt::Display::fmt(error, f),
         }
     }
@@ -88,13 +91,16 @@ impl TaskBuilder {
     /// Starts the task.
     ///
     /// # Errors
-    /// No room; not admitted.
+    /// No room; not admitted; the runtime has ended.
     pub fn spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let engine = Arc::clone(self.group.engine());
+        if engine.is_stopping.load(Ordering::Acquire) {
+            return Err(SpawnError::Ended);
+        }
         let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
         let born_on = coop::current_cpu().unwrap_or_else(|| CpuId(id.0 % engine.cpus.len() as u32));
         let spec = TaskSpec {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use zerolag_core::{Lent, Parcel, most_urgent};
-use zerolag_model::{CpuId, Duration, TaskId};
+use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
 /// The work of a task, its result already on the way to whoever joins it.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -65,8 +65,10 @@ pub(crate) struct Body {
 /// A poll that goes on without a CPU of the scheduler.
 #[derive(Debug)]
 pub(crate) struct Detached {
-    /// What its thread had used of CPUs by then.
-    pub(crate) had: Duration,
+    /// Since when.
+    pub(crate) since: Instant,
+    /// What its thread had used of CPUs by then, if the kernel says it.
+    pub(crate) had: Option<Duration>,
     /// Whether the scheduler knows: it has left its CPU.
     pub(crate) has_left: bool,
 }

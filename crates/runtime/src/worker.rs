@@ -172,7 +172,10 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     let is_awake = {
         let mut body = task.body.lock();
         if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
-            let took = own_cpu_time().saturating_sub(detached.had);
+            let took = match detached.had {
+                Some(had) => own_cpu_time().saturating_sub(had),
+                None => engine.now().since(detached.since),
+            };
             task.group.add_usage(took);
             body.debt += took;
         }
@@ -251,7 +254,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         let Some(tid) = seat.tid.take() else { return false };
         seat.tell(now);
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
-        task.body.lock().detached = Some(Detached { had: cpu_time_of(tid), has_left: false });
+        task.body.lock().detached = Some(Detached { since: now, had: cpu_time_of(tid), has_left: false });
         // [1] For good: nobody without privileges takes that back, so the thread retires. If it is refused, it competes as before.
         let _ = rustix::process::setpriority_process(Some(tid), 19);
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
@@ -262,11 +265,11 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     true
 }
 
-/// Returns what a thread has used of CPUs, as of the kernel's last tick; nothing if the kernel does not say.
-fn cpu_time_of(tid: rustix::thread::Pid) -> Duration {
+/// Returns what a thread has used of CPUs, as of the kernel's last tick; `None` if the kernel does not say.
+fn cpu_time_of(tid: rustix::thread::Pid) -> Option<Duration> {
     let path = format!("/proc/self/task/{}/schedstat", tid.as_raw_nonzero());
-    let used = std::fs::read_to_string(path).ok().and_then(|text| text.split(' ').next()?.parse().ok());
-    Duration::from_nanos(used.unwrap_or_default())
+    let text = std::fs::read_to_string(path).ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Returns what this thread has used of CPUs.

@@ -90,12 +90,13 @@ fn a_limit_waits_for_a_lock() {
     let tenant = rt.group("tenant").quota(0.01).period(Duration::from_secs(1)).create().expect("a group");
     let (lock, end, held, dropped) = (Arc::new(Mutex::new(())), Gate::new(), Gate::new(), Gate::new());
     let (ours, stays, is_held, has_dropped) = (Arc::clone(&lock), end.clone(), held.clone(), dropped.clone());
+    let own = tenant.clone();
     let holder = tenant.spawn(async move {
         let has = ours.lock().await;
         is_held.open();
         let began = std::time::Instant::now();
-        // Four times the quota.
-        while began.elapsed() < ms(40) {
+        // Three times the quota; were it held back, for 30 s.
+        while own.usage().cpu < ms(30) && began.elapsed() < Duration::from_secs(30) {
             checkpoint().await;
         }
         drop(has);
@@ -106,8 +107,8 @@ fn a_limit_waits_for_a_lock() {
     wait_for(&held);
     let beside = rt.spawn(compute_until(&end)).expect("room");
     drop(rt.block_on(lock.lock()));
-    let used = tenant.usage().cpu;
-    assert!(used >= ms(11), "{used:?}: it was held back with the lock in its hands");
+    let usage = tenant.usage();
+    assert!(usage.cpu >= ms(30) && usage.stat.nr_periods < 2, "{usage:?}: it was held back with the lock in its hands");
     wait_for(&dropped);
     std::thread::sleep(ms(20));
     let before = tenant.usage();

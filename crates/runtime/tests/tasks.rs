@@ -62,8 +62,10 @@ fn a_runtime_ends_with_tasks_in_it() {
             }
         })
         .expect("room");
+    let root = rt.root().clone();
     drop(rt);
     assert!(sleeping.is_finished() && computing.is_finished());
+    assert_eq!(root.spawn(async {}).expect_err("nobody would run it"), SpawnError::Ended);
 }
 
 #[test]
