@@ -7,7 +7,7 @@ use crate::coop;
 use crate::record::Recorder;
 use crate::task::{Place, Task};
 use crate::worker::Seat;
-use parking_lot::{Mutex, RawMutex};
+use parking_lot::{Mutex, RawMutex, RwLock};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,6 +56,8 @@ pub(crate) struct Engine {
     pub(crate) timeline: Timeline,
     began: std::time::Instant,
     pub(crate) is_stopping: AtomicBool,
+    /// Held by who starts a task, so that it is there when the runtime ends, or refused.
+    pub(crate) door: RwLock<()>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) trace: Option<Mutex<Vec<Record>>>,
     /// When a poll that was asked to give way loses its CPU; `None` is never.
@@ -98,6 +100,7 @@ impl Engine {
             ids: Mutex::default(),
             began: clock::std_now(),
             is_stopping: AtomicBool::new(false),
+            door: RwLock::new(()),
             recorder: parts.recorder,
             trace: parts.is_traced.then(Mutex::default),
             hand_off_after: parts.hand_off_after,
@@ -251,7 +254,10 @@ impl Engine {
 
     /// Ends all threads, and what is left of the tasks.
     pub(crate) fn end(&self) {
-        self.is_stopping.store(true, Ordering::SeqCst);
+        {
+            let _closed = self.door.write();
+            self.is_stopping.store(true, Ordering::SeqCst);
+        }
         self.timeline.stop();
         loop {
             for cpu in &self.cpus {

@@ -98,6 +98,7 @@ impl TaskBuilder {
         F::Output: Send + 'static,
     {
         let engine = Arc::clone(self.group.engine());
+        let _open = engine.door.read();
         if engine.is_stopping.load(Ordering::Acquire) {
             return Err(SpawnError::Ended);
         }
