@@ -70,6 +70,31 @@ impl Call {
             Self::Pair { own, other, .. } => Under::Two(own, other),
         }
     }
+
+    /// Returns whose parcel it is given.
+    pub(crate) const fn handed(&self) -> Option<TaskId> {
+        match self {
+            Self::CreateTask { spec } => Some(spec.id),
+            Self::Select { task, .. } | Self::Wake { task, .. } | Self::InheritParked { task, .. } => Some(*task),
+            Self::CreateGroup { .. }
+            | Self::RemoveGroup { .. }
+            | Self::SetWeight { .. }
+            | Self::SetMax { .. }
+            | Self::GroupTimer { .. }
+            | Self::WakeQueued { .. }
+            | Self::Leave { .. }
+            | Self::Pick { .. }
+            | Self::Switched { .. }
+            | Self::SetMode { .. }
+            | Self::Tick { .. }
+            | Self::Timer { .. }
+            | Self::Remote { .. }
+            | Self::Resume { .. }
+            | Self::Pair { .. }
+            | Self::Lends { .. }
+            | Self::Inherit { .. } => None,
+        }
+    }
 }
 
 /// Where a task is after it has left its CPU; its body, if it has been handed out, is in the caller's hand.
@@ -123,10 +148,30 @@ pub(crate) enum Rqs<'a> {
     Two([&'a mut Rq; 2], PairClock),
 }
 
+const AS_NEEDED: &str = "invariant: made under the locks that `Call::under` names";
+const IN_HAND: &str = "invariant: the caller has the task in hand";
+
+impl<'a> Rqs<'a> {
+    fn none(self) -> Clock {
+        let Self::None(now) = self else { unreachable!("{AS_NEEDED}") };
+        now
+    }
+
+    fn one(self) -> (&'a mut Rq, Clock) {
+        let Self::One(rq, now) = self else { unreachable!("{AS_NEEDED}") };
+        (rq, now)
+    }
+
+    fn two(self) -> ([&'a mut Rq; 2], PairClock) {
+        let Self::Two(rqs, now) = self else { unreachable!("{AS_NEEDED}") };
+        (rqs, now)
+    }
+}
+
 /// Makes a call. `hand` is the parcel that it is given, or leaves.
 ///
 /// # Panics
-/// If the run queues or the parcel are not those that the call needs ([`Call::under`]).
+/// If the run queues or the parcel are not those that the call needs ([`Call::under`], [`Call::handed`]).
 pub(crate) fn apply(
     scheduler: &Scheduler<RawMutex>,
     rqs: Rqs<'_>,
@@ -134,77 +179,36 @@ pub(crate) fn apply(
     hand: &mut Option<Parcel>,
     io: &mut Io,
 ) -> Result<Answer, Refused> {
-    match rqs {
-        Rqs::None(now) => unlocked(scheduler, now, call, hand, io),
-        Rqs::One(rq, now) => with_one(scheduler, rq, now, call, hand, io),
-        Rqs::Two([own, other], now) => {
-            let Call::Pair { then, .. } = *call else { unreachable!("invariant: no other call is under two") };
-            Ok(Answer::Step(scheduler.resume_pair(own, other, now, then, io)))
-        }
-    }
-}
-
-const IN_HAND: &str = "invariant: the caller has the task in hand";
-
-fn unlocked(
-    scheduler: &Scheduler<RawMutex>,
-    now: Clock,
-    call: &Call,
-    hand: &mut Option<Parcel>,
-    io: &mut Io,
-) -> Result<Answer, Refused> {
-    match call {
-        Call::CreateGroup { parent, weight } => Ok(Answer::Group(scheduler.create_group(*parent, *weight)?)),
-        Call::RemoveGroup { group } => scheduler.remove_group(*group).map(|()| done()).map_err(Refused::from),
-        Call::SetWeight { group, weight } => {
-            scheduler.set_group_weight(*group, *weight).map(|()| done()).map_err(Refused::from)
-        }
-        Call::SetMax { group, max, by } => Ok(Answer::Step(scheduler.set_group_max(*group, *max, now, *by, io)?)),
-        Call::GroupTimer { group, timer, by } => Ok(Answer::Step(scheduler.group_timer(*group, *timer, now, *by, io))),
-        Call::CreateTask { spec } => {
+    Ok(match *call {
+        Call::CreateGroup { parent, weight } => Answer::Group(scheduler.create_group(parent, weight)?),
+        Call::RemoveGroup { group } => scheduler.remove_group(group).map(|()| done())?,
+        Call::SetWeight { group, weight } => scheduler.set_group_weight(group, weight).map(|()| done())?,
+        Call::SetMax { group, max, by } => Answer::Step(scheduler.set_group_max(group, max, rqs.none(), by, io)?),
+        Call::GroupTimer { group, timer, by } => Answer::Step(scheduler.group_timer(group, timer, rqs.none(), by, io)),
+        Call::CreateTask { ref spec } => {
             match hand {
-                Some(ended) => scheduler.recreate_task(now, ended, spec.clone())?,
-                None => *hand = Some(scheduler.create_task(now, spec.clone())?),
+                Some(ended) => scheduler.recreate_task(rqs.none(), ended, spec.clone())?,
+                None => *hand = Some(scheduler.create_task(rqs.none(), spec.clone())?),
             }
-            Ok(done())
+            done()
         }
         Call::Select { by, why, .. } => {
-            Ok(Answer::Cpu(scheduler.select_cpu(now, hand.as_ref().expect(IN_HAND), *by, *why, io)))
+            Answer::Cpu(scheduler.select_cpu(rqs.none(), hand.as_ref().expect(IN_HAND), by, why, io))
         }
         Call::InheritParked { from, by, .. } => {
-            scheduler.inherit_parked(now, hand.as_mut().expect(IN_HAND), *from, *by, io);
-            Ok(done())
+            scheduler.inherit_parked(rqs.none(), hand.as_mut().expect(IN_HAND), from, by, io);
+            done()
         }
-        Call::Wake { .. }
-        | Call::WakeQueued { .. }
-        | Call::Leave { .. }
-        | Call::Pick { .. }
-        | Call::Switched { .. }
-        | Call::SetMode { .. }
-        | Call::Tick { .. }
-        | Call::Timer { .. }
-        | Call::Remote { .. }
-        | Call::Resume { .. }
-        | Call::Pair { .. }
-        | Call::Lends { .. }
-        | Call::Inherit { .. } => unreachable!("invariant: made under a lock"),
-    }
-}
-
-fn with_one(
-    scheduler: &Scheduler<RawMutex>,
-    rq: &mut Rq,
-    now: Clock,
-    call: &Call,
-    hand: &mut Option<Parcel>,
-    io: &mut Io,
-) -> Result<Answer, Refused> {
-    Ok(match *call {
-        Call::Wake { by, why, .. } => Answer::Step(scheduler.wake(rq, now, hand.take().expect(IN_HAND), by, why, io)),
+        Call::Wake { by, why, .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.wake(rq, now, hand.take().expect(IN_HAND), by, why, io))
+        }
         Call::WakeQueued { task, by, .. } => {
+            let (rq, now) = rqs.one();
             scheduler.wake_queued(rq, now, task, by, io).map_or(Answer::NotHere, Answer::Step)
         }
         Call::Leave { why, .. } => {
+            let (rq, now) = rqs.one();
             let (left, parcel) = match scheduler.leave(rq, now, why, io) {
                 Left::Queued => (LeftAs::Queued, None),
                 Left::Delayed => (LeftAs::Delayed, None),
@@ -215,32 +219,47 @@ fn with_one(
             *hand = parcel;
             Answer::Left(left)
         }
-        Call::Pick { .. } => Answer::Next(scheduler.pick(rq, now, io)),
-        Call::Switched { .. } => Answer::Step(scheduler.switched(rq, now, io)),
+        Call::Pick { .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Next(scheduler.pick(rq, now, io))
+        }
+        Call::Switched { .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.switched(rq, now, io))
+        }
         Call::SetMode { mode, .. } => {
+            let (rq, now) = rqs.one();
             match mode {
                 TaskMode::Kernel => scheduler.enter_kernel(rq),
                 TaskMode::User => scheduler.return_to_user(rq, now, io),
             }
             Answer::Resched(rq.need_resched())
         }
-        Call::Tick { .. } => Answer::Step(scheduler.tick(rq, now, io)),
-        Call::Timer { timer, .. } => Answer::Step(scheduler.timer(rq, now, timer, io)),
-        Call::Remote { work, .. } => Answer::Step(scheduler.remote(rq, now, work, io)),
-        Call::Resume { then, .. } => Answer::Step(scheduler.resume(rq, now, then, io)),
-        Call::Lends { task, .. } => scheduler.lends(rq, task).map_or(Answer::NotHere, Answer::Lent),
+        Call::Tick { .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.tick(rq, now, io))
+        }
+        Call::Timer { timer, .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.timer(rq, now, timer, io))
+        }
+        Call::Remote { work, .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.remote(rq, now, work, io))
+        }
+        Call::Resume { then, .. } => {
+            let (rq, now) = rqs.one();
+            Answer::Step(scheduler.resume(rq, now, then, io))
+        }
+        Call::Lends { task, .. } => scheduler.lends(rqs.one().0, task).map_or(Answer::NotHere, Answer::Lent),
         Call::Inherit { task, from, .. } => {
+            let (rq, now) = rqs.one();
             scheduler.inherit(rq, now, task, from, io).map_or(Answer::NotHere, Answer::Step)
         }
-        Call::CreateGroup { .. }
-        | Call::RemoveGroup { .. }
-        | Call::SetWeight { .. }
-        | Call::SetMax { .. }
-        | Call::GroupTimer { .. }
-        | Call::CreateTask { .. }
-        | Call::Select { .. }
-        | Call::InheritParked { .. }
-        | Call::Pair { .. } => unreachable!("invariant: not made under one lock"),
+        Call::Pair { then, .. } => {
+            let ([own, other], now) = rqs.two();
+            Answer::Step(scheduler.resume_pair(own, other, now, then, io))
+        }
     })
 }
 

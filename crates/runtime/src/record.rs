@@ -7,7 +7,6 @@ use crate::calls::{self, Answer, Call, Refused, Rqs, Under};
 use parking_lot::{Mutex, RawMutex};
 use std::fmt;
 use zerolag_core::{Clock, Config, Io, PairClock, Parcel, Rq, Scheduler, Tracing};
-use zerolag_model::TaskId;
 
 #[derive(Clone, Copy, Debug)]
 enum Now {
@@ -128,7 +127,7 @@ impl Recording {
         let mut bodies: Vec<Option<Parcel>> = (0..self.tasks).map(|_| None).collect();
         let mut io = Io::new(Tracing::Off);
         for (index, entry) in self.log.entries.iter().enumerate() {
-            let mut hand = handed(&entry.call).and_then(|task| bodies[task.index()].take());
+            let mut hand = entry.call.handed().and_then(|task| bodies[task.index()].take());
             let rqs = match (entry.call.under(), entry.now) {
                 (Under::None, Now::One(now)) => Rqs::None(now),
                 (Under::One(cpu), Now::One(now)) => Rqs::One(&mut rqs[cpu.index()], now),
@@ -152,30 +151,5 @@ impl Recording {
             io.ops.clear();
         }
         Ok(())
-    }
-}
-
-/// Returns whose parcel a call is given.
-const fn handed(call: &Call) -> Option<TaskId> {
-    match call {
-        Call::CreateTask { spec } => Some(spec.id),
-        Call::Select { task, .. } | Call::Wake { task, .. } | Call::InheritParked { task, .. } => Some(*task),
-        Call::CreateGroup { .. }
-        | Call::RemoveGroup { .. }
-        | Call::SetWeight { .. }
-        | Call::SetMax { .. }
-        | Call::GroupTimer { .. }
-        | Call::WakeQueued { .. }
-        | Call::Leave { .. }
-        | Call::Pick { .. }
-        | Call::Switched { .. }
-        | Call::SetMode { .. }
-        | Call::Tick { .. }
-        | Call::Timer { .. }
-        | Call::Remote { .. }
-        | Call::Resume { .. }
-        | Call::Pair { .. }
-        | Call::Lends { .. }
-        | Call::Inherit { .. } => None,
     }
 }
