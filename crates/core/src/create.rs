@@ -41,6 +41,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn recreate_task(&self, now: Clock, ended: &mut Parcel, spec: TaskSpec) -> Result<(), TaskError> {
         assert!(ended.id() == spec.id, "the body of task {} is not task {}'s", ended.id(), spec.id);
         *ended.0 = self.make_body(now, spec, ended.0.stay)?;
+        self.shared.wakers.forget(ended.id());
         Ok(())
     }
 
@@ -97,5 +98,58 @@ impl<L: RawMutex> Scheduler<L> {
             SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
             SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::step::{Io, Leave, Left, Next, Step, Tracing};
+    use crate::task::CpusetId;
+    use crate::{Clock, Config, Parcel, Placement, Rq, Scheduler, TaskSpec};
+    use zerolag_model::{CpuId, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
+
+    type Spinning = Scheduler<parking_lot::RawMutex>;
+
+    fn spec(attr: SchedAttr, group: GroupId) -> TaskSpec {
+        TaskSpec { id: TaskId(0), attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CpuId(0) }
+    }
+
+    /// Runs a task to its end; returns its body and how often that has been queued.
+    fn live(scheduler: &Spinning, rq: &mut Rq, parcel: Parcel, ms: u64) -> (Parcel, u32) {
+        let (now, io) = (Clock::at(Instant::from_nanos(ms * 1_000_000)), &mut Io::new(Tracing::Off));
+        assert_eq!(scheduler.wake(rq, now, parcel, CpuId(0), Placement::Fork, io), Step::Done);
+        let pick = |rq: &mut Rq, io: &mut Io| loop {
+            match scheduler.pick(rq, now, io) {
+                Next::Balance(step) => assert_eq!(step, Step::Done),
+                next => break next,
+            }
+        };
+        assert!(matches!(scheduler.leave(rq, now, Leave::Preempted, io), Left::Queued));
+        assert_eq!(pick(rq, io), Next::Run(TaskId(0)));
+        let Left::Dead(ended) = scheduler.leave(rq, now, Leave::Exit, io) else { panic!("it ended") };
+        assert_eq!(pick(rq, io), Next::Idle);
+        let stays = ended.0.stay;
+        (ended, stays)
+    }
+
+    #[test]
+    fn a_body_is_used_again_and_counts_its_stays_on() {
+        let config = Config::new(Topology::flat(1).expect("a CPU"), Settings::default());
+        let mut scheduler = Spinning::new(config);
+        scheduler.reserve_tasks(1);
+        let mut rq = scheduler.new_rq(CpuId(0));
+        let at = |ms: u64| Clock::at(Instant::from_nanos(ms * 1_000_000));
+        let first = scheduler.create_task(at(0), spec(SchedAttr::NORMAL, GroupId::ROOT)).expect("a reserved id");
+        let (mut ended, stays) = live(&scheduler, &mut rq, first, 0);
+        scheduler.recreate_task(at(1), &mut ended, spec(SchedAttr::NORMAL, GroupId(7))).expect_err("no such group");
+        assert_eq!((ended.0.stay, ended.attr()), (stays, SchedAttr::NORMAL), "what is refused changes nothing");
+        scheduler.recreate_task(at(1), &mut ended, spec(SchedAttr::fifo_at(5), GroupId::ROOT)).expect("the id is free");
+        assert_eq!(
+            (ended.attr(), ended.counters().wakeups),
+            (SchedAttr::fifo_at(5), 0),
+            "nothing is left of the first"
+        );
+        let (_, later) = live(&scheduler, &mut rq, ended, 2);
+        assert!(later > stays, "a continuation of the first cannot take the second for it: {later} after {stays}");
     }
 }

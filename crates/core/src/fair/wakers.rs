@@ -35,6 +35,11 @@ impl Wakers {
         let have = self.0.len();
         self.0.extend((have..tasks).map(|_| Row::default()));
     }
+
+    /// A new task has woken nobody, whoever had its id before.
+    pub(crate) fn forget(&self, task: TaskId) {
+        self.0[task.index()].last.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Counts a wakeup; returns whether it is wide.
