@@ -6,7 +6,7 @@
 # The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock goes by 4 ns per instruction and leaps over idle time, so
 # that nobody else on this computer can disturb a run. ACCEL=kvm takes the computer's own CPU and clock instead. ZEROLAG is the program to test (else it is
 # built). Kernels are downloaded as packages of Debian by apt-get, of the releases that this computer's apt knows, into target/vm. Says
-# "skipped" and why, and ends well, where something is missing. `docs/linux.md` has what it showed.
+# "skipped" and why, and ends well, where something is missing. `docs/guide/linux.md` has what it showed.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)

@@ -243,7 +243,7 @@ const RUN_UP: Duration = Duration::from_millis(20);
 /// `CLOCK_MONOTONIC` (Linux v6.12 `kernel/time/tick-sched.c`, `tick_setup_sched_timer`; `skew_tick` is off by default).
 const TICKS: Duration = Duration::from_millis(20);
 /// How often the watchdog looks. Not a part of a second, the period of deadline servers: a kernel whose server's budget ends just before a
-/// real-time task wakes notices that while it picks the next task, goes on with the fair one and forgets to look again (`docs/linux.md`).
+/// real-time task wakes notices that while it picks the next task, goes on with the fair one and forgets to look again (`docs/guide/linux.md`).
 const WATCH_PERIOD: Duration = Duration::from_millis(97);
 /// How long tasks may starve after the end until they are raised.
 const RAISE_AFTER: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! What reading a workload file costs: `reading rt-app|toml|FILE [TIMES]` prints its size, CPU time and peak memory.
 //!
 //! The first two are the files of the benchmark `parse`. Instructions, which do not depend on who else uses the computer:
-//! `valgrind --tool=callgrind target/release/examples/reading rt-app 1`. See `docs/speed.md`.
+//! `valgrind --tool=callgrind target/release/examples/reading rt-app 1`. See `docs/lab/speed.md`.
 
 #[path = "../benches/inputs/mod.rs"]
 mod inputs;

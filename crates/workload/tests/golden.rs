@@ -42,7 +42,7 @@ fn what_the_documentation_shows_is_what_is_said() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "expected"))
         .map(|path| std::fs::read_to_string(path).expect("readable"))
         .collect();
-    let page = std::fs::read_to_string(root.join("../../docs/errors.md")).expect("readable");
+    let page = std::fs::read_to_string(root.join("../../docs/reference/errors.md")).expect("readable");
     let blocks: Vec<&str> = page.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 10);
     for block in blocks {

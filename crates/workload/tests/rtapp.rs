@@ -1,4 +1,4 @@
-//! Each rule of the rt-app grammar, from text to program. `docs/rt-app.md` states the rules.
+//! Each rule of the rt-app grammar, from text to program. `docs/reference/rt-app.md` states the rules.
 
 use zerolag_model::{DlParams, Duration, FairPolicy, Nice, RtPriority, SchedAttr, Topology};
 use zerolag_workload::program::{Action, AffinityChange, Program, ResourceId, ResourceKind, TimerMode, TimerRef};

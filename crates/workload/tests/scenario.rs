@@ -1,4 +1,4 @@
-//! Each rule of the scenario grammar, from text to program. `docs/scenario.md` states the rules.
+//! Each rule of the scenario grammar, from text to program. `docs/reference/scenario.md` states the rules.
 
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
 use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
@@ -479,12 +479,12 @@ fn pauses_become_urgent_tasks_one_per_cpu() {
 
 #[test]
 fn the_published_schema_is_the_readers() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenario.schema.json");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/scenario.schema.json");
     let published = std::fs::read_to_string(&path).unwrap_or_default();
     let schema = scenario::schema::json_schema();
     if published != schema {
         let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenario.schema.json");
         std::fs::write(&fresh, schema).expect("writable");
-        panic!("docs/scenario.schema.json is out of date: copy {}", fresh.display());
+        panic!("docs/reference/scenario.schema.json is out of date: copy {}", fresh.display());
     }
 }

@@ -1,4 +1,4 @@
-//! `[service.NAME]`, from text to program. `docs/scenario.md` states the rules.
+//! `[service.NAME]`, from text to program. `docs/reference/scenario.md` states the rules.
 
 use zerolag_model::Duration;
 use zerolag_workload::arrivals::Arrivals;

@@ -460,7 +460,7 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     assert_eq!(same.code, Some(0), "{}", same.stderr);
     assert!(same.stdout.contains("\n0 figures differ"), "{}", same.stdout);
     let upgrade = compare(["5.15", "6.12"]);
-    // CFS does not preempt who sleeps most of the time, EEVDF does (docs/upgrade.md).
+    // CFS does not preempt who sleeps most of the time, EEVDF does (docs/guide/upgrade.md).
     let decoder = upgrade.stdout.lines().skip_while(|line| !line.starts_with("decoder"));
     let preempted = decoder.map(str::trim_start).find(|line| line.starts_with("preempted")).unwrap_or_default();
     let figures: Vec<&str> = preempted.split_whitespace().collect();
@@ -640,7 +640,7 @@ fn included_files_are_found_beside_the_file_that_includes_them() {
 #[test]
 fn the_schema_of_scenarios_is_printed() {
     let ended = zerolag(&["schema"]);
-    let published = std::fs::read_to_string(workspace().join("docs/scenario.schema.json")).expect("published");
+    let published = std::fs::read_to_string(workspace().join("docs/reference/scenario.schema.json")).expect("published");
     assert_eq!((ended.code, ended.stdout), (Some(0), published));
 }
 

@@ -1,4 +1,4 @@
-//! The recorded kernels beside ours: `docs/conformance.md` is what `zerolag validate --markdown conformance` prints.
+//! The recorded kernels beside ours: `docs/lab/conformance.md` is what `zerolag validate --markdown conformance` prints.
 
 use std::path::Path;
 use zerolag::validate::{self, Case};
@@ -14,12 +14,12 @@ fn the_table_in_the_documentation_is_the_one_that_comes_out() {
     assert!(comparisons.len() >= 40, "only {} recordings were found", comparisons.len());
     let figures: usize = comparisons.iter().map(|comparison| comparison.figures.len()).sum();
     assert!(figures >= 200, "only {figures} figures were compared");
-    let written = std::fs::read_to_string(root.join("docs/conformance.md")).expect("docs/conformance.md");
+    let written = std::fs::read_to_string(root.join("docs/lab/conformance.md")).expect("docs/lab/conformance.md");
     let table = validate::markdown(&comparisons);
     let differs = written.lines().zip(table.lines()).find(|(written, now)| written != now);
     assert!(
         written == table,
-        "docs/conformance.md is not what comes out now; `./x conformance` writes it. First difference: {differs:?}"
+        "docs/lab/conformance.md is not what comes out now; `./x conformance` writes it. First difference: {differs:?}"
     );
 }
 

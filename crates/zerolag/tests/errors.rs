@@ -1,4 +1,4 @@
-//! The messages that `docs/errors.md` shows are what the program says.
+//! The messages that `docs/reference/errors.md` shows are what the program says.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ fn words(text: &str) -> String {
 
 #[test]
 fn the_documented_messages_are_what_a_user_sees() {
-    let page = std::fs::read_to_string(repository().join("docs/errors.md")).expect("readable");
+    let page = std::fs::read_to_string(repository().join("docs/reference/errors.md")).expect("readable");
     let blocks: Vec<&str> = page.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 10);
     for block in blocks {

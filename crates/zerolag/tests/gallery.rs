@@ -55,13 +55,13 @@ const STATED: &[(&str, &[&str])] = &[
 
 #[test]
 fn every_example_reaches_the_goals_that_it_states() {
-    let page = std::fs::read_to_string(workspace().join("docs/gallery.md")).expect("readable");
+    let page = std::fs::read_to_string(workspace().join("docs/guide/gallery.md")).expect("readable");
     for (example, _) in STATED {
         let ended = run(example, &[]);
         assert_eq!(ended.code, Some(0), "{example}\n{}", ended.stderr);
         assert!(ended.stderr.contains("goal met"), "{example} states a goal\n{}", ended.stderr);
         for goal in ended.stderr.lines().filter(|line| line.starts_with("goal ")) {
-            assert!(page.contains(goal), "docs/gallery.md is out of date (./x gallery writes it): {example}: {goal}");
+            assert!(page.contains(goal), "docs/guide/gallery.md is out of date (./x gallery writes it): {example}: {goal}");
         }
     }
 }

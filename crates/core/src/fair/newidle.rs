@@ -14,7 +14,7 @@
 //!
 //! A cache of more than 32 CPUs that share no cores is the exception: each CPU is a group of its own there. A task is taken from the CPU with the most load of
 //! those on which one waits. The kernel's answer is another where tasks fill none of these but one alone fills some other CPU of the cache: it takes nothing. To
-//! compare all CPUs of `mixed256` (docs/speed.md) makes the whole simulation take five times as many instructions, since three searches of four find
+//! compare all CPUs of `mixed256` (docs/lab/speed.md) makes the whole simulation take five times as many instructions, since three searches of four find
 //! nobody overloaded; ended at the first CPU that decides it, 8 % more.
 //!
 //! Complexity: O(1) if nobody waits anywhere; else for each domain O(CPUs of its groups in which somebody waits) if one of those is overloaded, O(its CPUs) if none is;

@@ -25,7 +25,7 @@ fn nothing_is_allocated_after_warm_up() {
     }
 }
 
-/// What `docs/bandwidth.md` says of memory, in bytes: a group in the table, limited or not; a queue that a CPU keeps of a group that has
+/// What `docs/guide/bandwidth.md` says of memory, in bytes: a group in the table, limited or not; a queue that a CPU keeps of a group that has
 /// nothing there; and how many of those it keeps at most.
 const PER_GROUP: u64 = 256;
 const PER_RESTING_QUEUE: u64 = 768;

@@ -10,7 +10,7 @@
 //! | `lower` | global section, tasks, phases |
 //! | `export` | the way back: a program as an rt-app file |
 //!
-//! `docs/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
+//! `docs/reference/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
 //! its behaviour was read and run, none of its text is here.
 
 mod duplicates;

@@ -20,7 +20,7 @@
 //! | `pause` | `[pause]`: times in which nobody else runs |
 //! | `schema` | the tables as JSON Schema |
 //!
-//! Tasks are numbered in the order of the text. An unknown key is an error. `docs/scenario.md` has the grammar in full.
+//! Tasks are numbered in the order of the text. An unknown key is an error. `docs/reference/scenario.md` has the grammar in full.
 
 mod bandwidth;
 mod change;

@@ -1,6 +1,6 @@
 //! The grammar of scenarios as JSON Schema (draft 2020-12), for editors: completion, and mistakes under the cursor.
 //!
-//! Made from the same tables of keys that the reader refuses unknown keys by; `docs/scenario.schema.json` is this text. The
+//! Made from the same tables of keys that the reader refuses unknown keys by; `docs/reference/scenario.schema.json` is this text. The
 //! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
 
 use super::{change, machine, pause, pool, server, service, shared, step, task, times};

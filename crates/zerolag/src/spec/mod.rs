@@ -1,7 +1,7 @@
 //! Specs: Markdown files that say a rule, show a scenario and the timeline that must come out.
 //!
 //! One file is documentation, specification and regression test. Prose says which rule it is and where it comes from; a
-//! `toml` block is a scenario (`docs/scenario.md`); the blocks below it are what comes out, in one of these forms:
+//! `toml` block is a scenario (`docs/reference/scenario.md`); the blocks below it are what comes out, in one of these forms:
 //!
 //! | block | shows |
 //! |---|---|
