@@ -640,7 +640,8 @@ fn included_files_are_found_beside_the_file_that_includes_them() {
 #[test]
 fn the_schema_of_scenarios_is_printed() {
     let ended = zerolag(&["schema"]);
-    let published = std::fs::read_to_string(workspace().join("docs/reference/scenario.schema.json")).expect("published");
+    let published =
+        std::fs::read_to_string(workspace().join("docs/reference/scenario.schema.json")).expect("published");
     assert_eq!((ended.code, ended.stdout), (Some(0), published));
 }
 

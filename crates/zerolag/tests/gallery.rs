@@ -61,7 +61,10 @@ fn every_example_reaches_the_goals_that_it_states() {
         assert_eq!(ended.code, Some(0), "{example}\n{}", ended.stderr);
         assert!(ended.stderr.contains("goal met"), "{example} states a goal\n{}", ended.stderr);
         for goal in ended.stderr.lines().filter(|line| line.starts_with("goal ")) {
-            assert!(page.contains(goal), "docs/guide/gallery.md is out of date (./x gallery writes it): {example}: {goal}");
+            assert!(
+                page.contains(goal),
+                "docs/guide/gallery.md is out of date (./x gallery writes it): {example}: {goal}"
+            );
         }
     }
 }
