@@ -2,6 +2,8 @@
 //!
 //! Each rule is a test that lists every place where it is broken. An exception is a line here, with its reason.
 
+mod floors;
+
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use zerolag_model::Settings;
@@ -113,6 +115,22 @@ fn a_crate_uses_only_crates_above_it() {
         }
     }
     assert_eq!(known, LAYERS.len(), "a crate of the table is missing");
+    wrong.none();
+}
+
+#[test]
+fn a_module_uses_only_floors_below_it() {
+    let mut wrong = Wrong::default();
+    for (name, floors) in floors::CRATES {
+        let below = format!("crates/{name}/src");
+        for source in sources(&below).filter(|source| !source.name.ends_with("/tests.rs")) {
+            let file = Path::new(&source.name).strip_prefix(&below).expect("below it");
+            let code: Vec<_> = code(&source.text).collect();
+            for (line, says) in floors::check(floors, &floors::module_of(file), &code) {
+                wrong.say(&source.name, line, says);
+            }
+        }
+    }
     wrong.none();
 }
 
