@@ -1,4 +1,4 @@
-//! Holds all rules against trace files and prints the verdicts.
+//! Checks trace files against all rules and prints the verdicts.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Measures how fast traces are held against all rules. Run with `--release`.
+//! Measures how fast traces are checked against all rules. Run with `--release`.
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 
 use std::time::Instant as Wall;
@@ -18,7 +18,8 @@ fn main() {
     }
 }
 
-/// On every CPU two tasks take turns; with `fifo`, both are real-time tasks of one priority, so that one always waits.
+/// Two tasks alternate on every CPU. With `fifo`, both are real-time tasks of one priority, so one
+/// always waits.
 fn rounds(cpus: u32, fifo: bool) -> Trace {
     let mut script = Script::new(cpus);
     let mut pairs = Vec::new();

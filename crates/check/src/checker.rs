@@ -1,4 +1,4 @@
-//! [`Checker`]: leads a trace past all monitors.
+//! [`Checker`]: passes the records of a trace to all monitors.
 
 use crate::monitor::{Context, Monitor, Options, Outcome};
 use crate::monitors::TABLE;
@@ -6,7 +6,7 @@ use crate::report::{Findings, Report, Verdict};
 use zerolag_model::{Instant, Record};
 use zerolag_trace::{Meta, Replay, Trace};
 
-/// Leads records past all monitors; for a run whose trace is not kept.
+/// Passes records to all monitors, for a run whose trace is not kept.
 pub struct Checker {
     replay: Replay,
     running: Vec<Running>,
@@ -26,7 +26,7 @@ impl core::fmt::Debug for Checker {
 }
 
 impl Checker {
-    /// Begins with all monitors.
+    /// Starts all monitors.
     #[must_use]
     pub fn new(meta: &Meta, options: &Options) -> Self {
         let context = Context { meta, options };
@@ -56,7 +56,7 @@ impl Checker {
         self.last = self.last.max(record.at);
     }
 
-    /// Ends at `end`, or at the last record if that is later.
+    /// Ends the trace at `end`, or at the last record if that is later.
     #[must_use]
     pub fn finish(mut self, end: Instant) -> Report {
         let end = end.max(self.last);
@@ -74,7 +74,7 @@ impl Checker {
     }
 }
 
-/// Holds all rules against a trace.
+/// Checks a trace against all rules.
 #[must_use]
 pub fn check(trace: &Trace, options: &Options) -> Report {
     let mut checker = Checker::new(&trace.meta, options);

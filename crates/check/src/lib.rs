@@ -1,8 +1,9 @@
 //! Monitors: the specification of zerolag, executable over any trace.
 //!
-//! A [`Monitor`] holds one rule against a trace, record by record, whether the trace comes from a simulation, from the
-//! runtime or from a kernel. It never sees the scheduler. All are listed in [`monitors::TABLE`]; a new one is one file and
-//! one line there.
+//! A scheduler that checks itself repeats its own mistakes, and a test of one kernel's internals
+//! says nothing about another kernel. A [`Monitor`] therefore sees only a trace, record by record,
+//! and never the scheduler. The same rules judge a simulation, the runtime and a recorded kernel.
+//! All monitors are listed in [`monitors::TABLE`]; a new one is one file and one line there.
 //!
 //! ```
 //! use zerolag_check::{Options, check};
@@ -16,8 +17,9 @@
 //! assert!(report.to_string().contains("runs on cpu 1 while it runs on cpu 0"));
 //! ```
 //!
-//! A rule that a trace cannot be held against is *not applicable*, with the reason: a trace with lost events, a mode that
-//! promises no such thing, figures that the recorder does not write. It is never counted as held.
+//! A rule that cannot be checked on a trace is *not applicable*, and the report gives the reason:
+//! the trace has lost events, the mode does not promise the rule, or the recorder does not write
+//! the figures that the rule needs. Such a rule never counts as held.
 //!
 //! Complexity: O(1) per record, except where a rule says otherwise.
 #![warn(missing_docs)]

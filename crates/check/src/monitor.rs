@@ -1,47 +1,49 @@
-//! [`Monitor`]: what a rule is, and what it is told.
+//! [`Monitor`]: the interface of a rule, and the context that it is given.
 
 use crate::report::Findings;
 use zerolag_model::{Duration, Instant, Record, Settings};
 use zerolag_trace::{Meta, Replay};
 
-/// One rule, held against a trace record by record.
+/// One rule, checked against a trace record by record.
 ///
-/// [`Monitor::before`] sees a record and the state of affairs before it, [`Monitor::after`] the state that it led to.
+/// [`Monitor::before`] sees a record and the state before it, [`Monitor::after`] the state after
+/// it.
 pub trait Monitor {
-    /// Judges a record against what was true before it.
+    /// Judges a record against the state before it.
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings);
 
-    /// Follows what the record changed. Most rules have nothing to follow.
+    /// Follows the change that the record made. Most rules have nothing to follow.
     fn after(&mut self, after: &Replay, record: &Record) {
         let _ = (after, record);
     }
 
-    /// Judges what is left when the trace ends.
+    /// Judges the remaining state when the trace ends.
     fn finish(&mut self, last: &Replay, end: Instant, found: &mut Findings) -> Outcome {
         let _ = (last, end, found);
         Outcome::Judged
     }
 }
 
-/// Whether a trace had what a rule needs.
+/// Whether a trace contained the data that a rule needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It had: what was found counts.
+    /// It did: the findings count.
     Judged,
-    /// It had not, for this reason: what was found does not count.
+    /// It did not, for this reason: the findings do not count.
     NothingToJudge(&'static str),
 }
 
-/// What may be set.
+/// The options of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How many violations are kept per rule; all are counted.
+    /// The number of violations kept per rule; all are counted.
     pub keep: usize,
-    /// How long nothing must have happened before real-time tasks must be where they belong. Default: nothing at all under
-    /// the cost profile `zero`, 50 us otherwise, 1 ms for recorded kernels, whose handlers are not seen.
+    /// How long the machine must be quiet before real-time tasks must be where they belong.
+    /// Default: 0 under the cost profile `zero`, 50 us otherwise, and 1 ms for recorded kernels,
+    /// whose handlers are not in the trace.
     pub settle: Option<Duration>,
-    /// How long a CPU may take to obey a request to reschedule, or spin for a run-queue lock, before it counts as quiet
-    /// nevertheless.
+    /// How long a CPU may take to obey a request to reschedule, or spin for a run-queue lock,
+    /// before it counts as quiet nevertheless.
     pub grace: Duration,
     /// How long a CPU may be idle while a task waits that may run there.
     pub idle_bound: Duration,
@@ -53,17 +55,17 @@ impl Default for Options {
     }
 }
 
-/// What a monitor is told when it begins.
+/// What a monitor is told when it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What the trace says about itself.
+    /// The trace's description of itself.
     pub meta: &'a Meta,
-    /// What may be set.
+    /// The options of the check.
     pub options: &'a Options,
 }
 
 impl Context<'_> {
-    /// Returns how long nothing must have happened; see [`Options::settle`].
+    /// Returns how long the machine must be quiet; see [`Options::settle`].
     #[must_use]
     pub fn settle(&self) -> Duration {
         let by_source = || match (self.meta.source.is_complete(), self.meta.costs.as_str()) {
@@ -74,20 +76,22 @@ impl Context<'_> {
         self.options.settle.unwrap_or_else(by_source)
     }
 
-    /// Returns the settings of the run; what the trace does not say is as in [`Settings::default`].
+    /// Returns the settings of the run. A setting that the trace does not contain has the value of
+    /// [`Settings::default`].
     #[must_use]
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in &self.meta.settings {
-            // A key or value of another version is as good as unsaid.
+            // An unknown key or value, of another version, is treated as missing.
             let _ = settings.set(key, value);
         }
         settings
     }
 
-    /// Returns whether fair tasks, or nothing, may run at any time although real-time tasks wait: RT throttling and deadline
-    /// servers do that. A recorded kernel has the one or the other unless its settings deny both, and does not say when they
-    /// act; a complete trace says so, per CPU ([`CpuView::has_fair_floor`](zerolag_trace::replay::CpuView::has_fair_floor)).
+    /// Returns whether fair tasks, or none, may run at any time although real-time tasks wait. RT
+    /// throttling and deadline servers do that. A recorded kernel has one of the two unless its
+    /// settings deny both, and its trace does not show when they act. A complete trace shows it,
+    /// per CPU ([`CpuView::has_fair_floor`](zerolag_trace::replay::CpuView::has_fair_floor)).
     #[must_use]
     pub fn has_fair_floor(&self) -> bool {
         let is_on = |key: &&str| self.meta.setting(key).is_none_or(|value| value != "off");

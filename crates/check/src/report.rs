@@ -1,19 +1,19 @@
-//! [`Report`]: what the monitors found.
+//! [`Report`]: the findings of all monitors.
 
 use core::fmt;
 use zerolag_model::{CpuId, Instant, TaskId};
 use zerolag_trace::Replay;
 
-/// A place where a rule is broken.
+/// One violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// When.
+    /// The time of the violation.
     pub at: Instant,
-    /// Where, if the rule is of a CPU.
+    /// The CPU, if the rule is about CPUs.
     pub cpu: Option<CpuId>,
-    /// Whom it concerns; the first is the one who suffers.
+    /// The tasks concerned; the first is the one that suffers.
     pub tasks: Vec<TaskId>,
-    /// What is broken, in one sentence with names.
+    /// A description in one sentence, with names.
     pub says: String,
 }
 
@@ -40,7 +40,7 @@ impl Findings {
         Self { first: Vec::new(), total: 0, kept }
     }
 
-    /// Notes a violation. The sentence is made only if it is kept.
+    /// Adds a violation. The sentence is only formatted if it is kept.
     pub fn push(&mut self, at: Instant, cpu: Option<CpuId>, tasks: &[TaskId], says: impl FnOnce() -> String) {
         self.total += 1;
         if self.first.len() < self.kept {
@@ -48,31 +48,31 @@ impl Findings {
         }
     }
 
-    /// Returns the first violations.
+    /// Returns the violations that were kept: the first ones.
     #[must_use]
     pub fn first(&self) -> &[Violation] {
         &self.first
     }
 
-    /// Returns how many there are in all.
+    /// Returns the number of all violations.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 }
 
-/// What became of one rule.
+/// The result of one rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It holds.
+    /// The rule holds.
     Held,
-    /// The trace cannot be held against it.
+    /// The rule cannot be checked on this trace, for this reason.
     NotApplicable(String),
-    /// It is broken.
+    /// The rule is broken.
     Broken(Findings),
 }
 
-/// What the monitors found: a verdict per rule, in the order of the table.
+/// The result of a check: a verdict per rule, in the order of the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The name of each monitor and its verdict.
@@ -80,7 +80,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns whether no rule is broken. Rules that were not applicable do not count against it.
+    /// Returns whether no rule is broken. Rules that are not applicable are ignored.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.verdicts.iter().all(|(_, verdict)| !matches!(verdict, Verdict::Broken(_)))
@@ -92,7 +92,7 @@ impl Report {
         self.verdicts.iter().find(|(name, _)| *name == monitor).map(|(_, verdict)| verdict)
     }
 
-    /// Returns the violations of all rules that were kept, by rule.
+    /// Returns the violations that were kept, of all rules, in the order of the rules.
     pub fn violations(&self) -> impl Iterator<Item = (&'static str, &Violation)> {
         self.verdicts.iter().flat_map(|(name, verdict)| {
             let first = match verdict {
@@ -130,7 +130,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Returns a task as sentences name it: `name (task 3)`.
+/// Returns a task as it is named in sentences: `name (task 3)`.
 pub(crate) fn label(replay: &Replay, task: TaskId) -> String {
     match replay.task(task).map(|view| &*view.name) {
         None | Some("") => format!("task {task}"),

@@ -1,7 +1,7 @@
-//! [`RtQueues`]: which real-time tasks wait on which CPU, and what runs on the CPUs, kept for the rules about them.
+//! [`RtQueues`]: which real-time tasks wait on which CPU, and which priority each CPU runs, kept for the real-time rules.
 //!
-//! Only [`Queued`](TaskState::Queued) tasks are in it: a task whose wakeup is under way is on no queue yet. O(log n) per
-//! record that concerns a real-time task, O(1) for all others.
+//! Only [`Queued`](TaskState::Queued) tasks are included: a task whose wakeup is under way is not
+//! on a queue yet. O(log n) per record about a real-time task, O(1) for all others.
 
 use std::collections::BTreeSet;
 use zerolag_model::attr::Prio;
@@ -9,20 +9,20 @@ use zerolag_model::{CpuId, Record, TaskId, TraceEvent};
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
-/// Which real-time tasks wait where.
+/// The waiting real-time tasks, by CPU and over the machine.
 #[derive(Debug, Default)]
 pub(crate) struct RtQueues {
-    /// Per CPU its waiting real-time tasks, the most urgent first.
+    /// The waiting real-time tasks of each CPU, the most urgent first.
     queues: IdTable<CpuId, BTreeSet<(i16, TaskId)>>,
-    /// All of them, the most urgent first.
+    /// The waiting real-time tasks of the machine, the most urgent first.
     waiting: BTreeSet<(i16, TaskId)>,
-    /// Where each task is in the sets above.
+    /// The position of each task in the sets above.
     places: IdTable<TaskId, Option<(CpuId, i16)>>,
-    /// How many CPUs run a task of each priority, and the priority counted for each CPU.
+    /// The number of CPUs that run a task of each priority, and the priority counted for each CPU.
     running: RunningPrios,
 }
 
-/// How many CPUs run at each priority.
+/// The number of CPUs that run at each priority.
 #[derive(Debug, Default)]
 struct RunningPrios {
     counts: Vec<u32>,
@@ -30,7 +30,7 @@ struct RunningPrios {
 }
 
 impl RtQueues {
-    /// Counts all CPUs as what they run before the first record.
+    /// Counts the priority of every CPU's task before the first record.
     pub(crate) fn start(&mut self, replay: &Replay) {
         let cpus: Vec<CpuId> = replay.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
@@ -38,7 +38,7 @@ impl RtQueues {
         }
     }
 
-    /// Follows a record; `after` is the state that it led to.
+    /// Follows a record; `after` is the state after it.
     pub(crate) fn follow(&mut self, after: &Replay, record: &Record) {
         match &record.event {
             TraceEvent::Switch { prev, next, .. } => {
@@ -100,8 +100,9 @@ impl RtQueues {
         self.queues.get(cpu).into_iter().flatten().map(|(_, task)| *task)
     }
 
-    /// Returns whether the most urgent waiting task would preempt what the least urgent CPU runs: if not, no rule about
-    /// them can be broken. O(1) but for the search among 143 priorities.
+    /// Returns whether the most urgent waiting task would preempt the task of the least urgent CPU.
+    /// If not, no rule about waiting tasks can be broken. O(1) except for the search among 143
+    /// priorities.
     pub(crate) fn may_preempt_somewhere(&self) -> bool {
         let Some((top, _)) = self.waiting.first() else { return false };
         self.running.lowest().is_some_and(|lowest| *top < lowest)
@@ -129,7 +130,7 @@ impl RunningPrios {
     }
 }
 
-/// The place of a raw priority, -2..=140, in a table.
+/// The index of a raw priority, -2..=140, in a table.
 fn index(raw: i16) -> usize {
     usize::try_from(raw - Prio::STOP.raw()).unwrap_or(0)
 }

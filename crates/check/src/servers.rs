@@ -1,4 +1,4 @@
-//! [`Servers`]: what the deadline server of each CPU promises, now.
+//! [`Servers`]: the current parameters of the fair server of each CPU.
 
 use zerolag_model::{CpuId, Record, ServerKind, ServerParams, Settings, TraceEvent};
 use zerolag_trace::{IdTable, Machine, Meta};
@@ -6,7 +6,7 @@ use zerolag_trace::{IdTable, Machine, Meta};
 /// The capacity of the fastest CPU.
 const FULL_CAPACITY: u64 = 1024;
 
-/// The fair servers of a machine: as its settings have them, until a record says otherwise.
+/// The fair servers of a machine: their parameters follow the settings until a record changes them.
 #[derive(Debug)]
 pub(crate) struct Servers {
     settings: Settings,
@@ -25,8 +25,8 @@ impl Servers {
         }
     }
 
-    /// Returns what the fair server of a CPU promises, its runtime as time of that CPU: with `fair_server.scaled` the longer, the slower
-    /// that is. O(CPUs whose server differs).
+    /// Returns the parameters of a CPU's fair server, with the runtime as time of that CPU: with
+    /// `fair_server.scaled` a slower CPU gets a longer runtime. O(CPUs whose server differs).
     pub(crate) fn of(&self, cpu: CpuId) -> ServerParams {
         let params = self.changed.get(cpu).copied().flatten();
         let params = params.unwrap_or_else(|| self.settings.fair_server_params(cpu));

@@ -1,4 +1,4 @@
-//! Whatever a trace claims, the monitors come to a verdict.
+//! The monitors come to a verdict on any trace, however corrupt.
 
 use proptest::prelude::*;
 use zerolag_check::{Options, check};

@@ -1,9 +1,9 @@
-//! The rules on what Linux recorded.
+//! The rules on traces recorded from Linux.
 
 use zerolag_check::{Options, Report, Verdict, check};
 use zerolag_trace::Trace;
 
-/// Rules about what Linux does not record.
+/// Rules about data that Linux does not record.
 const NO_RECORDS_OF: [&str; 12] = [
     "time-conserved",
     "affinity",

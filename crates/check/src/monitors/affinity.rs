@@ -1,7 +1,7 @@
-//! `affinity`: a task is queued and runs only where it may.
+//! `affinity`: a task is queued and runs only on CPUs that it may use.
 //!
-//! Judged at wakeups, migrations and switches. A task that runs where it may no longer goes on until it is moved: the
-//! change of affinity itself breaks nothing.
+//! Checked at wakeups, migrations and switches. A task whose affinity changes while it runs
+//! continues until it is migrated, so the change itself is no violation.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -58,7 +58,7 @@ mod tests {
         let mut script = Script::new(4);
         let a = script.fair("a");
         script.affinity(0, a, "1-2").wake(0, 1, a).run(0, 1, None, Some(a));
-        // The change itself breaks nothing while the task still runs there.
+        // The change itself is no violation while the task still runs there.
         script.affinity(5, a, "2-3");
         holds("affinity", &script.end(10));
         script.preempt(6, 1, a, a);

@@ -1,26 +1,32 @@
-//! `bandwidth`: a limited group uses no more than its limit allows, what is throttled does not run, and the group's
-//! counters equal what the trace shows.
+//! `bandwidth`: a limited group uses no more than its limit allows, throttled tasks do not run, and
+//! the group's counters equal the trace.
 //!
-//! From the setting of a limit on, after n refreshes a group has used at most (n + 1) quotas, what was saved up (burst),
-//! and the *slack* of each CPU where it ran: a slice that it had taken, and the time of a tick by which it used more than
-//! it took (Turner & Rao 2010: "weight(tg->allowed_cpus) * cfs_bandwidth_slice"). With `bandwidth = hard_limits` CPUs take no
-//! slices: the time of a tick is left. Without `enforce.fair = exact` quota is
-//! looked at by ticks. The same holds for each period by itself.
+//! Checking that each period uses at most one quota does not work: quota that a CPU has taken out
+//! of the pool stays valid in the next period, and use is only noticed at ticks. The bound is
+//! therefore cumulative. From the setting of a limit on, after n refreshes a group has used at most
+//! the sum of
 //!
-//! What a group runs while it is throttled (`throttle`: tasks that are boosted, or in kernel mode) it must have paid when it
-//! gets free: until then, and no longer, that much more is allowed.
+//! * (n + 1) quotas,
+//! * the burst that it has saved,
+//! * the *slack* of each CPU on which it ran: one slice that the CPU had taken, and one tick by
+//!   which it overran (Turner & Rao 2010: "weight(tg->allowed_cpus) * cfs_bandwidth_slice"). With
+//!   `bandwidth = hard_limits` CPUs take no slices, so only the tick remains; with
+//!   `enforce.fair = exact` there is no tick.
 //!
-//! What runs on the turn of a task that waits for it (`proxy_exec`) is that task's, and its groups'.
+//! The same bound holds for each period by itself.
 //!
-//! CPU time is taken from switches, so it includes what interrupts took: a fiftieth more is allowed.
+//! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
+//!   It must repay that time before it is unthrottled; until then the bound is higher by it.
+//! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
+//! * CPU time is computed from switches, so it includes interrupts: 2 % more is allowed.
+//! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
+//!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
+//!   (a slice and two ticks each) has been forgotten.
 //!
-//! A CPU that is throttled is served at every refresh, in order, before anybody takes from the pool: once new quota has been
-//! enough for the debts of all CPUs of the group, a slice and two ticks each, whoever is throttled since before has been
-//! forgotten.
-//!
-//! Counters: the time throttled is exact, and so are `nr_bursts` and `burst_usec` as long as the limit is not changed: what a
-//! refresh leaves in the pool is less than what the one before left by what was used above the quota. `nr_periods` and
-//! `nr_throttled` count periods that one late timer ended together each, so they are at least the number of refreshes.
+//! Counters: the time throttled is exact. `nr_bursts` and `burst_usec` are exact as long as the
+//! limit does not change: they follow from the decrease of the pool between two refreshes. One late
+//! timer can end several periods, each of which counts in `nr_periods` and `nr_throttled`, so these
+//! are at least the number of refreshes.
 //!
 //! Complexity: O(depth x log groups) per switch.
 
@@ -41,33 +47,33 @@ struct Bandwidth {
     is_divided: bool,
 }
 
-/// A group is throttled on a CPU.
+/// A group that is throttled on a CPU.
 #[derive(Clone, Copy)]
 struct Throttled {
     since: Instant,
-    /// Refreshes of the group before that.
+    /// The number of refreshes of the group before that.
     refreshes: u64,
 }
 
-/// What one limited group has used.
+/// The use of one limited group.
 #[derive(Default)]
 struct Account {
-    /// Since the limit was set.
+    /// Use since the limit was set.
     total: Duration,
     refreshes: u64,
-    /// In the present period.
+    /// Use in the current period.
     period: Duration,
-    /// Up to when its time on each CPU where it ran is counted.
+    /// For each CPU on which it ran, the time up to which its use is counted.
     charged: BTreeMap<CpuId, Instant>,
-    /// What it has run where it is throttled, since it is.
+    /// Run time on each CPU where it is throttled, since the throttling.
     overrun: BTreeMap<CpuId, Duration>,
     is_broken: bool,
     nr_refreshes: u64,
     nr_throttled: u64,
     throttled: Duration,
-    /// How often its limit was set.
+    /// How many times its limit was set.
     limits: u32,
-    /// What the last refresh left in the pool.
+    /// The pool after the last refresh.
     filled: Duration,
     nr_bursts: u64,
     burst: Duration,
@@ -149,7 +155,7 @@ impl Monitor for Bandwidth {
                 }
             }
             TraceEvent::GroupTotals { group, stat } => self.judge_counters(*group, *stat, record, found),
-            // Nothing else is about limits.
+            // No other event concerns limits.
             _ => {}
         }
     }
@@ -164,13 +170,15 @@ impl Monitor for Bandwidth {
 }
 
 impl Bandwidth {
-    /// Returns what a CPU takes of a limit at a time; where quota is divided they take no slices.
+    /// Returns the slice that a CPU takes at a time; where the quota is divided, CPUs take no
+    /// slices.
     fn slice_of(&self, max: CpuMax) -> Duration {
         max.slice.filter(|_| !self.is_divided).unwrap_or(self.slice)
     }
 
-    /// Charges a task's groups with the time since it was switched to, or since they were charged on that CPU last. A limit
-    /// is for fair tasks: what real-time and deadline tasks of a group use counts nowhere.
+    /// Charges a task's groups with the time since the switch to it, or since their last charge on
+    /// that CPU. A limit applies to fair tasks only: time of a group's real-time and deadline tasks
+    /// is not charged.
     fn charge(&mut self, before: &Replay, task: TaskId, record: &Record, found: &mut Findings) {
         let Some(view) = before.task(task) else { return };
         let TaskState::Running { since, on } = view.state else { return };
@@ -191,7 +199,7 @@ impl Bandwidth {
         }
     }
 
-    /// A period ends: whoever runs has used what it ran so far in that one.
+    /// A period ends: charges every running task's groups with its time so far in that period.
     fn charge_running(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let running: Vec<TaskId> = before.cpus().filter_map(|(_, view)| view.current.task()).collect();
         for task in running {
@@ -199,11 +207,12 @@ impl Bandwidth {
         }
     }
 
-    /// A period ends: whoever has been throttled while enough quota came has been forgotten. O(CPUs where it is throttled).
+    /// A period ends: finds CPUs that are still throttled although enough quota has come since.
+    /// O(CPUs where the group is throttled).
     fn look_for_forgotten(&mut self, group: GroupId, record: &Record, found: &mut Findings) {
         let (Some(quota), Some(account)) = (self.groups.limit(group).quota, self.used.get(&group)) else { return };
         if self.is_divided {
-            return; // A part may be too small for a debt: there the order of the list promises nothing.
+            return; // A part can be smaller than a debt, so the order of the list guarantees nothing.
         }
         let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.charged.len() as u64;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
@@ -247,7 +256,7 @@ impl Bandwidth {
 }
 
 impl Account {
-    /// Holds what was used against the limit.
+    /// Checks the use against the limit.
     fn judge(&mut self, group: GroupId, max: CpuMax, slack: Duration, record: &Record, found: &mut Findings) {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
         let overrun: Duration = self.overrun.values().copied().sum();
@@ -272,7 +281,7 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    /// A task runs in a group that may use 10 ms of 100 ms.
+    /// A task in a group that may use 10 ms of 100 ms runs.
     fn limited() -> (Script, TaskId) {
         let mut script = Script::new(1);
         let a = script.fair("a");
@@ -302,7 +311,7 @@ mod tests {
         holds("bandwidth", &script.end(101_000));
     }
 
-    /// Periods of 100 ms end at which so much is left in the pool; the first has 10 ms.
+    /// Adds refreshes every 100 ms that leave the given amounts in the pool; the first has 10 ms.
     fn refreshed(script: &mut Script, left: &[u64]) {
         for (nth, left) in left.iter().enumerate() {
             let runtime = Duration::from_millis(*left);
@@ -340,7 +349,7 @@ mod tests {
         script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
         script.switch(12_000, 0, Some(a), PrevState::Runnable, None);
         refreshed(&mut script, &[10; 5]);
-        // 13 ms of debt at the most, and 10 ms more: three periods are enough.
+        // At most 13 ms of debt, and 10 ms more: three periods are enough.
         let says = "group 1 is throttled on cpu 0 for 388ms, while it got 10ms in each of 3 periods";
         breaks("bandwidth", &script.end(501_000), says);
     }

@@ -1,7 +1,8 @@
-//! `counters`: the counters of a task equal what the trace shows.
+//! `counters`: the counters of a task equal the trace.
 //!
-//! Switches, migrations and wakeups are exact. CPU time is only bounded: between the switch to a task and the switch from
-//! it, interrupts and the scheduler's own path are not charged to it, so it is at most the time between the switches.
+//! Switches, migrations and wakeups are exact. CPU time is only bounded: interrupts and the
+//! scheduler's own path are not charged to the task, so its CPU time is at most the time between
+//! the switch to it and the switch from it.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -41,7 +42,7 @@ impl Monitor for Counters {
                 self.totals += 1;
                 self.judge(before, record, *task, counters, found);
             }
-            // Nothing else is counted.
+            // No other event is counted.
             _ => {}
         }
     }
@@ -75,7 +76,7 @@ impl Counters {
     }
 }
 
-/// Returns how long a task has been running at `at`; nothing if it does not run.
+/// Returns how long a task has been running at `at`; 0 if it does not run.
 fn ran_since(replay: &Replay, task: TaskId, at: Instant) -> Duration {
     match replay.task(task).map(|task| task.state) {
         Some(TaskState::Running { since, .. }) => at.since(since),

@@ -1,18 +1,28 @@
-//! `dl-bandwidth`: no deadline task and no server runs for more than its bandwidth over any window of time.
+//! `dl-bandwidth`: no deadline task and no server runs for more than its bandwidth over any window
+//! of time.
 //!
-//! A constant bandwidth server that has its budget by its deadline gives at most runtime x (t / period + 2) in any window of length t: a
-//! budget at the end of its period, the next at the beginning of its own. The kernel's wakeup rule keeps to that, for what it forgets is less
-//! than what it had to wait for; it begins its next period at once when it is late, by less than a period, so there may be one more
-//! runtime then (Abeni & Buttazzo 1998, lemma 1; Linux v6.12 `kernel/sched/deadline.c`, `update_dl_entity`, `replenish_dl_entity`). Beside
-//! that it may have run too long before that was noticed: a tick, with `enforce.dl = tick`. A task pays for that in its next periods, so it counts
-//! for the first and for the last of the window; a deferred server does not pay, but its next period begins the later.
+//! A constant bandwidth server that gets its budget by its deadline runs for at most runtime x (t /
+//! period + 2) in any window of length t: one budget at the end of its period, the next at the
+//! beginning of the following one. Three rules of the kernel bear on that bound (Abeni & Buttazzo
+//! 1998, lemma 1; Linux v6.12 `kernel/sched/deadline.c`, `update_dl_entity`,
+//! `replenish_dl_entity`):
 //!
-//! Kept as a bucket per task and per server: running fills it, time empties it at the bandwidth, and it never holds more than two
-//! runtimes, or three, and what ran too long. What a server runs is what fair tasks run while it is queued.
+//! * The wakeup rule keeps it: the budget that the rule discards is less than the budget that the
+//!   task had to wait for.
+//! * A task that is late by less than a period begins its next period at once, which allows one
+//!   more runtime.
+//! * An overrun is noticed late: with `enforce.dl = tick`, by up to a tick. A task repays it in its
+//!   next periods, so it counts for the first and for the last period of the window. A deferred
+//!   server does not repay it; instead its next period begins later.
 //!
-//! Where operations cost time, a twentieth of the bandwidth is allowed for interrupts that a trace cannot tell from the task. A task that
-//! reclaims runs for more, as long as others sleep: it is not judged. Neither is one that holds a lock which others wait for, until
-//! its next job after that: it may run with their parameters, and is not throttled.
+//! The rule is kept as a bucket per task and per server: running fills the bucket, time empties it
+//! at the rate of the bandwidth, and it never holds more than two runtimes (or three) plus the
+//! overrun. A server's run time is the time that fair tasks run while the server is queued.
+//!
+//! Where operations cost time, 5 % of the bandwidth is allowed for interrupts, which a trace cannot
+//! separate from the task. Two kinds of task are not judged: a task that reclaims, because it may
+//! run for longer while others sleep; and a task that holds a lock which others wait for, until its
+//! next job, because it may run with their parameters and is not throttled.
 //!
 //! Complexity: O(1) per switch.
 
@@ -29,7 +39,7 @@ use zerolag_trace::{IdTable, Replay};
 
 struct DlBandwidth {
     grain: Duration,
-    /// What empties a bucket besides the bandwidth, in parts of it.
+    /// The bucket empties at more than the bandwidth, for interrupts.
     is_costly: bool,
     tasks: IdTable<TaskId, TaskBucket>,
     servers: Servers,
@@ -39,11 +49,11 @@ struct DlBandwidth {
 #[derive(Clone, Default)]
 struct Bucket {
     level: Duration,
-    /// When it was brought up to date.
+    /// The time of the last update.
     at: Instant,
-    /// Until when the present budget is to be had, while somebody wants it.
+    /// The deadline of the current budget, while a task wants it.
     deadline: Option<Instant>,
-    /// When a budget was had too late last, if the bucket has not been empty since.
+    /// When a budget was last completed too late, if the bucket has not been empty since.
     late: Option<Instant>,
 }
 
@@ -53,19 +63,19 @@ struct TaskBucket {
     lent: Lent,
 }
 
-/// Whether a task may run with the parameters of others.
+/// Whether a task may run with the parameters of other tasks.
 #[derive(Clone, Default)]
 enum Lent {
     /// It runs with its own.
     #[default]
     No,
-    /// Somebody waits for these locks, which it holds.
+    /// It holds these locks, which other tasks wait for.
     For(Vec<u32>),
-    /// Nobody does any more, but its job is still the one that was lent.
+    /// No task waits any more, but its job is still the one that ran with lent parameters.
     Until,
 }
 
-/// What empties a bucket, and what it may hold beside two runtimes.
+/// The rate that empties a bucket, and the overrun that it may hold besides two runtimes.
 #[derive(Clone, Copy)]
 struct Rate {
     runtime: Duration,
@@ -74,7 +84,7 @@ struct Rate {
 }
 
 impl Bucket {
-    /// Adds what has run until `at`; answers by how much it is too much.
+    /// Adds the run time up to `at`; returns the excess over the limit.
     fn fill(
         &mut self,
         ran: Duration,
@@ -97,7 +107,7 @@ impl Bucket {
         excess
     }
 
-    /// The next budget is there; whoever wants to run has had the last one.
+    /// The next budget arrives: an entity that wants to run has used the last one.
     fn renew(&mut self, at: Instant, deadline: Instant) {
         if self.deadline.is_some_and(|last| last < at) {
             self.late = Some(at);
@@ -186,7 +196,7 @@ impl Monitor for DlBandwidth {
                 self.serve(before, record.cpu, record.at, found);
                 *self.server_buckets.entry(record.cpu) = Bucket { at: record.at, ..Bucket::default() };
             }
-            // Nobody else ends a turn.
+            // No other event ends a turn.
             _ => {}
         }
     }
@@ -225,14 +235,15 @@ impl DlBandwidth {
         }
     }
 
-    /// A task may be of another class from now on: until now it ran by that of before.
+    /// A task may change its class here: its run time until now counts for the old class.
     fn change_class(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
         if let Some(TaskState::Running { on, .. }) = before.task(task).map(|view| view.state) {
             self.serve(before, on, at, found);
         }
     }
 
-    /// A CPU has done until now what it does: if that is a fair task and its server is queued, the server has run.
+    /// Accounts for a CPU up to now: if it runs a fair task and its server is queued, the server
+    /// has run.
     fn serve(&mut self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
         if view.fair_server.is_none() {
@@ -245,7 +256,7 @@ impl DlBandwidth {
         let (params, grain) = (self.servers.of(cpu), self.grain);
         let bucket = self.server_buckets.entry(cpu);
         let ran = served.map_or(Duration::ZERO, |_| at.since(view.since.max(bucket.at)));
-        // What it runs too long makes its period longer.
+        // An overrun makes its period longer.
         let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns: Duration::ZERO };
         let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
@@ -273,7 +284,7 @@ mod tests {
         script.task("d", SchedAttr::Deadline(DlParams::new(RUNTIME, period, period)))
     }
 
-    /// A task of 2 ms in 10 ms that runs for so many milliseconds of each period.
+    /// A task of 2 ms in 10 ms that runs for `ms` in each period.
     fn runs(ms: u64) -> Trace {
         let mut script = Script::new(1);
         let d = two_in_ten(&mut script);
@@ -290,7 +301,8 @@ mod tests {
         breaks("dl-bandwidth", &runs(3), "d (task 0) runs for 400us more than 2ms in 10ms allow");
     }
 
-    /// A task of 2 ms in 10 ms runs for 18 ms while somebody waits for its lock; and again, in the next period?
+    /// A task of 2 ms in 10 ms runs for 18 ms while another waits for its lock, and for `again` in
+    /// its next job.
     fn runs_with_lent(again: u64) -> Trace {
         let mut script = Script::new(1);
         let d = two_in_ten(&mut script);
@@ -320,7 +332,7 @@ mod tests {
         script.meta.settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     }
 
-    /// A server of 2 ms in 10 ms that lets a fair task run for so many milliseconds of each period.
+    /// A server of 2 ms in 10 ms that lets a fair task run for `ms` in each period.
     fn serves(ms: u64) -> Trace {
         let mut script = Script::new(1);
         exact(&mut script, &[("fair_server.runtime", "2ms"), ("fair_server.period", "10ms")]);
@@ -342,7 +354,7 @@ mod tests {
         breaks("dl-bandwidth", &serves(3), "the fair server of cpu 0 runs for 400us more than 2ms in 10ms allow");
     }
 
-    /// A task of 2 ms in 10 ms waits for 18 ms, and then has so many budgets, one after the other.
+    /// A task of 2 ms in 10 ms waits for 18 ms, then uses `budgets` budgets back to back.
     fn late(budgets: u64) -> Trace {
         let mut script = Script::new(1);
         exact(&mut script, &[]);

@@ -1,26 +1,38 @@
-//! `dl-tardiness`: who is admitted gets its budget by its deadline on one CPU, and behind it by no more than the known bound
-//! on several.
+//! `dl-tardiness`: on one CPU an admitted entity gets its budget by its deadline; on several, at
+//! most the known bound after it.
 //!
-//! A job that a task has begun is over when the task has had its budget, or sleeps. On a root domain of m CPUs that has promised no
-//! more than m CPUs, counted by runtime / min(deadline, period), a job that wants to run is over
+//! A job ends when its task has used its budget, or sleeps. Consider a root domain of m CPUs whose
+//! reserved bandwidth, counted by runtime / min(deadline, period), is at most m. There a job that
+//! wants to run ends
 //!
-//! * m = 1: by its deadline (Liu & Layland 1973; Abeni & Buttazzo 1998, theorem 1: whatever its neighbours ask for);
-//! * m > 1: by its deadline, its runtime and x: the m - 1 longest runtimes less the shortest, over m less the m - 2 largest shares (Devi
-//!   & Anderson 2005, theorem 2).
+//! * m = 1: by its deadline, whatever other tasks ask for (Liu & Layland 1973; Abeni & Buttazzo
+//!   1998, theorem 1);
+//! * m > 1: by its deadline plus its runtime plus x, where x is the sum of the m - 1 longest
+//!   runtimes less the shortest one, divided by m less the m - 2 largest shares (Devi & Anderson
+//!   2005, theorem 2).
 //!
-//! The jobs are those of the budgets, not those of the program: each begins with a budget and a deadline, no two deadlines of a
-//! task are closer than its bandwidth allows, so they are the jobs of a sporadic task, whatever the program does. A fair server is
-//! such a task of its CPU. With `enforce.dl = tick` a task runs for up to a tick too long and pays for it later: each of n tasks may delay
-//! the others by that once, and has a runtime longer by that.
+//! The theorems are about sporadic tasks, and programs are not sporadic. The key is to take the
+//! jobs of the budgets, not those of the program: each begins with a budget and a deadline, and no
+//! two deadlines of a task are closer than its bandwidth allows. They are the jobs of a sporadic
+//! task, whatever the program does. A fair server is such a task of its CPU. With
+//! `enforce.dl = tick` a task overruns by up to a tick and repays it later: each of n tasks can
+//! delay the others by one tick, and has a runtime longer by one tick.
 //!
-//! What the theory does not count is not judged: from then on until no deadline task of the domain wants to run. That is: a
-//! CPU that is asked to reschedule and cannot yet, a lock that a deadline task waits for, the server of one CPU beside tasks of several,
-//! a task that changes its parameters, ends or changes its domain, a partition or a CPU that comes or goes. A domain with a task that may
-//! not use all its CPUs, or that reclaims on several CPUs or beside deadlines before the end of a period (what is left over is counted by
-//! periods), or that has promised too much, promises nothing.
+//! An event that the theory does not cover suspends the rule until no deadline task of the domain
+//! wants to run:
 //!
-//! Where operations cost time, no admission test counts it: not applicable. Complexity: O(1) per record; O(tasks) per job that is
-//! late, and when partitions or CPUs come and go.
+//! * a CPU that is asked to reschedule and cannot yet;
+//! * a lock that a deadline task waits for;
+//! * the server of one CPU next to tasks of several;
+//! * a task that changes its parameters, ends or changes its domain;
+//! * a partition that is created or removed, a CPU that goes online or offline.
+//!
+//! A domain promises nothing at all if one of its tasks may not use all of its CPUs, if a task
+//! reclaims on several CPUs or with deadlines shorter than periods (unused bandwidth is counted by
+//! periods), or if it has reserved too much bandwidth.
+//!
+//! Where operations cost time, no admission test counts them: not applicable. Complexity: O(1) per
+//! record; O(tasks) per late job, and when partitions or CPUs change.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -35,27 +47,27 @@ use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
 
 struct DlTardiness {
-    /// By how much a task may run too long.
+    /// The longest overrun of a task.
     grain: Duration,
     servers: Servers,
     jobs: IdTable<TaskId, Job>,
     queued_servers: IdTable<CpuId, Option<QueuedServer>>,
-    /// By number of the root domain.
+    /// By the number of the root domain.
     domains: BTreeMap<u32, Domain>,
     /// Deadline tasks that wait for a lock: its holder runs with their parameters.
     lenders: BTreeSet<TaskId>,
 }
 
-/// What a task has been given.
+/// The current job of a task.
 #[derive(Clone, Copy, Default)]
 struct Job {
     deadline: Option<Instant>,
     is_throttled: bool,
-    /// The domain in which it is one of those that want to run.
+    /// The domain in which the task is counted as wanting to run.
     wants_in: Option<u32>,
 }
 
-/// A server that comes first in its time.
+/// A server that is queued and competes by its deadline.
 #[derive(Clone, Copy)]
 struct QueuedServer {
     deadline: Instant,
@@ -64,9 +76,10 @@ struct QueuedServer {
 
 #[derive(Default)]
 struct Domain {
-    /// Tasks and servers that want to run and may.
+    /// The number of tasks and servers that want to run and may.
     wanting: u32,
-    /// Something has happened that the theory does not count, and they have wanted to run ever since.
+    /// An event that the theory does not cover has happened, and some entity has wanted to run ever
+    /// since.
     is_disturbed: bool,
 }
 
@@ -109,7 +122,7 @@ impl Monitor for DlTardiness {
                 self.judge(before, *task, at, found);
             }
             TraceEvent::Server { kind: ServerKind::Fair, .. } => self.judge_server(before, cpu, at, found),
-            // Nothing else ends a job.
+            // No other event ends a job.
             _ => {}
         }
     }
@@ -153,7 +166,7 @@ impl Monitor for DlTardiness {
             TraceEvent::Server { kind: ServerKind::Fair, state } => self.follow_server(after, record.cpu, *state),
             TraceEvent::ServerParams { .. } => self.disturb(after.cpu(record.cpu).root_domain),
             TraceEvent::RootDomain { .. } | TraceEvent::Hotplug { .. } => self.follow_all(after),
-            // Nothing else changes who wants to run, or where.
+            // No other event changes which task wants to run, or where.
             _ => {}
         }
     }
@@ -172,7 +185,7 @@ impl Monitor for DlTardiness {
 }
 
 impl DlTardiness {
-    /// A job is over at `at`, or was by then: was that in time?
+    /// A job ends at `at`, or was over by then: checks whether that was in time.
     fn judge(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
         let Some(Job { deadline: Some(deadline), wants_in: Some(domain), .. }) = self.jobs.get(task).copied() else {
             return;
@@ -186,7 +199,7 @@ impl DlTardiness {
         if late > most {
             found.push(at, None, &[task], || {
                 let task = label(before, task);
-                format!("{task} wants to run and has not had its budget {late} after its deadline, the bound is {most}")
+                format!("{task} wants to run and still lacks budget {late} after its deadline; the bound is {most}")
             });
         }
     }
@@ -201,13 +214,13 @@ impl DlTardiness {
         if late > most {
             found.push(at, Some(cpu), &[], || {
                 format!(
-                    "the fair server of cpu {cpu} has not had its budget {late} after its deadline, the bound is {most}"
+                    "the fair server of cpu {cpu} still lacks budget {late} after its deadline; the bound is {most}"
                 )
             });
         }
     }
 
-    /// Returns by how much a job of such a runtime may be late in a domain; `None` if nothing is promised.
+    /// Returns how late a job of such a runtime may be in a domain; `None` if nothing is promised.
     fn most(&self, before: &Replay, domain: u32, at: Instant, runtime: Duration) -> Option<Duration> {
         let is_disturbed = self.domains.get(&domain).is_some_and(|domain| domain.is_disturbed);
         if is_disturbed || !self.lenders.is_empty() {
@@ -241,7 +254,8 @@ impl DlTardiness {
         if let [cpu] = *cpus {
             let server = self.servers.of(cpu);
             if server.is_on() {
-                // Its next period begins when it has run too long: it does not pay for that.
+                // Its next period begins later by the overrun: it does not repay the overrun
+                // otherwise.
                 members.push((server.runtime + self.grain, server.period + self.grain));
             }
         }
@@ -260,7 +274,8 @@ impl DlTardiness {
         }
     }
 
-    /// A task is not what it was. Until now it counted, and the others have to do with what it was given.
+    /// A task's parameters or place change. Its old budget was counted until now and still delays
+    /// the others.
     fn disturb_place_of(&mut self, after: &Replay, task: TaskId) {
         let rq = after.task(task).and_then(|view| view.rq);
         let domain = self.jobs.entry(task).wants_in.or(rq.map(|rq| after.cpu(rq).root_domain));
@@ -279,7 +294,7 @@ impl DlTardiness {
         domain.is_disturbed &= domain.wanting > 0;
     }
 
-    /// Keeps count of who wants to run.
+    /// Updates the count of entities that want to run.
     fn follow(&mut self, after: &Replay, task: TaskId) {
         let is_throttled = self.jobs.entry(task).is_throttled;
         let rq = after.task(task).and_then(|view| view.runnable_on(ClassId::Deadline));
@@ -318,7 +333,7 @@ impl DlTardiness {
         }
     }
 
-    /// CPUs have come, gone, or are in other domains.
+    /// CPUs went online, offline, or to other domains.
     fn follow_all(&mut self, after: &Replay) {
         let tasks: Vec<TaskId> = self.jobs.iter().map(|(task, _)| task).collect();
         for task in tasks {
@@ -332,7 +347,7 @@ impl DlTardiness {
     }
 }
 
-/// Returns whether a CPU has been asked to reschedule, and has not for some time.
+/// Returns whether a CPU was asked to reschedule before `at` and has not done so.
 fn is_stuck(replay: &Replay, cpu: CpuId, at: Instant) -> bool {
     replay.cpu(cpu).need_resched_since.is_some_and(|since| since < at)
 }
@@ -341,8 +356,8 @@ fn is_deadline(replay: &Replay, task: TaskId) -> bool {
     replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Deadline)
 }
 
-/// Returns by how much a job of such a runtime may be late on so many CPUs beside members of these runtimes and periods; `None` if they
-/// have been promised more than there is.
+/// Returns how late a job of such a runtime may be on so many CPUs, next to members of these
+/// runtimes and periods; `None` if they have reserved more than there is.
 fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime: Duration) -> Option<Duration> {
     let nanos = |time: Duration| time.as_nanos() as f64;
     let mut shares: Vec<f64> =
@@ -386,14 +401,15 @@ mod tests {
         script.task(name, SchedAttr::Deadline(DlParams::new(ms(runtime), ms(period), ms(period))))
     }
 
-    /// A task wakes with a budget.
+    /// A task wakes with a budget of 1 ms.
     fn wake(script: &mut Script, at: u64, cpu: u32, task: TaskId, deadline: u64) {
         let budget = Duration::from_millis(1).to_signed();
         let event = TraceEvent::DlReplenish { task, deadline: Instant::from_nanos(deadline * 1_000_000), budget };
         script.event(at * 1_000, cpu, event).wake(at * 1_000, cpu, task);
     }
 
-    /// Two tasks, one of which keeps the CPU until 6 ms; the other has its 2 ms then, and its deadline at 5 ms or 8 ms.
+    /// Two tasks: one keeps the CPU until 6 ms; the other then runs for its 2 ms, with its deadline
+    /// at 5 ms or 8 ms.
     fn two(script: &mut Script, deadline: u64) -> TaskId {
         let (a, b) = (task(script, "a", 6, 20), task(script, "b", 2, deadline));
         wake(script, 0, 0, a, 20);
@@ -409,9 +425,9 @@ mod tests {
         holds("dl-tardiness", &early.end(10_000));
         let mut late = script(1, &[]);
         two(&mut late, 5);
-        let says = "b (task 1) wants to run and has not had its budget 3ms after its deadline, the bound is 0ns";
+        let says = "b (task 1) wants to run and still lacks budget 3ms after its deadline; the bound is 0ns";
         breaks("dl-tardiness", &late.end(10_000), says);
-        // With ticks of 4 ms two tasks may each run too long once.
+        // With ticks of 4 ms, each of two tasks may overrun once.
         let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
         two(&mut at_ticks, 5);
         holds("dl-tardiness", &at_ticks.end(10_000));
@@ -422,7 +438,7 @@ mod tests {
         let mut script = script(1, &[]);
         let a = task(&mut script, "a", 1, 10);
         wake(&mut script, 0, 0, a, 10);
-        let says = "a (task 0) wants to run and has not had its budget 5ms after its deadline, the bound is 0ns";
+        let says = "a (task 0) wants to run and still lacks budget 5ms after its deadline; the bound is 0ns";
         breaks("dl-tardiness", &script.end(15_000), says);
     }
 
@@ -433,7 +449,7 @@ mod tests {
         let deadline = Instant::from_nanos(7_000_000);
         script.event(2_000, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Queued { deadline } });
         script.event(9_000, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
-        let says = "the fair server of cpu 0 has not had its budget 2ms after its deadline, the bound is 0ns";
+        let says = "the fair server of cpu 0 still lacks budget 2ms after its deadline; the bound is 0ns";
         breaks("dl-tardiness", &script.end(10_000), says);
     }
 
@@ -448,7 +464,7 @@ mod tests {
         breaks(
             "dl-tardiness",
             &full.end(10_000),
-            "b (task 1) wants to run and has not had its budget 3ms after its deadline, the bound is 0ns",
+            "b (task 1) wants to run and still lacks budget 3ms after its deadline; the bound is 0ns",
         );
         let mut full = script(1, &[]);
         let hog = task(&mut full, "hog", 20, 20);
@@ -479,9 +495,11 @@ mod tests {
 
     #[test]
     fn on_several_cpus_the_bound_is_that_of_devi_and_anderson() {
-        // Three tasks of 2 ms in 3 ms on two CPUs: x is (2 - 2) / 2, so nobody is late by more than its runtime.
+        // Three tasks of 2 ms in 3 ms on two CPUs: x is (2 - 2) / 2, so no job is late by more than
+        // its runtime.
         assert_eq!(bound(2, &[(ms(2), ms(3)); 3], Duration::ZERO, ms(2)), Some(ms(2)));
-        // The two longest less the shortest over three less the largest share: (4 + 3 - 1) / (3 - 0.5), and 3.
+        // The two longest less the shortest, over three less the largest share: (4 + 3 - 1) / (3 -
+        // 0.5), and 3.
         let members = [(ms(4), ms(8)), (ms(3), ms(9)), (ms(1), ms(10))];
         assert_eq!(bound(3, &members, Duration::ZERO, ms(3)), Some(Duration::from_micros(5_400)));
         assert_eq!(bound(1, &[(ms(2), ms(3)); 2], Duration::ZERO, ms(2)), None, "more than there is");
@@ -498,7 +516,7 @@ mod tests {
             script.run(ends * 1_000 - 2_000, 0, Some(a), Some(c)).run(ends * 1_000, 0, Some(c), None);
             let (trace, says) = (
                 script.end(10_000),
-                "c (task 2) wants to run and has not had its budget 3ms after its deadline, the bound is 2ms",
+                "c (task 2) wants to run and still lacks budget 3ms after its deadline; the bound is 2ms",
             );
             if is_late { breaks("dl-tardiness", &trace, says) } else { holds("dl-tardiness", &trace) }
         }

@@ -1,14 +1,18 @@
-//! `group-starved`: no group that may run waits many times longer than its weight says while its CPU runs other fair tasks.
+//! `group-starved`: no group that may run waits many times longer than its weight implies while its
+//! CPU runs other fair tasks.
 //!
-//! On a CPU, a group with a fair task that waits there and is not throttled is due its *share*: at each level its weight, spread over CPUs
-//! by the weights of its runnable tasks, of the weights of all that is runnable at that level on the CPU. While others have the CPU
-//! it falls behind by share x their time. A scheduler that picks by share lets nobody fall behind by more than a turn or two; ten
-//! of the longest slices and ticks are taken for starvation. Time of real-time and deadline tasks counts for nobody.
+//! On a CPU, a group with a waiting fair task that is not throttled is due its *share*. At each
+//! level this is its weight, spread over CPUs by the weights of its runnable tasks, divided by the
+//! weight of everything that is runnable at that level on the CPU. While other tasks have the CPU,
+//! the group falls behind by share x time. A scheduler that picks by share lets no group fall
+//! behind by more than a turn or two; ten of the longest slices and ticks count as starvation. Time
+//! of real-time and deadline tasks is not counted.
 //!
-//! What is meant to be found: a group that was freed and not queued again, or whose queue is lost; an idle CPU beside a waiting task is
-//! for `no-task-lost`.
+//! The rule is meant to find a group that was unthrottled and not enqueued again, or whose queue is
+//! lost. An idle CPU next to a waiting task is found by `no-task-lost`.
 //!
-//! Complexity: O(groups that wait on the CPU) per switch; O(tasks) when one has waited for ten turns.
+//! Complexity: O(groups that wait on the CPU) per switch; O(tasks) when one has waited for ten
+//! turns.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
@@ -23,12 +27,12 @@ const TURNS: u64 = 10;
 
 struct GroupStarved {
     groups: Groups,
-    /// The longest slice of tasks without one of their own, and a tick.
+    /// The longest slice of tasks without a slice of their own, plus a tick.
     turn: Duration,
-    /// Where each waiting fair task is queued, and who is queued where since when.
+    /// The queue of each waiting fair task, and per CPU since when each task is queued there.
     waiting: BTreeMap<TaskId, CpuId>,
     queued: BTreeMap<(CpuId, TaskId), Instant>,
-    /// For how long others have had the CPU while a group waited there.
+    /// For how long other tasks have had the CPU while a group waited there.
     behind: BTreeMap<(CpuId, GroupId), Duration>,
     has_groups: bool,
 }
@@ -62,7 +66,7 @@ impl Monitor for GroupStarved {
         match &record.event {
             TraceEvent::GroupNew { .. } => self.has_groups = true,
             TraceEvent::Switch { .. } if self.has_groups => self.charge(before, record, found),
-            // What was throttled waits from now on.
+            // Tasks that were throttled wait from now on.
             TraceEvent::Unthrottle { .. } => {
                 let here = self.behind.range((record.cpu, GroupId(0))..=(record.cpu, GroupId(u32::MAX)));
                 let here: Vec<(CpuId, GroupId)> = here.map(|(key, _)| *key).collect();
@@ -70,7 +74,7 @@ impl Monitor for GroupStarved {
                     self.behind.remove(&key);
                 }
             }
-            // Nothing else ends a turn.
+            // No other event ends a turn.
             _ => {}
         }
     }
@@ -90,7 +94,7 @@ impl Monitor for GroupStarved {
                     self.follow(after, *task, record.at);
                 }
             }
-            // Nothing else begins or ends a wait.
+            // No other event begins or ends a wait.
             _ => {}
         }
     }
@@ -120,7 +124,7 @@ impl GroupStarved {
         }
     }
 
-    /// A turn ends: whoever waited falls behind by it, whoever ran does not.
+    /// A turn ends: every waiting group falls behind by it, the group that ran does not.
     fn charge(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         let view = before.cpu(record.cpu);
         let Some(ran) = view.current.task().filter(|task| before.task(*task).is_some_and(is_fair)) else { return };
@@ -143,7 +147,7 @@ impl GroupStarved {
         }
         for (group, since) in wait.into_iter().filter(|(group, _)| !served.contains(group)) {
             let behind = self.behind.entry((cpu, group)).or_default();
-            // Who came in the midst of a long turn has not waited for all of it.
+            // A task that came in the middle of a long turn has not waited for all of it.
             *behind += record.at.since(since.max(view.since));
             let behind = *behind;
             if behind < self.turn * TURNS {
@@ -234,7 +238,7 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    /// `a` runs beside `b` of a group that weighs so much; it has 100 ms at a time.
+    /// `a` runs next to `b`, whose group has this weight; `a` gets 100 ms at a time.
     fn beside(weight: u32) -> (Script, TaskId, TaskId) {
         let mut script = Script::new(1);
         let (a, b, c) = (script.fair("a"), script.fair("b"), script.fair("c"));

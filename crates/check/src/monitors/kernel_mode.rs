@@ -1,9 +1,12 @@
-//! `kernel-mode`: where throttling spares kernel mode, no task is stopped inside a system call: so nobody waits for a lock that
-//! a throttled task took there.
+//! `kernel-mode`: where throttling spares kernel mode, no task is stopped inside a system call, so
+//! no task waits for a lock that a throttled task took there.
 //!
-//! Under `throttle = at_user_return` a task is never taken off between the beginning and the end of a system call. Under
-//! `boost_in_kernel` a task that is queued in a system call, on a CPU where its group is throttled, is boosted. The other values
-//! promise less, and are not judged. Recorded kernels do not say what they throttle.
+//! * Under `throttle = at_user_return` a task is never dequeued between the beginning and the end
+//!   of a system call.
+//! * Under `boost_in_kernel` a task that is queued in a system call, on a CPU where its group is
+//!   throttled, is boosted.
+//! * The other values promise less and are not judged. Recorded kernels do not say which tasks they
+//!   throttle.
 //!
 //! Complexity: O(tasks in system calls) per switch.
 
@@ -64,7 +67,7 @@ impl Monitor for KernelMode {
                     }
                 }
             }
-            // Nothing else stops a task.
+            // No other event stops a task.
             _ => {}
         }
     }
@@ -87,7 +90,7 @@ mod tests {
 
     const GROUP: GroupId = GroupId(1);
 
-    /// `a` is in a system call from 1 ms to `leaves`, and is taken off at 5 ms.
+    /// `a` is in a system call from 1 ms to `leaves`, and is dequeued at 5 ms.
     fn taken_off(leaves: u64) -> Trace {
         let mut script = Script::new(1);
         let a = script.fair("a");

@@ -1,8 +1,11 @@
-//! `locks`: a lock is given up by a task that has it, while that task runs; whoever runs on another's turn (`proxy_exec`) does so at the
-//! end of the chain of holders that the other waits for, and no turn is used twice at once; and no circle of waits goes on.
+//! `locks`: locks and lent turns (`proxy_exec`) are used correctly.
 //!
-//! So nobody loses a lock by being throttled or preempted; what is lent is charged once, since the lender neither runs meanwhile nor
-//! lends to two; and a circle ends the run, which says who waits for whom.
+//! 1. A lock is released by its holder, while the holder runs. So no task loses a lock by being
+//!    throttled or preempted.
+//! 2. An executor is the end of the chain of holders that its donor waits for, and no turn is used
+//!    twice at once. So lent time is charged once: the donor neither runs meanwhile nor lends to
+//!    two tasks.
+//! 3. A circle of waits ends the run, which then names the tasks of the circle.
 //!
 //! Complexity: O(length of the chain) per wait and loan, O(1) otherwise.
 
@@ -16,9 +19,9 @@ use zerolag_trace::replay::TaskState;
 #[derive(Default)]
 struct Locks {
     holders: BTreeMap<u32, Vec<TaskId>>,
-    /// Which lock a task waits for.
+    /// The lock that each task waits for.
     wanted: BTreeMap<TaskId, u32>,
-    /// Who runs on whose turn: executor by donor.
+    /// Executor by donor.
     loans: BTreeMap<TaskId, TaskId>,
     /// Since when tasks wait for each other in a circle, and one of them.
     circle: Option<(Instant, TaskId)>,
@@ -55,7 +58,7 @@ impl Monitor for Locks {
             TraceEvent::Proxy { task, donor: Some(donor), .. } => self.lend(before, *task, *donor, record, found),
             TraceEvent::Proxy { task, donor: None, .. } => self.loans.retain(|_, executor| executor != task),
             TraceEvent::Switch { prev, next, .. } => self.switch(before, *prev, *next, record, found),
-            // Nothing else is about locks.
+            // No other event concerns locks.
             _ => {}
         }
     }
@@ -66,7 +69,8 @@ impl Monitor for Locks {
 }
 
 impl Locks {
-    /// Returns whether what a task waits for, and its holders wait for, leads to another. Locks that several have lead nowhere.
+    /// Returns whether the chain of locks and holders from one task leads to another. A lock with
+    /// several holders ends the chain.
     fn leads_to(&self, from: TaskId, to: TaskId) -> bool {
         let mut at = from;
         for _ in 0..=self.wanted.len() {

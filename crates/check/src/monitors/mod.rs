@@ -1,4 +1,4 @@
-//! The rules. One file and one line each.
+//! The rules: one file and one line of the table each.
 
 use crate::monitor::{Context, Monitor};
 
@@ -23,9 +23,9 @@ mod watchdog;
 pub struct Rule {
     /// Its name in reports.
     pub name: &'static str,
-    /// What it demands, in one sentence.
+    /// Its demand, in one sentence.
     pub says: &'static str,
-    /// Begins to hold it against a trace, or says why that cannot be done.
+    /// Starts to check it against a trace, or says why that is impossible.
     pub(crate) begin: fn(&Context<'_>) -> Result<Box<dyn Monitor>, String>,
 }
 
@@ -44,7 +44,7 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "time-conserved",
-        says: "time never goes back, and the layers of a CPU add up to the time that passed and agree with its switches",
+        says: "time never goes back, and the layers of a CPU add up to the elapsed time and agree with its switches",
         begin: time_conserved::begin,
     },
     Rule {
@@ -52,7 +52,7 @@ pub const TABLE: &[Rule] = &[
         says: "a runnable task is on exactly one run queue, and no CPU stays idle while a task waits that may run there",
         begin: no_task_lost::begin,
     },
-    Rule { name: "affinity", says: "a task is queued and runs only where it may", begin: affinity::begin },
+    Rule { name: "affinity", says: "a task is queued and runs only on CPUs that it may use", begin: affinity::begin },
     Rule {
         name: "rt-order",
         says: "a CPU never switches to a task while a more urgent real-time task is queued there",
@@ -60,7 +60,7 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "rt-quiescence",
-        says: "when nothing has happened for a while, no single move would let a waiting real-time task preempt a lower one",
+        says: "when nothing has happened for a while, no single move would let a waiting real-time task preempt a less urgent task",
         begin: rt_quiescence::begin,
     },
     Rule {
@@ -70,12 +70,12 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "dl-tardiness",
-        says: "an admitted deadline task has its budget by its deadline on one CPU, by the known bound of global EDF on several",
+        says: "an admitted deadline task gets its budget by its deadline on one CPU, within the known bound of global EDF on several",
         begin: dl_tardiness::begin,
     },
     Rule {
         name: "server-laxity",
-        says: "a deferred deadline server never comes before real-time tasks earlier than it must",
+        says: "a deferred deadline server never competes with real-time tasks earlier than it must",
         begin: server_laxity::begin,
     },
     Rule {
@@ -85,12 +85,12 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "bandwidth",
-        says: "a limited group uses no more than its quota, burst and slack, what is throttled does not run, and no CPU is forgotten",
+        says: "a limited group uses no more than its quota, burst and slack, throttled tasks do not run, and no CPU is forgotten",
         begin: bandwidth::begin,
     },
     Rule {
         name: "group-starved",
-        says: "no group that may run waits many times longer than its weight says while its CPU runs other fair tasks",
+        says: "no group that may run waits many times longer than its weight implies while its CPU runs other fair tasks",
         begin: group_starved::begin,
     },
     Rule {
@@ -100,7 +100,7 @@ pub const TABLE: &[Rule] = &[
     },
     Rule {
         name: "locks",
-        says: "a lock is given up by its holder, while it runs; a turn is lent to the holder, and once; no circle of waits goes on",
+        says: "a lock is released by its holder, while it runs; a turn is lent once, to the holder; a circle of waits ends the run",
         begin: locks::begin,
     },
     Rule {
@@ -108,7 +108,7 @@ pub const TABLE: &[Rule] = &[
         says: "no CPU stays in IPI and lock work for longer than watchdog_thresh",
         begin: watchdog::begin,
     },
-    Rule { name: "counters", says: "the counters of a task equal what the trace shows", begin: counters::begin },
+    Rule { name: "counters", says: "the counters of a task equal the trace", begin: counters::begin },
 ];
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ pub(crate) mod tests {
         assert_eq!(verdict(monitor, trace), Verdict::Held);
     }
 
-    /// Asserts that a rule is broken, and that one of the violations says so in these words.
+    /// Asserts that a rule is broken, and that one of the violations contains this sentence.
     #[track_caller]
     pub(crate) fn breaks(monitor: &str, trace: &Trace, sentence: &str) {
         match verdict(monitor, trace) {
@@ -139,7 +139,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Asserts that a rule cannot be held against a trace.
+    /// Asserts that a rule cannot be checked on a trace.
     #[track_caller]
     pub(crate) fn not_applicable(monitor: &str, trace: &Trace, reason: &str) {
         assert_eq!(verdict(monitor, trace), Verdict::NotApplicable(reason.to_owned()));

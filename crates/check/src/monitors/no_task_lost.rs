@@ -1,18 +1,22 @@
-//! `no-task-lost`: a runnable task is on exactly one run queue, and no CPU stays idle while it waits.
+//! `no-task-lost`: a runnable task is on exactly one run queue, and no CPU stays idle while it
+//! waits.
 //!
-//! Queues: a migration takes a task from the queue that it is on; a CPU switches only to a task of its own queue; a task
-//! that is queued is not queued again (the last only in simulations: a kernel wakes tasks that run).
+//! **Queues.** A migration takes a task from the queue that it is on. A CPU switches only to a task
+//! of its own queue. A queued task is not enqueued again (checked only in simulations: a kernel
+//! also wakes running tasks).
 //!
-//! Idleness: no CPU is idle for longer than [`Options::idle_bound`](crate::Options) while a task waits that may run there,
-//! judged over the time that both have lasted. Where a task may run must be known: in a recorded trace only tasks count
-//! whose affinity it says. Real-time tasks are held to a much stricter rule, `rt-quiescence`; deadline tasks are not held to
-//! this one, for a trace does not say which of them wait for their next budget. A CPU that is isolated (`isolcpus`) takes from nobody,
-//! and nobody takes from it. One of `nohz_full` that a real-time task keeps has no tick at which to find out how little it has left for others, so they
-//! may leave what waits there alone, as Linux does.
+//! **Idleness.** No CPU is idle for longer than [`Options::idle_bound`](crate::Options) while a
+//! task waits that may run there, judged over the time that both have lasted. The exceptions:
 //!
-//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound or a group is
-//! unthrottled, O(CPUs) when a task
-//! ends a wait longer than it.
+//! * In a recorded trace, a task whose affinity is not recorded is not judged.
+//! * Real-time tasks have a much stricter rule, `rt-quiescence`.
+//! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
+//! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
+//! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
+//!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
+//!
+//! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound
+//! or a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
@@ -25,9 +29,9 @@ use zerolag_trace::replay::{CpuView, Current, TaskState};
 struct NoTaskLost {
     is_complete: bool,
     bound: Duration,
-    /// Who waits, and since when where it may run is what it is now.
+    /// The waiting tasks, and since when each may run on its present CPUs.
     waiting: BTreeMap<TaskId, Instant>,
-    /// What is throttled does not wait for a CPU.
+    /// A throttled task does not wait for a CPU.
     groups: Groups,
     isolated: CpuMask,
     nohz_full: CpuMask,
@@ -81,7 +85,7 @@ impl Monitor for NoTaskLost {
                     self.judge_idleness(before, record.cpu, record.at, found);
                 }
             }
-            // Nothing else moves a task between queues.
+            // No other event moves a task between queues.
             _ => {}
         }
     }
@@ -89,7 +93,7 @@ impl Monitor for NoTaskLost {
     fn after(&mut self, after: &Replay, record: &Record) {
         self.groups.apply(record);
         match &record.event {
-            // What was throttled until now waits from now on.
+            // Tasks that were throttled until now wait from now on.
             TraceEvent::Unthrottle { group } => {
                 let groups = &self.groups;
                 let freed =
@@ -124,7 +128,7 @@ impl Monitor for NoTaskLost {
                     }
                 }
             }
-            // Nothing else begins or ends a wait on a queue.
+            // No other event begins or ends a wait on a queue.
             _ => {}
         }
     }
@@ -158,7 +162,7 @@ impl NoTaskLost {
         }
     }
 
-    /// A CPU stops to be idle, or the trace ends: who waited meanwhile?
+    /// A CPU stops being idle, or the trace ends: finds the tasks that waited meanwhile.
     fn judge_idleness(&self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
         let Some(since) = idle_since(view).filter(|since| at.since(*since) >= self.bound) else { return };
@@ -167,7 +171,7 @@ impl NoTaskLost {
         }
     }
 
-    /// A task stops to wait: which other CPUs were idle meanwhile?
+    /// A task stops waiting: finds the other CPUs that were idle meanwhile.
     fn judge_wait(&self, before: &Replay, record: &Record, task: TaskId, found: &mut Findings) {
         let Some(since) = self.waiting.get(&task).filter(|since| record.at.since(**since) >= self.bound) else {
             return;
@@ -207,7 +211,7 @@ impl NoTaskLost {
     }
 }
 
-/// Returns since when a CPU that is there has been idle.
+/// Returns since when an online CPU has been idle.
 fn idle_since(view: CpuView) -> Option<Instant> {
     let online = view.online_since()?;
     (view.current == Current::Idle).then_some(view.since.max(online))
@@ -256,11 +260,11 @@ mod tests {
         let (mut script, _, b) = waiting();
         script.migrate(90_000, b, 0, 1, MigrateReason::Periodic).run(90_000, 1, None, Some(b));
         holds("no-task-lost", &script.end(500_000));
-        // Pinned to a busy CPU, a task may wait for ever.
+        // A task that is pinned to a busy CPU may wait for ever.
         let (mut script, _, b) = waiting();
         script.affinity(1000, b, "0");
         holds("no-task-lost", &script.end(500_000));
-        // Nothing comes to an isolated CPU by itself, and nothing goes from it.
+        // No task comes to an isolated CPU by itself, and none leaves it.
         let isolated = |cpus: &str| {
             let mut trace = waiting().0.end(500_000);
             trace.meta.settings.push(("isolcpus".to_owned(), cpus.to_owned()));
@@ -268,7 +272,8 @@ mod tests {
         };
         holds("no-task-lost", &isolated("1"));
         holds("no-task-lost", &isolated("0"));
-        // A real-time task that keeps a CPU without tick hides that others wait there, not that a CPU idles.
+        // A real-time task on a CPU without a tick hides the tasks that wait there, but not an idle
+        // CPU.
         let nohz_full = |cpus: &str| {
             let mut script = Script::new(2);
             let (a, b) = (script.fifo("a", 50), script.fair("b"));
@@ -280,7 +285,7 @@ mod tests {
         holds("no-task-lost", &nohz_full("0"));
         let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &nohz_full("1"), lost);
-        // What a task may use counts from when it may.
+        // A CPU counts from the time at which the task may use it.
         let (mut script, _, b) = waiting();
         script.affinity(0, b, "0").affinity(450_000, b, "0-1");
         holds("no-task-lost", &script.end(500_000));

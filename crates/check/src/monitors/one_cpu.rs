@@ -1,9 +1,12 @@
 //! `one-cpu`: a task runs on at most one CPU at a time.
 //!
-//! At every switch: the CPU leaves what it ran; what it goes to runs nowhere else, has not ended and was woken since it
-//! blocked. In a recorded trace, what happened before the first event of a task or CPU is unknown and taken for granted,
-//! and a waking alone is enough to run (`perf sched record` does not record `sched_wakeup`). Recorders stop CPU by CPU: what
-//! a CPU did last counts as running on only once a later switch shows that the CPU was still recorded.
+//! At every switch, the CPU leaves the task that it ran. The next task runs nowhere else, has not
+//! ended, and was woken since it blocked.
+//!
+//! A recorded trace begins in the middle: the state of a task or CPU before its first event is
+//! unknown and accepted. A `sched_waking` alone is enough to run, because `perf sched record` does
+//! not record `sched_wakeup`. Recorders stop CPU by CPU, so the last task of a CPU counts as still
+//! running only once a later switch shows that the CPU was still recorded.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -15,11 +18,12 @@ use zerolag_trace::replay::{Current, TaskState};
 struct OneCpu {
     is_complete: bool,
     wakings: u64,
-    /// Of a recorded trace, per CPU the first time that its task was seen to run elsewhere; to be confirmed by its next switch.
+    /// In a recorded trace, per CPU the first time that its task was seen running elsewhere;
+    /// confirmed by the CPU's next switch.
     suspected: BTreeMap<CpuId, Suspicion>,
 }
 
-/// A task was switched to on a CPU while another ran it.
+/// A switch to a task while another CPU ran it.
 struct Suspicion {
     at: Instant,
     cpu: CpuId,
@@ -43,7 +47,7 @@ impl Monitor for OneCpu {
                     self.judge_entering(before, record, *prev, *next, found);
                 }
             }
-            // Only switches change who runs.
+            // Only switches change the running task.
             _ => {}
         }
     }
@@ -62,12 +66,16 @@ fn judge_leaving(before: &Replay, record: &Record, prev: Option<TaskId>, state: 
     if ran != Current::Unknown && ran.task() != prev {
         let tasks: Vec<TaskId> = prev.into_iter().chain(ran.task()).collect();
         found.push(record.at, Some(cpu), &tasks, || {
-            format!("the switch leaves {}, but cpu {cpu} ran {}", who(before, prev), who(before, ran.task()))
+            format!(
+                "the switch leaves {}, but cpu {cpu} ran {}",
+                label_or_idle(before, prev),
+                label_or_idle(before, ran.task())
+            )
         });
     }
     if (state == PrevState::Idle) != prev.is_none() {
         found.push(record.at, Some(cpu), prev.as_slice(), || {
-            format!("the switch leaves {} in state {state:?}", who(before, prev))
+            format!("the switch leaves {} in state {state:?}", label_or_idle(before, prev))
         });
     }
 }
@@ -78,7 +86,7 @@ fn two_cpus(before: &Replay, found: &mut Findings, at: Instant, (cpu, on): (CpuI
     });
 }
 
-fn who(replay: &Replay, task: Option<TaskId>) -> String {
+fn label_or_idle(replay: &Replay, task: Option<TaskId>) -> String {
     task.map_or_else(|| "the idle task".to_owned(), |task| label(replay, task))
 }
 
@@ -101,7 +109,7 @@ impl OneCpu {
                 }
                 None
             }
-            // The CPU leaves it and takes it again: legal if it did not block in between.
+            // The CPU leaves the task and picks it again: legal if it did not block in between.
             Some(TaskState::Running { .. }) if prev == Some(next) => None,
             Some(TaskState::Running { .. }) => Some(|cpu| format!("runs on cpu {cpu}, which was running it already")),
             Some(TaskState::Blocked) => Some(|cpu| format!("runs on cpu {cpu} without a wakeup since it blocked")),

@@ -1,10 +1,10 @@
 //! `rt-order`: a CPU never switches to a task while a more urgent real-time task is queued there.
 //!
-//! The queued task must have been there for longer than the settle time: between the decision and the record of the switch
-//! a wakeup may slip in, and asks for the next switch. Also, a real-time task that is still runnable is never left for a
-//! less urgent one.
+//! The queued task must have been there for longer than the settle time: a wakeup can arrive
+//! between the decision and the record of the switch, and then requests the next switch. Also, a
+//! CPU never leaves a runnable real-time task for a less urgent one.
 //!
-//! Where RT throttling or a deadline server may let fair tasks, or nobody, run instead (see
+//! Where RT throttling or a deadline server may let fair tasks, or none, run instead (see
 //! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
@@ -67,7 +67,8 @@ impl RtOrder {
     }
 }
 
-/// A real-time task that is left although it could go on. One that is on its way to another CPU cannot.
+/// Whether a task that the CPU leaves could continue and is more urgent than the next one. A task
+/// that is being migrated to another CPU could not.
 fn stays_and_beats(before: &Replay, task: TaskId, cpu: CpuId, next_prio: Prio) -> bool {
     let stays = |view: &&zerolag_trace::replay::TaskView| view.rq == Some(cpu) && view.may_run_on(cpu);
     before.task(task).filter(stays).is_some_and(|view| view.prio.is_rt() && view.prio.beats(next_prio))
@@ -79,7 +80,7 @@ mod tests {
     use zerolag_trace::script::Script;
     use zerolag_trace::{Source, Trace};
 
-    /// `low` runs, `high` is queued at 10, `a` blocks at 20; who comes then?
+    /// `low` runs, `high` is queued at 10, `a` blocks at 20, and `next` runs.
     fn after_blocking(next: &str) -> Trace {
         let mut script = Script::new(1);
         let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));

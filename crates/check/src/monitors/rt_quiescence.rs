@@ -1,25 +1,34 @@
-//! `rt-quiescence`: when nothing has happened for a while, no single move would help a waiting real-time task.
+//! `rt-quiescence`: when nothing has happened for a while, no single move would help a waiting
+//! real-time task.
 //!
-//! *A while* is the settle time ([`Context::settle`]) without a scheduling event anywhere on the machine; *no single move*:
-//! there is no waiting real-time task T and CPU c of its root domain that T may use such that c runs something less urgent. On large busy
-//! machines such a while is rare; the rule says nothing about the time in between.
+//! The obvious rule, "the n most urgent tasks run on the n CPUs at every instant", does not work:
+//! pushes and pulls take time, and between a wakeup and its push the rule is legally broken. It
+//! does hold once every push, pull and IPI is over. So the rule is judged only after *a while*: the
+//! settle time ([`Context::settle`]) without a scheduling event anywhere on the machine. Then there
+//! must be *no single move*: no waiting real-time task T and CPU c of its root domain such that T
+//! may use c and c runs a less urgent task. On large busy machines such quiet times are rare; the
+//! rule says nothing about the time in between.
 //!
-//! What is excepted, by name:
+//! The exceptions, by name:
 //!
-//! * **passive modes** (`rt_balance` = `passive`, `active_and_passive`): they promise no such thing; not applicable.
-//! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first pushable task has nowhere to go,
-//!   so a task behind such a one stays where it is.
-//! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or nobody, instead of real-time ones, only
-//!   CPUs that run a real-time task count.
-//! * **RT throttling**: nobody takes the throttled tasks of a CPU.
-//! * **on its way**: a CPU that is in an interrupt handler; and one that was asked to reschedule, or spins for a run-queue
-//!   lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU that does not obey counts.
-//! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged on its own CPU only.
+//! * **passive modes** (`rt_balance` = `passive`, `active_and_passive`): they do not promise the
+//!   rule; not applicable.
+//! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first
+//!   pushable task has nowhere to go, so a task behind such a one stays where it is.
+//! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
+//!   of real-time ones, only CPUs that run a real-time task count.
+//! * **RT throttling**: no CPU takes the throttled tasks of another CPU.
+//! * **on its way**: a CPU in an interrupt handler; and one that was asked to reschedule, or spins
+//!   for a run-queue lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU
+//!   that does not obey counts.
+//! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
+//!   on its own CPU only.
 //!
-//! Not excepted: what kernels do wrong since 6.12, `fair_server.resched_lost`. A violation that may be that names it.
+//! Not excepted: the bug of kernels since 6.12, `fair_server.resched_lost`. A violation that it may
+//! explain names it.
 //!
-//! Complexity: O(1) per record while no waiting task beats the least urgent CPU; otherwise O(waiting x CPUs) once after each
-//! quiet time that follows an event.
+//! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
+//! urgent CPU; otherwise O(waiting x CPUs) once after each quiet time that follows an event.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
@@ -43,11 +52,11 @@ struct RtQuiescence {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No record has been seen.
+    /// No record was seen yet.
     Fresh,
-    /// Something happened since the last judgement.
+    /// A scheduling event happened since the last judgement.
     Stirred,
-    /// Nothing did.
+    /// No event happened since the last judgement.
     Judged,
 }
 
@@ -91,7 +100,8 @@ impl Monitor for RtQuiescence {
     }
 }
 
-/// Whether an event is part of the scheduler's work, so that what follows from it may still be under way.
+/// Whether an event is part of the scheduler's work, so that its consequences may still be under
+/// way.
 fn is_scheduling(event: &TraceEvent) -> bool {
     !matches!(
         event,
@@ -113,13 +123,13 @@ fn is_scheduling(event: &TraceEvent) -> bool {
     )
 }
 
-/// Returns whether a CPU is there, and in this root domain.
+/// Returns whether a CPU is online, and in this root domain.
 fn is_reachable(there: &CpuView, domain: u32) -> bool {
     there.online_since().is_some() && there.root_domain == domain
 }
 
 impl RtQuiescence {
-    /// Judges the time since the last scheduling event, which ends `at`, if it was long enough.
+    /// Judges the time since the last scheduling event, which ends at `at`, if it was long enough.
     fn judge(&mut self, before: &Replay, at: Instant, found: &mut Findings) {
         if self.state != State::Stirred || at.since(self.last) <= self.settle {
             return;
@@ -148,7 +158,7 @@ impl RtQuiescence {
         )
     }
 
-    /// Returns a CPU that a waiting task could run on at once.
+    /// Returns a CPU on which a waiting task could run at once.
     fn find_move(&self, before: &Replay, task: TaskId, at: Instant) -> Option<CpuId> {
         let view = before.task(task)?;
         let own = view.rq?;
@@ -175,13 +185,13 @@ impl RtQuiescence {
         counts && task.prio.beats(running) && !self.is_on_its_way(before.cpu(cpu), at)
     }
 
-    /// A CPU that is about to act, or cannot for the moment.
+    /// Whether a CPU is about to act, or cannot act for the moment.
     fn is_on_its_way(&self, cpu: CpuView, at: Instant) -> bool {
         let recent = |since: Option<Instant>| since.is_some_and(|since| at.since(since) <= self.grace);
         cpu.irq_depth > 0 || recent(cpu.need_resched_since) || recent(cpu.spins_since)
     }
 
-    /// The named hole: an at least as urgent task of the same queue could be pushed, but no CPU takes it.
+    /// Stuck head: a task of the same queue, at least as urgent, is pushable, but no CPU takes it.
     fn is_behind_stuck(&self, before: &Replay, task: TaskId, view: &TaskView, own: CpuId) -> bool {
         if self.skips_stuck {
             return false;
@@ -294,7 +304,8 @@ mod tests {
 
     #[test]
     fn the_named_holes_are_open_only_where_they_are_named() {
-        // `s` (FIFO 4) may use CPUs 0 and 2 only, where equal or more urgent tasks run; `t` is behind it.
+        // `s` (FIFO 4) may use CPUs 0 and 2 only, where equal or more urgent tasks run; `t` is
+        // behind it.
         let mut script = Script::new(3);
         let (r, a, t, s, q) =
             (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3), script.fifo("s", 4), script.fifo("q", 9));

@@ -1,7 +1,9 @@
-//! `server-laxity`: a deferred deadline server never comes before real-time tasks earlier than it must.
+//! `server-laxity`: a deferred deadline server never competes with real-time tasks earlier than it
+//! must.
 //!
-//! It is queued no earlier than its zero-laxity instant (less the millisecond by which the kernel lets it start early), or
-//! when it goes on with a job that was interrupted because it had nobody to serve, whose deadline it then keeps.
+//! It is queued no earlier than its zero-laxity instant (less the millisecond by which the kernel
+//! lets it start early). The exception: it resumes a job that was interrupted because it had no
+//! task to serve; then it keeps the deadline of that job.
 //!
 //! Not applicable where no fair server is deferred. Complexity: O(1) per state of a server.
 
@@ -15,7 +17,7 @@ const EARLY: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct ServerLaxity {
-    /// Per CPU the deadline with which its server was queued last.
+    /// Per CPU, the deadline with which its server was last queued.
     deadlines: IdTable<CpuId, Option<Instant>>,
 }
 
@@ -26,7 +28,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         return Err("the servers are not all deferred".to_owned());
     }
     if matches!(setting("fair_server.wakeup"), "stuck" | "revised_always") {
-        return Err("by `fair_server.wakeup` servers come that have not been deferred".to_owned());
+        return Err("`fair_server.wakeup` starts servers that have not been deferred".to_owned());
     }
     Ok(Box::new(ServerLaxity::default()))
 }

@@ -1,11 +1,16 @@
-//! `server-share`: a fair class that wants to run gets its server's runtime in every two periods, whatever real-time tasks do.
+//! `server-share`: a fair class that wants to run gets its server's runtime in every two periods,
+//! whatever real-time tasks do.
 //!
-//! Two, because a server whose class got some of its share by itself begins its next period late: at most the runtime is
-//! owed for a period less the runtime. Judged per CPU over times in which fair tasks are queued there without a break and no
-//! deadline task runs; what runs counts, less a part of the runtime for interrupts. Tasks of a group that is throttled there do not want
-//! to run. An immediate server that may run too long by more than that part, until the tick, pays for it with periods, which are added.
+//! One period is not enough: a server whose class got part of its share without it begins its next
+//! period late. At most the runtime is then owed for a period less the runtime. The rule is judged
+//! per CPU over windows in which fair tasks are queued there without a break and no deadline task
+//! runs. Run time counts, less a part of the runtime for interrupts. Tasks of a group that is
+//! throttled there do not want to run. An immediate server may overrun until the tick; if that is
+//! more than the part for interrupts, it repays the overrun with periods, which are added to the
+//! window.
 //!
-//! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or freed.
+//! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
+//! unthrottled.
 
 use crate::monitor::{Context, Monitor};
 use crate::report::Findings;
@@ -18,7 +23,7 @@ use zerolag_trace::{IdTable, Replay};
 
 struct ServerShare {
     servers: Servers,
-    /// By how much a server may run too long.
+    /// The longest overrun of a server.
     grain: Duration,
     cpus: IdTable<CpuId, View>,
     /// Where each fair task waits or runs.
@@ -26,12 +31,12 @@ struct ServerShare {
     groups: Groups,
 }
 
-/// What a CPU's fair class has had.
+/// The CPU time of a CPU's fair class.
 #[derive(Clone, Copy, Default)]
 struct View {
-    /// Fair tasks that wait or run there.
+    /// The number of fair tasks that wait or run there.
     wanting: u32,
-    /// Since when the present window lasts; `None` while nobody wants.
+    /// Start of the current window; `None` while no fair task wants to run.
     since: Option<Instant>,
     ran: Duration,
 }
@@ -87,11 +92,11 @@ impl Monitor for ServerShare {
                 }
             }
             TraceEvent::ServerParams { .. } => {
-                // The period that is under way goes on.
+                // The current period continues.
                 let view = self.cpus.entry(record.cpu);
                 (view.since, view.ran) = (view.since.map(|_| record.at + old.period), Duration::ZERO);
             }
-            // Nothing else moves a task or begins a turn.
+            // No other event moves a task or begins a turn.
             _ => {}
         }
     }
@@ -169,7 +174,7 @@ mod tests {
     use zerolag_trace::Trace;
     use zerolag_trace::script::Script;
 
-    /// As `starved(0)`, but that the group of `fair` is throttled from 0.5 s until then.
+    /// As `starved(0)`, but the group of `fair` is throttled from 0.5 s until `ms`.
     fn throttled_until(ms: u64) -> Trace {
         let (mut script, fair, fifo) = beginning();
         let (group, parent) = (GroupId(1), GroupId::ROOT);
@@ -195,7 +200,7 @@ mod tests {
         (script, fair, fifo)
     }
 
-    /// `fifo` runs for three seconds; `fair` waits, and has `turns` of 50 ms, one per second.
+    /// `fifo` runs for three seconds; `fair` waits and gets `turns` turns of 50 ms, one per second.
     fn starved(turns: u64) -> Trace {
         let (mut script, fair, fifo) = beginning();
         script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);

@@ -1,8 +1,9 @@
 //! `time-conserved`: no nanosecond is lost or spent twice.
 //!
-//! Records are in order of time. Where the trace ends with the layers of each CPU: they add up to the time that passed; the
-//! task layers (`kernel`, `user`) are not longer than the time in which the CPU had a task, the idle layer not longer than
-//! the time in which it had none. The layers above steal from both, so the other direction does not hold.
+//! Records are in order of time. If the trace ends with the layers of each CPU, they add up to the
+//! elapsed time; the task layers (`kernel`, `user`) are not longer than the time in which the CPU
+//! had a task, and the idle layer is not longer than the time in which it had none. The opposite
+//! does not hold, because interrupts take time from both.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
@@ -50,7 +51,7 @@ impl Monitor for TimeConserved {
                 self.totals += 1;
                 self.judge_totals(before, record, times, found);
             }
-            // Nothing else spends a CPU's time.
+            // No other event spends a CPU's time.
             _ => {}
         }
     }
@@ -87,7 +88,7 @@ impl TimeConserved {
         match view.current {
             Current::Task(_) => with_task = with_task.saturating_add(open),
             Current::Idle => without = without.saturating_add(open),
-            // What a CPU did before its first switch may have been anything.
+            // The state of a CPU before its first switch is unknown.
             Current::Unknown => return,
         }
         let tasks = sum(&[CpuLayer::Kernel, CpuLayer::User]);

@@ -1,8 +1,8 @@
 //! `watchdog`: no CPU stays in IPI and lock work for longer than `watchdog_thresh`.
 //!
-//! The kernel's hard-lockup detector fires when no timer interrupt has been served for that long (10 s by default). IPIs come
-//! before timers, and a CPU that spins for a run-queue lock has its interrupts off: a stretch of the one and the other without
-//! a gap keeps timers out.
+//! The kernel's hard-lockup detector fires when no timer interrupt has been served for that long
+//! (10 s by default). IPIs are served before timers, and a CPU that spins for a run-queue lock has
+//! its interrupts off: a stretch of both without a gap keeps timers out.
 //!
 //! ```text
 //!            IPI enters, lock wanted              the last of them ends
@@ -15,7 +15,8 @@
 //!
 //! A simulated CPU leaves no gap; a recorded one may need [`GAP`] from one interrupt to the next.
 //!
-//! Sources: Linux v6.12 `kernel/watchdog.c`; 2017 text, "it actually triggered the hard lockup detector".
+//! Sources: Linux v6.12 `kernel/watchdog.c`; 2017 text, "it actually triggered the hard lockup
+//! detector".
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
@@ -23,13 +24,14 @@ use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, Duration, Instant, Record, TraceEvent};
 use zerolag_trace::{IdTable, Replay};
 
-/// From the end of one interrupt of a real machine to the begin of the next that was pending already.
+/// The time on a real machine from the end of one interrupt to the beginning of the next one that
+/// was already pending.
 const GAP: Duration = Duration::from_micros(2);
 
 struct Watchdog {
     threshold: Duration,
     gap: Duration,
-    /// A trace without interrupts and lock waits says nothing, unless it would have them.
+    /// Without interrupts and lock waits a trace is not judged, unless it would contain them.
     is_complete: bool,
     has_seen: bool,
     cpus: IdTable<CpuId, Stretch>,
@@ -41,7 +43,7 @@ enum Stretch {
     Quiet,
     /// `open` handlers and lock waits are under way.
     Busy { since: Instant, open: u32 },
-    /// None is, since `at`.
+    /// None is under way, since `at`.
     Left { since: Instant, at: Instant },
 }
 
@@ -84,7 +86,7 @@ impl Monitor for Watchdog {
                     *stretch = Stretch::Quiet;
                 }
             }
-            // Nothing else begins or ends such work.
+            // No other event begins or ends such work.
             _ => {}
         }
     }
@@ -105,7 +107,7 @@ impl Monitor for Watchdog {
 }
 
 impl Watchdog {
-    /// Says so once per stretch: a new one begins where it was said.
+    /// Reports once per stretch: a new stretch begins after the report.
     fn judge(&mut self, cpu: CpuId, since: Instant, at: Instant, found: &mut Findings) {
         let stretch = at.since(since);
         if stretch <= self.threshold {
@@ -131,7 +133,8 @@ mod tests {
     const ENTER: TraceEvent = TraceEvent::IrqEnter { irq: Irq::Ipi };
     const EXIT: TraceEvent = TraceEvent::IrqExit { irq: Irq::Ipi };
 
-    /// Two handlers of 6 us each and a lock wait of 5 us, `gap` us apart, on CPU 1; threshold 10 us.
+    /// Two handlers of 6 us each and a lock wait of 5 us, `gap` us apart, on CPU 1; threshold 10
+    /// us.
     fn busy(gap: u64) -> Script {
         let mut script = Script::new(2);
         script.meta.settings.push(("watchdog_thresh".to_owned(), "10us".to_owned()));
