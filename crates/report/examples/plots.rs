@@ -1,4 +1,4 @@
-//! Writes sample plots into the directory that is named.
+//! Writes sample plots into the directory given as argument.
 
 use std::io::Write;
 use std::path::Path;

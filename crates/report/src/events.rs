@@ -6,8 +6,8 @@
 //! 0.004000000 cpu0 migrate a-0 cpu0 -> cpu1 (push)
 //! ```
 //!
-//! The word after the CPU is the event's *kind*; [`KINDS`] lists them. Tasks are called by their names. Totals at the end of
-//! a run are no events.
+//! The word after the CPU is the event's *kind*; [`KINDS`] lists them. Tasks are called by their
+//! names. The totals at the end of a run are not listed.
 
 use crate::summary::{policy_text, prio_text};
 use core::fmt::Write;
@@ -15,7 +15,7 @@ use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, RequestStep, ServerParams, TaskId, TraceEvent};
 use zerolag_trace::{IdTable, Trace};
 
-/// Every kind of event, as lists and filters call it.
+/// All kinds of event, by the names that lists and filters use.
 pub const KINDS: &[&str] = &[
     "new",
     "exit",
@@ -53,7 +53,7 @@ pub const KINDS: &[&str] = &[
     "unthrottle",
 ];
 
-/// Lists the events of a trace that `wanted` accepts by their time and kind. O(records).
+/// Lists the events of a trace whose time and kind `wanted` accepts. O(records).
 #[must_use]
 pub fn events(trace: &Trace, wanted: impl Fn(Instant, &str) -> bool) -> String {
     let mut names = Names::default();
@@ -69,12 +69,12 @@ pub fn events(trace: &Trace, wanted: impl Fn(Instant, &str) -> bool) -> String {
     out
 }
 
-/// Names of tasks as far as the trace has said them.
+/// The names of tasks that the trace has given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names(IdTable<TaskId, Option<String>>);
 
 impl Names {
-    /// Remembers the name of a new task.
+    /// Stores the name of a new task.
     pub(crate) fn learn(&mut self, event: &TraceEvent) {
         if let TraceEvent::TaskNew { task, name, .. } = event {
             *self.0.entry(*task) = Some(name.to_string());
@@ -86,13 +86,13 @@ impl Names {
         self.0.get(task).cloned().flatten().unwrap_or_else(|| format!("task {task}"))
     }
 
-    /// Returns the name of who runs; nobody is `idle`.
+    /// Returns the name of a CPU's current task; `idle` if there is none.
     pub(crate) fn of_current(&self, task: Option<TaskId>) -> String {
         task.map_or_else(|| "idle".to_owned(), |task| self.of(task))
     }
 }
 
-/// Returns why a CPU leaves a task, as lists say it.
+/// Returns why a CPU leaves a task, in the words of the lists.
 pub(crate) const fn why_left(state: PrevState) -> &'static str {
     match state {
         PrevState::Runnable => " (preempted)",
@@ -102,7 +102,7 @@ pub(crate) const fn why_left(state: PrevState) -> &'static str {
     }
 }
 
-/// Returns an event's kind and what it says; `None` for totals.
+/// Returns an event's kind and description; `None` for totals.
 fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
     let name = |task: &TaskId| names.of(*task);
     Some(match &record.event {

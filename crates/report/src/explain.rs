@@ -1,14 +1,18 @@
-//! Why tasks waited: each wait as a chain of causes, with times that add up to it exactly.
+//! Explains waits: each wait as chains of causes, whose times add up to it exactly.
 //!
-//! A task *waits* from the moment at which it wants to get on and does not: it is woken, loses its CPU, or blocks on a lock; until
-//! it runs. At every instant of it a [`Chain`] of [`Cause`]s says why: what the task itself is kept by; if that is a lock,
-//! what its holder is kept by; and so on. The instants of one chain are summed, and since a wait has one chain at each
-//! instant, the sums are the wait.
+//! A tool that samples, or that names only the task which ran meanwhile, cannot explain a wait: the
+//! task that ran may be innocent, and the holder of a lock may itself be throttled. So at every
+//! instant of a wait there is exactly one [`Chain`] of [`Cause`]s: the cause that keeps the task;
+//! if that is a lock, the cause that keeps its holder; and so on. The times of equal chains are
+//! summed, and since a wait has one chain at each instant, the sums add up to the wait.
 //!
-//! Judged from records alone. A recorded kernel does not say which lock a task waits for (its trace has no such event), so
+//! A task *waits* from the moment at which it wants to run (it is woken, loses its CPU, or blocks
+//! on a lock) until it runs.
+//!
+//! Explanations use records only. A recorded kernel does not say which lock a task waits for, so
 //! its waits are those for a CPU, which are explained in the same way.
 //!
-//! Complexity: O(tasks that wait x length of their chains) per record.
+//! Complexity: O(waiting tasks x length of their chains) per record.
 
 use crate::human::Human;
 use core::fmt;
@@ -21,78 +25,81 @@ use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{Current, Replay, TaskState};
 use zerolag_trace::{Meta, Trace};
 
-/// What keeps a task.
+/// What keeps a task from running.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
     /// It is queued where another task runs.
     Behind {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// Who runs.
+        /// The task that runs there.
         task: TaskId,
-        /// Whether it may run nowhere else.
+        /// Whether it may run on no other CPU.
         bound: bool,
     },
-    /// It is fair and queued behind a real-time task, and the fair server of the CPU waits until it must come.
+    /// It is a fair task queued behind a real-time task, and the fair server of the CPU defers.
     ServerDefers {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// Who runs.
+        /// The task that runs there.
         task: TaskId,
-        /// The latest time at which the server comes.
+        /// The latest time at which the server starts.
         until: Instant,
     },
-    /// It is queued where nobody runs: the CPU switches.
+    /// It is queued on a CPU that runs no task: the CPU switches.
     Switch {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// It is queued where nobody runs, or has just been switched to, and the CPU serves an interrupt.
+    /// The CPU serves an interrupt. The task is queued there and no task runs, or it has just been
+    /// switched to.
     Interrupt {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// It is queued on a CPU that idles, in a trace that does not say what keeps it: a limit of its group, or that the CPU comes late.
+    /// It is queued on a CPU that idles, in a trace that does not give the reason: a limit of its
+    /// group, or a late CPU.
     KeptOff {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// It has been moved to a CPU where nobody runs, which switches.
+    /// It was migrated to a CPU that runs no task; that CPU switches.
     Moved {
-        /// Where to.
+        /// The target CPU.
         cpu: CpuId,
     },
-    /// Its group, or one above, has no quota left on its CPU.
+    /// Its group, or one above, is throttled on its CPU.
     Throttled {
-        /// Whose limit.
+        /// The group with the limit.
         group: GroupId,
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// Since when.
+        /// Start of the throttling.
         since: Instant,
     },
-    /// Real-time tasks have used up their share of the period on its CPU.
+    /// RT throttling: real-time tasks have used up their share of the period on its CPU.
     RtThrottled {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// It has used up its deadline budget.
+    /// Its deadline budget is exhausted.
     Budget {
-        /// When it gets the next.
+        /// The time of the next replenishment.
         until: Instant,
     },
     /// It is blocked on a lock.
     Lock {
-        /// Which.
+        /// The lock.
         lock: u32,
-        /// Who has it; what keeps that task follows. Nobody: a device, or one that has just been given it.
+        /// The holder; the next cause is about it. `None`: a device, or a task that has just been
+        /// given the lock.
         holder: Option<TaskId>,
     },
     /// It runs: the end of a chain of holders.
     Runs {
-        /// Where.
+        /// The CPU.
         cpu: CpuId,
-        /// Whether interrupts have the CPU.
+        /// Whether the CPU is in an interrupt.
         irq: bool,
     },
     /// It sleeps by itself: for a time, or for a device.
@@ -105,10 +112,11 @@ pub enum Cause {
     Unknown,
 }
 
-/// Causes, from the task that waits outwards.
+/// A list of causes: the first is about the waiting task, each further one about the holder named
+/// before.
 pub type Chain = Vec<Cause>;
 
-/// The most steps of a wait that are kept.
+/// The most steps kept of one wait.
 const STEPS_MAX: usize = 10_000;
 /// The longest chain that is followed.
 const CHAIN_MAX: usize = 32;
@@ -116,44 +124,44 @@ const CHAIN_MAX: usize = 32;
 /// A wait and its causes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explained {
-    /// Who waited.
+    /// The task.
     pub task: TaskId,
-    /// From when.
+    /// Start of the wait.
     pub from: Instant,
-    /// Until it ran, or the trace ended.
+    /// The time at which it ran, or the trace ended.
     pub to: Instant,
-    /// Why, and for how long in all: the longest first. The times add up to the wait.
+    /// The chains and their total times, the longest first. The times add up to the wait.
     pub causes: Vec<(Chain, Duration)>,
-    /// The same in order of time: what began when. Of a wait with very many only the first are kept.
+    /// The chains in order of time, with their starts. Of a very long wait only the first are kept.
     pub steps: Vec<(Instant, Chain)>,
 }
 
 impl Explained {
-    /// Returns how long it was.
+    /// Returns the length of the wait.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.to.since(self.from)
     }
 }
 
-/// What was found.
+/// The result: explained waits and totals.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// The longest waits, the longest first.
     pub waits: Vec<Explained>,
-    /// Over all waits of the tasks that were asked for: what each kind of chain took, by its text.
+    /// The total time of each chain, by its text, over all waits of the selected tasks.
     pub totals: BTreeMap<String, Duration>,
-    /// How many waits there were.
+    /// The number of waits.
     pub count: u64,
     names: Names,
 }
 
-/// What to explain.
+/// Which waits to explain.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How many of the longest waits are kept.
     pub worst: usize,
-    /// Tasks whose name begins so; `None` is all.
+    /// Only tasks whose name starts with this; `None` is all.
     pub task: Option<String>,
 }
 
@@ -178,14 +186,14 @@ struct Open {
 #[derive(Debug)]
 pub struct Explainer {
     replay: Replay,
-    /// Whether the trace says all that happened.
+    /// Whether the trace is complete, i.e. not a recorded kernel's.
     is_complete: bool,
     groups: Groups,
     throttled_since: BTreeMap<(GroupId, CpuId), Instant>,
     budget_until: BTreeMap<TaskId, Instant>,
     holders: BTreeMap<u32, Vec<TaskId>>,
     wanted: BTreeMap<TaskId, u32>,
-    /// Tasks that were moved since they last ran.
+    /// Tasks that were migrated since they last ran.
     moved: BTreeSet<TaskId>,
     open: BTreeMap<TaskId, Open>,
     options: Options,
@@ -203,7 +211,7 @@ pub fn explain(trace: &Trace, options: Options) -> Explanation {
 }
 
 impl Explainer {
-    /// Begins before the first record.
+    /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta, options: Options) -> Self {
         Self {
@@ -244,13 +252,13 @@ impl Explainer {
                 }
             }
             TraceEvent::TaskExit { task } => self.end(*task, record.at),
-            // Nothing else begins or ends a wait.
+            // No other event begins or ends a wait.
             _ => {}
         }
         self.follow(record.at);
     }
 
-    /// Takes from a record what replay and groups do not keep.
+    /// Stores the parts of a record that replay and groups do not keep.
     fn learn(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::TaskNew { task, name, .. } => {
@@ -291,7 +299,7 @@ impl Explainer {
                     }
                 }
             }
-            // Nothing else is a cause.
+            // No other event is a cause.
             _ => {}
         }
     }
@@ -306,7 +314,7 @@ impl Explainer {
             return;
         }
         if matches!(self.replay.task(task).map(|view| view.state), Some(TaskState::Running { .. })) {
-            return; // A wakeup that only cancelled a sleep.
+            return; // The wakeup only cancelled a sleep.
         }
         let chain = self.chain(task);
         let steps = vec![(at, chain.clone())];
@@ -314,7 +322,7 @@ impl Explainer {
     }
 
     fn end(&mut self, task: TaskId, at: Instant) {
-        // Whoever runs wants no lock: a mutex that was lost to another is asked for anew.
+        // A running task wants no lock: a task that lost a mutex to another requests it again.
         self.wanted.remove(&task);
         self.moved.remove(&task);
         let Some(mut open) = self.open.remove(&task) else { return };
@@ -336,14 +344,14 @@ impl Explainer {
         kept.truncate(self.options.worst);
     }
 
-    /// Lets the waits that are under way follow what has changed.
+    /// Updates the open waits after a change.
     fn follow(&mut self, at: Instant) {
         let mut open = core::mem::take(&mut self.open);
         for (task, wait) in &mut open {
             let chain = self.chain(*task);
             if chain != wait.chain {
                 wait.close_part(at);
-                // What lasted for no time is no step.
+                // A chain that lasted for no time is no step.
                 wait.steps.pop_if(|(since, _)| *since == at);
                 if wait.steps.len() < STEPS_MAX {
                     wait.steps.push((at, chain.clone()));
@@ -354,7 +362,7 @@ impl Explainer {
         self.open = open;
     }
 
-    /// Returns what keeps a task at this moment.
+    /// Returns the chain of causes that keeps a task at this moment.
     fn chain(&self, task: TaskId) -> Chain {
         let mut chain = Chain::new();
         let mut seen = vec![task];
@@ -425,7 +433,7 @@ impl Explainer {
         self.replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Rt)
     }
 
-    /// Ends the trace: waits that are under way end there.
+    /// Ends the trace, and with it the open waits.
     #[must_use]
     pub fn finish(mut self, end: Instant) -> Explanation {
         let waiting: Vec<TaskId> = self.open.keys().copied().collect();
@@ -436,7 +444,7 @@ impl Explainer {
     }
 }
 
-/// A task that has just been switched to no longer waits: that is no cause.
+/// A task that has just been switched to no longer waits, so this cause is void.
 const fn not_running(cause: Cause) -> Cause {
     match cause {
         Cause::Runs { cpu, irq: true } => Cause::Interrupt { cpu },
@@ -464,7 +472,7 @@ impl Names {
         self.groups.get(&group).map_or_else(|| format!("group {group}"), ToString::to_string)
     }
 
-    /// Returns a chain as a clause; with its times if `since` is wanted.
+    /// Returns a chain as a clause, with its times if `dated` says so.
     fn text(&self, chain: &[Cause], dated: Dated) -> String {
         let mut out = String::new();
         for (index, cause) in chain.iter().enumerate() {
@@ -506,7 +514,7 @@ impl Names {
                 Cause::Sleeps => "sleeps".to_owned(),
                 Cause::Waking => "is being woken".to_owned(),
                 Cause::Circle => "waits for it: a circle".to_owned(),
-                Cause::Unknown => "does what the trace does not say".to_owned(),
+                Cause::Unknown => "is in a state that the trace does not show".to_owned(),
             };
             out.push_str(&text);
         }
@@ -518,7 +526,7 @@ impl Names {
     }
 }
 
-/// Whether a clause says since when, and which lock.
+/// Whether a clause contains start times and the numbers of locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dated {
     Yes,
@@ -532,13 +540,14 @@ impl Explanation {
         self.names.task(task)
     }
 
-    /// Returns a chain as a clause: "waits for lock 0, held by a-0, which is throttled in /a on cpu0 since ...".
+    /// Returns a chain as a clause: "waits for lock 0, held by a-0, which is throttled in /a on
+    /// cpu0 since ...".
     #[must_use]
     pub fn clause(&self, chain: &[Cause]) -> String {
         self.names.text(chain, Dated::Yes)
     }
 
-    /// Returns everything as JSON, schema `zerolag.explain.v1`: times in nanoseconds.
+    /// Returns all waits and totals as JSON, schema `zerolag.explain.v1`: times in nanoseconds.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let waits: Vec<serde_json::Value> = self
@@ -570,16 +579,9 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} waits, the longest {}", self.count, self.waits.len())?;
+        writeln!(f, "{} waits; the {} longest:", self.count, self.waits.len())?;
         for wait in &self.waits {
-            writeln!(
-                f,
-                "\n{} waited {} from {} to {}: it",
-                self.name(wait.task),
-                Human(wait.length()),
-                wait.from,
-                wait.to
-            )?;
+            writeln!(f, "\n{} waited {} ({} to {})", self.name(wait.task), Human(wait.length()), wait.from, wait.to)?;
             for (chain, time) in &wait.causes {
                 writeln!(f, "{:>10}  {}", Human(*time).to_string(), self.clause(chain))?;
             }
@@ -610,8 +612,8 @@ mod tests {
         }
     }
 
-    /// `a` waits on CPU 0 behind a real-time task while the fair server defers, then while the CPU serves an interrupt; `b` is moved to
-    /// CPU 1 and waits for it to switch.
+    /// `a` waits on CPU 0 behind a real-time task while the fair server defers, then while the CPU
+    /// serves an interrupt; `b` is migrated to CPU 1 and waits for it to switch.
     #[test]
     fn deferral_interrupts_and_moves_are_named() {
         let mut script = Script::new(2);
@@ -647,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_in_the_way_is_named() {
+    fn the_blocking_task_is_named() {
         let found = all(&two_hogs_and_a_fifo());
         let text = found.to_string();
         assert!(text.contains("is queued behind a on cpu0"), "{text}");

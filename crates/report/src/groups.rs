@@ -1,16 +1,20 @@
-//! [`GroupSums`]: what task groups used and how long their limits held them up: `cpu.stat` and `cpu.stat.local`.
+//! [`GroupSums`]: the CPU time of task groups, and how long their limits held them up: `cpu.stat` and `cpu.stat.local`.
 //!
-//! The limits' own counters are in the trace ([`TraceEvent::GroupTotals`]); what is worked out here is the CPU time of a group with
-//! all below it, and its *local* throttled time: how long, added up over CPUs, something of it was on a run queue where it
-//! or a group above it was throttled. As in the kernel that clock starts when the throttling meets a queued task, or the first one
-//! is queued, and is read when the throttling ends: a task that leaves meanwhile does not stop it, and what is still throttled
-//! at the end of a run is not in it.
+//! The counters of the limits are in the trace ([`TraceEvent::GroupTotals`]). Two figures are
+//! computed here: the CPU time of a group including all groups below it, and its *local* throttled
+//! time. The latter is the time, added up over CPUs, for which a task of the group was on a run
+//! queue where the group or one above it was throttled.
 //!
-//! Complexity: O(depth x log) per record of a task in a group, nothing for tasks of the root; throttling and unthrottling are
-//! O(groups below).
+//! As in the kernel, the local clock of a CPU starts when the throttling meets a queued task, or
+//! when the first task is enqueued, and it is read when the throttling ends. So a task that is
+//! dequeued meanwhile does not stop it, and a throttling that lasts to the end of a run is not
+//! counted.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `tg_throttle_down`, `tg_unthrottle_up`, `enqueue_entity`; `kernel/sched/core.c`,
-//! `cpu_local_stat_show`.
+//! Complexity: O(depth x log) per record of a task in a group, nothing for tasks of the root;
+//! throttling and unthrottling are O(groups below).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `tg_throttle_down`, `tg_unthrottle_up`,
+//! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`.
 
 use crate::summary::GroupSummary;
 use std::collections::BTreeMap;
@@ -18,7 +22,7 @@ use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::IdTable;
 
-/// Follows groups and adds them up.
+/// Follows groups and sums their times.
 #[derive(Debug, Default)]
 pub(crate) struct GroupSums {
     groups: BTreeMap<GroupId, Sums>,
@@ -40,23 +44,23 @@ struct Sums {
 #[derive(Clone, Copy, Debug, Default)]
 struct Member {
     group: Option<GroupId>,
-    /// The run queue that it is on.
+    /// The run queue that the task is on.
     on: Option<CpuId>,
 }
 
 /// A group on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// Tasks of it and of all below it that are on the run queue.
+    /// The number of queued tasks of the group and all groups below it.
     queued: u32,
-    /// How many of it and its ancestors are throttled there.
+    /// How many of the group and its ancestors are throttled there.
     throttled: u32,
-    /// The local clock runs since then.
+    /// Start of the local clock, while it runs.
     since: Option<Instant>,
 }
 
 impl GroupSums {
-    /// Returns a task's group, unless that is the root.
+    /// Returns a task's group; `None` for the root.
     pub(crate) fn of(&self, task: TaskId) -> Option<GroupId> {
         self.tasks.get(task)?.group
     }
@@ -66,7 +70,7 @@ impl GroupSums {
         self.groups.get(&group).map(|sums| Arc::clone(&sums.path))
     }
 
-    /// Adds CPU time to a group and all above it.
+    /// Adds CPU time to a group and all groups above it.
     pub(crate) fn charge(&mut self, group: GroupId, time: Duration) {
         let mut at = Some(group);
         while let Some(sums) = at.and_then(|group| self.groups.get_mut(&group)) {
@@ -75,11 +79,11 @@ impl GroupSums {
         }
     }
 
-    /// Takes the next record.
+    /// Follows a record.
     pub(crate) fn observe(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::GroupNew { group, parent, path } => {
-                // A damaged trace may tell of circles.
+                // A damaged trace may contain circles.
                 let old = self.groups.get(group).and_then(|sums| sums.parent);
                 if let Some(old) = old.and_then(|old| self.groups.get_mut(&old)) {
                     old.children.retain(|child| child != group);
@@ -124,7 +128,7 @@ impl GroupSums {
         }
     }
 
-    /// Puts a task on a run queue, or takes it off.
+    /// Enqueues a task on a run queue, or dequeues it.
     fn put(&mut self, task: TaskId, on: Option<CpuId>, at: Instant) {
         let member = self.tasks.entry(task);
         let before = core::mem::replace(&mut member.on, on);
@@ -168,7 +172,7 @@ impl GroupSums {
         }
     }
 
-    /// Returns a group and all below it.
+    /// Returns a group and all groups below it.
     fn subtree(&self, group: GroupId) -> Vec<GroupId> {
         let mut found = vec![group];
         let mut at = 0;
@@ -179,7 +183,7 @@ impl GroupSums {
         found
     }
 
-    /// Ends and returns the figures, in order of id.
+    /// Ends the trace; returns the figures in order of id.
     pub(crate) fn finish(self) -> Vec<GroupSummary> {
         let summary = |(group, sums): (GroupId, Sums)| GroupSummary {
             group,

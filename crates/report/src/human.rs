@@ -1,12 +1,12 @@
-//! Durations and shares as people read them: three significant digits.
+//! Durations and shares with three significant digits, for people.
 
 use core::fmt;
 use zerolag_model::{Duration, SignedDuration};
 
 /// A duration in three significant digits: `1.23ms`, `45.6us`, `789ns`, `12.0s`, `3720s`.
 ///
-/// Rounded half up. Exact values of fewer digits keep their zeros (`10.0ms`): a column of them lines up, and a reader sees
-/// how much is known. Nanoseconds and whole seconds above 999 have no fraction.
+/// Rounded half up. Exact values of fewer digits keep their zeros (`10.0ms`): columns line up, and
+/// the precision is visible. Nanoseconds and whole seconds above 999 have no fraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Human(pub Duration);
 
@@ -14,7 +14,7 @@ pub struct Human(pub Duration);
 #[derive(Clone, Copy, Debug)]
 pub struct HumanSigned(pub SignedDuration);
 
-/// A part of a whole in percent with one decimal: `99.9%`. Nothing of nothing is `0.0%`.
+/// A part of a whole in percent with one decimal: `99.9%`. Zero of zero is `0.0%`.
 #[derive(Clone, Copy, Debug)]
 pub struct Percent {
     /// The part.
@@ -49,7 +49,7 @@ fn three_digits(ns: u64) -> String {
         return format!("{ns}ns");
     }
     for (unit, name) in [(1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")] {
-        // Places after the point, and the grain that leaves so many: 1.23, 12.3, 123.
+        // Decimals, and the rounding unit that leaves so many: 1.23, 12.3, 123.
         for (places, limit) in [(2, 10), (1, 100), (0, 1000)] {
             let grain = unit / 10_u64.pow(places);
             let rounded = ns / grain + u64::from(ns % grain >= grain.div_ceil(2));

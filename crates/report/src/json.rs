@@ -1,8 +1,10 @@
 //! The figures as JSON.
 //!
-//! `schema_version` is raised when a key changes its meaning or goes away; new keys do not raise it. All times are integers
-//! in nanoseconds and say so in their key; figures of groups bear the kernel's names and units (`throttled_usec`). Keys are in a fixed order and nothing depends on the host, so equal runs give
-//! equal bytes; what describes the run rather than its result is under `meta`.
+//! `schema_version` is raised when a key changes its meaning or is removed; new keys do not raise
+//! it. All times are integers in nanoseconds, and their keys say so; figures of groups have the
+//! kernel's names and units (`throttled_usec`). Keys are in a fixed order and nothing depends on
+//! the host, so equal runs give equal bytes. Data that describes the run and not its result is
+//! under `meta`.
 
 use crate::summary::{Migrations, Relation, Summary, WaitEnd, policy_text};
 use serde::Serialize;
@@ -130,7 +132,7 @@ struct RequestTimes {
     max_ns: u64,
 }
 
-/// A task group under the kernel's own names; its units are in them.
+/// A task group under the kernel's own names, which contain the units.
 #[derive(Serialize)]
 struct Group<'a> {
     path: &'a str,
@@ -326,7 +328,7 @@ fn wait(wait: &crate::Wait) -> Wait {
             .blocked_by
             .iter()
             .map(|by| Blocker {
-                task: by.who.map(|task| task.0),
+                task: by.task.map(|task| task.0),
                 prio: by.prio.raw(),
                 relation: match by.relation(wait.prio) {
                     Relation::Beats => "higher",

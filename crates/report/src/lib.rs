@@ -3,16 +3,17 @@
 //! | module | gives |
 //! |---|---|
 //! | [`metrics`] | [`Metrics`]: follows records, stored or live, and ends in a [`Summary`] |
-//! | [`summary`] | [`Summary`]: the figures, per task, per CPU, and the worst waits with who ran meanwhile |
+//! | [`summary`] | [`Summary`]: the figures, per task, per CPU, and the worst waits with the tasks that ran meanwhile |
 //! | [`text`] | the figures as tables of at most 100 columns |
 //! | [`json`] | the figures as JSON of a versioned schema |
-//! | [`timeline`] | who ran and who waited, a character per time step; and the exact list of switches |
+//! | [`timeline`] | which tasks ran and waited, a character per time step; and the exact list of switches |
 //! | [`events`](mod@events) | events as text, one line each |
 //! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
 //! | [`plot`] | plots as SVG |
 //! | [`human`] | durations of three significant digits |
 //!
-//! Reports judge what was recorded and never see the scheduler, so a kernel's trace gets the same report as a simulation.
+//! Reports use records only and never see the scheduler, so a kernel's trace gets the same report
+//! as a simulation.
 #![warn(missing_docs)]
 
 pub mod events;

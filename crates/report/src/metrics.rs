@@ -1,10 +1,12 @@
 //! [`Metrics`]: follows a run record by record and ends in a [`Summary`].
 //!
-//! Nothing is stored but counters, so a simulation can be measured without a trace. Complexity: O(1) per record;
-//! memory: per task a few hundred bytes and, once it has waked, a histogram of 1 to 8 KiB; per CPU a bounded history.
+//! Only counters are stored, so a simulation can be measured without keeping a trace. Complexity:
+//! O(1) per record. Memory: a few hundred bytes per task and, once it was woken, a histogram of 1
+//! to 8 KiB; a bounded history per CPU.
 //!
-//! What runs and waits is decided by [`Replay`]; here it is only added up. Time of a task runs from the switch to it until
-//! the switch from it: interrupts within are in it, as they are in `/proc`'s without `IRQ_TIME_ACCOUNTING`.
+//! [`Replay`] decides which task runs and which waits; this module only adds up times. The run time
+//! of a task is the time from the switch to it until the switch from it. It includes interrupts, as
+//! in `/proc` without `IRQ_TIME_ACCOUNTING`.
 
 use crate::groups::GroupSums;
 use crate::services::ServiceSums;
@@ -19,7 +21,7 @@ use zerolag_model::{
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
 use zerolag_trace::{IdTable, Meta, Trace};
 
-/// Follows a run and adds it up.
+/// Follows a run and sums its figures.
 #[derive(Debug)]
 pub struct Metrics {
     meta: Meta,
@@ -47,7 +49,7 @@ struct TaskSums {
     wait: Duration,
     wait_max: Duration,
     sleep: Duration,
-    /// It sleeps, since then.
+    /// Start of its sleep, while it sleeps.
     asleep: Option<Instant>,
     latency: Option<Box<Histogram<u32>>>,
     latency_max: Duration,
@@ -55,11 +57,11 @@ struct TaskSums {
     missed: u64,
     lateness_max: Duration,
     overruns: u64,
-    /// How long it ran with each of its attributes; a task that changes them often is counted with the last it had.
+    /// Its run time with each of its attributes. At `ATTRS_MAX` a new one replaces the last entry.
     attrs: Vec<(SchedAttr, Duration)>,
-    /// Up to when its group has been charged for the present run.
+    /// The time up to which its group has been charged for the current run.
     charged: Instant,
-    /// Parts of the present wait on run queues that the task has been moved from.
+    /// The parts of the current wait on run queues that the task has left since.
     pieces: Vec<Piece>,
 }
 
@@ -74,12 +76,12 @@ struct CpuSums {
     ipis_sent: u64,
     ipis_received: u64,
     irqs: [IrqSummary; Irq::ALL.len()],
-    /// Handlers that the CPU is in, the innermost last.
+    /// The interrupt handlers that the CPU is in, the innermost last.
     handlers: Vec<(Irq, Instant)>,
 }
 
 impl Metrics {
-    /// Begins.
+    /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta) -> Self {
         Self {
@@ -114,7 +116,7 @@ impl Metrics {
         metrics.finish(trace.meta.end)
     }
 
-    /// Takes the next record.
+    /// Follows a record.
     pub fn observe(&mut self, record: &Record) {
         self.records += 1;
         self.last = self.last.max(record.at);
@@ -162,7 +164,7 @@ impl Metrics {
                 }
             }
             TraceEvent::DlOverrun { task } => self.tasks.entry(*task).overruns += 1,
-            // The group that it leaves pays for what it ran there.
+            // The group that it leaves is charged for its run time there.
             TraceEvent::GroupChange { task, .. } => {
                 if let Some(TaskState::Running { since, .. }) = self.replay.task(*task).map(|task| task.state) {
                     self.charge_group(*task, since, record.at);
@@ -174,7 +176,8 @@ impl Metrics {
             }
             TraceEvent::CpuTotals { times } => self.cpus.entry(record.cpu).layers = Some(*times),
             TraceEvent::TaskTotals { task, counters } => self.tasks.entry(*task).counters = Some(*counters),
-            // The replay below follows what changes who runs; the rest has no figure.
+            // The replay below follows every change of the running task; other events have no
+            // figure.
             _ => {}
         }
         self.replay.apply(record);
@@ -194,7 +197,7 @@ impl Metrics {
         }
     }
 
-    /// Notes that a task has left its CPU to sleep, unless a wakeup has overtaken it.
+    /// Notes that a task has left its CPU to sleep, unless a wakeup came first.
     fn begin_sleep(&mut self, id: TaskId, at: Instant) {
         if self.replay.task(id).is_some_and(|task| task.state == TaskState::Blocked) {
             self.tasks.entry(id).asleep = Some(at);
@@ -208,8 +211,8 @@ impl Metrics {
         }
     }
 
-    /// Ends at `end`, or at the last record if that is later, and returns the figures. Who still runs or waits is counted
-    /// until then.
+    /// Ends at `end`, or at the last record if that is later, and returns the figures. Tasks that
+    /// still run or wait are counted until then.
     #[must_use]
     pub fn finish(mut self, end: Instant) -> Summary {
         let end = end.max(self.last);
@@ -248,23 +251,24 @@ impl Metrics {
         }
     }
 
-    /// Accounts the time since the CPU's last switch to whom it ran.
+    /// Accounts the time since the CPU's last switch to the task that it ran.
     fn close_stretch(&mut self, cpu: CpuId, prev: Option<TaskId>, at: Instant) {
         let view = self.replay.cpu(cpu);
         let view_since = view.since;
         let time = at.since(view.since);
         let sums = self.cpus.entry(cpu);
-        // A CPU not seen before was doing all the time what it leaves now.
-        let who = if view.current == Current::Unknown { prev } else { view.current.task() };
+        // A CPU without an earlier record ran the task that it leaves now all the time.
+        let ran = if view.current == Current::Unknown { prev } else { view.current.task() };
         let is_known = view.current != Current::Unknown || prev.is_some();
-        match who {
+        match ran {
             Some(_) => sums.busy = sums.busy.saturating_add(time),
             None if is_known => sums.idle = sums.idle.saturating_add(time),
             None => {}
         }
-        // The priority at the end: a recorded trace learns of a change when the task is switched out.
+        // The priority at the end: a recorded trace shows a change only when the task is switched
+        // out.
         let mut prio = Prio::IDLE;
-        if let Some(id) = who {
+        if let Some(id) = ran {
             let task = self.tasks.entry(id);
             task.is_seen = true;
             task.run = task.run.saturating_add(time);
@@ -273,13 +277,13 @@ impl Metrics {
                 task.run_with(view.attr, time);
             }
         }
-        if let Some(id) = who {
+        if let Some(id) = ran {
             self.charge_group(id, view_since, at);
         }
-        self.history.push(cpu, Stretch { who, prio, from: view.since, to: at });
+        self.history.push(cpu, Stretch { task: ran, prio, from: view.since, to: at });
     }
 
-    /// Accounts what a task has run since `since`, as far as that has not been done, to its group.
+    /// Charges a task's group with the run time since `since` that was not charged yet.
     fn charge_group(&mut self, task: TaskId, since: Instant, at: Instant) {
         let Some(group) = self.groups.of(task) else { return };
         let sums = self.tasks.entry(task);
@@ -296,7 +300,7 @@ impl Metrics {
             return;
         }
         if let TaskState::Waking { .. } = view.state {
-            // A recorder that shows no `sched_wakeup`: the waking was the wakeup.
+            // The recorder does not write `sched_wakeup`: the waking counts as the wakeup.
             task.activations += 1;
         }
         if let TaskState::Queued { since, cause: WaitCause::Woken | WaitCause::New, .. } | TaskState::Waking { since } =
@@ -312,7 +316,7 @@ impl Metrics {
         self.end_wait(next, at, Ending::Ran { on: cpu });
     }
 
-    /// Accounts the present wait of a task. The replay must still show it waiting.
+    /// Accounts the current wait of a task. The replay must still show it waiting.
     fn end_wait(&mut self, id: TaskId, at: Instant, ending: Ending) {
         let Some(view) = self.replay.task(id) else { return };
         let Some(from) = view.waits_since() else { return };
@@ -334,14 +338,15 @@ impl Metrics {
                 Ending::Ran { on } => (on, WaitEnd::Ran),
                 Ending::TraceEnded => (view.rq.unwrap_or(CpuId(0)), WaitEnd::TraceEnded),
             };
-            // Before its wakeup a task is on no queue, but the waker has chosen one: who runs there is in its way.
+            // Before its wakeup a task is on no queue, but the waker has chosen one: the task that
+            // runs there delays it.
             let from_here = if task.pieces.is_empty() { from } else { here_since };
             task.pieces.push(Piece { cpu, from: from_here, to: at });
             let replay = &self.replay;
             let blocked_by = self.history.blockers(&task.pieces, |other| {
                 let view = replay.cpu(other);
                 let prio = replay.running_prio(other).unwrap_or(Prio::IDLE);
-                let open = Stretch { who: view.current.task(), prio, from: view.since, to: at };
+                let open = Stretch { task: view.current.task(), prio, from: view.since, to: at };
                 (ending.leaves_open(other) && view.current != Current::Unknown).then_some(open)
             });
             self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, blocked_by });
@@ -383,8 +388,8 @@ enum Ending {
 }
 
 impl Ending {
-    /// Returns whether a CPU's present stretch is not in the history yet. The CPU that switches to the task, and at the end
-    /// every CPU, has closed it.
+    /// Returns whether a CPU's current stretch is not in the history yet. The CPU that switches to
+    /// the task has closed its stretch, and at the end every CPU has.
     fn leaves_open(self, cpu: CpuId) -> bool {
         match self {
             Self::Ran { on } => on != cpu,
@@ -459,9 +464,11 @@ fn new_histogram() -> Box<Histogram<u32>> {
 
 const WORST_WAITS: usize = 10;
 const ATTRS_MAX: usize = 4;
-/// Parts of one wait on different run queues that are remembered; a task pushed around more often is explained in part.
+/// The number of parts of one wait, on different run queues, that are kept; a task that is migrated
+/// more often is explained in part.
 const PIECES_MAX: usize = 16;
-/// Interrupts nest two or three deep; a trace that never leaves its handlers is cut here.
+/// Interrupts nest two or three deep. This bounds the stack for a trace that never leaves its
+/// handlers.
 const HANDLERS_MAX: usize = 16;
 const LATENCY_MAX: u64 = i64::MAX.unsigned_abs();
 

@@ -1,9 +1,10 @@
-//! Hand-made traces for tests.
+//! Handwritten traces for tests.
 
 use zerolag_trace::Trace;
 use zerolag_trace::script::Script;
 
-/// Ten milliseconds on two CPUs, the second idle: `a` 0-4, `f` (FIFO 5) 4-6, `a` 6-8, `b` 8-10. `b` waits from 0 on.
+/// Ten milliseconds on two CPUs, the second idle: `a` 0-4, `f` (FIFO 5) 4-6, `a` 6-8, `b` 8-10. `b`
+/// waits from 0 on.
 pub(crate) fn two_hogs_and_a_fifo() -> Trace {
     let mut script = Script::new(2);
     let a = script.fair("a");

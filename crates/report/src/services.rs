@@ -1,9 +1,11 @@
 //! [`ServiceSums`]: requests of services, from their intended arrival to their end.
 //!
-//! A request that is still waiting or being worked on at the end counts with its age: its latency is at least that, and an
-//! overloaded service must not look fast because the slow ones never ended. Dropped requests have no latency and are counted.
+//! Counting only completed requests would make an overloaded service look fast, because its slow
+//! requests never end. So a request that still waits or is in progress at the end counts with its
+//! age: its latency is at least that. Dropped requests have no latency and are counted separately.
 //!
-//! Complexity: O(log open requests) per record of a request; memory: those that are open, and two histograms per service.
+//! Complexity: O(log open requests) per record of a request; memory: the open requests, and two
+//! histograms per service.
 
 use crate::summary::{RequestTimes, ServiceSummary};
 use hdrhistogram::Histogram;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use zerolag_model::event::RequestStep;
 use zerolag_model::{Duration, GroupId, Instant, TaskId};
 
-/// Follows requests and adds them up.
+/// Follows requests and sums their figures.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceSums {
     services: BTreeMap<u32, Sums>,
@@ -21,19 +23,19 @@ pub(crate) struct ServiceSums {
 #[derive(Debug)]
 struct Sums {
     name: Arc<str>,
-    /// The group of who first took a request.
+    /// The group of the task that first took a request.
     group: Option<GroupId>,
     arrived: u64,
     started: u64,
     completed: u64,
     dropped: u64,
-    /// When each request that is not done was due.
+    /// The due times of the requests that are not done.
     open: BTreeMap<u64, Instant>,
     latency: Times,
     queued: Times,
 }
 
-/// A distribution in the making.
+/// A distribution under construction.
 #[derive(Debug)]
 struct Times {
     histogram: Histogram<u64>,
@@ -70,7 +72,7 @@ impl Times {
 }
 
 impl ServiceSums {
-    /// A queue came to be.
+    /// A queue is created.
     pub(crate) fn name(&mut self, queue: u32, name: &Arc<str>) {
         self.entry(queue).name = Arc::clone(name);
     }
@@ -89,7 +91,7 @@ impl ServiceSums {
         })
     }
 
-    /// Something happens to a request; `group_of` knows the group of a task.
+    /// Follows an event of a request; `group_of` returns the group of a task.
     pub(crate) fn observe(
         &mut self,
         queue: u32,
@@ -124,7 +126,8 @@ impl ServiceSums {
         }
     }
 
-    /// Ends at `end` and returns the figures, in order of the queues; `path_of` knows the path of a group.
+    /// Ends at `end` and returns the figures, in order of the queues; `path_of` returns the path of
+    /// a group.
     pub(crate) fn finish(self, end: Instant, path_of: impl Fn(GroupId) -> Option<Arc<str>>) -> Vec<ServiceSummary> {
         let summary = |mut sums: Sums| {
             let unfinished = sums.open.len() as u64;
@@ -170,7 +173,7 @@ mod tests {
         let web = &summary.services[0];
         assert_eq!((&*web.name, web.arrived, web.completed, web.unfinished, web.dropped), ("web", 3, 1, 1, 1));
         let latency = web.latency.expect("two have a latency");
-        assert_eq!((latency.count, latency.max), (2, Duration::from_millis(7)), "the one that is not done is 7 ms old");
+        assert_eq!((latency.count, latency.max), (2, Duration::from_millis(7)), "the unfinished request is 7 ms old");
         assert_eq!(latency.mean, Duration::from_millis(6));
         assert_eq!(web.queued.map(|queued| queued.max), Some(Duration::from_millis(3)));
     }

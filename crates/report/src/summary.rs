@@ -12,9 +12,9 @@ use zerolag_trace::replay::WaitCause;
 /// The figures of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// What the trace says about itself.
+    /// The trace's description of itself.
     pub meta: Meta,
-    /// How long the trace is.
+    /// The length of the trace.
     pub elapsed: Duration,
     /// Per task, in order of id.
     pub tasks: Vec<TaskSummary>,
@@ -24,18 +24,18 @@ pub struct Summary {
     pub services: Vec<ServiceSummary>,
     /// Per task group, in order of id; the root is not among them.
     pub groups: Vec<GroupSummary>,
-    /// Moves between run queues.
+    /// Migrations between run queues.
     pub migrations: Migrations,
     /// Switches from one task (or idle) to another.
     pub switches: u64,
-    /// Records that the figures were made of.
+    /// The number of records.
     pub records: u64,
     /// The longest waits, the longest first.
     pub worst_waits: Vec<Wait>,
 }
 
 impl Summary {
-    /// Returns a task's figures by its name, the first if several bear it.
+    /// Returns a task's figures by its name; the first if several have that name.
     #[must_use]
     pub fn task_by_name(&self, name: &str) -> Option<&TaskSummary> {
         self.tasks.iter().find(|task| &*task.name == name)
@@ -60,7 +60,7 @@ impl Summary {
         self.groups.iter().find(|group| &*group.path == path)
     }
 
-    /// Returns the time that all CPUs together were idle, and the time that there was.
+    /// Returns the idle time of all CPUs together, and their total time.
     #[must_use]
     pub fn idle(&self) -> (Duration, Duration) {
         let idle = self.cpus.iter().fold(Duration::ZERO, |sum, cpu| sum.saturating_add(cpu.idle));
@@ -71,39 +71,41 @@ impl Summary {
 /// The figures of one task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskSummary {
-    /// Which.
+    /// Its id.
     pub task: TaskId,
     /// Its name.
     pub name: Arc<str>,
-    /// What it asked for during most of its run time.
+    /// The attributes that it had during most of its run time.
     pub attr: SchedAttr,
-    /// Time between being switched to and being switched from.
+    /// Time between a switch to it and the switch from it.
     pub run: Duration,
-    /// CPU time charged by the scheduler, if the trace says it: interrupts and the scheduler's own path are not in it.
+    /// CPU time charged by the scheduler, if the trace contains it: without interrupts and without
+    /// the scheduler's own path.
     pub exec: Option<Duration>,
-    /// Times it was woken.
+    /// How many times it was woken.
     pub activations: u64,
-    /// Times it was switched to.
+    /// How many times it was switched to.
     pub switches_in: u64,
-    /// Times the CPU was taken from it, or it yielded.
+    /// How many times it was preempted or yielded.
     pub preemptions: u64,
-    /// Its moves.
+    /// Its migrations.
     pub migrations: Migrations,
-    /// Time that it wanted to run and did not.
+    /// Time for which it was runnable and did not run.
     pub wait: Duration,
     /// The longest of these times.
     pub wait_max: Duration,
-    /// Time from leaving a CPU to sleep until its next waking, or the end of the trace.
+    /// Time from each switch out to sleep until the next waking, or the end of the trace.
     pub sleep: Duration,
-    /// From its wakings until it ran; `None` if it was never seen to wake and run.
+    /// From its wakings until it ran; `None` if no waking followed by a run was seen.
     pub latency: Option<Latency>,
-    /// Timers of its program that it came to wait for.
+    /// How many timers its program waited for.
     pub timers: u64,
-    /// Of these, timers that were due before it came.
+    /// How many of these timers were already due.
     pub missed: u64,
-    /// By how much it came late at worst.
+    /// The longest time by which it was late for a timer.
     pub lateness_max: Duration,
-    /// Times it was told that it had used up its budget (SIGXCPU); `None` if it does not ask for that (`SCHED_FLAG_DL_OVERRUN`).
+    /// How many overrun signals (SIGXCPU) it got; `None` if it does not ask for them
+    /// (`SCHED_FLAG_DL_OVERRUN`).
     pub dl_overruns: Option<u64>,
 }
 
@@ -112,7 +114,7 @@ pub struct TaskSummary {
 pub struct ServiceSummary {
     /// Its name.
     pub name: Arc<str>,
-    /// The group of its workers; `None` is the root, or nobody ever took a request.
+    /// The group of its workers; `None` is the root, or no request was ever taken.
     pub group: Option<Arc<str>>,
     /// Requests that arrived.
     pub arrived: u64,
@@ -122,13 +124,14 @@ pub struct ServiceSummary {
     pub unfinished: u64,
     /// Of these, requests that found the queue full.
     pub dropped: u64,
-    /// From the intended arrival to the end; who is not done counts with its age. `None` if there was none.
+    /// From the intended arrival to the end; an unfinished request counts with its age. `None` if
+    /// there was no request.
     pub latency: Option<RequestTimes>,
     /// From the intended arrival until a worker took it.
     pub queued: Option<RequestTimes>,
 }
 
-/// A distribution of times of requests: quantiles, within 0.1 %, and the exact mean and extreme.
+/// A distribution of request times: quantiles, within 0.1 %, and the exact mean and maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestTimes {
     /// How many.
@@ -147,28 +150,28 @@ pub struct RequestTimes {
     pub max: Duration,
 }
 
-/// The figures of one task group: what `cpu.stat` and `cpu.stat.local` say of it.
+/// The figures of one task group, as in `cpu.stat` and `cpu.stat.local`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSummary {
-    /// Which.
+    /// Its id.
     pub group: GroupId,
     /// Its path below the root, as `/pod/a`.
     pub path: Arc<str>,
     /// Its limit at the end.
     pub max: CpuMax,
-    /// CPU time of its tasks and of those in groups below it (`usage_usec`); interrupts within are in it.
+    /// CPU time of its tasks and of those in groups below it (`usage_usec`), including interrupts.
     pub usage: Duration,
-    /// What its limit counted; nothing but zeros without a limit.
+    /// The counters of its limit; zeros without a limit.
     pub stat: CpuStat,
-    /// Time, added up over CPUs, that something of it was queued where it or a group above it was throttled
-    /// (`cpu.stat.local`).
+    /// Time, added up over CPUs, for which a task of it was queued where it or a group above it was
+    /// throttled (`cpu.stat.local`).
     pub local_throttled: Duration,
 }
 
-/// A distribution of latencies: three quantiles, within 1 %, and the exact extreme.
+/// A distribution of latencies: quantiles, within 1 %, and the exact maximum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Latency {
-    /// How many.
+    /// The number of values.
     pub count: u64,
     /// The median.
     pub p50: Duration,
@@ -178,23 +181,23 @@ pub struct Latency {
     pub max: Duration,
 }
 
-/// Moves between run queues, by the mechanism that made them.
+/// Migrations between run queues, by their mechanism.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Migrations([u64; MigrateReason::ALL.len()]);
 
 impl Migrations {
-    /// Counts a move.
+    /// Counts a migration.
     pub const fn count(&mut self, reason: MigrateReason) {
         self.0[reason as usize] += 1;
     }
 
-    /// Returns the moves that a mechanism made.
+    /// Returns the number of migrations that a mechanism made.
     #[must_use]
     pub const fn of(&self, reason: MigrateReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// Returns all moves.
+    /// Returns the number of all migrations.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -204,17 +207,17 @@ impl Migrations {
 /// The figures of one CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpuSummary {
-    /// Which.
+    /// Its id.
     pub cpu: CpuId,
-    /// Time that a task was switched to.
+    /// Time with a task.
     pub busy: Duration,
-    /// Time that the idle task was switched to.
+    /// Time with the idle task.
     pub idle: Duration,
     /// Switches.
     pub switches: u64,
-    /// Where its time went, if the trace says it.
+    /// Its time by layer, if the trace contains it.
     pub layers: Option<LayerTimes>,
-    /// Time that it spun for run-queue locks.
+    /// Time for which it spun for run-queue locks.
     pub lock_wait: Duration,
     /// The longest of these times.
     pub lock_wait_max: Duration,
@@ -237,32 +240,32 @@ impl CpuSummary {
 /// The figures of one kind of interrupt on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IrqSummary {
-    /// How many.
+    /// The number of interrupts.
     pub count: u64,
-    /// Their time, that of interrupts within them included.
+    /// Their time, including interrupts that nest in them.
     pub time: Duration,
     /// The longest.
     pub max: Duration,
 }
 
-/// A time in which a task wanted to run and did not.
+/// A time in which a task was runnable and did not run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wait {
-    /// Who waited.
+    /// The task.
     pub task: TaskId,
     /// Its effective priority.
     pub prio: Prio,
-    /// From when.
+    /// Start of the wait.
     pub from: Instant,
-    /// Until when.
+    /// End of the wait.
     pub to: Instant,
-    /// On which run queue; the last, if it was moved while it waited.
+    /// Its run queue; the last, if it was migrated while it waited.
     pub cpu: CpuId,
-    /// How it came to wait.
+    /// The reason for which it began to wait.
     pub cause: WaitCause,
-    /// What ended it.
+    /// The event that ended it.
     pub end: WaitEnd,
-    /// Who ran meanwhile on the run queues on which it waited, the longest first.
+    /// The tasks that ran meanwhile on the run queues on which it waited, the longest first.
     pub blocked_by: Vec<Blocker>,
 }
 
@@ -273,8 +276,8 @@ impl Wait {
         self.to.since(self.from)
     }
 
-    /// Returns the part of the wait that [`Wait::blocked_by`] does not explain: before the wakeup reached a run queue, or
-    /// further back than the history that is kept.
+    /// Returns the part of the wait that [`Wait::blocked_by`] does not explain: the time before the
+    /// wakeup reached a run queue, or before the start of the history.
     #[must_use]
     pub fn unexplained(&self) -> Duration {
         let explained = self.blocked_by.iter().fold(Duration::ZERO, |sum, by| sum.saturating_add(by.time));
@@ -282,7 +285,7 @@ impl Wait {
     }
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WaitEnd {
     /// The task ran.
@@ -291,22 +294,22 @@ pub enum WaitEnd {
     TraceEnded,
 }
 
-/// Who ran while another waited.
+/// A task that ran while another waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blocker {
-    /// Who; `None` if the CPU was idle.
-    pub who: Option<TaskId>,
+    /// The task; `None` if the CPU was idle.
+    pub task: Option<TaskId>,
     /// Its effective priority when it was switched out.
     pub prio: Prio,
-    /// For how long in all.
+    /// Its total run time meanwhile.
     pub time: Duration,
 }
 
 impl Blocker {
-    /// Returns how the blocker relates to one who waits at `prio`.
+    /// Returns how the blocker relates to a task that waits at `prio`.
     #[must_use]
     pub const fn relation(&self, prio: Prio) -> Relation {
-        if self.who.is_none() {
+        if self.task.is_none() {
             Relation::Idle
         } else if matches!((self.prio.class(), prio.class()), (ClassId::Fair, ClassId::Fair)) {
             Relation::Fair
@@ -320,7 +323,7 @@ impl Blocker {
     }
 }
 
-/// How one who runs relates to one who waits.
+/// How a running task relates to a waiting one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Relation {
     /// It is more urgent: the wait is by design.
@@ -329,9 +332,11 @@ pub enum Relation {
     Equal,
     /// Both are fair tasks: they share the CPU.
     Fair,
-    /// It is less urgent: something is in the way (a section without preemption, a server, a task that cannot move).
+    /// It is less urgent: something delays the switch (a section without preemption, a server, a
+    /// task that cannot move).
     Loses,
-    /// Nobody ran: the CPU was on its way (interrupts, the switch itself) or nobody told it.
+    /// No task ran: the CPU was on its way (interrupts, the switch itself), or was never told of
+    /// the waiting task.
     Idle,
 }
 
@@ -349,7 +354,8 @@ impl Relation {
     }
 }
 
-/// Returns a policy and its parameter as tables write it: `FIFO 5`, `OTHER 0`, `DEADLINE 10ms/100ms`.
+/// Returns a policy and its parameter as tables write it: `FIFO 5`, `OTHER 0`,
+/// `DEADLINE 10ms/100ms`.
 #[must_use]
 pub fn policy_text(attr: SchedAttr) -> String {
     match attr {

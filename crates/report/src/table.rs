@@ -1,11 +1,11 @@
-//! [`Table`]: columns of text as wide as they must be.
+//! [`Table`]: columns of text, each as wide as its widest cell.
 //!
-//! No borders and no colours: two spaces between columns, a head, rows. What it prints is stable, so a changed table is a
-//! changed result. Cells are counted in characters, not in display width.
+//! No borders and no colours: two spaces between columns, a head, rows. The output is stable, so a
+//! changed table is a changed result. Cells are counted in characters, not in display width.
 
 use core::fmt;
 
-/// On which side a column is flush.
+/// The side on which a column is flush.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Align {
     /// Words.
@@ -22,7 +22,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Begins a table with these columns.
+    /// Creates a table with these columns.
     #[must_use]
     pub fn new(columns: &[(&str, Align)]) -> Self {
         let columns = columns.iter().map(|(name, align)| ((*name).to_owned(), *align)).collect();
@@ -74,7 +74,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Shortens a text to so many characters; `~` stands for what is left out.
+/// Shortens a text to so many characters; `~` replaces the rest.
 #[must_use]
 pub fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

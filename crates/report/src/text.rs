@@ -1,4 +1,5 @@
-//! The figures as tables, readable at 100 columns: first who ran, then who waited, then why.
+//! The figures as tables, readable at 100 columns: first the run times, then the waits, then their
+//! causes.
 
 use crate::human::{Human, Percent};
 use crate::summary::{
@@ -9,16 +10,16 @@ use core::fmt::{self, Write};
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason, TaskId};
 
-/// How much is shown.
+/// The number of rows of each table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Tasks; those that ran longest are shown.
+    /// Tasks; those with the longest run time are shown.
     pub tasks: usize,
     /// CPUs; the busiest are shown.
     pub cpus: usize,
-    /// Task groups; those that used most are shown.
+    /// Task groups; those with the most CPU time are shown.
     pub groups: usize,
-    /// Who ran during one wait.
+    /// Tasks that ran during one wait.
     pub blockers: usize,
 }
 
@@ -47,12 +48,12 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
         write!(out, "\nrequests, from their intended arrival to their end\n{}", service_table(summary))?;
         write_service_notes(out, summary)?;
     }
-    write!(out, "\nwho ran\n{}", run_table(summary, &tasks))?;
+    write!(out, "\nrun time\n{}", run_table(summary, &tasks))?;
     more(out, summary.tasks.len(), tasks.len(), "tasks")?;
     let waiters: Vec<&TaskSummary> =
         tasks.iter().copied().filter(|task| !task.wait.is_zero() || !task.sleep.is_zero()).collect();
     if !waiters.is_empty() {
-        write!(out, "\nwho waited\n{}", wait_table(summary, &waiters))?;
+        write!(out, "\nwait and sleep time\n{}", wait_table(summary, &waiters))?;
     }
     let groups = longest(&summary.groups, limits.groups, |group| group.usage);
     if !groups.is_empty() {
@@ -63,10 +64,10 @@ fn write_report(out: &mut String, summary: &Summary, limits: Limits) -> fmt::Res
     write!(out, "\ncpus\n{}", cpu_table(summary, &cpus))?;
     more(out, summary.cpus.len(), cpus.len(), "CPUs")?;
     if cpus.iter().any(|cpu| cpu.layers.is_some()) {
-        write!(out, "\nwhere their time went\n{}", layer_table(&cpus))?;
+        write!(out, "\nCPU time by layer\n{}", layer_table(&cpus))?;
     }
     if !summary.worst_waits.is_empty() {
-        writeln!(out, "\nworst waits, and who ran meanwhile")?;
+        writeln!(out, "\nworst waits, and the tasks that ran meanwhile")?;
         for wait in &summary.worst_waits {
             write_wait(out, summary, wait, limits.blockers)?;
         }
@@ -130,7 +131,7 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     if has_timers {
         columns.extend([("timers", Align::Right), ("missed", Align::Right), ("latest", Align::Right)]);
     }
-    // Before the timers, of which not every task has any.
+    // Before the timer columns, which only some tasks have.
     let has_overruns = tasks.iter().any(|task| task.dl_overruns.is_some());
     if has_overruns {
         columns.insert(8, ("overruns", Align::Right));
@@ -219,7 +220,7 @@ fn service_table(summary: &Summary) -> Table {
     table
 }
 
-/// Says what became of requests that are not done.
+/// Describes the requests that are not done.
 fn write_service_notes(out: &mut String, summary: &Summary) -> fmt::Result {
     for service in summary.services.iter().filter(|service| service.unfinished > 0 || service.dropped > 0) {
         write!(out, "{}: of {} requests", service.name, service.arrived)?;
@@ -342,8 +343,8 @@ fn write_wait(out: &mut String, summary: &Summary, wait: &Wait, limit: usize) ->
 }
 
 fn blocker_text(summary: &Summary, by: &Blocker, wait: &Wait) -> String {
-    let name = name_of(summary, by.who);
-    match by.who {
+    let name = name_of(summary, by.task);
+    match by.task {
         None => name,
         Some(_) => format!("{name} ({}): {}", prio_text(by.prio), by.relation(wait.prio).name()),
     }
@@ -352,7 +353,7 @@ fn blocker_text(summary: &Summary, by: &Blocker, wait: &Wait) -> String {
 fn name_of(summary: &Summary, task: Option<TaskId>) -> String {
     let Some(id) = task else { return "idle".to_owned() };
     let Some(task) = summary.task(id) else { return format!("task {id}") };
-    // Several tasks of one name are told apart by their ids.
+    // Tasks of the same name are told apart by their ids.
     let is_unique = summary.tasks.iter().filter(|other| other.name == task.name).nth(1).is_none();
     if is_unique { shorten(&task.name, NAME_WIDTH) } else { format!("{}#{id}", shorten(&task.name, NAME_WIDTH)) }
 }

@@ -1,4 +1,5 @@
-//! Timelines: who ran and who waited, as text that a person can check and a diff can compare.
+//! Timelines: which tasks ran and which waited, as text that a person can check and a diff can
+//! compare.
 //!
 //! ```text
 //! 1 column = 1.00ms, from 0.000000000
@@ -9,13 +10,15 @@
 //! a    |####--##------------|  OTHER 0
 //! ```
 //!
-//! A column shows what was true *at its first instant*, after everything that happened there; what begins and ends between
-//! two columns is not seen. So a timeline is exact if every event falls on a column, and a picture otherwise; the list of
-//! [`switches`] is always exact. Per CPU: a letter is the task that ran, `.` idle, `?` unknown. Per task: `#` it ran, `-` it
-//! waited, blank it slept, `x` it had ended.
+//! A column shows the state *at its first instant*, after all events of that instant; a run that
+//! begins and ends between two columns is not visible. So a timeline is exact if every event falls
+//! on a column, and a picture otherwise; the list of [`switches`] is always exact. Per CPU: a
+//! letter is the running task, `.` idle, `?` unknown. Per task: `#` running, `-` waiting, blank
+//! asleep, `x` ended.
 //!
-//! Letters: the first free letter of the task's name, then any free one, in order of id; so adding a task at the end
-//! changes no other's letter. A legend is printed where a letter is not the name.
+//! Letters: the first free letter of the task's name, then any free one, in order of id. So adding
+//! a task at the end changes no other task's letter. A legend is printed where a letter is not the
+//! name.
 
 use crate::events::{Names, why_left};
 use crate::human::Human;
@@ -26,12 +29,12 @@ use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::replay::{Current, Replay, TaskState};
 use zerolag_trace::{IdTable, Trace};
 
-/// What is shown.
+/// The window and rows of a timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// The instant of the first column.
     pub from: Instant,
-    /// Columns begin before this.
+    /// Columns begin before this instant.
     pub to: Instant,
     /// The time of one column.
     pub step: Duration,
@@ -48,7 +51,8 @@ pub enum Rows {
     CpusAndTasks,
 }
 
-/// More columns than this are not drawn: nobody reads them, and a short step must not fill the memory.
+/// The most columns that are drawn: more would not be read, and a short step must not fill the
+/// memory.
 pub const MAX_COLUMNS: usize = 10_000;
 
 /// Draws a timeline.
@@ -113,7 +117,7 @@ pub fn switches(trace: &Trace) -> String {
     out
 }
 
-/// Fills a row that came late: it was not known in the columns before.
+/// Fills a row that appeared late: its task was unknown in the columns before.
 fn pad(row: &mut String, columns: usize) -> &mut String {
     let missing = columns.saturating_sub(row.chars().count());
     row.extend(core::iter::repeat_n(' ', missing));
@@ -152,10 +156,10 @@ impl Letters {
     }
 }
 
-/// The letter of tasks for which none was left.
+/// The letter of tasks once no letter is free.
 const MANY: char = '*';
 
-/// A timeline that only has to be written.
+/// A complete timeline, ready to be written.
 struct Drawn<'a> {
     window: Window,
     columns: usize,

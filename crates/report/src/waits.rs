@@ -1,8 +1,10 @@
-//! The worst waits, and who ran meanwhile.
+//! The worst waits, and the tasks that ran meanwhile.
 //!
-//! Each CPU keeps the last stretches of who ran. When a wait ends that is among the longest so far, the stretches that
-//! overlap it say who was in the way. A wait longer than the history is explained as far as the history goes; the rest is
-//! [`Wait::unexplained`]. The history is bounded, so a record costs O(1), and the rare long wait O(history).
+//! Each CPU keeps its last stretches: which task ran, from when to when. When a wait ends that is
+//! among the longest so far, the stretches that overlap it name the tasks that delayed it. A wait
+//! longer than the history is explained as far as the history goes; the rest is
+//! [`Wait::unexplained`]. The history is bounded, so a record costs O(1), and the rare long wait
+//! O(history).
 
 use crate::summary::{Blocker, Wait};
 use std::collections::VecDeque;
@@ -13,7 +15,7 @@ use zerolag_trace::{IdTable, Meta};
 /// A stretch in which a CPU ran one task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
-    pub(crate) who: Option<TaskId>,
+    pub(crate) task: Option<TaskId>,
     pub(crate) prio: Prio,
     pub(crate) from: Instant,
     pub(crate) to: Instant,
@@ -40,7 +42,7 @@ impl History {
         Self { cpus: IdTable::default(), kept }
     }
 
-    /// Notes a stretch that has ended.
+    /// Adds a stretch that has ended.
     pub(crate) fn push(&mut self, cpu: CpuId, stretch: Stretch) {
         let stretches = self.cpus.entry(cpu);
         if stretches.len() == self.kept {
@@ -49,7 +51,8 @@ impl History {
         stretches.push_back(stretch);
     }
 
-    /// Returns who ran in the pieces, the longest first. `running` gives the stretch that a CPU is in now.
+    /// Returns the tasks that ran in the pieces, the longest first. `running` returns a CPU's
+    /// current stretch.
     pub(crate) fn blockers(&self, pieces: &[Piece], running: impl Fn(CpuId) -> Option<Stretch>) -> Vec<Blocker> {
         let mut blockers: Vec<Blocker> = Vec::new();
         for piece in pieces {
@@ -60,17 +63,17 @@ impl History {
                 if time.is_zero() {
                     continue;
                 }
-                match blockers.iter().position(|by| by.who == stretch.who && by.prio == stretch.prio) {
+                match blockers.iter().position(|by| by.task == stretch.task && by.prio == stretch.prio) {
                     Some(at) => blockers[at].time = blockers[at].time.saturating_add(time),
                     None if blockers.len() < BLOCKERS_MAX => {
-                        blockers.push(Blocker { who: stretch.who, prio: stretch.prio, time });
+                        blockers.push(Blocker { task: stretch.task, prio: stretch.prio, time });
                     }
-                    // More tasks than anybody reads: they stay unexplained.
+                    // More blockers than a report shows: the rest stays unexplained.
                     None => {}
                 }
             }
         }
-        blockers.sort_by(|a, b| b.time.cmp(&a.time).then(a.who.cmp(&b.who)));
+        blockers.sort_by(|a, b| b.time.cmp(&a.time).then(a.task.cmp(&b.task)));
         blockers
     }
 }
@@ -87,7 +90,7 @@ impl WorstWaits {
         Self { waits: Vec::new(), kept }
     }
 
-    /// Returns whether a wait of this length would be kept. Of equal ones the first stays.
+    /// Returns whether a wait of this length would be kept. Among equal waits the first is kept.
     #[inline]
     pub(crate) fn wants(&self, length: Duration) -> bool {
         if self.waits.len() < self.kept {

@@ -1,4 +1,4 @@
-//! Whatever a trace claims, figures, tables and timelines come out.
+//! Figures, tables and timelines are produced for any trace, however corrupt.
 
 use proptest::prelude::*;
 use zerolag_model::Duration;

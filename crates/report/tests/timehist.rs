@@ -1,8 +1,10 @@
-//! The figures of a recorded trace beside those of `perf sched timehist`, on the same recording.
+//! Compares the figures of a recorded trace with those of `perf sched timehist` on the same
+//! recording.
 //!
-//! `timehist` begins to count a task at its first complete stretch; here what a CPU did before its first event counts as
-//! well, and what it does at the end. So tasks that were running at the start or still run or wait at the end differ by
-//! design and are told apart by their records, not by their figures.
+//! `timehist` starts to count a task at its first complete stretch. Here the time before a CPU's
+//! first event counts as well, and so does the time after its last event. So tasks that run at the
+//! start, or still run or wait at the end, differ by design. They are recognised by their records,
+//! not by their figures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{Duration, PrevState, TaskId, TraceEvent};
@@ -10,7 +12,8 @@ use zerolag_report::{Metrics, TaskSummary};
 use zerolag_trace::replay::{Replay, TaskState};
 use zerolag_trace::{Trace, ftrace};
 
-/// What `perf sched timehist -s --state` prints of one thread; times in microseconds.
+/// The figures of one thread in the output of `perf sched timehist -s --state`; times in
+/// microseconds.
 struct Expected {
     sched_in: u64,
     run: u64,
@@ -32,9 +35,10 @@ fn expected() -> BTreeMap<u32, Expected> {
     rows.collect()
 }
 
-/// Returns the trace, the process ids of its tasks, and two sets of ids: threads whose stretches perf
-/// counts for its task -1 (it no longer knows one whose parent has collected it, though the event names it), and threads that
-/// were switched out in state `R+`.
+/// Returns the trace, the process ids of its tasks, and two sets of ids. The first set: threads
+/// whose stretches perf counts for its task -1 (it no longer knows a thread whose parent has
+/// collected it, though the event names it). The second: threads that were switched out in state
+/// `R+`.
 fn recorded() -> (Trace, Vec<u32>, BTreeSet<u32>, BTreeSet<u32>) {
     let packed: &[u8] = include_bytes!("../../trace/tests/data/mixed-2cpu.perf.txt.gz");
     let text = Trace::unpack(packed).expect("a whole archive");
@@ -46,7 +50,8 @@ fn recorded() -> (Trace, Vec<u32>, BTreeSet<u32>, BTreeSet<u32>) {
     (trace, pids, unknown, those(|line| line.contains("prev_state=R+")))
 }
 
-/// Returns whether a task's life is whole within the trace: it began off its CPU and ended off it, not waiting.
+/// Returns whether a task's life is complete within the trace: it starts and ends off its CPU, and
+/// does not wait at the end.
 fn is_whole(trace: &Trace, id: TaskId) -> bool {
     let mut replay = Replay::new(&trace.meta);
     let mut began_running = None;
@@ -84,7 +89,7 @@ fn figures_are_those_of_perf_sched_timehist() {
 
 fn compare(task: &TaskSummary, perf: &Expected, trace: &Trace, preempted_in_kernel: bool) {
     assert_eq!(task.switches_in, perf.sched_in, "{}: switches", task.name);
-    // Every stretch is printed rounded to a microsecond.
+    // Each stretch is printed rounded to a microsecond.
     let slack = perf.sched_in;
     let us = |time: Duration| time.as_nanos() / 1000;
     let within = |what: &str, ours: u64, least: u64, most: u64| {
@@ -92,9 +97,11 @@ fn compare(task: &TaskSummary, perf: &Expected, trace: &Trace, preempted_in_kern
         assert!(fits, "{} {}: {what} {ours} us, perf says {least}..={most} us", task.task, task.name);
     };
     within("run", us(task.run), perf.run, perf.run);
-    // perf counts a sleep when it is over; here one that lasts until the end of the trace counts as well.
+    // perf counts a sleep when it ends; here a sleep that lasts until the end of the trace counts
+    // as well.
     let sleep = us(task.sleep.saturating_sub(open_sleep(trace, task.task)));
-    // perf's sleeps last until the task runs, the delay after the wakeup included; the first wakeup follows no sleep.
+    // perf's sleeps include the delay after the wakeup, until the task runs; the first wakeup
+    // follows no sleep.
     let slept = perf.sleep + perf.iowait;
     within("off the CPU", us(task.wait) + sleep, perf.preempt + slept, perf.preempt + slept + perf.delay);
     // perf 6.1 takes the state `R+` for a sleep.
@@ -103,7 +110,7 @@ fn compare(task: &TaskSummary, perf: &Expected, trace: &Trace, preempted_in_kern
     }
 }
 
-/// Returns how long the sleep is that the task is in when the trace ends.
+/// Returns the length of the sleep that a task is in when the trace ends.
 fn open_sleep(trace: &Trace, id: TaskId) -> Duration {
     let out = trace.records.iter().rev().find_map(|record| match &record.event {
         TraceEvent::Switch { prev, prev_state, .. } if *prev == Some(id) => {

@@ -206,7 +206,7 @@ fn every_example_runs_and_keeps_the_rules() {
         let is_run = matches!(ended.code, Some(0 | 99));
         assert!(is_run, "{}: {}\n{}", example.display(), ended.stderr, ended.stdout);
         assert!(ended.stdout.contains("0 broken"), "{}", ended.stdout);
-        for part in ["2.00s on ", "kernel ", "costs default", "seed ", "who ran", "cpus"] {
+        for part in ["2.00s on ", "kernel ", "costs default", "seed ", "run time", "cpus"] {
             assert!(ended.stdout.contains(part), "`{part}`: {}", ended.stdout);
         }
     }
@@ -308,7 +308,7 @@ fn a_recorded_trace_is_reported_and_checked_packed_as_it_is() {
     let recorded = "crates/trace/tests/data/mixed-2cpu.perf.txt.gz";
     let ended = zerolag(&["report", recorded, "--tasks", "5"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for part in ["406ms on 2 CPUs", "who ran", "slept", "(text, ", "more tasks that ran less"] {
+    for part in ["406ms on 2 CPUs", "run time", "slept", "(text, ", "more tasks that ran less"] {
         assert!(ended.stdout.contains(part), "`{part}` is not said\n{}", ended.stdout);
     }
     let ended = zerolag(&["report", recorded, "--json", "--waits", "1"]);

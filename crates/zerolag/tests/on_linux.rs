@@ -41,7 +41,7 @@ fn a_plain_workload_runs_here_with_the_tables_of_a_simulation() {
     assert!(value["tasks"][1]["wakeup_latency"]["count"].as_u64().is_some_and(|count| count > 0), "{value:#}");
     assert!(value["host"]["release"].is_string() && value["checks"].is_null());
     let ended = zerolag(&["run", "-", "--on", "linux", "-d", "100ms"], FAIR);
-    for part in ["who ran", "hog-0", "ended at 100ms: the duration is over; other programs used"] {
+    for part in ["run time", "hog-0", "ended at 100ms: the duration is over; other programs used"] {
         assert!(text(&ended.stdout).contains(part), "`{part}` is not said\n{}", text(&ended.stdout));
     }
 }

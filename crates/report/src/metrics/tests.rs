@@ -9,7 +9,7 @@ const fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn time_is_given_to_who_had_it() {
+fn run_time_goes_to_the_running_task() {
     let summary = Metrics::of(&two_hogs_and_a_fifo());
     let of = |name: &str| summary.task_by_name(name).unwrap().clone();
     // 10 ms: a 0-4, f 4-6, a 6-8, b 8-10.
@@ -26,20 +26,20 @@ fn time_is_given_to_who_had_it() {
 }
 
 #[test]
-fn a_wait_says_who_ran_meanwhile() {
+fn a_wait_names_the_tasks_that_ran_meanwhile() {
     let summary = Metrics::of(&two_hogs_and_a_fifo());
     let worst = &summary.worst_waits[0];
     let (a, b, f) = (TaskId(0), TaskId(1), TaskId(2));
     assert_eq!((worst.task, worst.length(), worst.cause, worst.end), (b, ms(8), WaitCause::New, WaitEnd::Ran));
-    let by = |who, time| (Some(who), time);
-    let blockers: Vec<_> = worst.blocked_by.iter().map(|by| (by.who, by.time)).collect();
+    let by = |task, time| (Some(task), time);
+    let blockers: Vec<_> = worst.blocked_by.iter().map(|by| (by.task, by.time)).collect();
     assert_eq!(blockers, [by(a, ms(6)), by(f, ms(2))]);
     let relations: Vec<_> = worst.blocked_by.iter().map(|by| by.relation(worst.prio)).collect();
     assert_eq!(relations, [Relation::Fair, Relation::Beats]);
     assert_eq!(worst.unexplained(), Duration::ZERO);
     let open = summary.worst_waits.iter().find(|wait| wait.end == WaitEnd::TraceEnded).unwrap();
     assert_eq!((open.task, open.length(), open.from), (a, ms(2), Instant::from_nanos(8_000_000)));
-    assert_eq!(open.blocked_by, [Blocker { who: Some(b), prio: worst.prio, time: ms(2) }]);
+    assert_eq!(open.blocked_by, [Blocker { task: Some(b), prio: worst.prio, time: ms(2) }]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_wait_on_two_queues_is_explained_on_both() {
     let summary = Metrics::of(&script.end(10_000));
     let wait = &summary.worst_waits[0];
     assert_eq!((wait.task, wait.length(), wait.cpu), (w, ms(7), CpuId(1)));
-    let blockers: Vec<_> = wait.blocked_by.iter().map(|by| (by.who, by.time)).collect();
+    let blockers: Vec<_> = wait.blocked_by.iter().map(|by| (by.task, by.time)).collect();
     assert_eq!(blockers, [(Some(b), ms(5)), (Some(a), ms(2))]);
     assert_eq!(summary.migrations.of(MigrateReason::Periodic), 1);
     assert_eq!(summary.task(w).unwrap().migrations.total(), 1);
@@ -119,7 +119,7 @@ fn impossible_times_are_survived() {
 }
 
 #[test]
-fn overruns_are_counted_for_who_asks_to_be_told() {
+fn overruns_are_counted_for_tasks_that_ask_for_them() {
     let params = zerolag_model::DlParams::new(ms(2), ms(10), ms(10));
     let mut script = Script::new(1);
     let told = script.task("told", SchedAttr::Deadline(params.with_flags(DlFlags::DL_OVERRUN)));

@@ -1,10 +1,12 @@
 //! Plots as SVG: lines, points, steps and bars, with linear and logarithmic axes.
 //!
-//! Written by hand, since a plotting library brings fonts and a system to find them in; here a viewer's own sans-serif is
-//! enough. Equal input gives equal bytes: coordinates are rounded to a tenth of a pixel. Colours are those of Okabe and Ito,
-//! which colour-blind readers can tell apart; series also differ by marker, and published values are dashed.
+//! Handwritten, because a plotting library brings fonts and code to find them; the viewer's own
+//! sans-serif font is enough here. Equal input gives equal bytes: coordinates are rounded to a
+//! tenth of a pixel. Colours are those of Okabe and Ito, which colour-blind readers can tell apart;
+//! series also differ by marker, and published values are dashed.
 //!
-//! What cannot be drawn is left out: values that are not finite, and values at or below zero on a logarithmic axis.
+//! Values that cannot be drawn are left out: values that are not finite, and values at or below
+//! zero on a logarithmic axis.
 
 mod scale;
 mod svg;
@@ -17,13 +19,13 @@ pub use scale::{Axis, Range, Scale, Unit};
 /// A plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, in this order.
+    /// The series, in drawing order.
     pub series: Vec<Series>,
 }
 
@@ -43,7 +45,7 @@ pub struct Series {
 pub enum Mark {
     /// A line through the points, with markers: our values.
     Line,
-    /// A dashed line with hollow markers: what was published.
+    /// A dashed line with hollow markers: published values.
     Dashed,
     /// Markers only.
     Points,
@@ -54,7 +56,7 @@ pub enum Mark {
 }
 
 impl Plot {
-    /// Begins a plot.
+    /// Creates a plot.
     #[must_use]
     pub fn new(title: &str, x: Axis, y: Axis) -> Self {
         Self { title: title.to_owned(), x, y, series: Vec::new() }
@@ -103,7 +105,7 @@ impl Look {
     }
 }
 
-/// Where things are on the page.
+/// The positions of the parts on the page.
 struct Frame {
     left: f64,
     right: f64,
@@ -165,7 +167,7 @@ impl Frame {
             Mark::Points | Mark::Bars => {}
         }
         let fill = if series.mark == Mark::Dashed { svg::Fill::Hollow } else { svg::Fill::Full };
-        // Dense series would be a row of blots.
+        // The markers of a dense series would merge into blots.
         let draws_markers = series.mark == Mark::Points || (series.mark != Mark::Steps && points.len() <= MARKERS_MAX);
         for point in points.iter().filter(|_| draws_markers) {
             svg.marker(*point, look.marker, look.colour, fill);

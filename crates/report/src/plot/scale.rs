@@ -1,17 +1,17 @@
-//! Axes: from values to places, and where the ticks are.
+//! Axes: from values to positions, and the positions of the ticks.
 
 use zerolag_model::Duration;
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures.
+    /// The measured quantity.
     pub label: String,
-    /// In what, which decides how ticks are written.
+    /// Its unit, which decides how ticks are written.
     pub unit: Unit,
-    /// How values become places.
+    /// How values map to positions.
     pub scale: Scale,
-    /// From where to where; `None`: as far as the values go.
+    /// Its bounds; `None`: those of the values.
     pub range: Option<Range>,
 }
 
@@ -24,7 +24,7 @@ pub struct Range {
     pub high: f64,
 }
 
-/// In what an axis measures.
+/// The unit of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Unit {
     /// Plain numbers.
@@ -35,7 +35,7 @@ pub enum Unit {
     Percent,
 }
 
-/// How values become places.
+/// How values map to positions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scale {
     /// Evenly.
@@ -114,7 +114,7 @@ impl Scaled {
             Scale::Categories(names) => Self::categories(names),
             Scale::Log => Self::log(axis.unit, fitted, range.is_some()),
             Scale::Linear => {
-                // A measure that starts near zero is easier to judge from zero.
+                // A range that starts near zero is easier to judge if it includes zero.
                 let is_near = fitted.low > 0.0 && fitted.low < fitted.high * 0.5;
                 let low = if range.is_none() && (zero == Zero::Included && fitted.low > 0.0 || is_near) {
                     0.0
@@ -146,7 +146,7 @@ impl Scaled {
         };
         let mut scaled = Self { low, high, is_log: false, slots: 1, ticks: Vec::new() };
         let first = (low / step).ceil();
-        // The counter is whole, so that errors do not add up.
+        // An integer counter, so that errors do not add up.
         for count in 0..TICKS_MAX {
             let value = (first + count as f64) * step;
             if value > high + step * 1e-6 {
@@ -183,7 +183,8 @@ impl Scaled {
         scaled
     }
 
-    /// Returns the place of a value, 0 at the low end and 1 at the high one; `None` if it has none.
+    /// Returns the position of a value, 0 at the low end and 1 at the high one; `None` if it has
+    /// none.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         if !value.is_finite() || (self.is_log && value <= 0.0) {
             return None;
@@ -200,12 +201,12 @@ impl Scaled {
         }
     }
 
-    /// Returns where ticks are, and how they are written.
+    /// Returns the positions of the ticks, and their text.
     pub(super) fn ticks(&self) -> impl Iterator<Item = (f64, &str)> {
         self.ticks.iter().map(|(place, label)| (*place, label.as_str()))
     }
 
-    /// Returns how many bars must find a place side by side.
+    /// Returns how many groups of bars fit side by side.
     pub(super) const fn slots(&self) -> usize {
         self.slots
     }
@@ -248,7 +249,8 @@ fn write_nanos(value: f64) -> String {
     if nanos == 0.0 {
         return "0".to_owned();
     }
-    // A float turns into an integer by saturating; an axis of more than 584 years has wrong ticks.
+    // The conversion from float to integer saturates; an axis of more than 584 years has wrong
+    // ticks.
     format!("{sign}{}", Duration::from_nanos(nanos as u64))
 }
 

@@ -7,7 +7,7 @@ pub(super) struct Svg {
     out: String,
 }
 
-/// Where a text is held.
+/// The anchor of a text.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -129,7 +129,7 @@ impl Svg {
     }
 }
 
-/// Escapes what XML reads as markup, and drops what it does not allow at all.
+/// Escapes XML markup, and drops characters that XML does not allow.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
