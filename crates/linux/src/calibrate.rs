@@ -1,7 +1,7 @@
-//! What the host's operations cost, measured from user space on one CPU.
+//! Measures the cost of the host's operations from user space, on one CPU.
 //!
-//! Only what a program can see alone is measured here; what takes two threads or a sleep is measured by running small
-//! workloads, the same in the simulator (`zerolag::calibrate`).
+//! Only costs that a single thread can see are measured here. Costs that need two threads or a
+//! sleep are measured with small workloads, which also run in the simulator (`zerolag::calibrate`).
 
 use crate::host::cpu_set;
 use crate::{clock, sys};
@@ -12,25 +12,25 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Nice, RtPriority, SchedAttr};
 
-/// What was measured: samples in nanoseconds, sorted.
+/// The measurements: samples in nanoseconds, sorted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Direct {
-    /// A system call that does nothing (a futex wakeup of nobody).
+    /// A system call that does nothing (a futex wakeup without a waiter).
     pub syscall: Vec<u64>,
-    /// Waking a thread of the same CPU that does not preempt, system call included.
+    /// Waking a thread of the same CPU that does not preempt, including the system call.
     pub wake_local: Vec<u64>,
-    /// A `write` and a `read` of four bytes in a pipe that nobody waits at.
+    /// A `write` and a `read` of four bytes on a pipe without waiters.
     pub pipe_io: Vec<u64>,
-    /// What a tick takes from a thread that computes.
+    /// The time that a tick takes from a computing thread.
     pub tick: Vec<u64>,
-    /// The distance of ticks; `None` if none was seen (a full-dynticks CPU, or too much noise).
+    /// The period of the tick; `None` if no tick was seen (a full-dynticks CPU, or too much noise).
     pub tick_period: Option<Duration>,
-    /// Whether the thread could be SCHED_FIFO; if not, other programs are in the figures.
+    /// Whether the thread could be SCHED_FIFO; if not, the figures include other programs.
     pub is_realtime: bool,
 }
 
 impl Direct {
-    /// Adds what another measurement of the same CPU has found.
+    /// Adds the samples of another measurement of the same CPU.
     pub fn add(&mut self, other: Self) {
         let pairs = [
             (&mut self.syscall, other.syscall),
@@ -50,7 +50,7 @@ impl Direct {
 /// Measures on a CPU; takes some 300 ms.
 ///
 /// # Errors
-/// The thread may not run there, or a pipe or thread cannot be made; in words.
+/// The thread may not run there, or a pipe or thread cannot be created. The text names the reason.
 pub fn measure(cpu: CpuId) -> Result<Direct, String> {
     let measured = std::thread::spawn(move || measure_here(cpu)).join();
     measured.map_err(|_| "the measuring thread panicked".to_owned())?
@@ -104,12 +104,12 @@ fn measure_pipe() -> std::io::Result<Vec<u64>> {
     failed.map_or(Ok(samples), Err)
 }
 
-/// Wakes a nice thread of the same CPU again and again, giving it time to fall asleep in between.
+/// Repeatedly wakes a nice thread of the same CPU, with time to fall asleep in between.
 fn measure_wakes() -> Result<Vec<u64>, String> {
     let word = AtomicU32::new(0);
     std::thread::scope(|scope| {
         let sleeper = || {
-            // Inherited: the CPU and the class; it is to be less urgent than who wakes it.
+            // The thread inherits the CPU and the class, and must be less urgent than its waker.
             drop(sys::set_attr(SchedAttr::nice(Nice::new(19).unwrap_or_default())));
             let mut seen = 0;
             while seen != u32::MAX {
@@ -136,7 +136,8 @@ fn measure_wakes() -> Result<Vec<u64>, String> {
     })
 }
 
-/// Computes and looks at the clock; what is missing between two looks, on the grid of the tick, are ticks.
+/// Computes and reads the clock in a loop. Gaps between two reads that lie on the grid of the tick
+/// are ticks.
 fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
     let start = clock::now();
     let end = start + WATCHED;
@@ -158,8 +159,9 @@ fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
     (ticks, is_there.then_some(period))
 }
 
-/// Returns the gaps that lie on the grid of ticks: of the shortest gaps for which most of the expected ticks are there,
-/// those that leave the least aside. None, if there is no such grid (a full-dynticks CPU, or too much noise).
+/// Returns the gaps that lie on the grid of ticks. It takes the smallest set of shortest gaps that
+/// contains most of the expected ticks, and in it the gaps on the grid. Empty if there is no such
+/// grid (a full-dynticks CPU, or too much noise).
 fn find_ticks(gaps: &[(Instant, u64)], watched: Duration, period: Duration) -> Vec<u64> {
     let expected = watched.as_nanos() / period.as_nanos().max(1);
     let mut best: (u64, Vec<u64>) = (CONCENTRATION_MIN, Vec::new());
@@ -179,7 +181,7 @@ fn find_ticks(gaps: &[(Instant, u64)], watched: Duration, period: Duration) -> V
 fn densest(gaps: &[(Instant, u64)], period: u64) -> Vec<u64> {
     const PARTS: u64 = 20;
     let part = |at: Instant| at.as_nanos() % period * PARTS / period;
-    // Two neighbouring parts: a grid may lie on their border.
+    // Two neighbouring parts, because the grid may lie on their border.
     let within = |first: u64| {
         gaps.iter().filter(move |(at, _)| part(*at) == first || part(*at) == (first + 1) % PARTS).map(|(_, gap)| *gap)
     };
@@ -190,11 +192,11 @@ fn densest(gaps: &[(Instant, u64)], period: u64) -> Vec<u64> {
 const BATCH: u64 = 20;
 const BATCHES: u32 = 500;
 const WAKES: u32 = 400;
-/// How long ticks are watched.
+/// For how long ticks are watched.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Gaps without a grid lie in two parts of twenty by chance in ten percent.
+/// Without a grid, ten percent of the gaps lie in two of twenty parts by chance.
 const CONCENTRATION_MIN: u64 = 15;
-/// Shorter gaps are the loop itself.
+/// Shorter gaps are caused by the loop itself.
 const GAP_MIN: u64 = 400;
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Groups of a workload as directories of the `cpu` controller, v1 or v2.
 //!
-//! Everything happens below one directory of this run's own, `zerolag-PID-RUN`; no file outside of it is written but, in v2, the
-//! process is moved into it and back. It is removed when the run ends, however it ends: besides the run's own clean-up, a
-//! shell waits on a pipe that only this process holds, and removes the directories when the pipe closes: after a
-//! crash, a kill or Ctrl-C as well. The kernel lets go of a directory only when its last thread has gone.
+//! All groups are below one directory of this run, `zerolag-PID-RUN`. No other file is written,
+//! except that in v2 the process is moved into the directory and back. The directory must disappear
+//! however the run ends, and a process that is killed cannot clean up after itself. So a shell
+//! waits on a pipe that only this process holds open; when the pipe closes (after the end, a crash,
+//! a kill or Ctrl-C) it removes the directories. The kernel allows that only once the last thread
+//! has left a directory.
 //!
 //! | | v1 | v2 |
 //! |---|---|---|
@@ -26,23 +28,24 @@ use zerolag_model::CpuMax;
 use zerolag_workload::Program;
 use zerolag_workload::program::{GroupDef, GroupWeight};
 
-/// Runs of this process: two at a time do not share a directory, which the first to end would remove.
+/// Numbers the runs of this process, so that two simultaneous runs do not share a directory, which
+/// the first to end would remove.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Which interface the host has.
+/// The cgroup interface of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Version {
     V1,
     V2,
 }
 
-/// Where a run may make its directory.
+/// Where a run may create its directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hierarchy {
     version: Version,
-    /// The directory that gets the run's own.
+    /// The directory in which the run's own directory is created.
     base: PathBuf,
-    /// The group that the process is in, to return to.
+    /// The group that the process was in and returns to.
     home: PathBuf,
 }
 
@@ -53,9 +56,9 @@ pub(crate) struct Groups {
     home: PathBuf,
     /// The run's own directory, then the groups in order of definition.
     dirs: Vec<PathBuf>,
-    /// Which groups are there and may be joined.
+    /// Which groups exist and may be joined.
     there: Mutex<Vec<bool>>,
-    /// What the kernel had counted for groups that have gone.
+    /// The counters of groups that were removed.
     gone: Mutex<Vec<Stat>>,
     cleaner: Option<Child>,
 }
@@ -67,7 +70,7 @@ impl Hierarchy {
     /// Finds the `cpu` controller.
     ///
     /// # Errors
-    /// What is missing, in words.
+    /// A description of what is missing.
     pub(crate) fn find() -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Self::find_in(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
@@ -85,7 +88,8 @@ impl Hierarchy {
             return Err("this host has no `cpu` cgroup controller mounted".to_owned());
         };
         let home = below(&mount, &root, own_path(own, str::is_empty).unwrap_or("/"));
-        // A group whose members are processes cannot have children with controllers, so ours becomes a sibling.
+        // A group that contains processes cannot have children with controllers, so ours becomes a
+        // sibling.
         let parent = home.parent().filter(|parent| parent.starts_with(&mount)).map(Path::to_path_buf);
         let has_cpu = |dir: &Path| {
             let enabled = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
@@ -103,10 +107,10 @@ impl Hierarchy {
         writable(Self { version: Version::V2, base, home })
     }
 
-    /// Makes the run's directory and its groups.
+    /// Creates the run's directory and its groups.
     ///
     /// # Errors
-    /// What the kernel refuses, with the file.
+    /// The kernel's refusal, with the name of the file.
     pub(crate) fn create(&self, program: &Program) -> io::Result<Groups> {
         let defs = &program.groups;
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +119,7 @@ impl Hierarchy {
         for def in defs {
             dirs.push(own.join(relative(&def.path)?));
         }
-        // The cleaner first: it knows the names before the first directory exists.
+        // The cleaner first: it must know the names before the first directory exists.
         let cleaner = Some(start_cleaner(&dirs)?);
         let there = Mutex::new(vec![false; defs.len()]);
         let gone = Mutex::new(vec![Vec::new(); defs.len()]);
@@ -145,7 +149,7 @@ impl Groups {
         write(&self.dirs[group + 1].join(self.threads_file()), "0")
     }
 
-    /// Makes a group, with its weight and limit.
+    /// Creates a group, with its weight and limit.
     pub(crate) fn make(&self, group: usize, def: &GroupDef) -> io::Result<()> {
         let dir = &self.dirs[group + 1];
         make_dir(dir)?;
@@ -166,12 +170,12 @@ impl Groups {
         Ok(())
     }
 
-    /// Returns whether a group is there and may be joined.
+    /// Returns whether a group exists and may be joined.
     pub(crate) fn is_there(&self, group: usize) -> bool {
         self.there.lock().unwrap_or_else(PoisonError::into_inner)[group]
     }
 
-    /// Lets nobody join these groups any more.
+    /// Closes these groups to new threads.
     pub(crate) fn close(&self, groups: &[usize]) {
         let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
         groups.iter().for_each(|group| there[*group] = false);
@@ -183,7 +187,7 @@ impl Groups {
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// Takes a group away, if nobody is in it; what the kernel counted for it is kept, and added to earlier lives of it.
+    /// Removes an empty group. Its counters are kept, and added to those of its earlier lives.
     pub(crate) fn remove(&self, group: usize) -> io::Result<()> {
         let dir = &self.dirs[group + 1];
         let stat = stat_of(dir);
@@ -204,7 +208,7 @@ impl Groups {
         }
     }
 
-    /// Makes a group idle, or no longer.
+    /// Makes a group idle, or ends that.
     pub(crate) fn set_idle(&self, group: usize, is_idle: bool) -> io::Result<()> {
         write(&self.dirs[group + 1].join("cpu.idle"), if is_idle { "1" } else { "0" })
     }
@@ -236,7 +240,8 @@ impl Groups {
         }
     }
 
-    /// Returns what the kernel has counted, per group; of one that has come and gone, in all its lives.
+    /// Returns the kernel's counters per group; for a group that was created several times, the sum
+    /// of its lives.
     pub(crate) fn figures(&self, defs: &[GroupDef]) -> Vec<GroupFigures> {
         let gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         let groups = self.dirs[1..].iter().zip(defs).zip(gone.iter());
@@ -249,9 +254,10 @@ impl Groups {
     }
 }
 
-/// Returns what the kernel has counted for a group; nothing if it is not there.
+/// Returns the kernel's counters of a group; empty if it does not exist.
 fn stat_of(dir: &Path) -> Stat {
-    // Kernels since 6.7 say in a file of its own how long the group was held up by itself or from above.
+    // Kernels since 6.7 have a separate file for the time for which the group was throttled by
+    // itself or from above.
     let of = |file: &str, prefix: &'static str| -> Stat {
         let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
         let lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -272,13 +278,14 @@ fn add_up(sum: &mut Stat, more: Stat) {
     }
 }
 
-/// Before the keys of `cpu.stat.local`.
+/// Prefix of the keys of `cpu.stat.local`.
 const LOCAL: &str = "local.";
 
 impl Drop for Groups {
     fn drop(&mut self) {
         if self.version == Version::V2 {
-            // Nobody is left to be told; the directory then stays for the cleaner, which outlives this process.
+            // An error cannot be reported any more. The directory then stays for the cleaner, which
+            // outlives this process.
             drop(write(&self.home.join("cgroup.procs"), "0"));
         }
         for dir in self.dirs.iter().rev() {
@@ -291,10 +298,11 @@ impl Drop for Groups {
     }
 }
 
-/// Starts the shell that removes the directories when this process has gone.
+/// Starts the shell that removes the directories after the end of this process.
 fn start_cleaner(dirs: &[PathBuf]) -> io::Result<Child> {
-    // Children first. Ctrl-C reaches the whole process group, so the shell has one of its own and ignores signals besides.
-    // Threads of a killed process need a moment to go: some fifty attempts, a tenth of a second apart.
+    // Children first. Ctrl-C reaches the whole process group, so the shell has a group of its own
+    // and also ignores signals. Threads of a killed process need a moment to exit: the shell tries
+    // fifty times, every tenth of a second.
     const SCRIPT: &str = "trap '' INT HUP TERM; read -r _; n=0; while [ $n -lt 50 ]; do \
         left=; for d; do [ -d \"$d\" ] && ! rmdir \"$d\" 2>/dev/null && left=1; done; \
         [ -z \"$left\" ] && exit 0; n=$((n+1)); sleep 0.1; done; exit 1";
@@ -326,9 +334,10 @@ fn relative(path: &str) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Limits a group by the files of v1, or sets it free.
+/// Sets or removes a group's limit through the files of v1.
 fn limit_v1(dir: &Path, max: CpuMax) -> io::Result<()> {
-    // Each file is checked against the others: without burst and quota any period will do.
+    // The kernel checks each file against the others: without burst and quota it accepts any
+    // period.
     if dir.join("cpu.cfs_burst_us").exists() {
         write(&dir.join("cpu.cfs_burst_us"), "0")?;
     }
@@ -342,7 +351,7 @@ fn limit_v1(dir: &Path, max: CpuMax) -> io::Result<()> {
     write(&dir.join("cpu.cfs_burst_us"), &max.burst.as_micros_floor().to_string())
 }
 
-/// Limits a group by the files of v2, or sets it free.
+/// Sets or removes a group's limit through the files of v2.
 fn limit_v2(dir: &Path, max: CpuMax) -> io::Result<()> {
     if dir.join("cpu.max.burst").exists() {
         write(&dir.join("cpu.max.burst"), "0")?;
@@ -358,7 +367,7 @@ fn limit_v2(dir: &Path, max: CpuMax) -> io::Result<()> {
     write(&dir.join("cpu.max.burst"), &max.burst.as_micros_floor().to_string())
 }
 
-/// Returns a weight as v1 has it; the kernel's default is 1024 for 100.
+/// Returns a weight in the scale of v1, in which the kernel's default is 1024 for 100.
 fn v1_shares(weight: GroupWeight) -> u64 {
     match weight {
         GroupWeight::Weight(weight) => (u64::from(weight) * 1024 / 100).max(2),
@@ -367,7 +376,7 @@ fn v1_shares(weight: GroupWeight) -> u64 {
     }
 }
 
-/// Returns a weight as v2 has it: a file and what is written there.
+/// Returns a weight for v2: the file and its value.
 fn v2_weight(weight: GroupWeight) -> (&'static str, i64) {
     match weight {
         GroupWeight::Weight(weight) => ("cpu.weight", i64::from(weight)),
@@ -389,7 +398,7 @@ fn mounts<'a>(mountinfo: &'a str, kind: &'a str) -> impl Iterator<Item = (PathBu
     })
 }
 
-/// Returns the path of the process in the hierarchy whose controllers fit.
+/// Returns the path of the process in the first hierarchy whose controllers `fits` accepts.
 fn own_path(own: &str, fits: impl Fn(&str) -> bool) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -398,13 +407,13 @@ fn own_path(own: &str, fits: impl Fn(&str) -> bool) -> Option<&str> {
     })
 }
 
-/// Returns where a group of a hierarchy is seen below a mount of (a part of) it.
+/// Returns the path of a group below a mount of its hierarchy or of a part of it.
 fn below(mount: &Path, root: &str, path: &str) -> PathBuf {
     let path = path.strip_prefix(root.trim_end_matches('/')).unwrap_or(path);
     mount.join(path.trim_start_matches('/'))
 }
 
-/// Refuses a hierarchy in which no directory can be made.
+/// Refuses a hierarchy in which no directory can be created.
 fn writable(hierarchy: Hierarchy) -> Result<Hierarchy, String> {
     rustix::fs::access(&hierarchy.base, rustix::fs::Access::WRITE_OK).map_err(|error| {
         format!("no group can be made in {}: {error} (root, or a delegated cgroup)", hierarchy.base.display())

@@ -1,11 +1,15 @@
-//! What is changed at given times, on the host: one thread that sleeps from change to change and makes each as who administers
-//! the machine would: `sched_setattr` and `sched_setaffinity` of other threads, files of the run's own groups, threads that are
-//! started and ended.
+//! Makes the changes of a workload at their times on the host.
 //!
-//! It stands above the workload's priorities, where the watchdog stands, so that busy loops of real-time tasks do not hold it up; in
-//! no group. A thread that is ended leaves a computation within 20 us and a wait at once, except that for a mutex with priority
-//! inheritance, which the kernel gives nobody back: it ends when it has got it. Its mutexes are given back, its request is never
-//! done. What is a setting of the whole machine (partitions, deadline servers) the plan refuses.
+//! One thread sleeps from change to change. It makes each change as an administrator of the machine
+//! would: `sched_setattr` and `sched_setaffinity` of other threads, files of the run's own groups,
+//! threads that are started and ended.
+//!
+//! The thread has the watchdog's priority, above the workload, so that busy loops of real-time
+//! tasks do not delay it, and it is in no group. A thread that is to end leaves a computation
+//! within 20 us and a wait at once. The exception is a wait for a mutex with priority inheritance,
+//! which the kernel cannot cancel: that thread ends once it has the mutex. An ended thread releases
+//! its mutexes, and its request is never completed. The plan refuses changes of machine-wide
+//! settings (partitions, deadline servers).
 
 use crate::cgroup::Groups;
 use crate::host::{cpu_set, refused_attr};
@@ -23,7 +27,7 @@ use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, Record, RtPriori
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::ResourceId;
 
-/// Starts the thread; returns how many were started, which wait at the gate.
+/// Starts the thread; returns the number of threads started, which wait at the gate.
 pub(crate) fn start_changes<'s, 'w: 's>(
     world: &'w World<'w>,
     scope: &'s Scope<'s, 'w>,
@@ -33,9 +37,9 @@ pub(crate) fn start_changes<'s, 'w: 's>(
     if plan.is_empty() {
         return Ok(0);
     }
-    // As long as threads may come by it the run is not over.
+    // The run is not over as long as a change may start threads.
     let mut to_come = plan.iter().filter(|change| change.what.moves_threads()).count();
-    // And callers of services may.
+    // Changes may also start callers of services.
     let called: Vec<ResourceId> =
         (0..world.program.tasks.len()).flat_map(|task| world.program.queues_called(task)).collect();
     if to_come > 0 {
@@ -50,7 +54,7 @@ pub(crate) fn start_changes<'s, 'w: 's>(
     let spawned = builder.spawn_scoped(scope, move || {
         let mut records = Vec::new();
         if let Some(origin) = world.gate.wait(Ok(())) {
-            // Without it changes come late, if real-time tasks hold all CPUs.
+            // Without the priority, changes come late while real-time tasks hold all CPUs.
             drop(priority.map(|priority| sys::set_attr(SchedAttr::fifo(priority))));
             let mut maker = Maker { world, scope, origin, parker: world.end.parker(), records: &mut records };
             for change in &plan {
@@ -158,7 +162,8 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         live.iter().filter(|live| is_meant(live)).cloned().collect()
     }
 
-    /// Does something to each thread of a task, which cannot end meanwhile: it would have to leave the list.
+    /// Applies a function to each thread of a task. The list is locked, so that no thread can end
+    /// meanwhile: it would have to leave the list.
     fn each(&mut self, def: usize, mut what: impl FnMut(&mut Self, &Live) -> Result<(), String>) -> Result<(), String> {
         let world = self.world;
         let live = world.live.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +184,7 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         cpus.map_or(all.clone(), |cpus| all.and(cpus))
     }
 
-    /// Starts threads; none in a group that is not there any more.
+    /// Starts threads; none if their group does not exist any more.
     fn start(&mut self, def: usize, count: u32) -> Result<(), String> {
         let (world, task) = (self.world, &self.world.program.tasks[def]);
         if task.group.is_some_and(|group| !world.groups.as_ref().is_some_and(|groups| groups.is_there(group))) {
@@ -197,7 +202,7 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         Ok(())
     }
 
-    /// Ends threads: wherever one waits it is taken off, so that no wakeup is lost on it.
+    /// Ends threads. A waiting thread is removed from its list, so that no wakeup is lost on it.
     fn end(&self, is_meant: impl Fn(&Live) -> bool) {
         for live in self.live(is_meant) {
             live.parker.end();
@@ -206,11 +211,11 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
             }
             live.parker.disturb();
         }
-        // Who waits for a plain mutex looks whether it is to end.
+        // A thread that waits for a plain mutex checks whether it is to end.
         self.world.shared.iter().for_each(Shared::disturb);
     }
 
-    /// Gives a pool so many threads: the youngest retire, or new ones begin.
+    /// Resizes a pool: the youngest threads retire, or new ones start.
     fn resize(&mut self, def: usize, threads: u32) -> Result<(), String> {
         let mut all = self.live(|live| live.def == def && !live.parker.is_ended());
         all.sort_by_key(|live| live.task);
@@ -218,7 +223,7 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         for (place, live) in all.iter().enumerate() {
             live.orders.retires.store(place >= wanted, Ordering::Release);
         }
-        // Who has nothing to do will not come to the end of a turn.
+        // A thread without work never reaches the end of a turn, so it must be told.
         let surplus: Vec<TaskId> = all.iter().skip(wanted).map(|live| live.task).collect();
         for live in self.live(|live| surplus.contains(&live.task)) {
             if self.world.shared.iter().any(|shared| shared.forget_worker(&live.parker)) {
@@ -230,13 +235,14 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
         self.start(def, u32::try_from(more).unwrap_or(u32::MAX))
     }
 
-    /// Ends the tasks of a group and of those below, and removes them when all have gone.
+    /// Ends the tasks of a group and of those below, and removes the groups when the tasks have
+    /// exited.
     fn remove(&mut self, group: usize) -> Result<(), String> {
         let (world, groups) = (self.world, self.groups()?);
         let within: Vec<usize> = (0..world.program.groups.len())
             .filter(|at| world.program.is_within(*at, group) && groups.is_there(*at))
             .collect();
-        // Nobody joins any more; then who is in it by what the kernel says.
+        // First no thread can join any more; then the kernel's list of members is complete.
         groups.close(&within);
         let members: Vec<i32> = within.iter().flat_map(|at| groups.members(*at)).collect();
         self.end(|live| members.contains(&live.tid));
@@ -260,7 +266,8 @@ impl<'s, 'w: 's> Maker<'_, 's, 'w> {
     }
 }
 
-/// How long the threads of a group that is removed may take to end: a throttled one has to wait for its next period.
+/// How long the threads of a removed group may take to end: a throttled thread must wait for its
+/// next period.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is tried.
+/// The time between two attempts.
 const RETRY: Duration = Duration::from_micros(500);

@@ -1,9 +1,9 @@
-//! Time of the host: `CLOCK_MONOTONIC` as an [`Instant`], CPU time of a thread.
+//! Time of the host: `CLOCK_MONOTONIC` as an [`Instant`], and the CPU time of a thread.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use zerolag_model::{Duration, Instant};
 
-/// Returns the time on the clock that `perf record -k CLOCK_MONOTONIC` stamps with.
+/// Returns the time of the clock that `perf record -k CLOCK_MONOTONIC` uses.
 pub(crate) fn now() -> Instant {
     Instant::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
 }
@@ -17,7 +17,7 @@ fn nanos(time: Timespec) -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Returns an instant as the kernel takes it.
+/// Returns an instant in the kernel's format.
 pub(crate) fn timespec(at: Instant) -> Timespec {
     let ns = at.as_nanos();
     let seconds = i64::try_from(ns / 1_000_000_000).expect("invariant: nanoseconds of 64 bits");
@@ -25,7 +25,7 @@ pub(crate) fn timespec(at: Instant) -> Timespec {
     Timespec { tv_sec: seconds, tv_nsec: rest }
 }
 
-/// Sleeps until an instant, whatever interrupts.
+/// Sleeps until an instant, also across signals.
 pub(crate) fn sleep_until(at: Instant) {
     while let Err(rustix::io::Errno::INTR) = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &timespec(at))
     {

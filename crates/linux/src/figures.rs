@@ -1,4 +1,4 @@
-//! What came of a run.
+//! The results of a run.
 
 use crate::host::{Host, ThreadCounts};
 use std::fmt;
@@ -8,20 +8,21 @@ use zerolag_trace::Trace;
 /// Why a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The duration was over.
+    /// The duration is over.
     Duration,
-    /// Every task ended.
+    /// Every task has ended.
     Finished,
-    /// The caller ended it.
+    /// The caller ended the run.
     Interrupted,
     /// Tasks wait for each other in a circle.
     Deadlock(String),
-    /// A task did what its program may not, or the kernel refused something in the middle of the run.
+    /// A task broke a rule of its program, or the kernel refused something in the middle of the
+    /// run.
     Failed(String),
 }
 
 impl End {
-    /// Returns whether the run is to be called a success.
+    /// Returns whether the run is a success.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         matches!(self, Self::Duration | Self::Finished)
@@ -40,10 +41,10 @@ impl fmt::Display for End {
     }
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Where it ran.
+    /// The host on which it ran.
     pub host: Host,
     /// Why it ended.
     pub end: End,
@@ -51,64 +52,68 @@ pub struct Figures {
     pub elapsed: Duration,
     /// Its tasks in order of id.
     pub tasks: Vec<TaskFigures>,
-    /// What was recorded: by the kernel, if it was asked to and permitted it, and what the tasks say of themselves.
+    /// The recorded events: the kernel's, if recording was asked for and permitted, and those that
+    /// the tasks record themselves.
     pub trace: Trace,
     /// Whether the kernel's own events are in the trace.
     pub is_recorded: bool,
     /// Its groups in order of definition.
     pub groups: Vec<GroupFigures>,
-    /// Time that each CPU was busy, whoever used it; 10 ms grain.
+    /// The time for which each CPU was busy with any program; 10 ms grain.
     pub busy: Vec<(CpuId, Duration)>,
-    /// Over how long that was counted: until the last thread had ended, which may be later than the end of the run.
+    /// The time over which that was counted: until the last thread had ended, which can be after
+    /// the end of the run.
     pub busy_over: Duration,
     /// Picoseconds per turn of the calibrated loop, per CPU.
     pub speeds: Vec<(CpuId, u64)>,
-    /// By how many thousandths each CPU was slower after the run than before.
+    /// By how many thousandths each CPU was slower after the run than before it.
     pub drift: Vec<(CpuId, i64)>,
-    /// What looked on, if it had begun to.
+    /// The watchdog, if it was started.
     pub watchdog: Option<Watchdog>,
-    /// What a reader must know: what was left out, what was not as asked for.
+    /// Notes for the reader: omissions, and settings that differ from the request.
     pub notes: Vec<String>,
 }
 
-/// The run's own thread that looks on: its turns cut those of the workload.
+/// The run's own watchdog thread. Its turns interrupt those of the workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watchdog {
     /// Above the workload's priorities, or a fair task if there is none.
     pub attr: SchedAttr,
-    /// It sleeps for so long at a time.
+    /// How long it sleeps at a time.
     pub period: Duration,
-    /// How often it looked.
+    /// How many times it checked the run.
     pub looks: u64,
     /// Its CPU time.
     pub run: Duration,
 }
 
-/// What came of one task.
+/// The results of one task.
 #[derive(Clone, Debug)]
 pub struct TaskFigures {
     /// Which.
     pub task: TaskId,
     /// Its name: definition and instance.
     pub name: String,
-    /// What it asked for at the start.
+    /// The attributes that it asked for at the start.
     pub attr: SchedAttr,
     /// CPU time (`/proc/PID/schedstat`).
     pub run: Duration,
     /// Time on a run queue (`schedstat`).
     pub wait: Duration,
-    /// Times it was switched to (`schedstat`).
+    /// How many times it was switched to (`schedstat`).
     pub switches_in: u64,
-    /// Times the CPU was taken from it (`nonvoluntary_ctxt_switches`).
+    /// How many times it was preempted (`nonvoluntary_ctxt_switches`).
     pub preemptions: u64,
-    /// Moves between CPUs (`se.nr_migrations`); zero where the kernel does not say.
+    /// Migrations (`se.nr_migrations`); zero where the kernel does not report them.
     pub migrations: u64,
-    /// Work that its program did, as calibrated: less than its CPU time by what system calls and a slower clock took.
+    /// Work that its program did, in calibrated time: its CPU time less system calls and less the
+    /// effect of a slower clock.
     pub work: Duration,
-    /// Times that it went on after a wait, whoever ended it.
+    /// How many times it continued after a wait, whatever ended the wait.
     pub wakeups: u64,
-    /// From being due, or woken, until it ran, in nanoseconds, sorted; of timers and of wakeups by other tasks, except where
-    /// the kernel does not tell who woke it (mutexes).
+    /// Latencies from the due time or the wakeup until it ran, in nanoseconds, sorted. They include
+    /// timers and wakeups by other tasks, but not mutexes, for which the kernel does not report the
+    /// waker.
     pub latencies: Vec<u64>,
 }
 
@@ -121,7 +126,8 @@ impl TaskFigures {
         self.migrations = counts.migrations;
     }
 
-    /// Returns a quantile of the latencies in thousandths (500 is the median), `None` if there is none.
+    /// Returns a quantile of the latencies in thousandths (500 is the median), `None` if there is
+    /// none.
     #[must_use]
     pub fn latency(&self, thousandths: u64) -> Option<Duration> {
         quantile(&self.latencies, thousandths)
@@ -138,8 +144,9 @@ pub fn quantile(sorted: &[u64], thousandths: u64) -> Option<Duration> {
 }
 
 impl GroupFigures {
-    /// Returns the CPU time, the counters of the limit, and how long the group was held up by itself or from above; in the
-    /// spelling of v2 (microseconds) or v1 (nanoseconds, no CPU time). What a kernel does not say is zero.
+    /// Returns the CPU time, the counters of the limit, and the time for which the group was
+    /// throttled by itself or from above. The keys are those of v2 (microseconds) or v1
+    /// (nanoseconds, no CPU time); a missing key counts as zero.
     #[must_use]
     pub fn counters(&self) -> (Duration, CpuStat, Duration) {
         let value = |key: &str| self.stat.iter().find(|(name, _)| name == key).map(|(_, value)| *value);
@@ -159,14 +166,15 @@ impl GroupFigures {
     }
 }
 
-/// What the kernel counted for a group (`cpu.stat`).
+/// The kernel's counters of a group (`cpu.stat`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupFigures {
     /// Its path in the workload.
     pub path: String,
     /// Its limit.
     pub max: CpuMax,
-    /// The lines of `cpu.stat`: key and value as the kernel prints them; those of `cpu.stat.local` with `local.` before the key.
+    /// The lines of `cpu.stat`: key and value as the kernel prints them; those of `cpu.stat.local`
+    /// with `local.` before the key.
     pub stat: Vec<(String, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the host is: its CPUs, its kernel, and what it has done for others meanwhile.
+//! The host: its CPUs, its kernel, and the CPU time that other programs use.
 
 use crate::clock;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -16,7 +16,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Looks at the host.
+    /// Inspects the host.
     #[must_use]
     pub fn look() -> Self {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -43,7 +43,7 @@ pub(crate) fn allowed() -> CpuMask {
     })
 }
 
-/// Returns a mask as the kernel takes it.
+/// Returns a mask in the kernel's format.
 pub(crate) fn cpu_set(mask: &CpuMask) -> CpuSet {
     let mut set = CpuSet::new();
     for cpu in mask.iter().filter(|cpu| cpu.index() < CpuSet::MAX_CPU) {
@@ -52,7 +52,8 @@ pub(crate) fn cpu_set(mask: &CpuMask) -> CpuSet {
     set
 }
 
-/// Returns the time that CPUs were busy since the host started, per CPU, at the 10 ms grain of `/proc/stat`.
+/// Returns the time that CPUs were busy since the host started, per CPU, at the 10 ms grain of
+/// `/proc/stat`.
 ///
 /// Time stolen by a hypervisor counts: no task of this host could run in it.
 pub(crate) fn busy_times() -> Vec<(CpuId, Duration)> {
@@ -61,17 +62,17 @@ pub(crate) fn busy_times() -> Vec<(CpuId, Duration)> {
 }
 
 fn busy_time(line: &str) -> Option<(CpuId, Duration)> {
-    // The line `cpu`, without a number, is of all.
+    // The line `cpu`, without a number, is the sum of all.
     let mut words = line.strip_prefix("cpu").filter(|rest| !rest.starts_with(' '))?.split_whitespace();
     let cpu = CpuId(words.next()?.parse().ok()?);
     let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; the rest is part of the first two.
+    // user nice system idle iowait irq softirq steal; the other columns are parts of the first two.
     let busy: u64 =
         ticks.iter().take(8).enumerate().filter(|(at, _)| *at != 3 && *at != 4).map(|(_, ticks)| ticks).sum();
     Some((cpu, Duration::from_millis(busy * 10)))
 }
 
-/// How much of the CPUs other programs use, from a moment on.
+/// The share of the CPUs' time that other programs use, from a moment on.
 #[derive(Clone, Debug)]
 pub struct Usage {
     since: Instant,
@@ -80,14 +81,15 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Begins to watch.
+    /// Starts to measure.
     #[must_use]
     pub fn begin() -> Self {
         Self { since: clock::now(), busy: all_busy(), own: own_time() }
     }
 
-    /// Returns the part of all CPUs' time since then that neither was idle nor went to this process or children of it that have
-    /// ended, in thousandths. To a few of them after a second: the kernel counts in steps of 10 ms.
+    /// Returns the part of all CPUs' time since then that was neither idle nor used by this process
+    /// or its ended children, in thousandths. After a second it is exact to a few thousandths: the
+    /// kernel counts in steps of 10 ms.
     #[must_use]
     pub fn others_permille(&self) -> u64 {
         let others = all_busy().saturating_sub(self.busy).saturating_sub(own_time().saturating_sub(self.own));
@@ -103,12 +105,13 @@ fn all_busy() -> Duration {
 /// Returns the CPU time of this process and of its children that have ended.
 fn own_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // utime stime cutime cstime, fields 14 to 17 of proc(5); the third follows the name in parentheses.
+    // utime stime cutime cstime, fields 14 to 17 of proc(5); the third follows the name in
+    // parentheses.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(4);
     Duration::from_millis(fields.map_while(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
-/// Says which permission is missing for attributes, or what else the kernel has against them.
+/// Says which permission is missing for attributes, or why else the kernel refuses them.
 pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
     let policy = attr.policy();
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
@@ -131,18 +134,18 @@ pub(crate) fn refused_attr(attr: SchedAttr, error: &std::io::Error) -> String {
     }
 }
 
-/// What the kernel has counted for the calling thread.
+/// The kernel's counters of the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ThreadCounts {
     /// CPU time.
     pub(crate) run: Duration,
     /// Time on a run queue.
     pub(crate) wait: Duration,
-    /// Times it was switched to.
+    /// How many times it was switched to.
     pub(crate) switches_in: u64,
-    /// Times the CPU was taken from it.
+    /// How many times it was preempted.
     pub(crate) preemptions: u64,
-    /// Moves between CPUs; zero where the kernel does not say.
+    /// Migrations; zero where the kernel does not report them.
     pub(crate) migrations: u64,
 }
 
@@ -163,7 +166,7 @@ impl ThreadCounts {
         counts
     }
 
-    /// Returns what has been counted since `earlier`.
+    /// Returns the difference to `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             run: self.run.saturating_sub(earlier.run),

@@ -1,24 +1,25 @@
-//! Runs a workload on the host's own kernel: the same [`Program`](zerolag_workload::Program) that the simulator runs, with
-//! real threads.
+//! Runs a workload on the host's own kernel: the same [`Program`](zerolag_workload::Program) that
+//! the simulator runs, with real threads.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`plan`] | what is to be run, and what the host refuses, said before anything starts |
-//! | [`host`] | what the host is: CPUs, kernel, permissions |
+//! | [`plan`] | the program and options of a run; everything that the host refuses is reported before anything starts |
+//! | [`host`] | the host: CPUs, kernel, permissions |
 //! | [`mod@run`] | the run: threads, start, end, watchdog |
-//! | [`figures`] | what came of it: records, times from `schedstat`, latencies |
-//! | [`calibrate`] | what the host's operations cost, measured from user space on one CPU |
-//! | [`probe`] | how long it takes until a thread runs that was woken |
-//! | `world` | what all threads of a run have in common |
-//! | `thread`, `shared` | a task's program on a real thread; what tasks share, on futexes |
-//! | `requests`, `changes` | who sends requests; who makes what changes at given times |
+//! | [`figures`] | the results: records, times from `schedstat`, latencies |
+//! | [`calibrate`] | the cost of the host's operations, measured from user space on one CPU |
+//! | [`probe`] | the time from a wakeup until the woken thread runs |
+//! | `world` | the state that all threads of a run share |
+//! | `thread`, `shared` | a task's program on a real thread; the objects that tasks share, on futexes |
+//! | `requests`, `changes` | the threads that send requests; the thread that makes changes at given times |
 //! | `work` | computations of known length, and whether the clock speed drifts |
 //! | `cgroup` | groups as directories of the `cpu` controller, v1 or v2 |
 //! | `recorder` | the kernel's own trace by `perf record`, where that is permitted |
 //! | `sys` | the only `unsafe`: `sched_setattr(2)` |
 //!
-//! What a run never does: change a global setting, leave a group behind, or leave a real-time loop that could hold the
-//! machine: every loop looks at the clock, and a watchdog above every task of the workload ends what does not.
+//! A run never changes a global setting, never leaves a group behind, and never leaves a real-time
+//! loop that could hold the machine: every loop reads the clock, and a watchdog above every task of
+//! the workload ends those that do not stop.
 #![cfg(target_os = "linux")]
 #![warn(missing_docs)]
 

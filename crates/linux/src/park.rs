@@ -1,7 +1,10 @@
-//! Where threads of a run sleep, who waits in which order, and how all of them learn that the run is over.
+//! Sleeping threads of a run: where they sleep, in which order they are woken, and how they learn
+//! that the run is over.
 //!
-//! Each thread waits on a word of its own ([`Parker`]), and who waits where is a list in user space ([`WaitList`]), most
-//! urgent first, then first come. Every wait ends at the run's end ([`End`]) at the latest.
+//! The kernel's wait queues do not show which thread waits first, and a workload needs that order:
+//! most urgent first, then first come. So each thread sleeps on a word of its own ([`Parker`]), and
+//! the list of waiters is in user space ([`WaitList`]). Every wait ends at the run's end ([`End`])
+//! at the latest.
 
 use crate::clock;
 use rustix::io::Errno;
@@ -14,27 +17,27 @@ use zerolag_model::Instant;
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waited {
-    /// As it should; woken at this time, if another woke it.
+    /// Normally; with the time of the wakeup, if another thread woke it.
     Woken(Option<Instant>),
     /// The run is over, or the thread is to end.
     Over,
 }
 
-/// Where one thread sleeps.
+/// The place where one thread sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Parker {
-    /// 0 while it is to sleep.
+    /// 0 while the thread is to sleep.
     word: AtomicU32,
-    /// When it was woken.
+    /// The time of the wakeup.
     woken_at: AtomicU64,
     /// Its thread is to end: every wait is over.
     ended: AtomicBool,
 }
 
-/// The run's end, known to all.
+/// The end of the run, visible to all threads.
 #[derive(Debug, Default)]
 pub(crate) struct End {
-    /// Nothing new is begun.
+    /// No new work is started.
     pub(crate) stopped: AtomicBool,
     /// The end in nanoseconds; 0 while it is not set.
     at: AtomicU64,
@@ -43,7 +46,7 @@ pub(crate) struct End {
 
 pub(crate) const EVERYBODY: u32 = i32::MAX.unsigned_abs();
 
-/// A lock of ours is held for a few instructions; a panic in them leaves nothing half done.
+/// These locks are held for a few instructions, so a panic inside leaves no inconsistent state.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -55,12 +58,12 @@ pub(crate) fn wait_while(word: &AtomicU32, value: u32, until: Instant) -> Result
 }
 
 impl End {
-    /// Sets when the run ends.
+    /// Sets the end of the run.
     pub(crate) fn set(&self, at: Instant) {
         self.at.store(at.as_nanos(), Ordering::Release);
     }
 
-    /// Returns when the run ends.
+    /// Returns the end of the run.
     pub(crate) fn at(&self) -> Instant {
         match self.at.load(Ordering::Acquire) {
             0 => Instant::from_nanos(i64::MAX.unsigned_abs()),
@@ -73,7 +76,7 @@ impl End {
         self.stopped.load(Ordering::Relaxed) || now >= self.at()
     }
 
-    /// Returns a new place to sleep.
+    /// Returns a new parker.
     pub(crate) fn parker(&self) -> Arc<Parker> {
         let parker = Arc::<Parker>::default();
         lock(&self.parkers).push(Arc::clone(&parker));
@@ -84,7 +87,7 @@ impl End {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         for parker in lock(&self.parkers).iter() {
-            // Not a wakeup: who sleeps sees that the run is over.
+            // Not a wakeup: sleeping threads see that the run is over.
             let _ = futex::wake(&parker.word, Flags::PRIVATE, EVERYBODY);
         }
     }
@@ -119,7 +122,7 @@ impl Parker {
         Waited::Woken(Some(Instant::from_nanos(self.woken_at.load(Ordering::Relaxed))))
     }
 
-    /// Says that its thread is to end; [`disturb`](Self::disturb) lets it see that.
+    /// Orders its thread to end; [`disturb`](Self::disturb) makes the thread notice.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -129,7 +132,7 @@ impl Parker {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Lets its thread look around, without waking it up for anything.
+    /// Makes its thread check its state, without a wakeup.
     pub(crate) fn disturb(&self) {
         let _ = futex::wake(&self.word, Flags::PRIVATE, EVERYBODY);
     }
@@ -141,7 +144,8 @@ impl Parker {
     }
 }
 
-/// A thread that waits: how urgent it is (lower is more urgent; all fair threads are alike), and where it sleeps.
+/// A waiting thread: its urgency (lower is more urgent; all fair threads are equal), and its
+/// parker.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) urgency: i16,
@@ -149,29 +153,29 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Wakes it up for what it waits for.
+    /// Wakes it: its wait was successful.
     pub(crate) fn wake(&self) {
         self.parker.unpark();
     }
 }
 
-/// Who waits, most urgent first, then first come.
+/// The waiters, most urgent first, then first come.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList(Vec<Waiter>);
 
 impl WaitList {
-    /// Adds one behind all that are as urgent.
+    /// Adds a waiter behind all that are as urgent.
     pub(crate) fn push(&mut self, waiter: &Waiter) {
         let at = self.0.partition_point(|other| other.urgency <= waiter.urgency);
         self.0.insert(at, waiter.clone());
     }
 
-    /// Takes the first off.
+    /// Removes and returns the first.
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
-    /// Takes up to so many off, the first first.
+    /// Removes and returns up to `most` waiters, from the first on.
     pub(crate) fn take(&mut self, most: usize) -> Vec<Waiter> {
         self.0.drain(..most.min(self.0.len())).collect()
     }
@@ -180,7 +184,7 @@ impl WaitList {
         self.0.len()
     }
 
-    /// Takes a thread off; returns whether it was there.
+    /// Removes a thread; returns whether it was in the list.
     pub(crate) fn forget(&mut self, parker: &Arc<Parker>) -> bool {
         let before = self.0.len();
         self.0.retain(|waiter| !Arc::ptr_eq(&waiter.parker, parker));

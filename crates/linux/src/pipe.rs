@@ -1,9 +1,11 @@
 //! Pipes: the kernel's own.
 //!
-//! What need not wait is done without; who has to wait does so in a blocking `read` or `write`, so that the kernel wakes one at a
-//! time and tells its scheduler that the waker is about to sleep, as in any program. (Waiting by `poll` for the pipe and the
-//! run's end was rejected: it wakes all that wait, and takes two more system calls.) Such a call hears nothing of the run's end: at the
-//! end one of those who wait is let go by a byte or by room for a page, and lets go the next.
+//! An operation that need not wait is done without blocking. A thread that must wait does so in a
+//! blocking `read` or `write`, so that the kernel wakes one thread at a time and tells its
+//! scheduler that the waker is about to sleep, as in any program. (Waiting with `poll` for the pipe
+//! and the run's end was rejected: it wakes all waiters, and takes two more system calls.) A
+//! blocking call does not notice the run's end. At the end, one waiter is therefore released by a
+//! byte, or by room for a page, and it releases the next.
 //!
 //! Source: Linux v6.12 `fs/pipe.c`, `pipe_read`, `pipe_write`.
 
@@ -18,7 +20,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::Instant;
 
-/// What one call moves at most: more goes in turns.
+/// The most bytes that one call moves: more bytes take several calls.
 const PIECE: usize = 65_536;
 
 /// A pipe that threads share.
@@ -26,29 +28,29 @@ const PIECE: usize = 65_536;
 pub(crate) struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// Both ends once more, where nothing waits.
+    /// A second opening of the pipe, on which nothing blocks.
     at_once: File,
-    /// When somebody began to put something in last, and to take something out.
+    /// The times at which a thread last began to write, and to read.
     put_at: AtomicU64,
     taken_at: AtomicU64,
 }
 
 impl Pipe {
-    /// Makes a pipe that holds so many bytes.
+    /// Creates a pipe that holds so many bytes.
     ///
     /// # Errors
-    /// What the kernel says: above `/proc/sys/fs/pipe-max-size` it takes `CAP_SYS_RESOURCE`.
+    /// The kernel's error: above `/proc/sys/fs/pipe-max-size` a pipe takes `CAP_SYS_RESOURCE`.
     pub(crate) fn new(capacity: u32) -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setpipe_size(&writer, capacity as usize)?;
-        // The flag belongs to an opening of the pipe, not to the pipe: this is another one.
+        // The flag belongs to an opening of the pipe, not to the pipe: this is another opening.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
         let at_once = std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
         Ok(Self { reader, writer, at_once, put_at: AtomicU64::new(0), taken_at: AtomicU64::new(0) })
     }
 
-    /// Puts so many bytes in.
+    /// Writes so many bytes.
     pub(crate) fn put(&self, bytes: u32, me: &Parker, end: &End) -> Waited {
         static ZEROS: [u8; PIECE] = [0; PIECE];
         let mut left = bytes as usize;
@@ -76,7 +78,7 @@ impl Pipe {
         Waited::Woken(woken_at)
     }
 
-    /// Takes out what there is, up to so many bytes.
+    /// Reads the bytes that are there, up to so many.
     pub(crate) fn take(&self, bytes: u32, buffer: &mut Vec<u8>, me: &Parker, end: &End) -> Waited {
         buffer.resize((bytes as usize).min(PIECE).max(buffer.len()), 0);
         let mut left = bytes as usize;
@@ -117,22 +119,24 @@ impl Pipe {
         run_is_over || me.is_ended()
     }
 
-    /// Lets one go that waits, after the run's end.
+    /// Releases one waiter after the run's end.
     pub(crate) fn let_go(&self) {
         if (&self.at_once).write(&[0]).is_err() {
-            // It is full, so those who wait are writers.
+            // The pipe is full, so the waiters are writers.
             let mut buffer = [0; PIECE];
             while matches!((&self.at_once).read(&mut buffer), Ok(read) if read > 0) {}
         }
     }
 }
 
-/// Returns what is refused about a pipe of this size, in words.
+/// Returns why a pipe of this size is refused.
 pub(crate) fn refused(capacity: u32) -> Option<String> {
     let error = Pipe::new(capacity).err()?;
     Some(match Errno::from_io_error(&error) {
         Some(Errno::PERM) => {
-            format!("a pipe of {capacity} bytes needs CAP_SYS_RESOURCE (/proc/sys/fs/pipe-max-size says what does not)")
+            format!(
+                "a pipe of {capacity} bytes needs CAP_SYS_RESOURCE (the limit without it: /proc/sys/fs/pipe-max-size)"
+            )
         }
         _ => format!("a pipe of {capacity} bytes cannot be made: {error}"),
     })

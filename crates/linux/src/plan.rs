@@ -1,4 +1,4 @@
-//! What is to be run, and what the host refuses: all of it, said before anything starts.
+//! The plan of a run: everything that the host refuses is reported before anything starts.
 
 use crate::cgroup::Hierarchy;
 use crate::host::{Host, refused_attr};
@@ -11,59 +11,59 @@ use zerolag_workload::Program;
 use zerolag_workload::change::Change;
 use zerolag_workload::program::{Action, AffinityChange, CpusetDef, ResourceKind};
 
-/// What the caller wants.
+/// The options of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// How long to run; `None` is until all tasks end, [`LIMIT`] at the most.
+    /// The duration; `None` is until all tasks end, at most [`LIMIT`].
     pub duration: Option<Duration>,
     /// The CPUs to use; `None` is all that the process may use.
     pub cpus: Option<CpuMask>,
     /// The seed of the program's random streams.
     pub seed: u64,
-    /// Whether the kernel's own events are to be recorded, if the host permits it.
+    /// Whether to record the kernel's own events, if the host permits it.
     pub record: Recording,
 }
 
 /// Whether the kernel's own events are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Recording {
-    /// They are not: nothing disturbs the run.
+    /// No: nothing disturbs the run.
     #[default]
     Off,
-    /// They are, by `perf record`, unless that is not there or not permitted (then a note says so).
+    /// Yes, by `perf record`. If perf is missing or not permitted, a note says so.
     Kernel,
 }
 
-/// The longest run of a workload that says no duration.
+/// The longest run of a workload without a duration.
 pub const LIMIT: Duration = Duration::from_secs(600);
 /// The most tasks of one run.
 pub(crate) const THREADS_MAX: usize = 4096;
 
-/// Something that the host refuses.
+/// A part of the workload that the host refuses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Whose wish it is: `task a-0`, `group /pod`.
-    pub who: String,
-    /// What is refused, and which permission is missing or what would be right.
+    /// The part of the workload: `task a-0`, `group /pod`.
+    pub subject: String,
+    /// What is refused, and the missing permission or a valid value.
     pub why: String,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.who, self.why)
+        write!(f, "{}: {}", self.subject, self.why)
     }
 }
 
-/// A program that this host takes.
+/// A program that this host accepts.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the tasks do.
+    /// The tasks and their programs.
     pub program: Arc<Program>,
-    /// What the caller wants.
+    /// The options of the caller.
     pub options: Options,
     /// The host.
     pub host: Host,
-    /// The CPUs that tasks use which do not say.
+    /// The CPUs of tasks without an affinity.
     pub cpus: CpuMask,
     pub(crate) hierarchy: Option<Hierarchy>,
     /// The priority of the watchdog, if real-time or deadline tasks need one.
@@ -71,10 +71,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a program against the host. Changes nothing; tries each policy for a moment on a thread that does nothing.
+    /// Checks a program against the host. Changes nothing; tries each policy for a moment on a
+    /// thread that does nothing.
     ///
-    /// Does not check whether all deadline tasks together are admitted: the kernel decides that when they ask, which is before
-    /// the workload starts ([`crate::RunError`]).
+    /// Does not check whether all deadline tasks together are admitted: the kernel decides that
+    /// when they ask, before the workload starts ([`crate::RunError`]).
     ///
     /// # Errors
     /// Everything that the host refuses.
@@ -84,12 +85,12 @@ impl Plan {
         let wanted = options.cpus.as_ref().map_or(host.cpus.clone(), |cpus| cpus.and(&host.cpus));
         if wanted.is_empty() {
             let why = format!("the process may use CPUs {} only", host.cpus);
-            refusals.push(Refusal { who: "the machine".to_owned(), why });
+            refusals.push(Refusal { subject: "the machine".to_owned(), why });
         }
         let threads: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
         if threads > THREADS_MAX {
             let why = format!("{threads} threads; at most {THREADS_MAX} are started on a host");
-            refusals.push(Refusal { who: "the workload".to_owned(), why });
+            refusals.push(Refusal { subject: "the workload".to_owned(), why });
         }
         refuse_affinities(&program, &wanted, &mut refusals);
         refuse_syscalls(&program, &mut refusals);
@@ -100,27 +101,28 @@ impl Plan {
         for (_, cpuset) in partitions {
             let why =
                 "a partition is a root domain of the whole machine: a global setting, which a run does not change";
-            refusals.push(Refusal { who: format!("cpuset {}", cpuset.name), why: why.to_owned() });
+            refusals.push(Refusal { subject: format!("cpuset {}", cpuset.name), why: why.to_owned() });
         }
         if program.changes.iter().any(|change| matches!(change.what, Change::Server { .. })) {
             let why = "deadline servers are a global setting of the kernel, which a run does not change".to_owned();
-            refusals.push(Refusal { who: "fair_server".to_owned(), why });
+            refusals.push(Refusal { subject: "fair_server".to_owned(), why });
         }
         if program
             .changes
             .iter()
             .any(|change| matches!(change.what, Change::RtRuntime { .. } | Change::RtPeriod { .. }))
         {
-            let why = "what real-time tasks may run is a global setting of the kernel, which a run does not change";
-            refusals.push(Refusal { who: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
+            let why = "real-time throttling is a global setting of the kernel, which a run does not change";
+            refusals
+                .push(Refusal { subject: "sched_rt_runtime_us, sched_rt_period_us".to_owned(), why: why.to_owned() });
         }
         if program.changes.iter().any(|change| matches!(change.what, Change::Cpu { .. })) {
             let why = "a CPU that goes offline does so for the whole host, which a run does not change".to_owned();
-            refusals.push(Refusal { who: "the machine".to_owned(), why });
+            refusals.push(Refusal { subject: "the machine".to_owned(), why });
         }
         for group in program.groups.iter().filter(|group| group.max.slice.is_some()) {
-            let why = "no kernel has a slice of a group's own (cpu.cfs_bandwidth_slice_us)".to_owned();
-            refusals.push(Refusal { who: format!("group {}", group.path), why });
+            let why = "no kernel has a bandwidth slice per group (cpu.cfs_bandwidth_slice_us)".to_owned();
+            refusals.push(Refusal { subject: format!("group {}", group.path), why });
         }
         let hierarchy = if program.groups.is_empty() {
             None
@@ -128,7 +130,7 @@ impl Plan {
             match Hierarchy::find() {
                 Ok(hierarchy) => Some(hierarchy),
                 Err(why) => {
-                    refusals.push(Refusal { who: format!("group {}", program.groups[0].path), why });
+                    refusals.push(Refusal { subject: format!("group {}", program.groups[0].path), why });
                     None
                 }
             }
@@ -159,12 +161,12 @@ fn refuse_affinities(program: &Program, cpus: &CpuMask, refusals: &mut Vec<Refus
             of_phases.chain(def.affinity.as_deref()).chain(of_changes).find(|mask| mask.and(&cpuset).is_empty());
         if let Some(mask) = nowhere {
             let why = format!("CPUs {mask} are not among those it may use ({cpuset})");
-            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why });
+            refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why });
         }
     }
 }
 
-/// Steps inside the kernel cannot be dictated to it.
+/// Refuses system calls with given inner steps: the kernel's steps cannot be chosen.
 fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
     for (at, def) in program.tasks.iter().enumerate() {
         let inside = def.phases.iter().flat_map(|phase| &phase.actions).any(|action| {
@@ -178,19 +180,19 @@ fn refuse_syscalls(program: &Program, refusals: &mut Vec<Refusal>) {
             )
         });
         if inside {
-            let why = "what a system call does inside, its semaphores and its disks can only be simulated";
-            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
+            let why = "the inner steps of a system call, its semaphores and its disks can only be simulated";
+            refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
         }
     }
 }
 
-/// Makes each pipe for a moment.
+/// Creates each pipe for a moment.
 fn refuse_pipes(program: &Program, refusals: &mut Vec<Refusal>) {
     for resource in &program.resources {
         if let ResourceKind::Pipe { capacity } = resource.kind
             && let Some(why) = pipe::refused(capacity)
         {
-            refusals.push(Refusal { who: format!("pipe {}", resource.name), why });
+            refusals.push(Refusal { subject: format!("pipe {}", resource.name), why });
         }
     }
 }
@@ -216,7 +218,7 @@ fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPrio
             }
             tried.push(attr);
             if let Err(why) = try_attr(attr) {
-                refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why });
+                refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why });
             }
         }
     }
@@ -229,7 +231,7 @@ fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPrio
         Some(priority) => try_attr(SchedAttr::fifo(priority)).err(),
     };
     if let Some(why) = refused.filter(|_| refusals.is_empty()) {
-        refusals.push(Refusal { who: "the watchdog".to_owned(), why });
+        refusals.push(Refusal { subject: "the watchdog".to_owned(), why });
     }
     watchdog
 }
@@ -237,7 +239,7 @@ fn refuse_attrs(program: &Program, refusals: &mut Vec<Refusal>) -> Option<RtPrio
 /// Tries attributes on a thread that ends at once.
 fn try_attr(attr: SchedAttr) -> Result<(), String> {
     if let SchedAttr::Deadline(_) = attr {
-        // Not tried: what a deadline task was granted comes back only a period after its end.
+        // Not tried: the bandwidth of a deadline task is released only a period after its end.
         return if has_sys_nice() {
             Ok(())
         } else {
@@ -260,15 +262,16 @@ fn has_sys_nice() -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> CAP_SYS_NICE & 1 == 1)
 }
 
-/// A kernel with `CONFIG_RT_GROUP_SCHED` gives a new group no real-time budget; granting one takes it from others.
+/// Refuses real-time tasks in groups: a kernel with `CONFIG_RT_GROUP_SCHED` gives a new group no
+/// real-time budget, and granting one takes it from others.
 fn refuse_realtime_in_groups(program: &Program, refusals: &mut Vec<Refusal>) {
     for (at, def) in program.tasks.iter().enumerate() {
         let in_group = def.group.is_some() || def.phases.iter().any(|phase| phase.group.is_some());
         let attrs = [def.attr].into_iter().chain(def.phases.iter().filter_map(|phase| phase.attr));
         if in_group && attrs.into_iter().any(|attr| matches!(attr, SchedAttr::Rt { .. })) {
             let why =
-                "this kernel (CONFIG_RT_GROUP_SCHED) gives a new group no real-time time; leave the task in the root";
-            refusals.push(Refusal { who: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
+                "this kernel (CONFIG_RT_GROUP_SCHED) gives a new group no real-time budget; leave the task in the root";
+            refusals.push(Refusal { subject: format!("task {}", program.tasks[at].name_of(0)), why: why.to_owned() });
         }
     }
 }

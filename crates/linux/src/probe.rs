@@ -1,7 +1,8 @@
-//! How long it takes until a thread runs that was woken: by another thread, or by a timer.
+//! Measures the time until a woken thread runs: woken by another thread, or by a timer.
 //!
-//! The threads do nothing else, so that what is measured is the kernel's and the machine's. They are SCHED_FIFO where that is
-//! permitted. Nothing here runs for longer than it was asked to, and every thread of it sleeps or ends soon.
+//! The threads do nothing else, so that the times are those of the kernel and the machine. They are
+//! SCHED_FIFO where that is permitted. No measurement runs for longer than it was asked to, and all
+//! its threads sleep or end soon.
 
 use crate::host::cpu_set;
 use crate::{clock, sys};
@@ -11,33 +12,34 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use zerolag_model::{CpuId, CpuMask, Duration, FairPolicy, Instant, Nice, SchedAttr};
 
-/// What else a CPU does.
+/// The other load of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
-    /// Nothing: it idles.
+    /// None: it idles.
     Idle,
     /// It runs a SCHED_IDLE thread that computes.
     Computes,
 }
 
-/// What came of a measurement.
+/// The result of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Woken {
     /// Times in nanoseconds, in order.
     pub samples: Vec<u64>,
-    /// How often another CPU woke the second thread.
+    /// How many times another CPU woke the second thread.
     pub wakeups: u64,
-    /// Interrupts that its CPU got from others meanwhile; `None` where the kernel does not count them.
+    /// Interrupts that its CPU got from other CPUs meanwhile; `None` where the kernel does not
+    /// count them.
     pub ipis: Option<u64>,
 }
 
-/// Lets two threads wake each other in turn; nanoseconds per handing over, of all together. Whatever interrupts them is in it, as it is
-/// in what programs say of themselves that do the same.
+/// Lets two threads wake each other in turn; returns nanoseconds per handover, of all turns
+/// together. Interrupts are included, as they are in the figures of programs that do the same.
 ///
 /// # Errors
-/// A thread cannot be made.
+/// A thread cannot be created.
 pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String> {
-    // Even while it is the first thread's turn.
+    // While it is even, it is the first thread's turn.
     let turn = AtomicU32::new(0);
     let hand_over = |next: u32| {
         turn.store(next, Ordering::Release);
@@ -69,10 +71,11 @@ pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String
     Ok(Woken { wakeups: u64::from(turns), ..woken })
 }
 
-/// Lets a thread sleep until a timer of this period expires, so many times; nanoseconds from the expiry until it has gone on.
+/// Lets a thread sleep until a timer of this period expires, so many times; returns nanoseconds
+/// from each expiry until the thread continues.
 ///
 /// # Errors
-/// A thread cannot be made.
+/// A thread cannot be created.
 pub fn timer(cpu: CpuId, beside: Beside, period: Duration, count: u32) -> Result<Woken, String> {
     let sleeper = || {
         let mut samples = Vec::new();
@@ -83,10 +86,11 @@ pub fn timer(cpu: CpuId, beside: Beside, period: Duration, count: u32) -> Result
     Ok(Woken { samples, ..Woken::default() })
 }
 
-/// Lets a thread of one CPU wake one of another CPU, so many times, after the second has slept for nearly a period.
+/// Lets a thread of one CPU wake one of another CPU, so many times, after the second has slept for
+/// nearly a period.
 ///
 /// # Errors
-/// A thread cannot be made.
+/// A thread cannot be created.
 pub fn wakeup(from: CpuId, to: CpuId, beside: Beside, period: Duration, count: u32) -> Result<Woken, String> {
     let (word, woken_at) = (AtomicU32::new(ASLEEP), AtomicU64::new(0));
     let is_asleep = || word.load(Ordering::Acquire) == ASLEEP;
@@ -111,7 +115,7 @@ pub fn wakeup(from: CpuId, to: CpuId, beside: Beside, period: Duration, count: u
         std::thread::scope(|scope| {
             let sleeper = spawn(scope, to, FIFO, sleeper)?;
             each(period, count, |_| {
-                // It may not have come so far, on a host that is busy with more urgent things.
+                // On a host that is busy with more urgent work the thread may not sleep yet.
                 if is_asleep() {
                     woken_at.store(clock::now().as_nanos(), Ordering::Release);
                     wake(WOKEN);
@@ -127,7 +131,7 @@ pub fn wakeup(from: CpuId, to: CpuId, beside: Beside, period: Duration, count: u
     with(to, beside, || woken(to, || alone_on(from, waker)))
 }
 
-/// Measures wakeups of a thread of a CPU, and counts what interrupts they take.
+/// Measures wakeups of a thread of a CPU, and counts their interrupts.
 fn woken(cpu: CpuId, measure: impl FnOnce() -> Result<Vec<u64>, String>) -> Result<Woken, String> {
     let before = ipis_to(cpu);
     let samples = measure()?;
@@ -135,7 +139,8 @@ fn woken(cpu: CpuId, measure: impl FnOnce() -> Result<Vec<u64>, String>) -> Resu
     Ok(Woken { wakeups: samples.len() as u64, samples, ipis })
 }
 
-/// Calls `then` after each of so many expiries of a timer, with when it was due. Expiries that are over already are left out.
+/// Calls `then` with the due time after each of so many expiries of a timer. Expiries that have
+/// already passed are skipped.
 fn each(period: Duration, count: u32, mut then: impl FnMut(Instant)) {
     let mut due = clock::now() + RUN_UP;
     for _ in 0..count {
@@ -155,7 +160,7 @@ fn alone_on<T: Send>(cpu: CpuId, run: impl FnOnce() -> Result<T, String> + Send)
     })
 }
 
-/// Calls a function while the CPU has this beside it.
+/// Calls a function while the CPU has this other load.
 fn with<T>(cpu: CpuId, beside: Beside, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     if beside == Beside::Idle {
         return run();
@@ -175,7 +180,7 @@ fn with<T>(cpu: CpuId, beside: Beside, run: impl FnOnce() -> Result<T, String>) 
     })
 }
 
-/// Starts a thread of one CPU, with these attributes if they are permitted.
+/// Starts a thread on one CPU, with these attributes if they are permitted.
 fn spawn<'s, 'e: 's, T: Send + 's>(
     scope: &'s Scope<'s, 'e>,
     cpu: CpuId,
@@ -184,7 +189,7 @@ fn spawn<'s, 'e: 's, T: Send + 's>(
 ) -> Result<ScopedJoinHandle<'s, T>, String> {
     let only = cpu_set(&CpuMask::single(cpu));
     let started = move || {
-        // The caller has seen that the process may run there.
+        // The caller has checked that the process may run there.
         let _ = sched_setaffinity(None, &only);
         let _ = sys::set_attr(attr);
         run()
@@ -192,7 +197,7 @@ fn spawn<'s, 'e: 's, T: Send + 's>(
     std::thread::Builder::new().spawn_scoped(scope, started).map_err(|error| format!("a thread: {error}"))
 }
 
-/// Returns how many interrupts a CPU has got from others to reschedule, or to do something for them.
+/// Returns how many rescheduling and function-call interrupts a CPU got from others.
 fn ipis_to(cpu: CpuId) -> Option<u64> {
     count_ipis(&std::fs::read_to_string("/proc/interrupts").ok()?, cpu)
 }
@@ -210,16 +215,16 @@ fn count_ipis(text: &str, cpu: CpuId) -> Option<u64> {
 /// As cyclictest's `-p80`.
 const FIFO: SchedAttr = SchedAttr::fifo_at(80);
 const IDLE: SchedAttr = SchedAttr::Fair { policy: FairPolicy::Idle, nice: Nice::ZERO, slice: None };
-/// What the woken thread's word says.
+/// The values of the woken thread's word.
 const ASLEEP: u32 = 0;
 const WOKEN: u32 = 1;
 const OVER: u32 = 2;
-/// Until the first expiry: for other threads to settle.
+/// Time until the first expiry, in which other threads settle.
 const RUN_UP: Duration = Duration::from_millis(1);
-/// How long a CPU computes before it is measured as one that computes: in the first 40 ms after it has idled the median of a timer was
-/// 13 to 36 us, after a second of computing 14 to 15 us.
+/// How long a CPU computes before a measurement. In the first 40 ms after idling, the median of a
+/// timer was 13 to 36 us; after a second of computing it was 14 to 15 us.
 const COMPUTED_BEFORE: Duration = Duration::from_millis(120);
-/// Turns of a computation between two looks whether it is over: some 10 us.
+/// Turns of a computation between two checks whether it is over: some 10 us.
 const SPINS: u64 = 6_000;
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The kernel's own trace, by `perf record`, where the host permits it.
 //!
-//! perf is started with its events off and told over a pipe to switch them on when all threads stand ready, so that neither
-//! its start nor the set-up of the workload is in the trace. Times are `CLOCK_MONOTONIC`, the clock of the run.
+//! Recording from the start of perf would put perf's start and the set-up of the workload into the
+//! trace. So perf is started with its events disabled, and enables them on a command through a pipe
+//! when all threads are ready. Times are `CLOCK_MONOTONIC`, the clock of the run.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -34,7 +35,7 @@ pub(crate) struct Recorder {
     ack: File,
 }
 
-/// A directory that is removed with what is in it.
+/// A directory that is removed with its contents.
 #[derive(Debug)]
 struct Scratch(PathBuf);
 
@@ -45,10 +46,10 @@ impl Drop for Scratch {
 }
 
 impl Recorder {
-    /// Starts perf with its events off.
+    /// Starts perf with its events disabled.
     ///
     /// # Errors
-    /// perf is not there or not permitted; in words.
+    /// perf is missing or not permitted; the text gives the reason.
     pub(crate) fn start() -> Result<Self, String> {
         Self::begin().map_err(|error| format!("the kernel's events cannot be recorded: {error}"))
     }
@@ -60,7 +61,7 @@ impl Recorder {
         for fifo in ["control", "ack"] {
             mknodat(CWD, file(fifo), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         }
-        // Opened both ways, so that opening waits for nobody.
+        // Opened for reading and writing, so that opening does not block.
         let open = |name: &str| OpenOptions::new().read(true).write(true).open(file(name));
         let (control, ack) = (open("control")?, open("ack")?);
         let perf = Command::new("perf")
@@ -77,7 +78,7 @@ impl Recorder {
         Ok(Self { perf, dir, control, ack })
     }
 
-    /// Switches the events on, and waits until they are.
+    /// Enables the events, and waits for perf's answer.
     pub(crate) fn switch_on(&mut self) -> Result<(), String> {
         let done = self.control.write_all(b"enable\n").and_then(|()| self.wait_for_answer());
         done.map_err(|error| format!("the kernel's events cannot be recorded: {error}{}", self.said()))
@@ -99,7 +100,7 @@ impl Recorder {
         Err(io::Error::other("perf does not answer"))
     }
 
-    /// Returns what perf has complained of.
+    /// Returns the error output of perf.
     fn said(&self) -> String {
         let text = std::fs::read_to_string(self.dir.0.join("stderr")).unwrap_or_default();
         let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with("Error:"));
@@ -126,7 +127,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Already ended unless the run was given up.
+        // perf has already ended unless the run was abandoned.
         drop(self.perf.kill());
         drop(self.perf.wait());
     }
@@ -146,7 +147,7 @@ fn print(data: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Takes perf's remarks on lost events out of its text and adds them up.
+/// Removes perf's remarks on lost events from its text and sums them.
 fn without_lost(text: &str) -> (u64, String) {
     let mut lost = 0;
     let mut rest = String::with_capacity(text.len());
@@ -162,8 +163,8 @@ fn without_lost(text: &str) -> (u64, String) {
     (lost, rest)
 }
 
-/// Counts switches that must have been between two others: the second leaves another task than the first went to. perf
-/// misses the last switch of threads that end, without saying so.
+/// Counts the missing switches: those where a CPU leaves another task than the one it last switched
+/// to. perf loses the last switch of threads that end, without reporting it.
 fn missing_switches(trace: &Trace) -> u64 {
     let mut running: BTreeMap<CpuId, Option<TaskId>> = BTreeMap::new();
     let mut missing = 0;

@@ -1,8 +1,10 @@
-//! Requests of services on the host: a thread per source sends them at their times, workers take them.
+//! Requests of services on the host: one thread per source sends them at their times, workers take
+//! them.
 //!
-//! A source sleeps until an absolute time and is outside of every group, so a limit holds up workers and never arrivals. If the
-//! host lets it come late, the request is late in the queue and its latency counts from when it was meant to arrive all the
-//! same: nothing is left out because the machine was busy.
+//! A source sleeps until an absolute time and is outside of every group, so a limit delays workers
+//! and never arrivals. If the host wakes a source late, the request enters the queue late, but its
+//! latency still counts from its intended arrival: no request is omitted because the machine was
+//! busy.
 
 use crate::clock;
 use crate::park::{Waited, Waiter};
@@ -24,13 +26,13 @@ use zerolag_workload::program::{ResourceId, ResourceKind};
 pub(crate) struct InService {
     queue: ResourceId,
     request: u64,
-    /// What the request draws.
+    /// The random stream of the request.
     pub(crate) stream: Stream,
-    /// Who waits for it to be done.
+    /// The task that waits for its completion.
     waits: Option<Waiter>,
 }
 
-/// Says which queues there are that only tasks send to.
+/// Returns records of the queues to which only tasks send.
 pub(crate) fn called_queues(program: &Program) -> Vec<Record> {
     let is_called = |index: &usize| program.sources.iter().all(|source| source.queue.index() != *index);
     let queues = (0..program.resources.len()).filter(is_called).filter_map(|index| {
@@ -112,7 +114,7 @@ impl Thread<'_, '_> {
         }
     }
 
-    /// Has done with its request.
+    /// Completes its request.
     pub(crate) fn complete_request(&mut self) {
         if let Some(InService { queue, request, waits, .. }) = self.request.take() {
             let step = RequestStep::End { task: self.seat.task };
@@ -123,14 +125,14 @@ impl Thread<'_, '_> {
         }
     }
 
-    /// Leaves its request: whoever waits for it goes on, as when a connection is closed.
+    /// Abandons its request: a task that waits for it continues, as when a connection is closed.
     pub(crate) fn give_up_request(&mut self) {
         if let Some(InService { waits: Some(caller), .. }) = self.request.take() {
             caller.wake();
         }
     }
 
-    /// Sends a request; `waits` is who is told when it is done. Returns whether the queue had room.
+    /// Sends a request; `waits` is woken when it is done. Returns whether the queue had room.
     pub(crate) fn send_request(&mut self, queue: ResourceId, waits: Option<Waiter>) -> bool {
         let key = self.stream().next_u64();
         let shared = &self.world.shared[queue.index()];
@@ -154,5 +156,5 @@ impl Thread<'_, '_> {
     }
 }
 
-/// The most requests of one source that are recorded; nothing arrives after them.
+/// The most requests of one source that are recorded; no more arrive after them.
 const REQUESTS_MAX: usize = 1 << 22;

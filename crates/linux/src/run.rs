@@ -1,25 +1,26 @@
 //! The run: threads, start, end, watchdog.
 //!
 //! ```text
-//!   threads set themselves up ──► all ready? ──no──► [1] nothing starts, every refusal is said
+//!   threads set themselves up ──► all ready? ──no──► [1] nothing starts, every refusal is reported
 //!                                     │ yes
 //!                                     ▼
 //!                       perf's events on, gate opens, all sleep until the start
 //!                                     │
 //!                                     ▼
 //!                     the workload ──► every task ended, the duration is over,
-//!                                      Ctrl-C, or a failure ──► [2] the rest end themselves
+//!                                      Ctrl-C, or a failure ──► [2] the tasks end themselves
 //!                                                                   │ not within half a second
 //!                                                                   ▼
-//!                                                            [3] who is left is made real-time, to see the end
+//!                                                            [3] the remaining ones become real-time, to see the end
 //!                                                                   │ not within two seconds (a minute without real-time)
 //!                                                                   ▼
 //!                                                            [4] the process ends
 //! ```
 //!
-//! Every wait has the run's end as its limit and every computation looks at the clock each 20 us, so step 2 needs
-//! nobody's help, unless a task starves: then step 3. The watchdog sits above the workload's highest priority: it hears
-//! Ctrl-C while real-time loops hold all CPUs, and takes step 4 if ever a task did not end itself.
+//! Every wait ends at the run's end and every computation reads the clock every 20 us, so step 2
+//! needs no help unless a task starves; then step 3 is taken. The watchdog runs above the
+//! workload's highest priority: it notices Ctrl-C while real-time loops hold all CPUs, and takes
+//! step 4 if a task still does not end.
 
 use crate::cgroup::Groups;
 use crate::changes::start_changes;
@@ -44,13 +45,13 @@ use zerolag_trace::{Machine, Meta, Source, Trace};
 use zerolag_workload::Program;
 use zerolag_workload::program::TaskDef;
 
-/// Why nothing was run.
+/// Why a run did not start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The kernel refused what the tasks asked for when they set themselves up.
+    /// The kernel refused the attributes that the tasks asked for during set-up.
     Refused(Vec<String>),
-    /// The host did not give what a run needs: threads, groups.
+    /// The host did not provide threads or groups.
     Host(String),
 }
 
@@ -65,10 +66,12 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs a plan. `interrupted` is asked ten times a second; once it says `true` the run ends and what there is comes back.
+/// Runs a plan. `interrupted` is called about ten times a second; once it returns `true` the run
+/// ends, and the results so far are returned.
 ///
 /// # Errors
-/// The kernel or the host refused something before the workload started. Nothing has run then, and nothing is left behind.
+/// The kernel or the host refused something before the workload started. Then no task has run, and
+/// nothing is left behind.
 pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures, RunError> {
     let host_error = |what: &str, error: &dyn fmt::Display| RunError::Host(format!("{what}: {error}"));
     let speeds = Speeds::measure(&plan.cpus).map_err(|error| host_error("the CPUs cannot be measured", &error))?;
@@ -129,7 +132,7 @@ pub fn run(plan: &Plan, interrupted: impl Fn() -> bool + Sync) -> Result<Figures
     ))
 }
 
-/// What a run knows besides what its threads left behind.
+/// The figures of a run that are not those of single threads.
 struct Ran {
     start: Instant,
     busy: Vec<(CpuId, Duration)>,
@@ -164,7 +167,7 @@ fn world(plan: &Plan, speeds: Speeds, groups: Option<Groups>) -> std::io::Result
     })
 }
 
-/// Returns whether a task begins with its group, which is made later.
+/// Returns whether a task starts with its group, which is created later.
 fn comes_later(program: &Program, task: &TaskDef) -> bool {
     task.group.is_some_and(|group| program.comes_later(group))
 }
@@ -174,7 +177,8 @@ fn first_number(program: &Program, task: &TaskDef) -> u32 {
     if comes_later(program, task) { 0 } else { task.instances }
 }
 
-/// Starts the threads of all instances, in order of definition, of all sources of requests, and the one that makes changes.
+/// Starts the threads of all instances, in order of definition, those of all sources of requests,
+/// and the one that makes changes.
 fn start_threads<'s, 'w: 's>(
     world: &'w World<'w>,
     scope: &'s std::thread::Scope<'s, 'w>,
@@ -183,7 +187,7 @@ fn start_threads<'s, 'w: 's>(
     let mut threads = 0;
     for (def, task) in world.program.tasks.iter().enumerate() {
         if comes_later(world.program, task) {
-            continue; // Its group brings it.
+            continue; // It starts with its group.
         }
         for instance in 0..task.instances {
             let id = TaskId(world.next_task.fetch_add(1, Ordering::Relaxed));
@@ -194,11 +198,11 @@ fn start_threads<'s, 'w: 's>(
     Ok(threads + start_sources(world, scope)? + start_changes(world, scope, priority)?)
 }
 
-/// Looks on until all threads have ended. Returns what that took.
+/// Watches the run until all threads have ended. Returns the watchdog's figures.
 fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn() -> bool) -> Watchdog {
     let attr = priority.map_or(SchedAttr::nice(Nice::ZERO), SchedAttr::fifo);
     if priority.is_some() {
-        // The plan has tried it; without it a run would only hear Ctrl-C late.
+        // The plan has tried it; without it Ctrl-C would only take effect late.
         drop(sys::set_attr(attr));
     }
     let mut over_since = None;
@@ -206,11 +210,11 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
     loop {
         let alive = world.alive.load(Ordering::Acquire);
         if alive == 0 {
-            world.end.stop(); // For sources and changes that have more to come.
+            world.end.stop(); // Stops sources and changes that would continue.
             return Watchdog { attr, period: WATCH_PERIOD, looks, run: clock::thread_time() };
         }
         looks += 1;
-        // The end itself is looked at too, for those whom only the kernel can wake.
+        // Also wakes up at the end itself, for threads that only the kernel can wake.
         let (now, end) = (clock::now(), world.end.at());
         let next = now + WATCH_PERIOD;
         let until = clock::timespec(if end > now { next.min(end) } else { next });
@@ -227,7 +231,7 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
             let over_for = now.since(since);
             let patience = if priority.is_some() { GRACE } else { GRACE_FAIR };
             if over_for > patience {
-                eprintln!("error: tasks do not end; the run is given up");
+                eprintln!("error: tasks do not end; giving up the run");
                 std::process::exit(1); // [4]
             }
             if over_for > RAISE_AFTER {
@@ -237,19 +241,23 @@ fn watch(world: &World<'_>, priority: Option<RtPriority>, interrupted: &dyn Fn()
     }
 }
 
-/// How long before the start the gate opens, so that every thread sleeps when it comes.
+/// How long before the start the gate opens, so that every thread sleeps when the start comes.
 const RUN_UP: Duration = Duration::from_millis(20);
-/// A workload begins at a tick, as in the simulator: at a multiple of the ticks of HZ 100, 250 and 1000. Ticks come at multiples of their period of
-/// `CLOCK_MONOTONIC` (Linux v6.12 `kernel/time/tick-sched.c`, `tick_setup_sched_timer`; `skew_tick` is off by default).
+/// A workload begins at a tick, as in the simulator: at a common multiple of the tick periods of HZ
+/// 100, 250 and 1000. Ticks come at multiples of their period of `CLOCK_MONOTONIC` (Linux v6.12
+/// `kernel/time/tick-sched.c`, `tick_setup_sched_timer`; `skew_tick` is off by default).
 const TICKS: Duration = Duration::from_millis(20);
-/// How often the watchdog looks. Not a part of a second, the period of deadline servers: a kernel whose server's budget ends just before a
-/// real-time task wakes notices that while it picks the next task, goes on with the fair one and forgets to look again (`docs/guide/linux.md`).
+/// The watchdog's period. It must not divide a second, the period of deadline servers. Otherwise a
+/// kernel bug shows: if the server's budget ends just before a real-time task wakes, the kernel
+/// notices that while it picks the next task, continues with the fair one and does not reschedule
+/// (`docs/guide/linux.md`).
 const WATCH_PERIOD: Duration = Duration::from_millis(97);
-/// How long tasks may starve after the end until they are raised.
+/// How long tasks may starve after the end before they are raised.
 const RAISE_AFTER: Duration = Duration::from_millis(500);
-/// How long they may then take.
+/// How long they may take after that.
 const GRACE: Duration = Duration::from_millis(2_500);
-/// The same where nobody may be raised, and no task is real-time: a busy machine may let them starve for long.
+/// The same where raising is not permitted and no task is real-time: a busy machine can let them
+/// starve for long.
 const GRACE_FAIR: Duration = Duration::from_secs(60);
 
 fn busy_since(before: &[(CpuId, Duration)], cpus: &CpuMask) -> Vec<(CpuId, Duration)> {
@@ -305,8 +313,8 @@ fn collect(plan: &Plan, world: World<'_>, ran: Ran) -> Figures {
     }
 }
 
-/// Returns the records that say which groups there are. Their limits are not in the trace: when the kernel's periods begin is not
-/// known, so nothing could be held against them.
+/// Returns the records of the groups. Their limits are not in the trace: the phase of the kernel's
+/// periods is unknown, so no rule could be checked.
 fn group_records(program: &Program) -> Vec<Record> {
     let id = |index: usize| GroupId::from_index(index + 1);
     let record = |index: usize| {
@@ -318,9 +326,10 @@ fn group_records(program: &Program) -> Vec<Record> {
     (0..program.groups.len()).filter(|index| !program.comes_later(*index)).map(record).collect()
 }
 
-/// Brings together what the tasks say and what the kernel recorded: one numbering of tasks, one zero of time.
+/// Merges the tasks' own records with the kernel's: one numbering of tasks, one zero of time.
 ///
-/// The kernel's view wins where both speak (switches, wakeups); attributes, names and affinities are known better here.
+/// Where both record an event (switches, wakeups), the kernel's record is kept; attributes, names
+/// and affinities come from the tasks.
 fn merge(
     mut meta: Meta,
     done: &mut [Done],
@@ -345,7 +354,8 @@ fn merge(
     Trace { meta, records }
 }
 
-/// Returns a record of the kernel in the numbering and time of the run, if it is of use there.
+/// Returns a record of the kernel in the numbering and time of the run; `None` if the run has no
+/// use for it.
 fn renumber(record: Record, ids: &[(TaskId, bool)], start: Instant) -> Option<Record> {
     let id = |task: TaskId| ids.get(task.index()).map_or(task, |(task, _)| *task);
     let is_ours = |task: TaskId| ids.get(task.index()).is_some_and(|(_, ours)| *ours);

@@ -1,10 +1,13 @@
-//! What tasks share, on futexes: mutexes, conditions, barriers, semaphores, suspend points, timers.
+//! Objects that tasks share, on futexes: mutexes, conditions, barriers, semaphores, suspend points,
+//! timers.
 //!
-//! * A plain mutex is a futex of three states (free, held, held with waiters), as a C library's: the kernel queues waiters,
-//!   and whoever comes first when it is given up gets it.
-//! * A mutex that inherits is a PI futex: the kernel hands it over and lends priorities.
-//! * The others wake *exactly* those whom the program means ([`crate::park`]). A C library's condition variable may wake
-//!   without a reason; programs of a workload have no loop around their waits that would catch that.
+//! * A plain mutex is a futex of three states (free, held, held with waiters), as in a C library:
+//!   the kernel queues waiters, and the first thread that tries after the release gets it.
+//! * A mutex with priority inheritance is a PI futex: the kernel hands it over and lends
+//!   priorities.
+//! * The others wake *exactly* the threads that the program means ([`crate::park`]). A C library's
+//!   condition variable can wake spuriously, and programs of a workload have no loop around their
+//!   waits that would catch that.
 //!
 //! Every wait ends at the run's end at the latest.
 //!
@@ -22,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use zerolag_model::{Duration, Instant};
 use zerolag_workload::program::{Resource, ResourceKind};
 
-/// Something that tasks share.
+/// An object that tasks share.
 #[derive(Debug)]
 pub(crate) enum Shared {
     Mutex(AtomicU32),
@@ -35,7 +38,7 @@ pub(crate) enum Shared {
     Pipe(Pipe),
 }
 
-/// Requests that wait, and who waits for them.
+/// Waiting requests, and the workers that wait for requests.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     capacity: Option<u32>,
@@ -43,11 +46,11 @@ pub(crate) struct Queue {
     waiters: WaitList,
     /// The number of the next request.
     next: u64,
-    /// Sources and tasks that may still send; nothing arrives any more when the last has gone.
+    /// The number of sources and tasks that may still send; after the last one no request arrives.
     senders: u32,
 }
 
-/// A request on its way.
+/// A request between its sender and a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     /// Its number in its queue.
@@ -55,27 +58,28 @@ pub(crate) struct Sent {
     pub(crate) by: Sender,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Sender {
     /// The queue's source, as its n-th.
     Source { nth: u64 },
-    /// A task; who waits for it to be done. What it draws follows from the key.
+    /// A task; `waits` is the task that waits for completion. The request's random stream follows
+    /// from the key.
     Task { waits: Option<Waiter>, key: u64 },
 }
 
-/// What a worker that asks for a request gets.
+/// The answer to a worker that asks for a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Asked {
     /// This one.
     Request(Sent),
-    /// None yet: it is in the list of those who wait, and is to park.
+    /// None yet: the worker is in the list of waiters and must park.
     Later,
-    /// None ever.
+    /// None will ever arrive.
     Never,
 }
 
-/// Why a mutex was not had.
+/// Why a mutex was not acquired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockError {
     /// The run is over, or the thread is to end.
@@ -84,19 +88,19 @@ pub(crate) enum LockError {
     Deadlock,
 }
 
-/// A [`Shared`] that is a mutex: the word that threads agree on.
+/// A [`Shared`] that is a mutex: its futex word.
 enum MutexWord<'a> {
-    /// Free, held, or held with somebody asleep: 0, 1, 2.
+    /// Free, held, or held with a sleeping waiter: 0, 1, 2.
     Plain(&'a AtomicU32),
-    /// As the kernel has it: the holder's thread id.
+    /// In the kernel's format: the holder's thread id.
     Inheriting(&'a AtomicU32),
 }
 
 impl Shared {
-    /// Makes it.
+    /// Creates it.
     ///
     /// # Errors
-    /// The kernel does not give a pipe.
+    /// The kernel refuses a pipe.
     pub(crate) fn new(resource: &Resource) -> std::io::Result<Self> {
         Ok(match resource.kind {
             ResourceKind::Mutex { inherit: false } => Self::Mutex(AtomicU32::new(0)),
@@ -104,7 +108,7 @@ impl Shared {
             ResourceKind::Condition | ResourceKind::SuspendPoint => Self::Condition(Mutex::default()),
             ResourceKind::Barrier { parties } => Self::Barrier { parties, waiters: Mutex::default() },
             ResourceKind::Semaphore { initial } => Self::Semaphore(Mutex::new((initial, WaitList::default()))),
-            // Nobody uses a semaphore, disk or file of the kernel here: the plan refuses that.
+            // The plan refuses these: semaphores, disks and files of the kernel.
             ResourceKind::Timer
             | ResourceKind::RwSemaphore
             | ResourceKind::SpinLock
@@ -115,7 +119,7 @@ impl Shared {
         })
     }
 
-    /// Returns the mutex that it is.
+    /// Returns its futex word, if it is a mutex.
     fn mutex(&self) -> MutexWord<'_> {
         match self {
             Self::Mutex(word) => MutexWord::Plain(word),
@@ -138,7 +142,7 @@ impl Shared {
         word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes a thread that is to end off whatever list it waits in.
+    /// Removes a thread that is to end from the list in which it waits.
     pub(crate) fn forget(&self, parker: &Arc<Parker>) {
         match self {
             Self::Condition(waiters) | Self::Barrier { waiters, .. } => drop(lock(waiters).forget(parker)),
@@ -148,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Takes a worker off that waits for a request; returns whether it did.
+    /// Removes a worker that waits for a request; returns whether it did.
     pub(crate) fn forget_worker(&self, parker: &Arc<Parker>) -> bool {
         match self {
             Self::Queue(queue) => lock(queue).waiters.forget(parker),
@@ -162,7 +166,7 @@ impl Shared {
         }
     }
 
-    /// Lets all that wait for a plain mutex look around.
+    /// Makes all waiters of a plain mutex check their state.
     pub(crate) fn disturb(&self) {
         match self {
             Self::Mutex(word) => drop(futex::wake(word, Flags::PRIVATE, EVERYBODY)),
@@ -176,13 +180,13 @@ impl Shared {
         }
     }
 
-    /// Returns the pipe that it is.
+    /// Returns its pipe.
     pub(crate) fn pipe(&self) -> &Pipe {
         let Self::Pipe(pipe) = self else { unreachable!("{CHECKED}") };
         pipe
     }
 
-    /// Lets one go that waits where only the kernel can wake it, after the run's end.
+    /// Releases one thread whose wait only the kernel can end, after the run's end.
     pub(crate) fn let_go(&self) {
         if let Self::Pipe(pipe) = self {
             pipe.let_go();
@@ -197,7 +201,7 @@ impl Shared {
         }
     }
 
-    /// Gives a mutex back that the caller holds.
+    /// Releases a mutex that the caller holds.
     pub(crate) fn unlock(&self) {
         match self.mutex() {
             MutexWord::Plain(word) => {
@@ -213,7 +217,8 @@ impl Shared {
         }
     }
 
-    /// Queues the caller at a condition; [`wait`](Self::wait) then sleeps. In between it gives its mutex back.
+    /// Queues the caller at a condition; [`wait`](Self::wait) then sleeps. In between the caller
+    /// releases its mutex.
     pub(crate) fn enlist(&self, me: &Waiter) {
         let Self::Condition(waiters) = self else { unreachable!("{CHECKED}") };
         lock(waiters).push(me);
@@ -224,7 +229,7 @@ impl Shared {
         me.parker.park(end)
     }
 
-    /// Wakes up to so many that wait at a condition.
+    /// Wakes up to `most` threads that wait at a condition.
     pub(crate) fn wake(&self, most: usize) {
         let Self::Condition(waiters) = self else { unreachable!("{CHECKED}") };
         let woken = lock(waiters).take(most);
@@ -246,7 +251,7 @@ impl Shared {
         Waited::Woken(None)
     }
 
-    /// Raises a semaphore, or lets one who waits have it.
+    /// Raises a semaphore, or hands the unit to a waiter.
     pub(crate) fn post(&self) {
         let Self::Semaphore(state) = self else { unreachable!("{CHECKED}") };
         let mut state = lock(state);
@@ -280,7 +285,7 @@ impl Shared {
         queue.next - 1
     }
 
-    /// Queues a request and wakes one who waits for it; `false` if the queue is full.
+    /// Queues a request and wakes one waiting worker; `false` if the queue is full.
     pub(crate) fn offer(&self, sent: Sent) -> bool {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         let mut queue = lock(queue);
@@ -310,13 +315,13 @@ impl Shared {
         }
     }
 
-    /// Somebody who may send comes.
+    /// Adds a sender.
     pub(crate) fn add_sender(&self) {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         lock(queue).senders += 1;
     }
 
-    /// Somebody who may send goes; when the last has, nothing arrives any more.
+    /// Removes a sender; after the last one no request arrives.
     pub(crate) fn sender_goes(&self) {
         let Self::Queue(queue) = self else { unreachable!("{CHECKED}") };
         let mut queue = lock(queue);
@@ -329,14 +334,14 @@ impl Shared {
         woken.iter().for_each(Waiter::wake);
     }
 
-    /// Returns the next expiry of a shared timer and moves it on; see [`next_expiry`].
+    /// Returns the next expiry of a shared timer and advances it; see [`next_expiry`].
     pub(crate) fn expire(&self, advance: impl FnOnce(&mut Option<Instant>) -> Instant) -> Instant {
         let Self::Timer(next) = self else { unreachable!("{CHECKED}") };
         advance(&mut lock(next))
     }
 }
 
-/// Moves a periodic timer on and returns when it was due.
+/// Advances a periodic timer and returns the expiry that it had.
 pub(crate) fn next_expiry(
     next: &mut Option<Instant>,
     start: Instant,
@@ -371,7 +376,8 @@ fn lock_pi(word: &AtomicU32, end: &End) -> Result<(), LockError> {
         match futex::lock_pi2(word, Flags::PRIVATE, Some(&clock::timespec(end.at()))) {
             Ok(()) => return Ok(()),
             Err(Errno::DEADLK) => return Err(LockError::Deadlock),
-            // Kernels before 5.14: without a time limit, since theirs is on the wall clock.
+            // Kernels before 5.14: without a time limit, because their time limit is on the wall
+            // clock.
             Err(Errno::NOSYS) => match futex::lock_pi(word, Flags::PRIVATE, None) {
                 Ok(()) => return Ok(()),
                 Err(Errno::DEADLK) => return Err(LockError::Deadlock),

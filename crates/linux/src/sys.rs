@@ -1,12 +1,13 @@
 //! The only module with `unsafe`: `sched_setattr(2)`, for which no library has a safe call.
 //!
-//! Sources: `sched_setattr(2)`; Linux v6.12 `include/uapi/linux/sched/types.h` (`struct sched_attr`, first published size).
+//! Sources: `sched_setattr(2)`; Linux v6.12 `include/uapi/linux/sched/types.h`
+//! (`struct sched_attr`, first published size).
 #![expect(unsafe_code, reason = "`sched_setattr` has no wrapper in libc or rustix")]
 
 use std::io;
 use zerolag_model::{Duration, FairPolicy, RtPolicy, SchedAttr};
 
-/// `struct sched_attr` of 48 bytes (`SCHED_ATTR_SIZE_VER0`); later kernels take it as it is.
+/// `struct sched_attr` of 48 bytes (`SCHED_ATTR_SIZE_VER0`); later kernels accept it unchanged.
 #[repr(C)]
 #[derive(Default)]
 struct RawAttr {
@@ -25,21 +26,24 @@ const _: () = assert!(size_of::<RawAttr>() == 48);
 /// Sets the attributes of the calling thread.
 ///
 /// # Errors
-/// What the kernel says: `EPERM` without `CAP_SYS_NICE` or a limit (`RLIMIT_RTPRIO`, `RLIMIT_NICE`), `EBUSY` if a deadline
-/// task is not admitted, `EINVAL` if it does not know or like the parameters.
+/// The kernel's error: `EPERM` without `CAP_SYS_NICE` or a limit (`RLIMIT_RTPRIO`, `RLIMIT_NICE`),
+/// `EBUSY` if a deadline task is not admitted, `EINVAL` for unknown or invalid parameters.
 pub(crate) fn set_attr(attr: SchedAttr) -> io::Result<()> {
     set_attr_of(0, attr)
 }
 
-/// As [`set_attr`], of another thread by its id. That the id is still that thread's is the caller's to know.
+/// As [`set_attr`], for another thread by its id. The caller must know that the id still belongs to
+/// that thread.
 ///
 /// # Errors
 /// As [`set_attr`]; `ESRCH` if there is no such thread.
 pub(crate) fn set_attr_of(thread: i32, attr: SchedAttr) -> io::Result<()> {
     let mut raw = raw(attr);
     // SAFETY:
-    // 1. The pointer is to a live `RawAttr`, laid out as the kernel's struct, and `size` is its size: the kernel reads no more.
-    // 2. The kernel keeps no pointer, and writes (to `size`, on E2BIG) only within the struct, which is ours alone.
+    // 1. The pointer is to a live `RawAttr`, laid out as the kernel's struct, and `size` is its
+    //    size: the kernel reads no more.
+    // 2. The kernel keeps no pointer, and writes (to `size`, on E2BIG) only within the struct,
+    //    which is ours alone.
     // 3. Changing how a thread is scheduled touches no memory.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw mut raw, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,7 +1,7 @@
 //! A task's program on a real thread.
 //!
-//! The same actions as in the simulator, in the same order, with the same random draws. What a task says of itself (phases,
-//! timers, locks) is recorded in memory and merged after the run.
+//! The actions, their order and the random draws are the same as in the simulator. Events that only
+//! the task knows (phases, timers, locks) are recorded in memory and merged after the run.
 
 use crate::figures::TaskFigures;
 use crate::host::{ThreadCounts, cpu_set, refused_attr};
@@ -26,18 +26,18 @@ pub(crate) struct Thread<'w, 's> {
     pub(crate) world: &'w World<'w>,
     scope: &'s Scope<'s, 'w>,
     pub(crate) seat: Seat,
-    /// When the workload started: the zero of all times.
+    /// The start of the workload: the zero of all times.
     pub(crate) origin: Instant,
     pub(crate) me: Waiter,
     stream: Option<Stream>,
-    /// What it reads from pipes goes here.
+    /// The buffer for reads from pipes.
     buffer: Vec<u8>,
     timers: Vec<Option<Instant>>,
     held: Vec<ResourceId>,
     forks: u32,
-    /// The request that it works on.
+    /// The request in progress.
     pub(crate) request: Option<InService>,
-    /// Nothing will ever come that it could work on.
+    /// No request will ever arrive for it any more.
     pub(crate) has_done: bool,
     orders: Arc<Orders>,
     attr: SchedAttr,
@@ -58,7 +58,7 @@ pub(crate) fn spawn<'s, 'w: 's>(
     let short: String = name.chars().filter(|c| *c != '\0').collect();
     let builder = std::thread::Builder::new().name(short).stack_size(STACK);
     world.alive.fetch_add(1, Ordering::AcqRel);
-    // A worker whose callers come later must not think that nobody will.
+    // Callers that start later count as senders now, so that no worker ends too early.
     let called = world.program.queues_called(seat.def);
     called.iter().for_each(|queue| world.shared[queue.index()].add_sender());
     let spawned = builder.spawn_scoped(scope, move || {
@@ -161,7 +161,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         self.set_attr(def.attr)
     }
 
-    /// Returns where a task may run, `None` for wherever the process may.
+    /// Returns the CPUs that a task may use, `None` for all CPUs of the process.
     fn mask_of(&self, affinity: Option<&CpuMask>) -> Option<CpuMask> {
         let def = &self.world.program.tasks[self.seat.def];
         let cpuset = def.cpuset.map(|at| &*self.world.program.cpusets[at].cpus);
@@ -187,7 +187,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
             .map_err(|error| format!("cannot join group {}: {error}", self.world.program.groups[group].path))
     }
 
-    /// Leaves the records that a task is known by.
+    /// Writes the records that introduce a task.
     fn introduce(&mut self, forked_at: Option<Instant>) {
         let at = forked_at.unwrap_or(self.origin);
         let def = &self.world.program.tasks[self.seat.def];
@@ -221,7 +221,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
                     self.phase(index, phase, turn)?;
                 }
             }
-            // A program without any action that takes time would never look.
+            // A program without any action that takes time would never check for the end.
             self.go_on()?;
             self.mark(Mark::TurnEnd { turn });
             turn += 1;
@@ -391,7 +391,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
         dist.sample(self.stream())
     }
 
-    /// Returns what it draws from: the stream of the request that it works on, else its own.
+    /// Returns the stream for its draws: that of the request in progress, else its own.
     pub(crate) fn stream(&mut self) -> &mut Stream {
         if let Some(service) = &mut self.request {
             return &mut service.stream;
@@ -482,7 +482,7 @@ impl<'w: 's, 's> Thread<'w, 's> {
     fn unlock(&mut self, id: ResourceId) -> Go {
         let Some(at) = self.held.iter().rposition(|held| *held == id) else {
             let name = &self.world.program.resources[id.index()].name;
-            let says = format!("task {} gives {name} back, which it does not hold", self.figures.name);
+            let says = format!("task {} releases {name}, which it does not hold", self.figures.name);
             self.world.fail(Failure::NotHeld(says));
             return Err(Over);
         };
@@ -534,8 +534,8 @@ impl<'w: 's, 's> Thread<'w, 's> {
     }
 }
 
-/// Returns where a thread stands in a queue of waiters: real-time threads by priority, all others alike (as the kernel
-/// queues futex waiters).
+/// Returns the position of a thread in a queue of waiters: real-time threads by priority, all
+/// others equal, as in the kernel's queues of futex waiters.
 fn urgency(attr: SchedAttr) -> i16 {
     let prio = attr.prio();
     if prio.beats(zerolag_model::Prio::FIRST_FAIR) { prio.raw() } else { zerolag_model::Prio::FIRST_FAIR.raw() }
@@ -545,11 +545,11 @@ fn set_affinity(mask: &CpuMask) -> Result<(), String> {
     sched_setaffinity(None, &cpu_set(mask)).map_err(|error| format!("cannot be confined to CPUs {mask}: {error}"))
 }
 
-/// The most records, and latencies, that one task keeps; what comes later is counted as lost.
+/// The most records, and latencies, that one task keeps; later ones are counted as lost.
 const RECORDS_MAX: usize = 1 << 20;
-/// The stack of a task: programs do not recurse.
+/// The stack size of a task: programs do not recurse.
 const STACK: usize = 256 * 1024;
-/// Bytes read at once in the kernel.
+/// The number of bytes per read in the kernel.
 const ZEROS: usize = 64 * 1024;
 
 /// Returns how many bytes of `/dev/zero` a microsecond reads.

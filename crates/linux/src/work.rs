@@ -1,8 +1,9 @@
-//! Computations of known length: a loop whose speed was measured on each CPU.
+//! Computations of known length: a loop whose speed is measured on each CPU.
 //!
-//! As in rt-app, a computation is an amount of *work*: whatever interrupts or preempts it does not shorten it. The loop is a
-//! chain of dependent shifts, so neither caches nor siblings that wait for memory change its speed much; clock speed and
-//! SMT siblings do, and that is found by measuring again after the run ([`Speeds::drift`]).
+//! As in rt-app, a computation is an amount of *work*: interrupts and preemptions do not shorten
+//! it. The loop is a chain of dependent shifts, so caches, and siblings that wait for memory,
+//! hardly change its speed. Clock speed and SMT siblings do; a second measurement after the run
+//! shows that ([`Speeds::drift`]).
 
 use crate::clock;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -13,11 +14,11 @@ use zerolag_model::{CpuId, CpuMask, Duration};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Speeds(Vec<(CpuId, u64)>);
 
-/// Turns between two looks at the clock: some 20 us.
+/// Turns between two reads of the clock: some 20 us.
 const CHUNK: Duration = Duration::from_micros(20);
 /// Turns of one measurement: some 100 us.
 const SAMPLE: u64 = 60_000;
-/// Measurements per CPU; the fastest counts, since everything else only slows.
+/// Measurements per CPU; the fastest counts, because disturbances only slow the loop.
 const SAMPLES: u32 = 40;
 
 /// Spins for a number of turns.
@@ -58,7 +59,8 @@ impl Speeds {
         found.or(self.0.first()).map_or(1000, |(_, ps)| *ps)
     }
 
-    /// Computes for a time; `stop` is asked every 20 us. Returns the work that was left when it stopped.
+    /// Computes for a time; `stop` is called every 20 us. Returns the remaining work when it
+    /// stopped.
     pub(crate) fn compute(&self, time: Duration, mut stop: impl FnMut() -> bool) -> Duration {
         let mut left = time;
         while !left.is_zero() {
@@ -107,7 +109,7 @@ mod tests {
         let before = clock::thread_time();
         assert_eq!(speeds.compute(Duration::from_millis(20), || false), Duration::ZERO);
         let took = clock::thread_time().saturating_sub(before);
-        // Wide: a busy sibling halves the speed, a hypervisor does what it likes.
+        // A wide range: a busy sibling halves the speed, and a hypervisor adds any delay.
         assert!(took > Duration::from_millis(10) && took < Duration::from_millis(200), "{took}");
         assert_eq!(speeds.compute(Duration::from_millis(1), || true), Duration::from_millis(1));
         assert!(speeds.drift(&speeds).iter().all(|(_, drift)| *drift == 0));

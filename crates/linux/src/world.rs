@@ -1,4 +1,5 @@
-//! What all threads of a run have in common: the workload, what its tasks share, who is alive, how it starts and how it ends.
+//! The state that all threads of a run share: the workload, its shared objects, the live threads,
+//! the start and the end.
 
 use crate::cgroup::Groups;
 use crate::figures::TaskFigures;
@@ -11,18 +12,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zerolag_model::{CpuMask, Duration, Instant, Record, RtPriority, SchedAttr, TaskId};
 use zerolag_workload::Program;
 
-/// What all threads of a run see.
+/// The state that all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct World<'p> {
     pub(crate) program: &'p Program,
     pub(crate) shared: Vec<Shared>,
     pub(crate) groups: Option<Groups>,
     pub(crate) speeds: Speeds,
-    /// Bytes of `/dev/zero` that a microsecond in the kernel reads.
+    /// Bytes of `/dev/zero` that one microsecond in the kernel reads.
     pub(crate) zero_rate: u64,
-    /// Where tasks may run that do not say.
+    /// The CPUs of tasks without an affinity.
     pub(crate) cpus: CpuMask,
-    /// Whether that is less than what the process may use, so that threads must be told.
+    /// Whether `cpus` is a part of the CPUs of the process, so that threads need an affinity.
     pub(crate) confined: bool,
     pub(crate) seed: u64,
     pub(crate) end: End,
@@ -30,14 +31,15 @@ pub(crate) struct World<'p> {
     pub(crate) next_task: AtomicU32,
     /// Threads that have not ended; the watchdog waits on it.
     pub(crate) alive: AtomicU32,
-    /// Those of the workload. A thread takes itself out before it ends, so an id in here is of a thread of this run.
+    /// The live threads of the workload. A thread removes itself before it ends, so every id in the
+    /// list belongs to a thread of this run.
     pub(crate) live: Mutex<Vec<Live>>,
     /// Per definition: the number of the next thread that a change starts.
     pub(crate) numbers: Vec<AtomicU32>,
-    /// What ended the run before its time.
+    /// The failure that ended the run early.
     pub(crate) failure: Mutex<Option<Failure>>,
     pub(crate) done: Mutex<Vec<Done>>,
-    /// What the sources of requests and the changes recorded.
+    /// The records of the sources of requests and of the changes.
     pub(crate) arrivals: Mutex<Vec<Record>>,
 }
 
@@ -48,25 +50,25 @@ pub(crate) enum Failure {
     Refused(String),
     /// Tasks wait for each other in a circle; this one closed it.
     Deadlock(String),
-    /// A task gave back what it does not hold.
+    /// A task released a lock that it does not hold.
     NotHeld(String),
 }
 
-/// What a thread leaves behind.
+/// The results of a thread.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) figures: TaskFigures,
     pub(crate) pid: u32,
     pub(crate) records: Vec<Record>,
     pub(crate) left_out: u64,
-    /// Whether its program was over before the run was.
+    /// Whether its program ended before the run did.
     pub(crate) is_finished: bool,
 }
 
-/// Where threads wait until all are ready.
+/// The gate at which threads wait until all are ready.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    /// 0: closed. 1: open. 2: nothing will be run.
+    /// 0: closed. 1: open. 2: the run does not start.
     word: AtomicU32,
     ready: AtomicU32,
     refused: Mutex<Vec<String>>,
@@ -74,7 +76,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A thread is ready, or cannot be; returns when the workload starts.
+    /// Reports that a thread is ready, or why it cannot be; returns the start of the workload.
     pub(crate) fn wait(&self, setup: Result<(), String>) -> Option<Instant> {
         if let Err(reason) = setup {
             self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
@@ -87,12 +89,12 @@ impl Gate {
         (self.word.load(Ordering::Acquire) == 1).then(|| self.start())
     }
 
-    /// Returns when the workload started.
+    /// Returns the start of the workload.
     pub(crate) fn start(&self) -> Instant {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until so many threads are ready; returns what was refused.
+    /// Waits until so many threads are ready; returns the refusals.
     pub(crate) fn wait_ready(&self, threads: u32) -> Vec<String> {
         while self.ready.load(Ordering::Acquire) < threads {
             clock::sleep_until(clock::now() + Duration::from_millis(1));
@@ -100,7 +102,7 @@ impl Gate {
         std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Lets all go: to start at this time, or to end.
+    /// Releases all threads: to start at this time, or to end.
     pub(crate) fn open(&self, start: Option<Instant>) {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = start.unwrap_or_default();
         self.word.store(if start.is_some() { 1 } else { 2 }, Ordering::Release);
@@ -108,7 +110,7 @@ impl Gate {
     }
 }
 
-/// Which instance of which definition.
+/// A definition and its instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat {
     pub(crate) task: TaskId,
@@ -125,7 +127,8 @@ pub(crate) type Go = Result<(), Over>;
 /// A thread of the workload that has not ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// The kernel's id of it. A thread takes itself out of the list before it ends, so it is still that thread's.
+    /// Its thread id in the kernel. A thread removes itself from the list before it ends, so the id
+    /// is still valid.
     pub(crate) tid: i32,
     pub(crate) task: TaskId,
     pub(crate) def: usize,
@@ -134,27 +137,28 @@ pub(crate) struct Live {
     pub(crate) orders: Arc<Orders>,
 }
 
-/// What a thread is told from outside.
+/// Orders to a thread from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// To end when its turn does.
+    /// To end with its current turn.
     pub(crate) retires: AtomicBool,
-    /// Its attributes are not what its program last set.
+    /// Its attributes differ from those that its program last set.
     pub(crate) is_changed: AtomicBool,
 }
 
 impl World<'_> {
-    /// A thread has ended, or was never made.
+    /// Counts a thread that has ended, or was never created.
     pub(crate) fn one_less(&self) {
         if self.alive.fetch_sub(1, Ordering::AcqRel) == 1 {
             let _ = rustix::thread::futex::wake(&self.alive, rustix::thread::futex::Flags::PRIVATE, 1);
         }
     }
 
-    /// Lets threads that starve run once more, so that they see the end: who is left is made real-time.
+    /// Makes the remaining threads real-time, so that starving ones run once more and see the end.
     pub(crate) fn raise_all(&self) {
         for live in self.live.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            // Not permitted, or a deadline task that is running already: then it takes longer.
+            // It fails without permission, and for a deadline task that runs already: then the end
+            // takes longer.
             drop(sys::set_attr_of(live.tid, SchedAttr::fifo(RtPriority::MIN)));
         }
     }

@@ -1,7 +1,7 @@
 //! Workloads on the kernel that runs these tests.
 //!
-//! They pass wherever Linux runs: what the host does not permit is skipped, and the reason is printed. Nothing is asserted
-//! about times beyond what a machine busy with other things still keeps.
+//! They pass wherever Linux runs: a test that the host does not permit is skipped, and the reason
+//! is printed. Assertions about times are loose enough for a busy machine.
 
 use std::sync::Arc;
 use zerolag_linux::plan::Recording;
@@ -21,10 +21,10 @@ fn for_millis(ms: u64) -> Options {
     Options { duration: Some(Duration::from_millis(ms)), cpus: Some(first_cpu()), ..Options::default() }
 }
 
-/// Runs a workload, or says why this host does not take it.
-/// Held by tests whose runs have groups: one looks whether any is left.
+/// Held by tests whose runs have groups: one checks that none is left.
 static GROUPS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// Runs a workload, or prints why this host refuses it.
 fn run_or_skip(toml: &str, options: Options) -> Option<Figures> {
     let plan = match Plan::new(program(toml), options) {
         Ok(plan) => plan,
@@ -60,9 +60,9 @@ fn hogs_share_a_cpu_and_stop_at_the_end() {
     assert_eq!(figures.elapsed, Duration::from_millis(300));
     let [hog, nicer] = &figures.tasks[..] else { panic!("two tasks") };
     assert_eq!((&*hog.name, &*nicer.name), ("hog-0", "nicer-0"));
-    // They had one CPU between them, and most of the machine's other programs are no hogs on it.
+    // They shared one CPU, which other programs hardly used.
     assert!(hog.run + nicer.run < Duration::from_millis(330), "{} {}", hog.run, nicer.run);
-    // By weight it is nine to one; a slice or two of chance are allowed on a machine where they get no more.
+    // The expected ratio is nine to one; a slice or two of chance are allowed on a busy machine.
     assert!(hog.run + SLICES > nicer.run, "{} {}", hog.run, nicer.run);
     assert!(hog.work <= hog.run + hog.run + SLICES && hog.switches_in > 0, "{hog:?}");
     assert!(figures.speeds.len() == 1 && figures.drift.len() == 1);
@@ -146,7 +146,8 @@ fn conditions_wake_exactly_whom_they_mean() {
         "#,
         Options { duration: Some(Duration::from_secs(2)), ..Options::default() },
     );
-    // A waiter that is not back in time misses a signal, as condition variables are; then the run ends by its duration.
+    // A waiter that returns late misses a signal, as with any condition variable; then the run ends
+    // by its duration.
     assert!(figures.end.is_ok(), "{}", figures.end);
     for waiter in &figures.tasks[..2] {
         assert!(waiter.wakeups <= 1 + 5 * 2 + 5, "woken without a reason: {waiter:?}");
@@ -171,12 +172,12 @@ fn pipes_hand_bytes_over_and_let_their_waiters_go() {
     );
     assert_eq!(figures.end, End::Duration);
     let [writer, reader] = &figures.tasks[..] else { panic!("two tasks") };
-    // 10 000 bytes are not in before the reader has taken twice, and on one CPU it cannot while the writer runs: who waits, or is
-    // preempted just then.
+    // The writer needs the reader to read twice before 10 000 bytes fit. On one CPU the reader
+    // cannot while the writer runs, so the writer waits, or is preempted just then.
     assert!(writer.wakeups + writer.preemptions >= 20 && writer.wakeups >= 1, "{writer:?}");
     assert!(reader.wakeups >= 1 && !reader.latencies.is_empty(), "{reader:?}");
 
-    // Three readers of an empty pipe and two writers of a full one, whom only the end lets go.
+    // Three readers of an empty pipe and two writers of a full one, which only the end releases.
     let figures = must_run(
         r#"
         [task.reader]
@@ -224,7 +225,7 @@ fn mistakes_end_the_run_and_say_so() {
         Options { duration: Some(Duration::from_secs(1)), ..Options::default() },
     );
     let end = figures.expect("plain").end;
-    // On a very busy machine one task may have both before the other begins.
+    // On a very busy machine one task can take both locks before the other starts.
     assert!(matches!(end, End::Deadlock(_) | End::Finished), "{end:?}");
 }
 
@@ -247,7 +248,7 @@ fn a_fifo_hog_is_ended_by_the_clock() {
     let toml = "[task.rt]\npolicy = \"fifo\"\npriority = 10\nsteps = [{ run = \"10s\" }]\n[task.fair]\nsteps = [{ run = \"10s\" }]\n";
     let Some(figures) = run_or_skip(toml, for_millis(200)) else { return };
     let [rt, fair] = &figures.tasks[..] else { panic!("two tasks") };
-    // How much each gets is the host's business, which may be busy with other things.
+    // The shares depend on the host, which can be busy with other programs.
     assert!(rt.run > Duration::ZERO && fair.run < Duration::from_secs(5), "{} {}", rt.run, fair.run);
     assert_eq!(figures.end, End::Duration);
 }
@@ -325,7 +326,7 @@ fn changes_are_made_at_their_times() {
     assert!(first(&|event| matches!(event, TraceEvent::AttrChange { task, .. } if *task == id("hog-0"))) >= 50);
     assert!(first(&|event| matches!(event, TraceEvent::TaskNew { task, .. } if *task == id("hog-1"))) >= 80);
     assert!(first(&|event| matches!(event, TraceEvent::TaskExit { task } if *task == id("hog-0"))) >= 120);
-    // Who was ended in its sleep gave the lock back.
+    // A task that was ended in its sleep released the lock.
     let took = first(&|event| matches!(event, TraceEvent::TakeLock { task, .. } if *task == id("also-0")));
     assert!(took >= 140, "{took}");
 }
