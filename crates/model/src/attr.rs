@@ -1,14 +1,15 @@
-//! Scheduling attributes: what a task asks for, in the words of `sched_setattr(2)`.
+//! Scheduling attributes: the parameters of `sched_setattr(2)`.
 //!
-//! Three numbers are called priority in this field; each has a type. [`RtPriority`] is what users write (1..=99, high is
-//! urgent). [`Nice`] is -20..=19 (low is heavy). [`Prio`] is the kernel's internal scale on which both lie
-//! (`include/linux/sched/prio.h`; low is urgent) and which CPUs publish to each other.
+//! Three numbers are called priority in this field, and mixing them up is a classic error; so each
+//! has a type. [`RtPriority`] is the number that users write (1..=99, high is urgent). [`Nice`] is
+//! -20..=19 (low is heavy). [`Prio`] is the kernel's internal scale that contains both
+//! (`include/linux/sched/prio.h`; low is urgent) and that CPUs publish to each other.
 
 use crate::time::Duration;
 use core::fmt;
 
-/// A scheduling class. They are asked in the order of [`ClassId::rank`]; that order is policy, so it is written down
-/// there and not derived.
+/// A scheduling class. Classes are searched in the order of [`ClassId::rank`]. That order is
+/// policy, so it is written down there and not derived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClassId {
     /// The stopper: migrations that must happen. Above everything.
@@ -24,7 +25,7 @@ pub enum ClassId {
 }
 
 impl ClassId {
-    /// Returns the class's place in the order of picking: 0 is asked first.
+    /// Returns the class's place in the order of picking: 0 is searched first.
     #[must_use]
     pub const fn rank(self) -> u8 {
         match self {
@@ -53,7 +54,7 @@ impl RtPriority {
         if value >= 1 && value <= 99 { Some(Self(value as u8)) } else { None }
     }
 
-    /// Returns the number that the user wrote.
+    /// Returns the number.
     #[must_use]
     pub const fn value(self) -> u8 {
         self.0
@@ -79,7 +80,7 @@ pub struct Nice(i8);
 impl Nice {
     /// The neutral value.
     pub const ZERO: Self = Self(0);
-    /// What gets most.
+    /// The value with the largest share.
     pub const MIN: Self = Self(-20);
 
     /// Returns the nice value, or `None` outside -20..=19.
@@ -100,14 +101,15 @@ impl Nice {
         (self.0 + 20) as usize
     }
 
-    /// Returns its share of a queue; that of nice 0 is 1024. Linux `sched_prio_to_weight`, the forty published values.
+    /// Returns its weight; nice 0 has 1024. Linux `sched_prio_to_weight`, the forty published
+    /// values.
     #[must_use]
     pub const fn weight(self) -> u32 {
         NICE_TO_WEIGHT[self.table_index()]
     }
 }
 
-/// nice -20 to 19.
+/// For nice -20 to 19.
 const NICE_TO_WEIGHT: [u32; 40] = [
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, //
     9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, //
@@ -129,17 +131,17 @@ impl fmt::Display for Nice {
 
 /// The kernel's internal priority: one scale for all classes, lower is more urgent.
 ///
-/// Deadline is -1, real time 0..=98 (`99 - rt_priority`), fair 100..=139 (`120 + nice`), idle 140, stop -2.
-/// It has no `Ord` on purpose: write [`Prio::beats`].
+/// Deadline is -1, real time 0..=98 (`99 - rt_priority`), fair 100..=139 (`120 + nice`), idle 140,
+/// stop -2. It has no `Ord` on purpose: write [`Prio::beats`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prio(i16);
 
 impl Prio {
     /// The stopper.
     pub const STOP: Self = Self(-2);
-    /// Every deadline task; among themselves deadlines decide.
+    /// All deadline tasks; their deadlines decide between them.
     pub const DEADLINE: Self = Self(-1);
-    /// The first value that is not real time any more (`MAX_RT_PRIO`).
+    /// The first value that is not real-time (`MAX_RT_PRIO`).
     pub const FIRST_FAIR: Self = Self(100);
     /// A CPU with nothing to run.
     pub const IDLE: Self = Self(140);
@@ -231,24 +233,25 @@ pub enum FairPolicy {
     Idle,
 }
 
-/// What a deadline task asks for besides its parameters: bits of `sched_flags`, with the kernel's values.
+/// Options of a deadline task besides its parameters: bits of `sched_flags`, with the kernel's
+/// values.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DlFlags(u8);
 
 impl DlFlags {
-    /// Nothing.
+    /// No flag.
     pub const NONE: Self = Self(0);
     /// It may fork: its child does not inherit the policy (`SCHED_FLAG_RESET_ON_FORK`).
     pub const RESET_ON_FORK: Self = Self(0x01);
-    /// It takes bandwidth that others leave (`SCHED_FLAG_RECLAIM`, GRUB).
+    /// It may use bandwidth that other tasks leave (`SCHED_FLAG_RECLAIM`, GRUB).
     pub const RECLAIM: Self = Self(0x02);
-    /// It is told when it has used up its budget (`SCHED_FLAG_DL_OVERRUN`, SIGXCPU).
+    /// It gets a signal when its budget is exhausted (`SCHED_FLAG_DL_OVERRUN`, SIGXCPU).
     pub const DL_OVERRUN: Self = Self(0x04);
-    /// Each flag, with the name that scenario files have for it.
+    /// Each flag, with its name in scenario files.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::RESET_ON_FORK, "reset_on_fork"), (Self::RECLAIM, "reclaim"), (Self::DL_OVERRUN, "dl_overrun")];
 
-    /// Returns the flags with these bits of `sched_flags`; others are left out.
+    /// Returns the flags with these bits of `sched_flags`; other bits are ignored.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self((bits & 0x07) as u8)
@@ -260,7 +263,7 @@ impl DlFlags {
         self.0
     }
 
-    /// Returns the flags of both.
+    /// Returns the union of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -280,9 +283,9 @@ pub struct DlParams {
     pub runtime: Duration,
     /// Relative deadline.
     pub deadline: Duration,
-    /// Distance of replenishments.
+    /// Time between replenishments.
     pub period: Duration,
-    /// What it asks for besides.
+    /// Further options.
     pub flags: DlFlags,
 }
 
@@ -307,7 +310,8 @@ impl DlParams {
     }
 }
 
-/// What a task asks of the scheduler: `struct sched_attr`, with each policy carrying only what it reads.
+/// The attributes of a task: `struct sched_attr`, where each policy has only the fields that it
+/// reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SchedAttr {
     /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
@@ -316,7 +320,8 @@ pub enum SchedAttr {
         policy: FairPolicy,
         /// The nice value.
         nice: Nice,
-        /// A custom slice (`sched_runtime` of a fair task, Linux 6.12), 100 us..=100 ms, if asked for.
+        /// A custom slice (`sched_runtime` of a fair task, Linux 6.12), 100 us..=100 ms, if asked
+        /// for.
         slice: Option<Duration>,
     },
     /// SCHED_FIFO, SCHED_RR.
@@ -340,7 +345,7 @@ impl SchedAttr {
         Self::Rt { policy: RtPolicy::Fifo, priority }
     }
 
-    /// Returns SCHED_FIFO at a priority that is known to be one.
+    /// Returns SCHED_FIFO at a priority that is known to be valid.
     ///
     /// # Panics
     /// Outside 1..=99.
@@ -361,7 +366,7 @@ impl SchedAttr {
         Self::Fair { policy: FairPolicy::Other, nice, slice: None }
     }
 
-    /// Returns the class that serves this policy.
+    /// Returns the class of this policy.
     #[must_use]
     pub const fn class(self) -> ClassId {
         match self {
@@ -429,7 +434,8 @@ impl Policy {
         }
     }
 
-    /// Returns the policy of a name, with or without `SCHED_`; `SCHED_NORMAL` is the kernel's word for `SCHED_OTHER`.
+    /// Returns the policy of a name, with or without `SCHED_`; `SCHED_NORMAL` is the kernel's name
+    /// of `SCHED_OTHER`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let bare = name.strip_prefix("SCHED_").unwrap_or(name);

@@ -1,8 +1,9 @@
-//! [`CpuMax`]: how much CPU time a group may use (`cpu.max`, `cpu.max.burst`), and [`CpuStat`]: what became of it.
+//! [`CpuMax`]: the CPU time that a group may use (`cpu.max`, `cpu.max.burst`), and [`CpuStat`]: the counters of that limit.
 //!
 //! Quota is absolute: 5 s per second are five CPUs.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `tg_set_cfs_bandwidth`; `Documentation/scheduler/sched-bwc.rst`.
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `tg_set_cfs_bandwidth`;
+//! `Documentation/scheduler/sched-bwc.rst`.
 
 use crate::time::{Duration, SignedDuration};
 use core::fmt;
@@ -10,37 +11,40 @@ use core::fmt;
 /// The limit of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CpuMax {
-    /// CPU time per period (`cpu.max`, first word; `cpu.cfs_quota_us`). `None` is no limit (`max`, -1).
+    /// CPU time per period (`cpu.max`, first word; `cpu.cfs_quota_us`). `None` is no limit (`max`,
+    /// -1).
     pub quota: Option<Duration>,
     /// The period (`cpu.max`, second word; `cpu.cfs_period_us`).
     pub period: Duration,
-    /// Unused quota that later periods may use on top (`cpu.max.burst`, `cpu.cfs_burst_us`).
+    /// Unused quota that later periods may use in addition (`cpu.max.burst`, `cpu.cfs_burst_us`).
     pub burst: Duration,
-    /// What a CPU takes out of the pool at a time; `None` is what `sched_cfs_bandwidth_slice_us` says for all groups. An open question of
-    /// the text of 2010 ("per-tg slice tunable?"); in no kernel.
+    /// The slice that a CPU takes out of the pool at a time; `None` is the machine-wide
+    /// `sched_cfs_bandwidth_slice_us`. An open question of the text of 2010 ("per-tg slice
+    /// tunable?"); no kernel has it.
     pub slice: Option<Duration>,
 }
 
 impl CpuMax {
     /// The shortest period and the smallest quota.
     pub const SHORTEST: Duration = Duration::from_millis(1);
-    /// What a CPU that has nothing left to run keeps of its slice (`min_cfs_rq_runtime`).
+    /// The part of its slice that a CPU keeps when no task of the group is left to run there
+    /// (`min_cfs_rq_runtime`).
     pub const KEPT_BY_A_CPU: SignedDuration = SignedDuration::from_nanos(1_000_000);
     /// The longest period.
     pub const LONGEST_PERIOD: Duration = Duration::from_secs(1);
-    /// The period unless one is given.
+    /// The default period.
     pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
-    /// The most that quota and burst may be together: 2^44 - 1 us (`max_cfs_runtime`).
+    /// The largest sum of quota and burst: 2^44 - 1 us (`max_cfs_runtime`).
     pub const LARGEST: Duration = Duration::from_micros((1 << 44) - 1);
     /// The shortest slice (`sched_cfs_bandwidth_slice_us` is at least 1).
     pub const SHORTEST_SLICE: Duration = Duration::from_micros(1);
-    /// No limit; what a new group has.
+    /// No limit: the default of a new group.
     pub const UNLIMITED: Self = Self { quota: None, period: Self::DEFAULT_PERIOD, burst: Duration::ZERO, slice: None };
 
     /// Checks the ranges that the kernel enforces.
     ///
     /// # Errors
-    /// The first range that is not kept; the kernel answers each with EINVAL.
+    /// The first range that is violated; the kernel returns EINVAL for each.
     pub fn check(self) -> Result<(), CpuMaxError> {
         if self.period < Self::SHORTEST || self.period > Self::LONGEST_PERIOD {
             return Err(CpuMaxError::Period(self.period));
@@ -49,7 +53,7 @@ impl CpuMax {
             return Err(CpuMaxError::Slice(slice));
         }
         let Some(quota) = self.quota else {
-            // Without a limit there is nothing to save up: the kernel looks at neither.
+            // Without a limit there is nothing to save: the kernel ignores burst and slice.
             return Ok(());
         };
         if quota < Self::SHORTEST {
@@ -75,7 +79,8 @@ impl Default for CpuMax {
 }
 
 impl fmt::Display for CpuMax {
-    /// Writes it as `cpu.max` reads: microseconds, `max` for no limit; a burst and a slice of its own follow in brackets.
+    /// Writes it in the format of `cpu.max`: microseconds, `max` for no limit; a burst and a slice
+    /// follow in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.quota {
             Some(quota) => write!(f, "{} {}", quota.as_micros_floor(), self.period.as_micros_floor())?,
@@ -100,9 +105,9 @@ pub enum CpuMaxError {
     QuotaTooSmall(Duration),
     /// Quota and burst are more than 2^44 - 1 us.
     QuotaTooLarge(Duration),
-    /// More may be saved up than one period gives.
+    /// The burst is larger than the quota.
     BurstAboveQuota {
-        /// What was asked for.
+        /// The burst.
         burst: Duration,
         /// The quota.
         quota: Duration,
@@ -129,18 +134,18 @@ impl fmt::Display for CpuMaxError {
 
 impl core::error::Error for CpuMaxError {}
 
-/// What `cpu.stat` says of a group's limit.
+/// The counters of a group's limit in `cpu.stat`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CpuStat {
-    /// Periods in which something of the group was running or waiting.
+    /// Periods in which a task of the group was running or waiting.
     pub nr_periods: u64,
     /// Of these, periods at whose end a CPU was throttled.
     pub nr_throttled: u64,
-    /// Time during which a CPU's part of the group was throttled, added up over CPUs.
+    /// Time for which a CPU's part of the group was throttled, added up over CPUs.
     pub throttled: Duration,
     /// Periods that used more than the quota.
     pub nr_bursts: u64,
-    /// What they used above it.
+    /// CPU time above the quota in these periods.
     pub burst: Duration,
 }
 

@@ -1,16 +1,18 @@
 //! [`CpuMask`]: a set of CPUs, up to [`MAX_CPUS`].
 //!
-//! Two levels: a summary word says which of the 64 words below it are not empty, so that finding a CPU looks at the
-//! words that hold one and at no other. Every operation is O(non-empty words), at most 64; a lookup is O(1). A mask is
-//! written and read as the kernel's CPU lists: `0-3,8`.
+//! A flat bit set of 4096 bits would make every search read 64 words, mostly empty ones. So there
+//! are two levels: a summary word says which of the 64 words below it are not empty, and a search
+//! reads only those. Every operation is O(non-empty words), at most 64; a lookup is O(1). A mask is
+//! written and read in the format of the kernel's CPU lists: `0-3,8`.
 //!
-//! Invariant: bit `w` of the summary is set if and only if word `w` is not zero, and `words` covers the highest CPU.
+//! Invariant: bit `w` of the summary is set if and only if word `w` is not zero, and `words` covers
+//! the highest CPU.
 
 use crate::ids::CpuId;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The most CPUs a machine can have: 64 words of 64 bits under one summary word.
+/// The largest number of CPUs: 64 words of 64 bits under one summary word.
 pub const MAX_CPUS: usize = 4096;
 
 const WORD: usize = 64;
@@ -121,13 +123,13 @@ impl CpuMask {
         next_set(from, self.summary, |word| self.words[word])
     }
 
-    /// Returns the lowest CPU at or above `from` that both sets have.
+    /// Returns the lowest CPU at or above `from` that is in both sets.
     #[must_use]
     pub fn next_and_from(&self, other: &Self, from: CpuId) -> Option<CpuId> {
         next_set(from, self.summary & other.summary, |word| self.words[word] & other.words[word])
     }
 
-    /// Returns the lowest CPU that both sets have.
+    /// Returns the lowest CPU that is in both sets.
     #[must_use]
     pub fn first_and(&self, other: &Self) -> Option<CpuId> {
         self.next_and_from(other, CpuId(0))
@@ -145,7 +147,7 @@ impl CpuMask {
         self.iter().all(|cpu| other.contains(cpu))
     }
 
-    /// Returns the CPUs that both sets have.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         self.iter().filter(|cpu| other.contains(*cpu)).collect()
@@ -178,9 +180,11 @@ impl CpuMask {
     }
 }
 
-/// Finds the lowest CPU at or above `from` in a two-level bit set; `word` is asked only where `summary` has a bit.
+/// Finds the lowest CPU at or above `from` in a two-level bit set; `word` is called only where
+/// `summary` has a bit.
 ///
-/// A summary bit over an empty word is allowed (concurrent sets clear theirs late): the search goes on. O(words).
+/// A summary bit over an empty word is allowed (concurrent sets clear theirs late): the search
+/// continues. O(words).
 pub fn next_set(from: CpuId, summary: u64, word: impl Fn(usize) -> u64) -> Option<CpuId> {
     let first = from.index() / WORD;
     if first >= WORD {

@@ -1,8 +1,9 @@
-//! [`TraceEvent`]: what a run leaves behind, ours or a kernel's.
+//! [`TraceEvent`]: the events of a run, ours or a kernel's.
 //!
-//! A trace is a sequence of [`Record`]s in order of time; records of the same instant are in the order in which they
-//! happened. Checks and reports read nothing else, so that they judge recorded kernels as well as simulations. Names
-//! follow the kernel's trace points (`sched_waking`, `sched_switch`, ...), which they convert from and to.
+//! A trace is a sequence of [`Record`]s in order of time; records of the same instant are in the
+//! order in which they happened. Checks and reports read nothing else, so they judge recorded
+//! kernels as well as simulations. Names follow the kernel's trace points (`sched_waking`,
+//! `sched_switch`, ...), to and from which events are converted.
 
 use crate::attr::{Prio, SchedAttr};
 use crate::bandwidth::{CpuMax, CpuStat};
@@ -12,359 +13,372 @@ use crate::server::{ServerKind, ServerParams, ServerState};
 use crate::time::{Duration, Instant, SignedDuration};
 use alloc::sync::Arc;
 
-/// One event, when and on which CPU it happened.
+/// One event, with its time and CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// The CPU that did it (for a wakeup the waker's, not the target).
+    /// The CPU on which it happened (for a wakeup the waker's, not the target).
     pub cpu: CpuId,
-    /// What.
+    /// The event.
     pub event: TraceEvent,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
-    /// A task came to be (`sched_process_fork`). It is not runnable before its [`TraceEvent::Wakeup`].
+    /// A task was created (`sched_process_fork`). It is not runnable before its
+    /// [`TraceEvent::Wakeup`].
     TaskNew {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its name (`comm`).
         name: Arc<str>,
-        /// Who forked it.
+        /// The task that forked it.
         parent: Option<TaskId>,
-        /// What it asks for.
+        /// Its attributes.
         attr: SchedAttr,
         /// Its group.
         group: GroupId,
     },
     /// A task ended (`sched_process_exit`).
     TaskExit {
-        /// Which.
+        /// The task.
         task: TaskId,
     },
-    /// A blocked or new task is to run again (`sched_waking`, `sched_wakeup_new`): from here on it waits.
+    /// A blocked or new task becomes runnable (`sched_waking`, `sched_wakeup_new`): it waits from
+    /// here on.
     Waking {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its effective priority.
         prio: Prio,
-        /// The CPU chosen for it. (A kernel's trace names the CPU that it ran on before; the choice shows in the wakeup.)
+        /// The CPU chosen for it. (A kernel's trace names the CPU that it ran on before; the choice
+        /// shows in the wakeup.)
         target: CpuId,
         /// Whether this is its first wakeup.
         new: bool,
     },
     /// A woken task is on its run queue (`sched_wakeup`). The record's CPU is the run queue's.
     Wakeup {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its effective priority.
         prio: Prio,
     },
-    /// A CPU goes from one task to another (`sched_switch`). `None` is the idle task.
+    /// A CPU switches from one task to another (`sched_switch`). `None` is the idle task.
     Switch {
-        /// Who ran.
+        /// The task that ran.
         prev: Option<TaskId>,
-        /// What becomes of it.
+        /// Its state after the switch.
         prev_state: PrevState,
-        /// Who runs now.
+        /// The task that runs now.
         next: Option<TaskId>,
         /// The new task's effective priority.
         next_prio: Prio,
     },
-    /// A task moves to another run queue (`sched_migrate_task`).
+    /// A task is migrated to another run queue (`sched_migrate_task`).
     Migrate {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its effective priority.
         prio: Prio,
-        /// From where.
+        /// The old run queue.
         from: CpuId,
-        /// To where.
+        /// The new run queue.
         to: CpuId,
-        /// Which mechanism moved it.
+        /// The mechanism that migrated it.
         reason: MigrateReason,
     },
     /// A task's attributes changed (`sched_setattr`).
     AttrChange {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// What it asks for now.
+        /// Its new attributes.
         attr: SchedAttr,
     },
-    /// A task's effective priority changed without its asking (`sched_pi_setprio`).
+    /// A task's effective priority changed through inheritance (`sched_pi_setprio`).
     PrioInherit {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Before.
         from: Prio,
         /// After.
         to: Prio,
     },
-    /// The CPUs that a task may use changed (`sched_setaffinity`, cpusets). Unsaid: all CPUs.
+    /// The CPUs that a task may use changed (`sched_setaffinity`, cpusets). Default: all CPUs.
     Affinity {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Where it may run.
+        /// The CPUs.
         cpus: Arc<CpuMask>,
     },
-    /// A CPU got or lost the mark "has RT tasks that wait and could run elsewhere" (`rto_mask`).
+    /// A CPU entered or left the set of CPUs with RT tasks that wait and could run elsewhere
+    /// (`rto_mask`).
     RtOverload {
         /// Set or cleared.
         overloaded: bool,
     },
-    /// The record's CPU is in this root domain from now on (`rq_attach_root`). Unsaid: in 0.
+    /// The record's CPU joins this root domain (`rq_attach_root`). Default: 0.
     RootDomain {
-        /// Its number: 0 are the CPUs in no partition.
+        /// Its number: 0 contains the CPUs that are in no partition.
         domain: u32,
     },
-    /// The record's CPU goes offline, or comes back. Unsaid: it is online.
+    /// The record's CPU goes offline, or online again. Default: online.
     Hotplug {
         /// Whether it is online from now on.
         online: bool,
     },
-    /// A deadline task has used its budget up, or gives it up, and waits on the record's CPU.
+    /// The budget of a deadline task is exhausted, or the task yields; it waits on the record's
+    /// CPU.
     DlThrottle {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// When it gets the next budget.
+        /// The time of the next replenishment.
         until: Instant,
-        /// What was left of the budget: negative if it ran too long, positive if it yielded.
+        /// The remaining budget: negative after an overrun, positive after a yield.
         left: SignedDuration,
     },
-    /// A deadline task begins a job, with a new budget and deadline.
+    /// A deadline task starts a job, with a new budget and deadline.
     DlReplenish {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// Its absolute deadline.
         deadline: Instant,
-        /// What it may run until then.
+        /// The budget until then.
         budget: SignedDuration,
     },
-    /// A deadline task was told that it has used up its budget (SIGXCPU, `SCHED_FLAG_DL_OVERRUN`).
+    /// A deadline task got the signal that its budget is exhausted (SIGXCPU,
+    /// `SCHED_FLAG_DL_OVERRUN`).
     DlOverrun {
-        /// Which.
+        /// The task.
         task: TaskId,
     },
-    /// The deadline server of the record's CPU is in another state.
+    /// The deadline server of the record's CPU changed its state.
     Server {
-        /// Whom it serves.
+        /// The kind of server.
         kind: ServerKind,
-        /// What it does now.
+        /// The new state.
         state: ServerState,
     },
-    /// What the deadline server of the record's CPU promises was set. Unsaid: what the settings say.
+    /// The parameters of the deadline server of the record's CPU were set. Default: those of the
+    /// settings.
     ServerParams {
-        /// Whom it serves.
+        /// The kind of server.
         kind: ServerKind,
-        /// From now on.
+        /// The new parameters.
         params: ServerParams,
     },
-    /// The real-time tasks of the record's CPU have used up their share of the period, or get the next.
+    /// The real-time tasks of the record's CPU are throttled or unthrottled: their share of the
+    /// period is used up, or the next begins.
     RtThrottle {
-        /// Whether they may not run.
+        /// Whether they are throttled.
         throttled: bool,
     },
-    /// A preemption was asked for: `need_resched` was set on the record's CPU.
+    /// A preemption was requested: `need_resched` was set on the record's CPU.
     NeedResched {
-        /// The CPU that asked.
+        /// The CPU that requested it.
         by: CpuId,
     },
     /// An inter-processor interrupt was sent.
     IpiSend {
-        /// To whom.
+        /// The target.
         to: CpuId,
-        /// What for.
+        /// The reason.
         reason: IpiReason,
     },
-    /// A handler began on the record's CPU.
+    /// An interrupt handler started on the record's CPU.
     IrqEnter {
-        /// What kind.
+        /// The kind of interrupt.
         irq: Irq,
     },
     /// That handler ended.
     IrqExit {
-        /// What kind.
+        /// The kind of interrupt.
         irq: Irq,
     },
-    /// The record's CPU wants a run-queue lock that another holds; it spins with interrupts off.
+    /// The record's CPU waits for a run-queue lock that another CPU holds; it spins with interrupts
+    /// off.
     LockContended {
-        /// Whose run queue.
+        /// The CPU of the run queue.
         rq: CpuId,
     },
     /// The record's CPU got that lock.
     LockAcquired {
-        /// Whose run queue.
+        /// The CPU of the run queue.
         rq: CpuId,
-        /// How long it spun.
+        /// The time for which it spun.
         waited: Duration,
     },
     /// A task waits for a lock of its workload.
     WaitLock {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// For which lock.
+        /// The lock.
         lock: u32,
-        /// Who holds it.
+        /// The holder.
         holder: Option<TaskId>,
     },
     /// A task took a lock of its workload.
     TakeLock {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// Which.
+        /// The lock.
         lock: u32,
     },
-    /// A task gave a lock of its workload back.
+    /// A task released a lock of its workload.
     DropLock {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// Which.
+        /// The lock.
         lock: u32,
     },
-    /// A task enters kernel mode by a system call, or leaves it (`raw_syscalls:sys_enter`, `sys_exit`).
+    /// A task enters kernel mode by a system call, or leaves it (`raw_syscalls:sys_enter`,
+    /// `sys_exit`).
     Syscall {
-        /// Who.
+        /// The task.
         task: TaskId,
         /// Whether it enters.
         enters: bool,
     },
-    /// A task of a limited group is let run until it leaves the kernel whatever its group may, or not any more.
+    /// A task of a limited group is boosted: it may run until it leaves the kernel although the
+    /// group is throttled. Or the boost ends.
     Boost {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// Whether it is.
+        /// Whether it is boosted.
         boosted: bool,
     },
-    /// A task begins to run on the turn of another that waits for it (`proxy_exec`), or goes on by its own again.
+    /// A task starts to run on the turn of another that waits for it (`proxy_exec`), or runs on its
+    /// own turn again.
     Proxy {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// On whose turn.
+        /// The task whose turn it uses.
         donor: Option<TaskId>,
-        /// The priority by which it runs from now on.
+        /// The priority at which it runs from now on.
         prio: Prio,
     },
-    /// A task was taken off its queue at the return to user mode because its group has no quota there, or is put back.
+    /// A task was dequeued at the return to user mode because its group has no quota there, or it
+    /// is enqueued again.
     TaskThrottle {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// Whether it is off.
+        /// Whether it is dequeued.
         throttled: bool,
     },
-    /// A task group came to be.
+    /// A task group was created.
     GroupNew {
-        /// Which.
+        /// The group.
         group: GroupId,
         /// Its parent.
         parent: GroupId,
         /// Its path below the root, as `/pod/a`.
         path: Arc<str>,
     },
-    /// A task group ceased to be. Its id may be another group's later.
+    /// A task group was removed. Its id can be reused for another group.
     GroupGone {
-        /// Which.
+        /// The group.
         group: GroupId,
     },
     /// A task moved to another group.
     GroupChange {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// Where it is now.
+        /// Its new group.
         group: GroupId,
     },
-    /// A group's weight was set, or whether it is idle. Unsaid: 1024.
+    /// A group's weight was set, or whether it is idle. Default: 1024.
     GroupWeight {
-        /// Which.
+        /// The group.
         group: GroupId,
-        /// What it weighs beside its siblings: 1024 is nice 0; 3 for an idle one.
+        /// Its weight relative to its siblings: 1024 is nice 0; 3 for an idle group.
         weight: u32,
     },
     /// A group's limit was set (`cpu.max`).
     GroupMax {
-        /// Which.
+        /// The group.
         group: GroupId,
-        /// What it may use.
+        /// The limit.
         max: CpuMax,
     },
-    /// A period of a limited group ended, and its pool was filled.
+    /// A period of a limited group ended, and its pool was refilled.
     BandwidthRefresh {
-        /// Which.
+        /// The group.
         group: GroupId,
-        /// What is in the pool now.
+        /// The new content of the pool.
         runtime: Duration,
-        /// Whether a CPU was throttled then.
+        /// Whether a CPU was throttled at that time.
         throttled: bool,
     },
-    /// A limited group has no quota left on the record's CPU: what it has there does not run.
+    /// A limited group has no quota left on the record's CPU: its tasks there do not run.
     Throttle {
-        /// Which.
+        /// The group.
         group: GroupId,
     },
-    /// It may run there again.
+    /// The group may run there again.
     Unthrottle {
-        /// Which.
+        /// The group.
         group: GroupId,
     },
-    /// A queue of requests came to be: that of a service.
+    /// A queue of requests, that of a service, was created.
     QueueNew {
-        /// Which.
+        /// The queue.
         queue: u32,
         /// The service's name.
         name: Arc<str>,
     },
-    /// Something happens to a request of a service.
+    /// A step of a service's request.
     Request {
         /// Its queue.
         queue: u32,
-        /// Which, from 0 in the order of arrival.
+        /// Its number, from 0 in the order of arrival.
         request: u64,
-        /// What happens.
+        /// The step.
         step: RequestStep,
     },
-    /// A task says where it is in its program.
+    /// A task reports its position in its program.
     Mark {
-        /// Who.
+        /// The task.
         task: TaskId,
-        /// What it says.
+        /// The position.
         mark: Mark,
     },
-    /// The end of a run, per CPU: where its time went. The layers add up to the record's `at`.
+    /// The end of a run, per CPU: its time by layer. The layers add up to the record's `at`.
     CpuTotals {
         /// Time per layer.
         times: LayerTimes,
     },
-    /// The end of a run, per limited group: what its limit counted.
+    /// The end of a run, per limited group: the counters of its limit.
     GroupTotals {
-        /// Which.
+        /// The group.
         group: GroupId,
         /// The counters.
         stat: CpuStat,
     },
     /// The end of a run, per task: the counters that the scheduler kept.
     TaskTotals {
-        /// Which.
+        /// The task.
         task: TaskId,
         /// The counters.
         counters: TaskCounters,
     },
 }
 
-/// What becomes of the task that a CPU leaves.
+/// The state of a task that a CPU leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrevState {
-    /// Preempted or yielded: it still wants to run (`R`).
+    /// Preempted or yielded: still runnable (`R`).
     Runnable,
-    /// It waits for something (`S`, `D`).
+    /// Blocked (`S`, `D`).
     Blocked,
-    /// It ended (`X`).
+    /// Ended (`X`).
     Dead,
     /// It was the idle task.
     Idle,
 }
 
-/// Which mechanism moved a task.
+/// The mechanism that migrated a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MigrateReason {
     /// A CPU was chosen for it when it woke.
@@ -379,11 +393,11 @@ pub enum MigrateReason {
     Periodic,
     /// The balancer moved it while it was running.
     Active,
-    /// Its affinity no longer allows where it was.
+    /// Its affinity no longer allows its CPU.
     Affinity,
     /// Its CPU went offline.
     Hotplug,
-    /// A recorded trace does not say.
+    /// A recorded trace does not contain the reason.
     Unknown,
 }
 
@@ -436,7 +450,7 @@ impl IpiReason {
     pub const ALL: [Self; 4] = [Self::Resched, Self::RtPush, Self::IdleBalance, Self::ActiveBalance];
 }
 
-/// What interrupted a CPU.
+/// The source of an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Irq {
     /// The periodic tick.
@@ -461,7 +475,7 @@ impl Irq {
         [Self::Tick, Self::Timer, Self::Ipi, Self::Device, Self::Softirq, Self::Hardware, Self::Nmi];
 }
 
-/// What happens to a request.
+/// A step of a request.
 ///
 /// ```text
 ///  arrives ---> waits in the queue ---[Start]---> is worked on ---[End]--->
@@ -469,52 +483,52 @@ impl Irq {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RequestStep {
-    /// It arrives. Its latency counts from `due`, however late the machine hears of it.
+    /// It arrives. Its latency counts from `due`, even if the machine notices it later.
     Arrive {
-        /// When it was meant to arrive.
+        /// The intended arrival.
         due: Instant,
     },
     /// A worker takes it.
     Start {
-        /// Who.
+        /// The worker.
         task: TaskId,
     },
-    /// Its worker is done with it.
+    /// Its worker completes it.
     End {
-        /// Who.
+        /// The worker.
         task: TaskId,
     },
-    /// The queue is full: nobody will work on it.
+    /// The queue is full: the request is never worked on.
     Drop,
 }
 
-/// Where a task says it is in its program.
+/// A position of a task in its program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mark {
     /// It enters a phase.
     Phase {
-        /// Which, from 0.
+        /// The phase, from 0.
         phase: u32,
-        /// In which turn of the task's loop, from 0.
+        /// The turn of the task's loop, from 0.
         turn: u64,
     },
-    /// A timer of its program was due at `due`; it goes on now (at the record's time).
+    /// A timer of its program was due at `due`; the task continues now (at the record's time).
     TimerDue {
         /// When the timer was due.
         due: Instant,
-        /// Time that was left when it came to wait: negative if it came late.
+        /// The time that was left when it started to wait: negative if it was late.
         slack: SignedDuration,
     },
-    /// It took a time stamp: `exec` is the CPU time it has used in all.
+    /// It took a time stamp.
     Stamp {
         /// The program's number for this place.
         label: u32,
-        /// CPU time used since the task began.
+        /// CPU time used since the task started.
         exec: Duration,
     },
     /// A turn of its loop ended.
     TurnEnd {
-        /// Which, from 0.
+        /// The turn, from 0.
         turn: u64,
     },
 }
@@ -534,7 +548,7 @@ pub enum CpuLayer {
     Kernel,
     /// A task in user mode.
     User,
-    /// Nothing.
+    /// No task.
     Idle,
 }
 
@@ -574,7 +588,7 @@ impl LayerTimes {
         self.0[layer as usize] += time;
     }
 
-    /// Takes time back that was charged too early.
+    /// Returns time that was charged too early.
     ///
     /// # Panics
     /// If the layer has less.
@@ -589,14 +603,14 @@ impl LayerTimes {
     }
 }
 
-/// What the scheduler counted for one task.
+/// The scheduler's counters of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct TaskCounters {
     /// CPU time charged (`sum_exec_runtime`).
     pub exec: Duration,
-    /// Times it was switched to.
+    /// How many times it was switched to.
     pub switches_in: u64,
-    /// Moves between run queues (`nr_migrations`).
+    /// Migrations between run queues (`nr_migrations`).
     pub migrations: u64,
     /// Wakeups (`nr_wakeups`).
     pub wakeups: u64,

@@ -1,7 +1,7 @@
 //! Ids: one type each, so that a CPU is never mistaken for a task.
 //!
-//! All are dense indices given out in order of creation; their order is the last key of every comparison that could
-//! otherwise tie.
+//! All are dense indices assigned in order of creation; their order is the last key of every
+//! comparison that could otherwise tie.
 
 use core::fmt;
 
@@ -56,6 +56,6 @@ id! {
 }
 
 impl GroupId {
-    /// The group that every task is in unless it was put elsewhere.
+    /// The default group of every task.
     pub const ROOT: Self = Self(0);
 }

@@ -1,7 +1,8 @@
-//! The plain words of zerolag: what every crate says to every other.
+//! The vocabulary that all crates of zerolag share.
 //!
-//! Time, ids, CPU masks, scheduling attributes, topology, settings and trace events. No behaviour lives here: nothing
-//! in this crate decides who runs. It needs `alloc` but neither `std` nor any dependency.
+//! Time, ids, CPU masks, scheduling attributes, topology, settings and trace events. There is no
+//! behaviour here: no function of this crate decides which task runs. It needs `alloc` but neither
+//! `std` nor any dependency.
 //!
 //! | module | words |
 //! |---|---|
@@ -12,9 +13,9 @@
 //! | [`bandwidth`] | [`CpuMax`], [`CpuStat`] |
 //! | [`topology`] | [`Topology`], [`Distance`] |
 //! | [`server`] | [`ServerParams`], [`ServerState`]: deadline servers |
-//! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's answers |
+//! | [`setattr`] | [`RawAttr`](setattr::RawAttr): the arguments of `sched_setattr`, and the kernel's errors |
 //! | [`settings`] | [`Settings`]: every switch and tunable, by name; [`KernelVersion`] presets |
-//! | [`event`] | [`Record`], [`TraceEvent`]: what a run leaves behind |
+//! | [`event`] | [`Record`], [`TraceEvent`]: the events of a run |
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
-//! [`RtBandwidth`]: the two files that limit real-time tasks, and deadline tasks with them.
+//! [`RtBandwidth`]: the two files that limit real-time tasks, and with them deadline tasks.
 
 use crate::settings::Settings;
 use crate::time::Duration;
 
-/// What real-time tasks of a CPU may run (`sched_rt_runtime_us`) in each period (`sched_rt_period_us`); as a share, what deadline
-/// tasks are admitted to.
+/// How long real-time tasks of a CPU may run (`sched_rt_runtime_us`) in each period
+/// (`sched_rt_period_us`). The quotient limits the admission of deadline tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RtBandwidth {
     /// `None` is no limit (-1).
@@ -14,7 +14,8 @@ pub struct RtBandwidth {
 }
 
 impl RtBandwidth {
-    /// Returns whether the kernel takes it: Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_validate`.
+    /// Returns whether the kernel accepts it: Linux v6.6 `kernel/sched/rt.c`,
+    /// `sched_rt_global_validate`.
     #[must_use]
     pub fn is_valid(self) -> bool {
         !self.period.is_zero() && self.runtime.is_none_or(|runtime| runtime <= self.period)
@@ -22,7 +23,7 @@ impl RtBandwidth {
 }
 
 impl Settings {
-    /// Returns what holds at the start; a runtime above the period is no limit.
+    /// Returns the initial limit; a runtime above the period is no limit.
     #[must_use]
     pub fn rt_bandwidth(&self) -> RtBandwidth {
         let runtime = (self.rt_runtime <= self.rt_period).then_some(self.rt_runtime);

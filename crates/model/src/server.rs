@@ -1,18 +1,20 @@
-//! [`ServerParams`]: what a deadline server promises to the class that it serves, and [`ServerState`]: what it does.
+//! [`ServerParams`]: the CPU time that a deadline server reserves for its class, and [`ServerState`]: its states in traces.
 
 use crate::attr::ClassId;
 use crate::time::{Duration, Instant};
 use core::fmt;
 
-/// Which class a deadline server serves. Each CPU has one server per kind.
+/// The class that a deadline server serves. Each CPU has one server per kind.
 ///
-/// A kind is a variant with its lines here and its parameters at the start (`Settings::server_params`): whom it serves follows from its
-/// class, and the scheduler, its timers, sums and admission go through [`ALL`](Self::ALL).
+/// A new kind is one variant with its lines here and its initial parameters
+/// (`Settings::server_params`). The tasks that it serves follow from its class, and the scheduler,
+/// its timers, sums and admission iterate over [`ALL`](Self::ALL).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ServerKind {
     /// The fair class (`fair_server`).
     Fair,
-    /// The real-time classes. No kernel has it: it shows, in tests, that a kind is these lines and nothing else.
+    /// The real-time classes. No kernel has this server: in tests it shows that a kind needs only
+    /// these lines.
     #[cfg(zerolag_second_server)]
     Rt,
 }
@@ -46,28 +48,28 @@ impl ServerKind {
     }
 }
 
-/// When a started server comes before real-time tasks.
+/// When a started server competes with real-time tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Activation {
     /// At once, by its deadline.
     Immediate,
-    /// At zero laxity, if its class has not had its runtime by then.
+    /// At zero laxity, if its class has not got its runtime by then.
     Deferred,
 }
 
-/// What a server promises: `runtime` in each `period`.
+/// The reservation of a server: `runtime` in each `period`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ServerParams {
     /// How long its class runs per period; zero switches the server off.
     pub runtime: Duration,
-    /// The period, which is the relative deadline too.
+    /// The period, which is also the relative deadline.
     pub period: Duration,
-    /// When it comes before real-time tasks.
+    /// When it competes with real-time tasks.
     pub activation: Activation,
 }
 
 impl ServerParams {
-    /// The server that every kernel since 6.12 starts with: 50 ms in 1 s, deferred.
+    /// The default of every kernel since 6.12: 50 ms in 1 s, deferred.
     pub const DEFAULT: Self =
         Self { runtime: Duration::from_millis(50), period: Duration::from_secs(1), activation: Activation::Deferred };
     /// The shortest period: Linux v6.12 `kernel/sched/debug.c`, `fair_server_period_min`.
@@ -75,37 +77,37 @@ impl ServerParams {
     /// The longest period (`fair_server_period_max`, 2^22 us).
     pub const PERIOD_MAX: Duration = Duration::from_micros(1 << 22);
 
-    /// Returns whether it serves at all.
+    /// Returns whether it is switched on.
     #[must_use]
     pub const fn is_on(self) -> bool {
         !self.runtime.is_zero()
     }
 
-    /// Returns whether the parameters make sense: otherwise writing them is refused (EINVAL).
+    /// Returns whether the parameters are valid: otherwise writing them is refused (EINVAL).
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.runtime <= self.period && self.period >= Self::PERIOD_MIN && self.period <= Self::PERIOD_MAX
     }
 }
 
-/// What a server does, as traces say it.
+/// The state of a server, as in traces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ServerState {
-    /// There is nobody to serve, or the server is off.
+    /// No task to serve, or the server is off.
     Stopped,
-    /// It waits whether its class gets its share by itself.
+    /// It waits to see whether its class gets its share without it.
     Deferred {
-        /// Until then: deadline less what is left of its runtime.
+        /// The zero-laxity instant: deadline less remaining runtime.
         until: Instant,
     },
-    /// It is queued like a deadline task; whoever it serves runs when it is first.
+    /// It is queued like a deadline task; when it is first, a task of its class runs.
     Queued {
         /// Its deadline.
         deadline: Instant,
     },
-    /// Its runtime is used up.
+    /// Its runtime is exhausted.
     Throttled {
-        /// When it gets the next.
+        /// The time of the next replenishment.
         until: Instant,
     },
 }

@@ -1,11 +1,11 @@
-//! [`RawAttr`]: the arguments of `sched_setattr` as a program passes them, and what the kernel says to them before it looks at
-//! the machine.
+//! [`RawAttr`]: the arguments of `sched_setattr` as a program passes them, and the kernel's checks that do not depend on the machine.
 //!
 //! The order of the checks is the kernel's: of two mistakes the same one is reported.
 //!
-//! Sources: Linux v6.12 `kernel/sched/syscalls.c` (`sched_setattr`, `sched_copy_attr`, `__sched_setscheduler`,
-//! `user_check_sched_setscheduler`), `deadline.c` (`__checkparam_dl`). differs: utilisation clamps are never supported, as
-//! in a kernel without `CONFIG_UCLAMP_TASK`; SCHED_EXT is no policy; no process has rights by `RLIMIT_RTPRIO` or `RLIMIT_NICE`.
+//! Sources: Linux v6.12 `kernel/sched/syscalls.c` (`sched_setattr`, `sched_copy_attr`,
+//! `__sched_setscheduler`, `user_check_sched_setscheduler`), `deadline.c` (`__checkparam_dl`).
+//! differs: utilisation clamps are never supported, as in a kernel without `CONFIG_UCLAMP_TASK`;
+//! SCHED_EXT is no policy; no process has rights by `RLIMIT_RTPRIO` or `RLIMIT_NICE`.
 
 use crate::attr::{DlFlags, DlParams, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
 use crate::time::Duration;
@@ -14,17 +14,17 @@ use crate::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Errno {
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Einval,
-    /// The caller may not do that.
+    /// The caller has no permission.
     Eperm,
-    /// There is not enough bandwidth.
+    /// Not enough bandwidth.
     Ebusy,
     /// The structure is too large, or too small.
     E2big,
-    /// The kernel was built without that.
+    /// The kernel was built without this feature.
     Eopnotsupp,
-    /// Not now: a deadline task forks.
+    /// Not possible now: a deadline task forks.
     Eagain,
 }
 
@@ -43,19 +43,19 @@ impl Errno {
     }
 }
 
-/// Who calls.
+/// The privileges of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Caller {
-    /// Somebody with `CAP_SYS_NICE`.
+    /// With `CAP_SYS_NICE`.
     Privileged,
-    /// Somebody without.
+    /// Without it.
     Unprivileged,
 }
 
 /// `struct sched_attr` and the flags of the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawAttr {
-    /// `size`: 0 stands for 48.
+    /// `size`: 0 means 48.
     pub size: u32,
     /// `sched_policy`.
     pub policy: u32,
@@ -69,7 +69,7 @@ pub struct RawAttr {
     pub runtime: u64,
     /// `sched_deadline`, nanoseconds.
     pub deadline: u64,
-    /// `sched_period`, nanoseconds; 0 is the deadline.
+    /// `sched_period`, nanoseconds; 0 means the deadline.
     pub period: u64,
     /// `flags` of the call itself.
     pub call_flags: u32,
@@ -81,7 +81,7 @@ const KEEP_POLICY: u64 = 0x08;
 const KEEP_PARAMS: u64 = 0x10;
 const UTIL_CLAMP: u64 = 0x60;
 const ALL: u64 = 0x7f;
-/// The kernel's own: not for programs.
+/// Reserved for the kernel: not for programs.
 const SUGOV: u64 = 0x1000_0000;
 
 /// The numbers of policies.
@@ -93,10 +93,10 @@ enum Policy {
 }
 
 impl RawAttr {
-    /// Returns what a task that has `present` asks for by this call.
+    /// Returns the attributes that this call gives to a task with the attributes `present`.
     ///
     /// # Errors
-    /// What the kernel answers, but for what depends on the machine: bandwidth, affinity.
+    /// The kernel's error, except for errors that depend on the machine: bandwidth, affinity.
     pub fn check(&self, present: SchedAttr, caller: Caller) -> Result<SchedAttr, Errno> {
         if self.call_flags != 0 {
             return Err(Errno::Einval);
@@ -150,7 +150,8 @@ impl RawAttr {
         })
     }
 
-    /// Returns nice value, in range, and priority; with KEEP_PARAMS those that the task has, as far as its policy has any.
+    /// Returns nice value, in range, and priority; with KEEP_PARAMS those of the task, as far as
+    /// its policy has them.
     fn params(&self, present: SchedAttr) -> (Nice, u32) {
         let given = Nice::new(i64::from(self.nice.clamp(-20, 19))).unwrap_or(Nice::ZERO);
         match present {

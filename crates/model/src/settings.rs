@@ -1,11 +1,14 @@
 //! [`Settings`]: every switch and tunable of the scheduler as plain data, and the kernel presets that set them all.
 //!
-//! A setting is one row of [`Settings::TABLE`]: its key (the kernel's own name where the kernel has one), what it means,
-//! the values it takes. Scenario files, `--set` and the reports all go through that table, so a new setting is one field
-//! and one row. A preset ([`KernelVersion`]) is a function of version to `Settings`; an upgrade is a what-if like any
-//! other change.
+//! A scheduler that covers twenty years of kernels has many switches. If each were read, shown and
+//! documented in its own place, the places would contradict each other. So a setting is one row of
+//! [`Settings::TABLE`]: its key (the kernel's own name where there is one), its meaning and its
+//! values. Scenario files, `--set` and the reports all use that table, so a new setting is one
+//! field and one row. A preset ([`KernelVersion`]) is a function from a version to `Settings`, and
+//! an upgrade is a what-if like any other change.
 //!
-//! Only what the scheduler obeys is here. A switch comes with the mechanism that it switches.
+//! The table contains only settings that the scheduler obeys. A switch is added together with its
+//! mechanism.
 
 use crate::cpumask::CpuMask;
 use crate::time::Duration;
@@ -29,7 +32,7 @@ macro_rules! switch {
             /// All values, in the order in which help texts list them.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Returns the value as settings files write it.
+            /// Returns the value as written in settings files.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
@@ -77,7 +80,7 @@ pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
 pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};
 
-/// A type that a setting can have.
+/// A type of settings.
 trait Value: Sized {
     fn show(&self) -> String;
     fn read(text: &str) -> Result<Self, String>;
@@ -94,11 +97,11 @@ switch! {
 }
 
 switch! {
-    /// When a budget or slice that is used up takes effect.
+    /// When an exhausted budget or slice takes effect.
     Grain {
         /// At the next tick.
         Tick = "tick",
-        /// When it happens, by a timer of its own.
+        /// At once, by a separate timer.
         Exact = "exact",
     }
 }
@@ -106,15 +109,16 @@ switch! {
 switch! {
     /// Where kernel mode can be preempted. User mode always can.
     Preempt {
-        /// Only where the kernel gives up the CPU by itself or returns to user mode.
+        /// Only where the kernel blocks or returns to user mode.
         None = "none",
         /// Also at explicit points (`might_resched`).
         Voluntary = "voluntary",
         /// Everywhere outside sections that disable it.
         Full = "full",
-        /// As full for real-time and deadline tasks; fair tasks wait for the next tick or the return to user mode.
+        /// As `full` for real-time and deadline tasks; fair tasks wait for the next tick or the
+        /// return to user mode.
         Lazy = "lazy",
-        /// Everywhere, lock-protected sections included.
+        /// Everywhere, including sections under a lock.
         Rt = "rt",
     }
 }
@@ -144,7 +148,8 @@ impl Value for bool {
     }
 }
 
-/// Reads a duration whose key already names the unit: a bare integer in that unit, or a number with its own unit.
+/// Reads a duration whose key already names the unit: a bare integer in that unit, or a number with
+/// its own unit.
 fn read_duration(text: &str, unit: Duration) -> Result<Duration, String> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         let count: u64 = text.parse().map_err(|_| format!("`{text}` does not fit 64 bits"))?;
@@ -168,17 +173,18 @@ pub struct Settings {
     pub fair: FairAlgorithm,
     /// Key `rt_balance`.
     pub rt_balance: RtBalance,
-    /// Key `overload_scope`. The IPI modes of `rt_balance` keep one mask per root domain whatever it says: so do the
-    /// kernels that have them, and the IPI is the root domain's.
+    /// Key `overload_scope`. The IPI modes of `rt_balance` always keep one mask per root domain, as
+    /// do the kernels that have them: the IPI belongs to the root domain.
     pub overload_scope: OverloadScope,
     /// Key `rt_overload`.
     pub rt_overload: RtOverload,
-    /// Key `rt_ipi_skip_self`: the root domain's IPI is not sent to the CPU that sends it on (commit 94894c9c477e, 2026).
+    /// Key `rt_ipi_skip_self`: a CPU does not forward the root domain's IPI to itself (commit
+    /// 94894c9c477e, 2026).
     pub rt_ipi_skip_self: bool,
     /// Key `rt_push_skip_stuck`: try the next pushable task when the first has nowhere to go.
     pub rt_push_skip_stuck: bool,
-    /// Key `rt_select_on_wake`: a waking RT task looks for a CPU before it is queued (2.6.25); otherwise it is queued
-    /// where it ran and pushed from there, as the 2007 text has it.
+    /// Key `rt_select_on_wake`: a waking RT task selects a CPU before it is enqueued (2.6.25);
+    /// otherwise it is enqueued where it ran and pushed from there, as in the 2007 text.
     pub rt_select_on_wake: bool,
     /// Key `preempt`.
     pub preempt: Preempt,
@@ -194,10 +200,10 @@ pub struct Settings {
     pub nohz: bool,
     /// Key `nohz_full`: CPUs that stop their tick while one task runs.
     pub nohz_full: CpuMask,
-    /// Key `isolcpus`: CPUs without load balancing, which tasks use only if their affinity says so.
+    /// Key `isolcpus`: CPUs without load balancing, for tasks whose affinity names them.
     pub isolcpus: CpuMask,
-    /// Key `isolcpus_conflict`: a cpuset with isolated CPUs cannot be a partition (6.7, commit 4a74e418881f). Before, it could, and the
-    /// isolated ones of its CPUs stayed without load balancing all the same.
+    /// Key `isolcpus_conflict`: a cpuset with isolated CPUs cannot be a partition (6.7, commit
+    /// 4a74e418881f). Before, it could, and its isolated CPUs stayed without load balancing.
     pub isolcpus_conflict: bool,
     /// Key `sched_rr_timeslice_ms`.
     pub rr_timeslice: Duration,
@@ -215,7 +221,7 @@ pub struct Settings {
     pub run_to_parity: bool,
     /// Key `slice_protection`.
     pub slice_protection: SliceProtection,
-    /// Key `group_min_slice` (EEVDF, 6.12): a group asks for the shortest slice in it.
+    /// Key `group_min_slice` (EEVDF, 6.12): a group uses the shortest slice of its tasks.
     pub group_min_slice: bool,
     /// Key `features.PLACE_LAG` (EEVDF).
     pub place_lag: bool,
@@ -225,54 +231,66 @@ pub struct Settings {
     pub preempt_short: bool,
     /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
     pub delay_dequeue: bool,
-    /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are looked at for an idle one (6.0, commit 70fb5ccf2ebb).
+    /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are searched for an
+    /// idle one (6.0, commit 70fb5ccf2ebb).
     pub sis_util: bool,
-    /// Key `features.SIS_PROP`: a waking task looks at so many CPUs for an idle one as searches are worth to a CPU that idles as much as this (4.13 to 5.19,
-    /// commits 1ad3aaf3fcd2, 70fb5ccf2ebb).
+    /// Key `features.SIS_PROP`: limits the search for an idle CPU in proportion to the waking CPU's
+    /// average idle time (4.13 to 5.19, commits 1ad3aaf3fcd2, 70fb5ccf2ebb).
     pub sis_prop: bool,
-    /// Key `wake_wide`: a task that is one of many that its waker wakes is not drawn to it (3.12).
+    /// Key `wake_wide`: a wakee is not pulled towards a waker with many wakees (3.12).
     pub wake_wide: bool,
     /// Key `recent_used_cpu`.
     pub recent_used_cpu: RecentUsedCpu,
-    /// Key `smt_balance`: idle CPUs take from cores whose threads share it, cores that idle first, and busy CPUs do not even out groups that all
-    /// have room (6.6, commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5).
+    /// Key `smt_balance`: idle CPUs pull from cores whose threads share it, idle cores first, and
+    /// busy CPUs do not balance groups that all have spare capacity (6.6, commits fee1759e4f04,
+    /// b1bfeab9b002, 7ff1693236f5).
     pub smt_balance: bool,
-    /// Key `newidle_min_idle`: a CPU that idles for less than `migration_cost_ns` at a time does not look for work when it goes idle (2.6.32 to 5.15;
-    /// removed by commit c5b0a7eefc70).
+    /// Key `newidle_min_idle`: a CPU whose average idle time is below `migration_cost_ns` does no
+    /// new-idle balancing (2.6.32 to 5.15; removed by commit c5b0a7eefc70).
     pub newidle_min_idle: bool,
-    /// Key `newidle_cost_bump`: looking for work in vain counts as half again as dear as it ever was (6.17 and 6.18; commit 155213a2aed4, taken back
-    /// after that by d206fbad9328).
+    /// Key `newidle_cost_bump`: a failed new-idle search raises the recorded search cost to 1.5
+    /// times its maximum (6.17 and 6.18; commit 155213a2aed4, later reverted by d206fbad9328).
     pub newidle_cost_bump: bool,
     /// Key `features.WAKEUP_PREEMPTION`.
     pub wakeup_preemption: bool,
     /// Key `bandwidth`.
     pub bandwidth: BandwidthControl,
-    /// Key `hierarchical_running`: throttled tasks do not count as running, and none is moved to a CPU where its group is
-    /// throttled (3.2). Without, a CPU whose tasks are all throttled does not look for others when it goes idle.
+    /// Key `hierarchical_running`: throttled tasks do not count as running, and none is migrated to
+    /// a CPU where its group is throttled (3.2). Without it, a CPU whose tasks are all throttled
+    /// does no new-idle balancing.
     pub hierarchical_running: bool,
-    /// Key `sched_cfs_bandwidth_slice_us`: what a CPU takes out of a group's pool at a time.
+    /// Key `sched_cfs_bandwidth_slice_us`: the slice that a CPU takes out of a group's pool at a
+    /// time.
     pub bandwidth_slice: Duration,
-    /// Key `cfs_bandwidth_slice_steps`: a CPU's first requests to the pool are a quarter and half of a slice, and none is more
-    /// than a quarter of what is left there (Turner & Rao 2010, "some sort of limited step-function"; in no kernel).
+    /// Key `cfs_bandwidth_slice_steps`: a CPU's first two requests to the pool are a quarter and
+    /// half of a slice, and none is more than a quarter of the remaining quota (Turner & Rao 2010,
+    /// "some sort of limited step-function"; in no kernel).
     pub bandwidth_slice_steps: bool,
-    /// Key `cfs_bandwidth_interleave`: periods of each group begin at an offset of its own that its host draws (6.4, commit
-    /// 41abdba93747); without, those of all groups at the same time.
+    /// Key `cfs_bandwidth_interleave`: the periods of each group begin at a random offset that its
+    /// host draws (6.4, commit 41abdba93747); without it, the periods of all groups begin at the
+    /// same time.
     pub bandwidth_interleave: bool,
-    /// Key `cfs_bandwidth_zero_start`: a CPU has nothing of a new limit, rather than 1 ns, and may be throttled while a group above
-    /// it is freed (mended in 6.18 by commit 956dfda6a708).
+    /// Key `cfs_bandwidth_zero_start`: a new limit gives a CPU a runtime of 0 instead of 1 ns, so
+    /// the CPU can be throttled while a group above it is unthrottled (fixed in 6.18 by commit
+    /// 956dfda6a708).
     pub bandwidth_zero_start: bool,
-    /// Key `cfs_bandwidth_hotplug_bypass`: a CPU that goes offline or comes back frees what is throttled on all others (mended in
-    /// 6.14 by commit af98d8a36a96).
+    /// Key `cfs_bandwidth_hotplug_bypass`: a CPU that goes offline or online unthrottles all other
+    /// CPUs (fixed in 6.14 by commit af98d8a36a96).
     pub bandwidth_hotplug_bypass: bool,
-    /// Key `cfs_bandwidth_offline_loss`: what is throttled on a CPU that goes offline stays there (mended in 3.17 by commit 0e59bdaea75f).
+    /// Key `cfs_bandwidth_offline_loss`: tasks that are throttled on a CPU that goes offline stay
+    /// there (fixed in 3.17 by commit 0e59bdaea75f).
     pub bandwidth_offline_loss: bool,
-    /// Key `yield_forfeits` (EEVDF, 6.18): who yields and is eligible gives up what is left of its request.
+    /// Key `yield_forfeits` (EEVDF, 6.18): an eligible task that yields forfeits the rest of its
+    /// request.
     pub yield_forfeits: bool,
-    /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder (6.17, off unless built in).
+    /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder
+    /// (6.17, off unless built in).
     pub proxy_exec: bool,
-    /// Key `cfs_bandwidth_expiry`: what a CPU has left at the end of a period is lost (3.2 to 5.3).
+    /// Key `cfs_bandwidth_expiry`: a CPU's unused quota expires at the end of the period (3.2 to
+    /// 5.3).
     pub bandwidth_expiry: bool,
-    /// Key `cfs_bandwidth_slack`: a CPU that has nothing left to run gives what it has back to the pool (3.2).
+    /// Key `cfs_bandwidth_slack`: a CPU without tasks of the group to run returns its quota to the
+    /// pool (3.2).
     pub bandwidth_slack: bool,
     /// Key `throttle`.
     pub throttle: Throttle,
@@ -280,7 +298,7 @@ pub struct Settings {
     pub load_tracking: LoadTracking,
     /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
     pub migration_cost: Duration,
-    /// Key `nr_migrate`: the most tasks that one round of balancing looks at.
+    /// Key `nr_migrate`: the most tasks that one round of balancing examines.
     pub nr_migrate: u32,
     /// Key `rt_throttling`: real-time tasks of a CPU get at most `rt_runtime` in each `rt_period`.
     pub rt_throttling: bool,
@@ -288,10 +306,11 @@ pub struct Settings {
     pub rt_runtime: Duration,
     /// Key `sched_rt_period_us`.
     pub rt_period: Duration,
-    /// Key `features.RT_RUNTIME_SHARE`: a CPU whose real-time tasks need more borrows from the others of its root domain.
+    /// Key `features.RT_RUNTIME_SHARE`: a CPU whose real-time tasks need more borrows from the
+    /// others of its root domain.
     pub rt_runtime_share: bool,
-    /// Key `rt_period_timer_lost`: real-time tasks that run already when `sched_rt_runtime_us` is set for the first time are throttled for good
-    /// (mended in 5.17 by commit 9b58e976b3b3).
+    /// Key `rt_period_timer_lost`: real-time tasks that already run when `sched_rt_runtime_us` is
+    /// first set are throttled for ever (fixed in 5.17 by commit 9b58e976b3b3).
     pub rt_period_timer_lost: bool,
     /// Key `fair_server`.
     pub fair_server: FairServer,
@@ -301,20 +320,22 @@ pub struct Settings {
     pub fair_server_runtime: Duration,
     /// Key `fair_server.period`.
     pub fair_server_period: Duration,
-    /// Key `fair_server.scaled`: a server is charged for what its class has done, not for how long it ran, so it runs longer
-    /// on slower CPUs (6.12 to 6.15; mended by commit fc975cfb3639). Frequencies are not modelled, capacities are.
+    /// Key `fair_server.scaled`: a server is charged for work, not for run time, so it runs longer
+    /// on slower CPUs (6.12 to 6.15; fixed by commit fc975cfb3639). Frequencies are not modelled,
+    /// capacities are.
     pub fair_server_scaled: bool,
     /// Key `fair_server.stop`.
     pub fair_server_stop: ServerStop,
     /// Key `fair_server.wakeup`.
     pub fair_server_wakeup: ServerWakeup,
-    /// Key `fair_server.resched_lost`: where a switch finds the server used up, the fair task runs on as if nobody waited, and not by the server (since 6.12,
-    /// commit fd03c5b85855; not mended in 7.1).
+    /// Key `fair_server.resched_lost`: if the server is found exhausted during a switch, the
+    /// reschedule request is lost and the fair task keeps the CPU, no longer under the server
+    /// (since 6.12, commit fd03c5b85855; not fixed in 7.1).
     pub fair_server_resched_lost: bool,
-    /// Key `fair_server.cpus`: CPUs whose server differs.
+    /// Key `fair_server.cpus`: CPUs with a different server.
     pub fair_server_cpus: CpuServers,
-    /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without being free for a timer; zero is
-    /// for ever. The scheduler does not look at it: hosts and monitors do.
+    /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without serving
+    /// a timer; zero is for ever. The scheduler ignores it: hosts and monitors use it.
     pub watchdog_thresh: Duration,
 }
 
@@ -322,9 +343,9 @@ pub struct Settings {
 pub struct Setting {
     /// The key in files and on the command line.
     pub key: &'static str,
-    /// One sentence.
+    /// Its meaning, in one sentence.
     pub doc: &'static str,
-    /// What values look like.
+    /// The format of its values.
     pub values: &'static str,
     show: fn(&Settings) -> String,
     read: fn(&mut Settings, &str) -> Result<(), String>,
@@ -342,16 +363,16 @@ impl fmt::Debug for Setting {
 pub enum SettingError {
     /// No setting has this key; `near` is the most similar one.
     UnknownKey {
-        /// What was written.
+        /// The unknown key.
         key: String,
-        /// What may have been meant.
+        /// The likely intended key.
         near: Option<&'static str>,
     },
     /// The key does not take this value.
     BadValue {
         /// The key.
         key: &'static str,
-        /// Why not, and what would be right.
+        /// Why not, and what would be valid.
         reason: String,
     },
 }
@@ -371,7 +392,8 @@ impl fmt::Display for SettingError {
 impl core::error::Error for SettingError {}
 
 impl Settings {
-    /// A timer that looks again at a turn that is over comes no sooner (Linux v6.1 `kernel/sched/core.c`, `hrtick_start`).
+    /// A slice timer is never set for a shorter time (Linux v6.1 `kernel/sched/core.c`,
+    /// `hrtick_start`).
     pub const SHORTEST_HRTICK: Duration = Duration::from_micros(10);
 
     /// Every setting: one row each.

@@ -1,8 +1,8 @@
 //! Time in integer nanoseconds: [`Instant`], [`Duration`] and [`SignedDuration`].
 //!
-//! An instant counts from the start of the run (584 years fit). Arithmetic between instants and durations panics on
-//! overflow in debug builds and saturates where the name says so; there is no conversion between the three types but
-//! by named functions.
+//! An instant counts from the start of the run (584 years fit). Arithmetic between instants and
+//! durations panics on overflow in debug builds, and saturates where the name says so. The three
+//! types convert into each other only through named functions.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
@@ -15,14 +15,15 @@ pub struct Instant(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(u64);
 
-/// A length of time in nanoseconds that may be negative: budgets that carry debt, slack that was missed.
+/// A length of time in nanoseconds that may be negative: a budget in debt, a missed deadline's
+/// slack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SignedDuration(i64);
 
 impl Instant {
     /// The start of the run.
     pub const ZERO: Self = Self(0);
-    /// Later than anything that happens.
+    /// Later than every event.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// Returns the instant `ns` nanoseconds after the start.
@@ -49,7 +50,8 @@ impl Instant {
         SignedDuration(self.0.wrapping_sub(earlier.0).cast_signed())
     }
 
-    /// Returns the first instant at or after this one that is a multiple of `grain` after the start.
+    /// Returns the first instant at or after this one that is a multiple of `grain` after the
+    /// start.
     ///
     /// # Panics
     /// If `grain` is zero.
@@ -58,7 +60,8 @@ impl Instant {
         Self(self.0.next_multiple_of(grain.0))
     }
 
-    /// Returns the last instant at or before this one that is a multiple of `grain` after the start.
+    /// Returns the last instant at or before this one that is a multiple of `grain` after the
+    /// start.
     ///
     /// # Panics
     /// If `grain` is zero.
@@ -142,7 +145,8 @@ impl Duration {
     /// If `den` is zero.
     #[must_use]
     pub const fn mul_div_floor(self, num: u64, den: u64) -> Self {
-        // Nearly always the product fits, and a division of 64 bits is a third of one of 128.
+        // The product nearly always fits, and a 64-bit division takes a third of the time of a
+        // 128-bit one.
         if let Some(product) = self.0.checked_mul(num) {
             return Self(product / den);
         }
@@ -270,11 +274,12 @@ impl Neg for SignedDuration {
     }
 }
 
-/// Why a text is not a duration. Displays as the end of a sentence ("... needs a unit: ns, us, ms, s, m or h").
+/// Why a text is not a duration. Displayed as a sentence of its own ("a duration needs a unit: ns,
+/// us, ms, s, m or h").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseDurationError {
-    /// There is no number in front.
+    /// There is no number at the start.
     NoNumber,
     /// A number without a unit.
     NoUnit,
@@ -306,7 +311,8 @@ impl core::error::Error for ParseDurationError {}
 impl core::str::FromStr for Duration {
     type Err = ParseDurationError;
 
-    /// Parses `10ms`, `1.5s`, `250us`, `7ns`, `2m`, `1h`; white space may stand between number and unit.
+    /// Parses `10ms`, `1.5s`, `250us`, `7ns`, `2m`, `1h`; white space may stand between number and
+    /// unit.
     fn from_str(text: &str) -> Result<Self, ParseDurationError> {
         let text = text.trim();
         if text.starts_with('-') {

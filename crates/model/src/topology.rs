@@ -1,9 +1,10 @@
-//! [`Topology`]: which CPUs share a core, a last-level cache, a socket; and how strong each CPU is.
+//! [`Topology`]: which CPUs share a core, a last-level cache, a socket; and the capacity of each CPU.
 //!
-//! CPUs are numbered depth first: the SMT siblings of a core are neighbours, then the cores of a last-level cache (LLC),
-//! then the LLCs of a socket. So every domain is a range of CPUs, [`Topology::span`] is arithmetic, and no table of
-//! masks per CPU is needed at 4096 CPUs. (Kernels number SMT siblings apart on many x86 machines; a workload that names
-//! CPUs by number must know this.)
+//! A table of masks per CPU, as the kernel keeps, takes megabytes at 4096 CPUs. Here CPUs are
+//! numbered depth first instead: the SMT siblings of a core are neighbours, then the cores of a
+//! last-level cache (LLC), then the LLCs of a socket. So every domain is a range of CPUs, and
+//! [`Topology::span`] is arithmetic. (Kernels number SMT siblings apart on many x86 machines; a
+//! workload that names CPUs by number must know this.)
 
 use crate::cpumask::MAX_CPUS;
 use crate::ids::CpuId;
@@ -11,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// How far two CPUs are from each other: the smallest domain that holds both.
+/// The distance of two CPUs: the smallest domain that contains both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Distance {
     /// The same CPU.
@@ -38,7 +39,7 @@ pub struct Topology {
     sizes: [u32; Distance::ALL.len()],
     /// Capacity per CPU on the kernel's scale (1024 = the strongest); empty = all 1024.
     capacities: Vec<u16>,
-    /// The least domain that has all capacities around every CPU, if there are several.
+    /// The smallest domain that contains all capacities around every CPU, if there are several.
     asymmetry: Option<Distance>,
 }
 
@@ -154,7 +155,8 @@ impl Topology {
         self.capacities.get(cpu.index()).copied().unwrap_or(CAPACITY_SCALE)
     }
 
-    /// Returns the least domain that has CPUs of every capacity around each CPU (`SD_ASYM_CPUCAPACITY_FULL`); `None` if all are equal.
+    /// Returns the smallest domain that contains CPUs of every capacity around each CPU
+    /// (`SD_ASYM_CPUCAPACITY_FULL`); `None` if all are equal.
     #[must_use]
     #[inline]
     pub const fn asymmetry(&self) -> Option<Distance> {
@@ -166,11 +168,12 @@ impl Topology {
         self.sizes[distance as usize]
     }
 
-    /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers. O(1).
+    /// Returns the CPUs within `distance` of `cpu`, itself included, as a range of CPU numbers.
+    /// O(1).
     #[must_use]
     pub const fn span(&self, cpu: CpuId, distance: Distance) -> Range<u32> {
         let size = self.size(distance);
-        // Divisions are dear; flat machines need none.
+        // Divisions are slow; flat machines need none.
         if size == 1 {
             return cpu.0..cpu.0 + 1;
         }
@@ -181,7 +184,7 @@ impl Topology {
         start..start + size
     }
 
-    /// Returns how far two CPUs are apart. O(1).
+    /// Returns the distance of two CPUs. O(1).
     #[must_use]
     #[inline]
     pub fn distance(&self, a: CpuId, b: CpuId) -> Distance {

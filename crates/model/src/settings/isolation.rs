@@ -1,4 +1,5 @@
-//! CPUs that are kept free for few tasks: `isolcpus` and `nohz_full`, under their names on the kernel's command line.
+//! CPUs that are reserved for few tasks: `isolcpus` and `nohz_full`, under their names on the
+//! kernel's command line.
 
 use super::{Settings, Value};
 use crate::cpumask::CpuMask;
@@ -24,8 +25,9 @@ impl Settings {
         leave_one(&self.isolcpus, nr_cpus)
     }
 
-    /// Returns whether a cpuset of these CPUs cannot be a partition because of isolated ones ("root invalid (partition config conflicts with
-    /// housekeeping setup)"): Linux v6.12 `kernel/cgroup/cpuset.c`, `prstate_housekeeping_conflict`.
+    /// Returns whether a cpuset of these CPUs cannot be a partition because of isolated CPUs ("root
+    /// invalid (partition config conflicts with housekeeping setup)"): Linux v6.12
+    /// `kernel/cgroup/cpuset.c`, `prstate_housekeeping_conflict`.
     #[must_use]
     pub fn forbids_partition(&self, cpus: &CpuMask, nr_cpus: usize) -> bool {
         self.isolcpus_conflict && !cpus.and(&self.isolated_cpus(nr_cpus)).is_empty()
@@ -38,8 +40,8 @@ impl Settings {
     }
 }
 
-/// Drops CPUs that the machine does not have; if none would be left for the rest, CPU 0 is ("must include one present CPU, using boot
-/// CPU").
+/// Drops CPUs that the machine does not have; if none is left for other tasks, CPU 0 is freed
+/// ("must include one present CPU, using boot CPU").
 fn leave_one(cpus: &CpuMask, nr_cpus: usize) -> CpuMask {
     let mut cpus = cpus.and(&CpuMask::first_n(nr_cpus));
     if cpus.count() == nr_cpus {

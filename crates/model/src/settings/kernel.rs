@@ -1,4 +1,4 @@
-//! Presets: what the kernels of twenty years had for each setting.
+//! Presets: the value of each setting in the kernels of twenty years.
 
 use super::{
     BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, LoadTracking, OverloadScope, Preempt,
@@ -27,7 +27,7 @@ switch! {
         V4_15 = "4.15",
         /// No expiry of local quota.
         V5_4 = "5.4",
-        /// Burst; the last long-term kernel many moved from.
+        /// Burst; widely used as the base for upgrades.
         V5_15 = "5.15",
         /// The last long-term kernel with CFS.
         V6_1 = "6.1",
@@ -41,15 +41,21 @@ switch! {
 }
 
 impl KernelVersion {
-    /// Returns the settings of this kernel as it is configured by default (HZ=250).
+    /// Returns the settings of this kernel in its default configuration (HZ=250).
     ///
-    /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`, `kernel/Kconfig.preempt` of each
-    /// version; the year of each RT mechanism from its commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15,
-    /// `612f769edd06` in 6.7). RT throttling is the default from 2.6.25 to 6.11, shares its runtime by default until 5.9
-    /// (`2586af1ac187`); kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
-    /// runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). When a server stops and how it wakes is as in the stable kernels
-    /// of 2026 (6.12.103 and later); [`ServerStop`] and [`ServerWakeup`] have what came before. Since 6.18 limits throttle task by task
-    /// (`throttle_cfs_rq_work`). What was mended in 5.17 and in the stable kernels of January 2022 (`9b58e976b3b3`, 4.14.263) is so in 5.4 and later.
+    /// Sources: `kernel/sched/fair.c` (granularities), `kernel/sched/features.h`,
+    /// `kernel/Kconfig.preempt` of each version. The year of each RT mechanism is that of its
+    /// commit (`b6366f048e0c` in 4.1, `4bdced5c9a29` in 4.15, `612f769edd06` in 6.7).
+    ///
+    /// * RT throttling is the default from 2.6.25 to 6.11, and shares its runtime by default until
+    ///   5.9 (`2586af1ac187`).
+    /// * Kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
+    ///   runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). Its stop and wakeup
+    ///   are those of the stable kernels of 2026 (6.12.103 and later); [`ServerStop`] and
+    ///   [`ServerWakeup`] document earlier behaviour.
+    /// * Since 6.18 limits throttle task by task (`throttle_cfs_rq_work`).
+    /// * The fix of 5.17 and of the stable kernels of January 2022 (`9b58e976b3b3`, 4.14.263) is
+    ///   included in 5.4 and later.
     #[must_use]
     pub fn settings(self) -> Settings {
         let rank = self as u8;

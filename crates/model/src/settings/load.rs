@@ -1,4 +1,4 @@
-//! [`LoadTracking`]: what counts as load.
+//! [`LoadTracking`]: the measure of load.
 
 use super::Value;
 use alloc::format;
@@ -6,9 +6,9 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 switch! {
-    /// What counts as the load of a task and of a CPU, for placing and balancing.
+    /// The measure of the load of a task and of a CPU, for placing and balancing.
     LoadTracking {
-        /// The weights of what is queued at the moment (before 3.8).
+        /// The weights of the queued tasks at the moment (before 3.8).
         Weights = "weights",
         /// Decaying averages of load, running and waiting (PELT).
         Pelt = "pelt",

@@ -1,8 +1,9 @@
-//! What may have been meant by a word that is not known.
+//! Suggestions for unknown words.
 
 use alloc::vec::Vec;
 
-/// Returns the candidate that is most similar to `word`, if it is within three edits and less than half the word.
+/// Returns the candidate that is most similar to `word`, if it is within three edits and less than
+/// half the word.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates

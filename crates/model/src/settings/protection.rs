@@ -6,11 +6,11 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 switch! {
-    /// Up to where `RUN_TO_PARITY` protects a fair task that was picked, while it is eligible.
+    /// How long `RUN_TO_PARITY` protects a picked fair task while it is eligible.
     SliceProtection {
         /// Until its own request is served (6.6 to 6.16).
         Request = "request",
-        /// For the shortest slice that is asked for on its queue (6.17).
+        /// For the shortest slice of the tasks on its queue (6.17).
         MinSlice = "min_slice",
     }
 }

@@ -1,4 +1,5 @@
-//! How real-time tasks are balanced: [`RtBalance`], and what tells a CPU that has too many: [`OverloadScope`], [`RtOverload`].
+//! Balancing of real-time tasks: [`RtBalance`], and the marks of overloaded CPUs:
+//! [`OverloadScope`], [`RtOverload`].
 
 use super::Value;
 use alloc::format;
@@ -10,11 +11,13 @@ switch! {
     RtBalance {
         /// Before 2007: only the periodic and new-idle balancer of the fair class moves them.
         Passive = "passive",
-        /// 2007's push and pull with the periodic balancer still moving RT tasks; the text says why it had to go.
+        /// The push and pull of 2007, with the periodic balancer still moving RT tasks; the 2007
+        /// text says why that was removed.
         ActiveAndPassive = "active_and_passive",
         /// 2007: push, and pull under the lock of each overloaded run queue.
         PullLocked = "pull_locked",
-        /// 2015: a CPU that lowers its priority sends IPIs to overloaded CPUs, one after another, one chain per CPU.
+        /// 2015: a CPU that lowers its priority sends IPIs to overloaded CPUs, one after another,
+        /// one chain per CPU.
         IpiPerCpu = "ipi_per_cpu",
         /// 2017: one IPI circulates per root domain.
         IpiRootDomain = "ipi_root_domain",
@@ -31,7 +34,7 @@ impl RtBalance {
         }
     }
 
-    /// Returns whether overloaded CPUs are asked by IPI to push.
+    /// Returns whether overloaded CPUs are told by IPI to push.
     #[must_use]
     pub const fn is_by_ipi(self) -> bool {
         match self {
@@ -40,7 +43,7 @@ impl RtBalance {
         }
     }
 
-    /// Returns whether the balancer of the fair class moves RT tasks too.
+    /// Returns whether the balancer of the fair class also moves RT tasks.
     #[must_use]
     pub const fn is_passive(self) -> bool {
         match self {
@@ -55,7 +58,8 @@ switch! {
     OverloadScope {
         /// One mask for the machine.
         Global = "global",
-        /// One mask per cpuset (2007). Overlapping cpusets make masks inconsistent; they repair themselves.
+        /// One mask per cpuset (2007). Overlapping cpusets make masks inconsistent; they repair
+        /// themselves.
         Cpuset = "cpuset",
         /// One mask per root domain (exclusive cpuset).
         RootDomain = "root_domain",
@@ -63,11 +67,11 @@ switch! {
 }
 
 switch! {
-    /// What makes a CPU RT-overloaded, so that others pull from it.
+    /// The condition under which a CPU is RT-overloaded, so that others pull from it.
     RtOverload {
-        /// More than one RT task is queued, and one of them may move; it may be the one that runs.
+        /// More than one RT task is queued, and one of them may move; that can be the running one.
         Queued = "queued",
-        /// An RT task waits that may move (6.7: `pushable_tasks` drives `rto_mask`).
+        /// A waiting RT task may move (6.7: `pushable_tasks` drives `rto_mask`).
         Pushable = "pushable",
     }
 }

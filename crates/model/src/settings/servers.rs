@@ -1,5 +1,6 @@
-//! What fair servers do and when: [`FairServer`], [`ServerStart`], [`ServerStop`], [`ServerWakeup`]; and [`CpuServers`], the value of
-//! `fair_server.cpus`, which says whose fair server differs from the others.
+//! The behaviour of fair servers: [`FairServer`], [`ServerStart`], [`ServerStop`],
+//! [`ServerWakeup`]; and [`CpuServers`], the value of `fair_server.cpus`, which names the CPUs with
+//! a different fair server.
 
 use super::table::NS;
 use super::{Settings, Value, read_duration};
@@ -13,13 +14,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 switch! {
-    /// What the deadline server of each CPU does for its fair tasks.
+    /// The deadline server of each CPU's fair tasks.
     FairServer {
-        /// There is none.
+        /// None.
         Off = "off",
-        /// It comes before real-time tasks as soon as it is started.
+        /// It competes with real-time tasks as soon as it is started.
         Immediate = "immediate",
-        /// It does so at zero laxity, if the fair tasks have not had their share by then.
+        /// It competes at zero laxity, if the fair tasks have not got their share by then.
         Deferred = "deferred",
     }
 }
@@ -39,30 +40,33 @@ switch! {
     ServerStop {
         /// When no fair task is queued any more (6.12 to 6.16; 6.12.91).
         Empty = "empty",
-        /// When it is picked and has nobody to serve (6.18; 6.12.92): fair tasks that sleep often start and stop no timer. Commits
-        /// cccb45d7c429, a3a70caf7906.
+        /// When it is picked and has no task to serve (6.18; 6.12.92): fair tasks that sleep often
+        /// start and stop no timer. Commits cccb45d7c429, a3a70caf7906.
         Picked = "picked",
     }
 }
 
 switch! {
-    /// What a deferred server does that is started with a job that it may not go on with: its deadline is over, or more of its runtime is
-    /// left than its bandwidth allows until then.
+    /// What a deferred server does if it is started with a job that it may not continue: the
+    /// deadline has passed, or more of the runtime is left than its bandwidth allows until then.
     ServerWakeup {
-        /// It begins a new period, and at once if it had been running when it was stopped (6.12; until 6.12.68).
+        /// It begins a new period, and runs at once if it was running when it was stopped (6.12;
+        /// until 6.12.68).
         Stuck = "stuck",
         /// It begins a new period and is deferred (6.12.69, commit 115135422562).
         NewPeriod = "new_period",
-        /// Before its deadline it runs at once, with its runtime cut to its bandwidth, whether or not its tasks have starved (6.12.83, commit
-        /// 14a857056466).
+        /// Before its deadline it runs at once, with its runtime cut to its bandwidth, whether or
+        /// not its tasks have starved (6.12.83, commit 14a857056466).
         RevisedAlways = "revised_always",
-        /// The same, but only if it had been running when it was stopped (6.12.103, 7.2, commit 1842bf97af10).
+        /// As `revised_always`, but only if it was running when it was stopped (6.12.103, 7.2,
+        /// commit 1842bf97af10).
         Revised = "revised",
     }
 }
 
 impl ServerWakeup {
-    /// Returns whether a server whose deadline is ahead runs at once with less runtime, if or if not it was running when it was stopped.
+    /// Returns whether a server whose deadline is ahead runs at once with less runtime, given
+    /// whether it was running when it was stopped.
     #[must_use]
     pub const fn cuts(self, was_running: bool) -> bool {
         match self {
@@ -76,20 +80,21 @@ impl ServerWakeup {
 /// The fair servers of some CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CpuServer {
-    /// Whose.
+    /// The CPUs.
     pub cpus: CpuMask,
-    /// What they do.
+    /// Their server.
     pub server: FairServer,
     /// Runtime and period, if they differ.
     pub budget: Option<(Duration, Duration)>,
 }
 
-/// The fair servers of CPUs that differ from the others; of two entries for a CPU the later counts.
+/// The fair servers of CPUs that differ from the others; of two entries for one CPU the later
+/// counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuServers(pub Vec<CpuServer>);
 
 impl Settings {
-    /// Returns what the fair server of a CPU is to do. O(CPUs whose server differs).
+    /// Returns the parameters of the fair server of a CPU. O(CPUs whose server differs).
     #[must_use]
     pub fn fair_server_params(&self, cpu: CpuId) -> ServerParams {
         let own = (self.fair_server, (self.fair_server_runtime, self.fair_server_period));
@@ -106,7 +111,7 @@ impl Settings {
         ServerParams { runtime, period, activation }
     }
 
-    /// Returns what a deadline server of a CPU promises at first.
+    /// Returns the initial parameters of a deadline server of a CPU.
     #[must_use]
     pub fn server_params(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
         match kind {

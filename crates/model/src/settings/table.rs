@@ -1,4 +1,4 @@
-//! The rows of [`Settings::TABLE`]: how each setting is called, shown and read.
+//! The rows of [`Settings::TABLE`]: the key of each setting, and how it is shown and read.
 
 use super::{Setting, Value, read_duration, read_integer};
 use crate::server::ServerParams;
@@ -78,23 +78,18 @@ pub(super) const ROWS: &[Setting] = &[
         "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)"
     ),
     value!("rt_overload", rt_overload, "queued | pushable", "what makes a CPU RT-overloaded"),
-    value!(
-        "rt_ipi_skip_self",
-        rt_ipi_skip_self,
-        "on | off",
-        "the root domain's IPI is not sent to the CPU that sends it on"
-    ),
+    value!("rt_ipi_skip_self", rt_ipi_skip_self, "on | off", "a CPU does not forward the root domain's IPI to itself"),
     value!(
         "rt_push_skip_stuck",
         rt_push_skip_stuck,
         "on | off",
         "push the next task when the first pushable one has nowhere to go"
     ),
-    value!("rt_select_on_wake", rt_select_on_wake, "on | off", "a waking RT task looks for a CPU before it is queued"),
+    value!("rt_select_on_wake", rt_select_on_wake, "on | off", "a waking RT task selects a CPU before it is enqueued"),
     value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
-    value!("enforce.fair", enforce_fair, "tick | exact", "when a used-up fair slice takes effect"),
-    value!("enforce.rt", enforce_rt, "tick | exact", "when a used-up RR slice takes effect"),
-    value!("enforce.dl", enforce_dl, "tick | exact", "when a used-up deadline budget takes effect"),
+    value!("enforce.fair", enforce_fair, "tick | exact", "when an exhausted fair slice takes effect"),
+    value!("enforce.rt", enforce_rt, "tick | exact", "when an exhausted RR slice takes effect"),
+    value!("enforce.dl", enforce_dl, "tick | exact", "when an exhausted deadline budget takes effect"),
     integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
     value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
     value!("nohz_full", nohz_full, "a list of CPUs", "CPUs that stop their tick while one task runs"),
@@ -161,21 +156,21 @@ pub(super) const ROWS: &[Setting] = &[
         "slice_protection",
         slice_protection,
         "request | min_slice",
-        "EEVDF: up to where RUN_TO_PARITY protects a picked task"
+        "EEVDF: how long RUN_TO_PARITY protects a picked task"
     ),
-    value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group asks for the shortest slice in it"),
+    value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group uses the shortest slice of its tasks"),
     value!(
         "yield_forfeits",
         yield_forfeits,
         "on | off",
-        "EEVDF: who yields gives up what is left of its request (6.18)"
+        "EEVDF: a task that yields forfeits the rest of its request (6.18)"
     ),
     value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
     value!(
         "features.PLACE_REL_DEADLINE",
         place_rel_deadline,
         "on | off",
-        "EEVDF: a task that moves while runnable goes on with its request"
+        "EEVDF: a task that migrates while runnable continues its request"
     ),
     value!(
         "features.PREEMPT_SHORT",
@@ -187,49 +182,44 @@ pub(super) const ROWS: &[Setting] = &[
         "features.DELAY_DEQUEUE",
         delay_dequeue,
         "on | off",
-        "EEVDF: a blocked task stays queued until its lag is paid"
+        "EEVDF: a blocked task stays queued until its lag is repaid"
     ),
     value!(
         "features.SIS_UTIL",
         sis_util,
         "on | off",
-        "the busier a cache is, the fewer of its CPUs a waking task looks at for an idle one"
+        "the busier a cache is, the fewer of its CPUs are searched for an idle one"
     ),
     value!(
         "features.SIS_PROP",
         sis_prop,
         "on | off",
-        "the less the waking CPU idles and the more searches cost, the fewer CPUs a waking task looks at for an idle one (4.13 to 5.19)"
+        "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)"
     ),
-    value!(
-        "wake_wide",
-        wake_wide,
-        "on | off",
-        "a task that is one of many that its waker wakes is not drawn to it (3.12)"
-    ),
+    value!("wake_wide", wake_wide, "on | off", "a wakee is not pulled towards a waker with many wakees (3.12)"),
     value!(
         "recent_used_cpu",
         recent_used_cpu,
         "off | waker | prev_unchecked | prev",
-        "which CPU a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)"
+        "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)"
     ),
     value!(
         "smt_balance",
         smt_balance,
         "on | off",
-        "idle CPUs relieve cores that several tasks share; busy ones leave it to them (6.6)"
+        "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)"
     ),
     value!(
         "newidle_min_idle",
         newidle_min_idle,
         "on | off",
-        "a CPU that idles for less than migration_cost_ns at a time does not look for work when it goes idle (until 5.15)"
+        "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)"
     ),
     value!(
         "newidle_cost_bump",
         newidle_cost_bump,
         "on | off",
-        "looking for work in vain when going idle counts as half again as dear (6.17, 6.18)"
+        "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)"
     ),
     value!(
         "features.WAKEUP_PREEMPTION",
@@ -241,20 +231,20 @@ pub(super) const ROWS: &[Setting] = &[
         "throttle",
         throttle,
         "immediate | boost_on_wakeup | boost_in_kernel | at_user_return",
-        "what stops where a limited group has no quota left"
+        "which tasks stop where a limited group has no quota left"
     ),
     value!(
         "load_tracking",
         load_tracking,
         "weights | pelt",
-        "what counts as load when fair tasks are placed and balanced"
+        "the measure of load for placing and balancing fair tasks"
     ),
-    value!("bandwidth", bandwidth, "pool | hard_limits", "where the quota of a limited group is"),
+    value!("bandwidth", bandwidth, "pool | hard_limits", "where the quota of a limited group is kept"),
     value!(
         "hierarchical_running",
         hierarchical_running,
         "on | off",
-        "throttled tasks do not count as running, and none is moved to where its group is throttled"
+        "throttled tasks do not count as running, and none is migrated to a CPU where its group is throttled"
     ),
     duration!(
         "sched_cfs_bandwidth_slice_us",
@@ -263,15 +253,20 @@ pub(super) const ROWS: &[Setting] = &[
         Duration::from_micros(1),
         Duration::from_secs(1_000),
         "microseconds",
-        "what a CPU takes out of a limited group's pool at a time"
+        "quota that a CPU takes out of a limited group's pool at a time"
     ),
     value!(
         "cfs_bandwidth_slice_steps",
         bandwidth_slice_steps,
         "on | off",
-        "a CPU's first requests are a quarter and half of a slice, none more than a quarter of what is left in the pool"
+        "a CPU's first two requests are a quarter and half of a slice, none is more than a quarter of the pool"
     ),
-    value!("proxy_exec", proxy_exec, "on | off", "who waits for a lock in the kernel lends its turn to the holder"),
+    value!(
+        "proxy_exec",
+        proxy_exec,
+        "on | off",
+        "a task that waits for a lock in the kernel lends its turn to the holder"
+    ),
     value!(
         "cfs_bandwidth_interleave",
         bandwidth_interleave,
@@ -282,31 +277,31 @@ pub(super) const ROWS: &[Setting] = &[
         "cfs_bandwidth_zero_start",
         bandwidth_zero_start,
         "on | off",
-        "a CPU has nothing of a new limit, rather than 1 ns (until 6.17)"
+        "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)"
     ),
     value!(
         "cfs_bandwidth_hotplug_bypass",
         bandwidth_hotplug_bypass,
         "on | off",
-        "a CPU that goes offline or comes back frees what is throttled on all others (until 6.13)"
+        "a CPU that goes offline or online unthrottles the groups on all other CPUs (until 6.13)"
     ),
     value!(
         "cfs_bandwidth_offline_loss",
         bandwidth_offline_loss,
         "on | off",
-        "what is throttled on a CPU that goes offline stays there (until 3.16)"
+        "tasks that are throttled on a CPU that goes offline stay there (until 3.16)"
     ),
     value!(
         "cfs_bandwidth_expiry",
         bandwidth_expiry,
         "on | off",
-        "what a CPU has left of a limited group's quota is lost at the end of the period"
+        "a CPU's unused quota expires at the end of the period"
     ),
     value!(
         "cfs_bandwidth_slack",
         bandwidth_slack,
         "on | off",
-        "a CPU that has nothing of a limited group left to run gives its quota back, all but 1 ms"
+        "a CPU without tasks of a limited group to run returns its quota, all but 1 ms"
     ),
     duration!(
         "migration_cost_ns",
@@ -317,7 +312,7 @@ pub(super) const ROWS: &[Setting] = &[
         "nanoseconds",
         "a task that ran more recently than this is cache hot"
     ),
-    integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing looks at"),
+    integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing examines"),
     value!("rt_throttling", rt_throttling, "on | off", "real-time tasks get at most a share of each period"),
     duration!(
         "sched_rt_runtime_us",
@@ -326,7 +321,7 @@ pub(super) const ROWS: &[Setting] = &[
         Duration::ZERO,
         Duration::from_micros(1 << 22),
         "microseconds",
-        "what real-time tasks of a CPU may run in each period, with rt_throttling"
+        "time that real-time tasks of a CPU may run per period, with rt_throttling"
     ),
     duration!(
         "sched_rt_period_us",
@@ -347,14 +342,14 @@ pub(super) const ROWS: &[Setting] = &[
         "rt_period_timer_lost",
         rt_period_timer_lost,
         "on | off",
-        "a busy loop of a real-time task that runs when a limit is set is throttled for good (until 5.16)"
+        "a real-time busy loop that runs when a limit is set is throttled for ever (until 5.16)"
     ),
     value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
     value!(
         "fair_server.start",
         fair_server_start,
         "rt_and_fair | fair",
-        "what must be queued for the fair server to start"
+        "which tasks must be queued for the fair server to start"
     ),
     duration!(
         "fair_server.runtime",
@@ -363,7 +358,7 @@ pub(super) const ROWS: &[Setting] = &[
         Duration::ZERO,
         ServerParams::PERIOD_MAX,
         "nanoseconds",
-        "what the fair server gives in each period"
+        "runtime of the fair server per period"
     ),
     duration!(
         "fair_server.period",
@@ -385,19 +380,19 @@ pub(super) const ROWS: &[Setting] = &[
         "fair_server.wakeup",
         fair_server_wakeup,
         "stuck | new_period | revised_always | revised",
-        "what a deferred server does that is started with a job that it may not go on with"
+        "what a deferred server does if it is started with a job that it may not continue"
     ),
     value!(
         "fair_server.resched_lost",
         fair_server_resched_lost,
         "on | off",
-        "where a switch finds the fair server used up, the fair task runs on as if nobody waited (since 6.12)"
+        "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait (since 6.12)"
     ),
     value!(
         "fair_server.cpus",
         fair_server_cpus,
         "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
-        "CPUs whose fair server differs"
+        "CPUs with a different fair server"
     ),
     duration!(
         "watchdog_thresh",
@@ -406,6 +401,6 @@ pub(super) const ROWS: &[Setting] = &[
         Duration::ZERO,
         Duration::from_secs(60),
         "seconds; 0 is never",
-        "how long a CPU may be in IPI and lock work without being free for a timer"
+        "how long a CPU may be in IPI and lock work without serving a timer"
     ),
 ];

@@ -1,4 +1,4 @@
-//! What settings read and refuse.
+//! Tests of the texts that settings accept and refuse.
 
 use super::*;
 
