@@ -1,4 +1,4 @@
-//! How long a million switches take on their way into a Perfetto trace, and how large they are.
+//! Time and size of writing a million switches as a Perfetto trace.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use zerolag_model::attr::Prio;
@@ -9,7 +9,7 @@ const SWITCHES: u32 = 1_000_000;
 const TASKS: u32 = 64;
 const CPUS: u32 = 8;
 
-/// Switches on eight CPUs, a microsecond or so apart.
+/// Switches on eight CPUs, about a microsecond apart.
 fn trace() -> Trace {
     let meta = Meta::new(Source::Simulation, Machine::Known(Topology::flat(CPUS).expect("possible")));
     let mut records: Vec<Record> = (0..TASKS)
@@ -28,7 +28,7 @@ fn trace() -> Trace {
     let mut current = [None; CPUS as usize];
     for number in 0..SWITCHES {
         let cpu = number % CPUS;
-        // Each CPU goes through the tasks that are its own.
+        // Each CPU alternates between its own tasks.
         let next = Some(TaskId(number / CPUS % (TASKS / CPUS) * CPUS + cpu));
         let prev = core::mem::replace(&mut current[cpu as usize], next);
         let prev_state = if prev.is_none() { PrevState::Idle } else { PrevState::Runnable };

@@ -6,8 +6,8 @@ use zerolag_model::Record;
 /// A whole trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// What it says about itself.
+    /// The description of the run.
     pub meta: Meta,
-    /// What happened, in order of time.
+    /// The records, in order of time.
     pub records: Vec<Record>,
 }

@@ -1,4 +1,4 @@
-//! [`ReadError`]: why a trace could not be read. Every variant says where.
+//! [`ReadError`]: why a trace could not be read, with the position.
 
 use core::fmt;
 use std::io;
@@ -11,14 +11,14 @@ pub enum ReadError {
     Io(io::Error),
     /// The binary container is damaged.
     Corrupt {
-        /// Where, in bytes from the start of the file.
+        /// The position, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong there.
+        /// The mistake.
         reason: &'static str,
     },
     /// The binary container ends before its end mark.
     Truncated {
-        /// The length of what is there, in bytes.
+        /// The length of the existing part, in bytes.
         offset: u64,
     },
     /// The binary container was written by a later version.
@@ -28,11 +28,11 @@ pub enum ReadError {
         /// The latest version that this program reads.
         known: u16,
     },
-    /// Lines of a text trace make no sense.
+    /// Lines of a text trace are invalid.
     Text {
-        /// The first of them.
+        /// The first invalid lines.
         errors: Vec<LineError>,
-        /// How many there are in all.
+        /// The number of all invalid lines.
         total: u64,
     },
     /// A format that this program does not read.
@@ -44,14 +44,14 @@ pub enum ReadError {
     },
 }
 
-/// What is wrong in one line of a text trace.
+/// The mistake in one line of a text trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LineError {
-    /// Which line, from 1; 0 if the whole text is meant.
+    /// The line, from 1; 0 for the whole text.
     pub line: usize,
-    /// Which column, from 1, in characters; 0 if the whole line is meant.
+    /// The column, from 1, in characters; 0 for the whole line.
     pub column: usize,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

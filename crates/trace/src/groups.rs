@@ -1,11 +1,11 @@
-//! [`Groups`]: the tree of task groups, who is in which, and where one is throttled, at every moment of a trace.
+//! [`Groups`]: the tree of task groups, their members, and where they are throttled, at every moment of a trace.
 //!
-//! Complexity: O(log groups) per record, O(depth x log) per question.
+//! Complexity: O(log groups) per record, O(depth x log) per query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag_model::{CpuId, CpuMax, GroupId, Record, TaskId, TraceEvent};
 
-/// What a trace has said of groups so far.
+/// The groups of a trace, up to the current record.
 #[derive(Debug, Default)]
 pub struct Groups {
     parents: BTreeMap<GroupId, GroupId>,
@@ -13,11 +13,11 @@ pub struct Groups {
     limits: BTreeMap<GroupId, CpuMax>,
     weights: BTreeMap<GroupId, u32>,
     throttled: BTreeSet<(GroupId, CpuId)>,
-    /// Tasks that run although their group may not.
+    /// Tasks that run although their group is throttled.
     boosted: BTreeSet<TaskId>,
-    /// Tasks that run on the turn of another, which pays for it.
+    /// Executors, with the donor that is charged for them.
     donors: BTreeMap<TaskId, TaskId>,
-    /// Tasks that were taken off one by one.
+    /// Tasks that were dequeued one by one.
     parked: BTreeSet<TaskId>,
     stops: Stops,
 }
@@ -25,15 +25,15 @@ pub struct Groups {
 /// What stops where a group is throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Stops {
-    /// The group, but for what is boosted.
+    /// The whole group, except boosted tasks.
     #[default]
     Group,
-    /// What is taken off task by task.
+    /// Single tasks, as they are dequeued.
     Tasks,
 }
 
 impl Groups {
-    /// Begins a trace whose metadata say what `throttle` was set to.
+    /// Starts a trace; `throttle` is the value of that setting in the metadata.
     #[must_use]
     pub fn new(throttle: Option<&str>) -> Self {
         let stops = if throttle == Some("at_user_return") { Stops::Tasks } else { Stops::Group };
@@ -86,7 +86,7 @@ impl Groups {
             TraceEvent::TaskThrottle { task, throttled: false } => {
                 self.parked.remove(task);
             }
-            // Nothing else is about groups.
+            // No other event concerns groups.
             _ => {}
         }
     }
@@ -98,7 +98,7 @@ impl Groups {
         std::iter::successors(Some(group), up).take_while(|group| *group != GroupId::ROOT).take(DEPTH_MAX)
     }
 
-    /// Returns whose turn a task runs on when it runs: its own, or that of a task that waits for it.
+    /// Returns the task that is charged when a task runs: itself, or a donor that waits for it.
     #[must_use]
     pub fn payer(&self, task: TaskId) -> TaskId {
         self.donors.get(&task).copied().unwrap_or(task)
@@ -110,7 +110,7 @@ impl Groups {
         self.throttled.contains(&(group, cpu))
     }
 
-    /// Returns whether a task may not run on a CPU because a group that it is in is throttled there; which.
+    /// Returns the group whose throttling stops a task on a CPU, if there is one.
     #[must_use]
     pub fn throttled_on(&self, task: TaskId, cpu: CpuId) -> Option<GroupId> {
         if self.throttled.is_empty() {
@@ -127,13 +127,13 @@ impl Groups {
         self.path(task).find(|group| self.throttled.contains(&(*group, cpu)))
     }
 
-    /// Returns the group above a group; the root for the top ones.
+    /// Returns the parent of a group; the root for top-level groups.
     #[must_use]
     pub fn parent(&self, group: GroupId) -> GroupId {
         self.parents.get(&group).copied().unwrap_or(GroupId::ROOT)
     }
 
-    /// Returns what a group weighs beside its siblings; 1024 unless it was set.
+    /// Returns a group's weight relative to its siblings; 1024 unless it was set.
     #[must_use]
     pub fn weight(&self, group: GroupId) -> u32 {
         self.weights.get(&group).copied().unwrap_or(1024)
@@ -146,5 +146,5 @@ impl Groups {
     }
 }
 
-/// A trace that says that groups are above each other in a circle is followed this far.
+/// The depth to which a trace is followed whose groups form a circle.
 const DEPTH_MAX: usize = 64;

@@ -1,8 +1,9 @@
 //! Trace container, readers and writers of zerolag.
 //!
-//! A [`Trace`] is a [`Meta`] (who recorded what, where) and [`Record`](zerolag_model::Record)s in order of time. It comes
-//! from a simulation, from the runtime, from a run on the host's kernel, or from a text that a kernel's tools printed;
-//! checks and reports cannot tell the difference but by [`Meta::source`].
+//! A [`Trace`] is a [`Meta`] (origin, machine, settings) and [`Record`](zerolag_model::Record)s in
+//! order of time. It comes from a simulation, from the runtime, from a run on the host's kernel, or
+//! from the text output of a kernel's tools. Checks and reports can tell the difference only by
+//! [`Meta::source`].
 //!
 //! | module | format | read | write |
 //! |---|---|---|---|
@@ -10,9 +11,10 @@
 //! | [`perfetto`] | protobuf of the Perfetto viewer | no | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //!
-//! [`script`] makes traces by hand. [`Replay`] works out who runs, waits and sleeps at every moment; [`open`] and [`Trace::from_bytes`] recognise the format and
-//! unpack xz, gzip and zstd archives. [`write_atomically`] writes aside and renames, so that no
-//! half-written file is ever seen under its name.
+//! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
+//! moment; [`open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
+//! archives. [`write_atomically`] writes to a temporary file and renames it, so that no
+//! half-written file is ever visible under its name.
 #![warn(missing_docs)]
 
 mod container;

@@ -1,12 +1,12 @@
-//! [`Meta`]: what a trace says about itself.
+//! [`Meta`]: the description of the run in a trace.
 //!
-//! Everything that a reader needs to judge a trace and that no record says: where it comes from, on which machine and
-//! under which settings it was made, when it began and ended, and how much of it is missing.
+//! It contains everything that a reader needs to judge a trace and that no record contains: the
+//! origin, the machine and settings, the start and end, and the number of missing events.
 
 use core::fmt;
 use zerolag_model::{Instant, Topology};
 
-/// Where a trace comes from. It decides what a reader may take for granted.
+/// The origin of a trace. It decides which properties a reader may rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Source {
     /// The simulator: complete from its first instant, every CPU idle at the start.
@@ -15,7 +15,8 @@ pub enum Source {
     Runtime,
     /// A run on a kernel, recorded by zerolag: task affinities and policies are known.
     Linux,
-    /// A text that a kernel's tools printed: it begins in the middle of things and does not say affinities.
+    /// The text output of a kernel's tools: it begins in the middle of a run and does not contain
+    /// affinities.
     Text,
 }
 
@@ -34,8 +35,8 @@ impl Source {
         }
     }
 
-    /// Returns whether the trace shows every event from the machine's first instant on. If not, what a CPU or a task did
-    /// before its first event is unknown.
+    /// Returns whether the trace shows every event from the machine's first instant on. If not, the
+    /// state of a CPU or a task before its first event is unknown.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         match self {
@@ -51,12 +52,12 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is known of the machine.
+/// The known properties of the machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Machine {
-    /// Its whole shape.
+    /// Its complete topology.
     Known(Topology),
-    /// Only how many CPUs it has.
+    /// Only the number of CPUs.
     Cpus(u32),
 }
 
@@ -81,16 +82,16 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What a trace says about itself.
+/// The description of the run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Meta {
-    /// Program and version that recorded it: `zerolag 0.1.0`.
+    /// The program and version that recorded it: `zerolag 0.1.0`.
     pub producer: String,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Source,
     /// The seed of the run, if it had one.
     pub seed: Option<u64>,
-    /// The kernel preset (`6.12`) or, of a recorded run, the kernel's release; empty if unknown.
+    /// The kernel preset (`6.12`) or, for a recorded run, the kernel's release; empty if unknown.
     pub kernel: String,
     /// The name of the cost profile (`zero`, `default`); empty if it does not apply.
     pub costs: String,
@@ -98,16 +99,17 @@ pub struct Meta {
     pub machine: Machine,
     /// Settings as key and value, in the order of their table.
     pub settings: Vec<(String, String)>,
-    /// When the trace begins: zero unless it was recorded on a running machine.
+    /// The start of the trace: zero unless it was recorded on a running machine.
     pub start: Instant,
-    /// When the trace ends: at or after the last record.
+    /// The end of the trace: at or after the last record.
     pub end: Instant,
     /// Events that the recorder dropped.
     pub lost_events: u64,
 }
 
 impl Meta {
-    /// Returns the description of a run that has not begun: no seed, no settings, from zero to zero.
+    /// Returns the description of a run that has not started: no seed, no settings, from zero to
+    /// zero.
     #[must_use]
     pub fn new(source: Source, machine: Machine) -> Self {
         Self {
@@ -124,7 +126,7 @@ impl Meta {
         }
     }
 
-    /// Returns the value of a setting, if the trace says it.
+    /// Returns the value of a setting, if the trace contains it.
     #[must_use]
     pub fn setting(&self, key: &str) -> Option<&str> {
         self.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())

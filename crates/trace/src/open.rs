@@ -1,4 +1,4 @@
-//! Recognising formats: from bytes of any known one to a [`Trace`], and back to the own one.
+//! Recognises formats: from bytes of any known format to a [`Trace`], and back to our own format.
 
 use crate::container::Trace;
 use crate::error::ReadError;
@@ -33,10 +33,10 @@ impl Trace {
         packed::unpack(bytes)
     }
 
-    /// Writes the trace in the own binary format.
+    /// Writes the trace in our own binary format.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn write(&self, out: impl Write) -> std::io::Result<()> {
         let mut writer = TraceWriter::new(out, &self.meta)?;
         for record in &self.records {
@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> Result<Trace, ReadError> {
     Trace::from_bytes(&std::fs::read(path)?)
 }
 
-/// Formats that are met in the field and not read: first bytes, name, way out.
+/// Formats that are common but not supported: first bytes, name, advice.
 const FOREIGN: [(&[u8], &str, &str); 4] = [
     (b"PERFILE2", "perf.data", "convert it with `perf script --ns -F comm,tid,cpu,time,event,trace`"),
     (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),

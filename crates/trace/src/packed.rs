@@ -1,7 +1,8 @@
-//! Compressed traces: xz, gzip and zstd archives are unpacked on the way in.
+//! Unpacks compressed traces: xz, gzip and zstd archives.
 //!
-//! Recordings are text of high redundancy and are kept packed. The decoders are written in Rust and need nothing of the
-//! host. What comes out is bounded, so that a small hostile archive cannot fill the memory.
+//! Recordings are text of high redundancy and are stored compressed. The decoders are written in
+//! Rust and need nothing of the host. The unpacked size is bounded, so that a small hostile archive
+//! cannot fill the memory.
 
 use crate::error::ReadError;
 use std::borrow::Cow;
@@ -10,8 +11,8 @@ use std::io::Read;
 /// The most bytes that an archive may unpack to.
 const UNPACKED_MAX: u64 = 4 << 30;
 
-/// Returns the bytes unpacked if they are an archive (its first bytes tell), else as they are. An archive within an
-/// archive is not looked into.
+/// Returns the unpacked bytes of an archive, which is recognised by its first bytes; other bytes
+/// unchanged. An archive within an archive is not unpacked.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
     if bytes.starts_with(b"\xfd7zXZ\0") {
         return read_all(lzma_rust2::XzReader::new(bytes, true), "an xz archive").map(Cow::Owned);

@@ -1,7 +1,9 @@
-//! [`Replay`]: who runs, who waits, and where, at every moment of a trace.
+//! [`Replay`]: which task runs on which CPU, and which wait where, at every moment of a trace.
 //!
-//! Checks, metrics and timelines all need to know this; it is worked out once, here, and trusts nobody: a record that
-//! contradicts those before it is followed, not refused. Saying that it is wrong is the business of the checks.
+//! Checks, metrics and timelines all need this state. Computed in each of them, it would differ in
+//! the corner cases of wakeups. So it is computed once, here. It never refuses a record: one that
+//! contradicts earlier records is applied, and reporting the contradiction is the task of the
+//! checks.
 //!
 //! ```text
 //!            Waking          Wakeup           Switch to it
@@ -11,13 +13,15 @@
 //!     +----------------------[5] blocks----------------------+--[6] ends--> Dead
 //! ```
 //!
-//! * A task *waits* from its waking (not its wakeup), or from the switch that took the CPU from it, until it runs.
+//! * A task *waits* from its waking (not its wakeup), or from the switch that preempted it, until
+//!   it runs.
 //! * It is *queued* from its wakeup on, on the run queue of the wakeup's CPU; a migration moves it.
-//! * A task that is woken while it is about to block: in a kernel's trace, a wakeup that is complete while the task still
-//!   runs only cancelled its sleep; one that is not complete, and every one in a simulation (which wakes no task that has
-//!   not left), takes effect when the task has been switched out.
-//! * A trace of a running machine begins in the middle: until its first event a task is [`TaskState::Unknown`] and a CPU
-//!   runs [`Current::Unknown`].
+//! * A task can be woken while it is about to block. In a kernel's trace, a wakeup that is complete
+//!   while the task still runs only cancelled its sleep. A wakeup that is not complete takes effect
+//!   when the task has been switched out, and so does every such wakeup in a simulation (which
+//!   wakes only tasks that have left).
+//! * A trace of a running machine begins in the middle: until its first event a task is
+//!   [`TaskState::Unknown`] and a CPU runs [`Current::Unknown`].
 //!
 //! Complexity: O(1) per record.
 
@@ -27,7 +31,7 @@ use std::sync::Arc;
 use zerolag_model::attr::{Prio, SchedAttr};
 use zerolag_model::{ClassId, CpuId, CpuMask, Instant, PrevState, Record, ServerKind, ServerState, TaskId, TraceEvent};
 
-/// What a task does.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TaskState {
     /// The trace has not shown it yet.
@@ -37,37 +41,37 @@ pub enum TaskState {
     Blocked,
     /// It was woken and is not on a run queue yet.
     Waking {
-        /// Since when it waits.
+        /// Start of the wait.
         since: Instant,
     },
     /// It is on a run queue and does not run.
     Queued {
-        /// Since when it waits.
+        /// Start of the wait.
         since: Instant,
-        /// Since when it is on this queue.
+        /// Start of the time on this queue.
         here_since: Instant,
-        /// How it came to wait.
+        /// The reason of the wait.
         cause: WaitCause,
     },
     /// It runs.
     Running {
-        /// Where.
+        /// The CPU.
         on: CpuId,
-        /// Since when.
+        /// Start of the run.
         since: Instant,
     },
     /// It ended.
     Dead,
 }
 
-/// How a task came to wait.
+/// The reason for which a task started to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WaitCause {
     /// It was woken.
     Woken,
     /// It was woken for the first time.
     New,
-    /// The CPU was taken from it, or it yielded.
+    /// It was preempted or yielded.
     Preempted,
 }
 
@@ -83,24 +87,24 @@ impl WaitCause {
     }
 }
 
-/// What is known of a task.
+/// The known state of a task.
 #[derive(Clone, Debug)]
 pub struct TaskView {
-    /// What it does.
+    /// Its state.
     pub state: TaskState,
     /// The run queue that it is on or, if it is on none, was on last.
     pub rq: Option<CpuId>,
     /// Its effective priority.
     pub prio: Prio,
-    /// What it asks for.
+    /// Its attributes.
     pub attr: SchedAttr,
-    /// Where it may run; `None` if the trace did not say.
+    /// The CPUs that it may use; `None` if the trace does not contain them.
     pub affinity: Option<Arc<CpuMask>>,
-    /// Its name; empty if the trace did not say.
+    /// Its name; empty if the trace does not contain it.
     pub name: Arc<str>,
-    /// Lent to it by those who wait for it.
+    /// The priority that waiting tasks lend to it.
     boost: Option<Prio>,
-    /// A wakeup that has begun while it still runs.
+    /// A wakeup that started while it still runs.
     early: Option<Early>,
     /// Its next wakeup is its first.
     is_new: bool,
@@ -130,7 +134,7 @@ impl Default for TaskView {
 }
 
 impl TaskView {
-    /// Returns since when the task waits, if it does.
+    /// Returns the start of the task's wait, if it waits.
     #[must_use]
     pub const fn waits_since(&self) -> Option<Instant> {
         match self.state {
@@ -139,7 +143,7 @@ impl TaskView {
         }
     }
 
-    /// Returns the run queue on which it runs or waits to run as a task of this class, if it does.
+    /// Returns the run queue on which it runs or waits as a task of this class, if it does.
     #[must_use]
     pub fn runnable_on(&self, class: ClassId) -> Option<CpuId> {
         match self.state {
@@ -153,20 +157,20 @@ impl TaskView {
         }
     }
 
-    /// Returns whether it may run on a CPU. A task whose affinity the trace did not say may run everywhere.
+    /// Returns whether it may run on a CPU. A task without a recorded affinity may run everywhere.
     #[must_use]
     pub fn may_run_on(&self, cpu: CpuId) -> bool {
         self.affinity.as_ref().is_none_or(|cpus| cpus.contains(cpu))
     }
 }
 
-/// What a CPU runs.
+/// The task of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Current {
     /// The trace has not shown it yet.
     #[default]
     Unknown,
-    /// Nothing.
+    /// The idle task.
     Idle,
     /// A task.
     Task(TaskId),
@@ -183,33 +187,33 @@ impl Current {
     }
 }
 
-/// What is known of a CPU.
+/// The known state of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuView {
-    /// What it runs.
+    /// Its task.
     pub current: Current,
-    /// Since when.
+    /// Start of the run.
     pub since: Instant,
-    /// How many interrupt handlers it is in, one within the other.
+    /// The number of nested interrupt handlers that it is in.
     pub irq_depth: u32,
-    /// Since when it was asked to reschedule, if it has not switched since.
+    /// When it was asked to reschedule, if it has not switched since.
     pub need_resched_since: Option<Instant>,
-    /// Since when it spins for a run-queue lock, if it does.
+    /// When it started to spin for a run-queue lock, if it spins.
     pub spins_since: Option<Instant>,
-    /// Whether its real-time tasks may not run (RT throttling).
+    /// Whether its real-time tasks are throttled (RT throttling).
     pub is_rt_throttled: bool,
     /// Its root domain.
     pub root_domain: u32,
-    /// Whether it is there.
+    /// Whether it is online.
     pub presence: Presence,
-    /// What its fair server does, if the trace has said so.
+    /// The state of its fair server, if the trace contains it.
     pub fair_server: Option<ServerState>,
 }
 
 /// Whether a CPU is online, and since when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
-    /// Since then; from the start if the trace does not say.
+    /// Since this time; from the start if the trace does not contain it.
     Online(Instant),
     /// It has gone offline.
     Offline,
@@ -222,7 +226,7 @@ impl Default for Presence {
 }
 
 impl CpuView {
-    /// Returns since when it is online; `None` while it is not.
+    /// Returns since when it is online; `None` while it is offline.
     #[must_use]
     pub const fn online_since(&self) -> Option<Instant> {
         match self.presence {
@@ -231,14 +235,14 @@ impl CpuView {
         }
     }
 
-    /// Returns whether fair tasks, or nobody, may run here although real-time tasks wait.
+    /// Returns whether fair tasks, or none, may run here although real-time tasks wait.
     #[must_use]
     pub const fn has_fair_floor(&self) -> bool {
         self.is_rt_throttled || matches!(self.fair_server, Some(ServerState::Queued { .. }))
     }
 }
 
-/// Who runs, who waits, and where.
+/// The tasks and CPUs at one moment of a trace.
 #[derive(Clone, Debug)]
 pub struct Replay {
     tasks: IdTable<TaskId, TaskView>,
@@ -247,7 +251,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Returns the state of affairs before the first record.
+    /// Returns the state before the first record.
     #[must_use]
     pub fn new(meta: &Meta) -> Self {
         let is_complete = meta.source.is_complete();
@@ -259,13 +263,13 @@ impl Replay {
         Self { tasks: IdTable::default(), cpus, is_complete }
     }
 
-    /// Returns what is known of a task.
+    /// Returns the known state of a task.
     #[must_use]
     pub fn task(&self, task: TaskId) -> Option<&TaskView> {
         self.tasks.get(task)
     }
 
-    /// Returns what is known of a CPU.
+    /// Returns the known state of a CPU.
     #[must_use]
     pub fn cpu(&self, cpu: CpuId) -> CpuView {
         self.cpus.get(cpu).copied().unwrap_or_default()
@@ -281,7 +285,8 @@ impl Replay {
         self.cpus.iter().map(|(cpu, view)| (cpu, *view))
     }
 
-    /// Returns the effective priority of what a CPU runs; [`Prio::IDLE`] if nothing, `None` if unknown.
+    /// Returns the effective priority of a CPU's task; [`Prio::IDLE`] if it idles, `None` if
+    /// unknown.
     #[must_use]
     pub fn running_prio(&self, cpu: CpuId) -> Option<Prio> {
         match self.cpu(cpu).current {
@@ -342,7 +347,8 @@ impl Replay {
             TraceEvent::Proxy { task, prio, .. } => set_prio(self.tasks.entry(*task), *prio),
             TraceEvent::Affinity { task, cpus } => self.tasks.entry(*task).affinity = Some(Arc::clone(cpus)),
             TraceEvent::NeedResched { .. } => {
-                // Recorded when the request is new: one before was obeyed, by a choice of the same task that no switch shows.
+                // Recorded for new requests only: an earlier one was obeyed by picking the same
+                // task, which no switch shows.
                 self.cpus.entry(record.cpu).need_resched_since = Some(at);
             }
             TraceEvent::IrqEnter { .. } => {
@@ -363,7 +369,8 @@ impl Replay {
             }
             TraceEvent::LockContended { .. } => self.cpus.entry(record.cpu).spins_since = Some(at),
             TraceEvent::LockAcquired { .. } => self.cpus.entry(record.cpu).spins_since = None,
-            // Neither who runs nor who waits changes. A task that exits still runs until its last switch.
+            // No task starts or stops to run or wait. A task that exits still runs until its last
+            // switch.
             _ => {}
         }
     }
@@ -411,7 +418,7 @@ impl Replay {
     fn switch_out(&mut self, task: TaskId, state: PrevState, cpu: CpuId, at: Instant) {
         let task = self.tasks.entry(task);
         if !matches!(task.state, TaskState::Running { on, .. } if on == cpu) {
-            // It was not known to run here; where it was queued does not count any more.
+            // It was not known to run here; its former queue does not count any more.
             task.rq = Some(cpu);
         }
         let rq = task.rq.get_or_insert(cpu);
@@ -419,7 +426,7 @@ impl Replay {
         task.state = match (state, task.early.take()) {
             // [4] Running -> Queued
             (PrevState::Runnable | PrevState::Idle, _) => TaskState::Queued { since: at, here_since: at, cause },
-            // [5] Running -> Blocked, unless a wakeup has overtaken it.
+            // [5] Running -> Blocked, unless a wakeup came first.
             (PrevState::Blocked, None) => {
                 *rq = cpu;
                 TaskState::Blocked
@@ -475,10 +482,10 @@ mod tests {
             cause: WaitCause::Woken,
         };
         assert_eq!(late.task(T).unwrap().state, queued);
-        // Linux: a wakeup that was over before the task slept again.
+        // Linux: a wakeup that ended before the task slept again.
         let over = [run, (2, 1, waking()), (2, 1, wakeup), (3, 0, out)];
         assert_eq!(replay(Source::Text, &over).task(T).unwrap().state, TaskState::Blocked);
-        // A simulation wakes no task that has not left: the switch's record comes late.
+        // A simulation wakes only tasks that have left: the record of the switch comes late.
         let early = replay(Source::Simulation, &over);
         assert_eq!(early.task(T).unwrap().waits_since(), Some(Instant::from_nanos(2)));
         assert_eq!(early.task(T).unwrap().rq, Some(CpuId(1)));

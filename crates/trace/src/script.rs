@@ -1,4 +1,4 @@
-//! [`Script`]: traces made by hand, to show a check or a report what it is to see.
+//! [`Script`]: handwritten traces, as input for tests of checks and reports.
 //!
 //! Times are in microseconds, every method appends and returns the script:
 //!
@@ -16,10 +16,10 @@ use crate::meta::{Machine, Meta, Source};
 use zerolag_model::attr::{Prio, RtPriority, SchedAttr};
 use zerolag_model::{CpuId, GroupId, Instant, MigrateReason, PrevState, Record, TaskId, TraceEvent};
 
-/// A trace in the making.
+/// A trace under construction.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What the trace will say about itself; its end is set by [`Script::end`].
+    /// The description in the trace; its end is set by [`Script::end`].
     pub meta: Meta,
     records: Vec<Record>,
     tasks: Vec<Scripted>,
@@ -32,7 +32,7 @@ struct Scripted {
 }
 
 impl Script {
-    /// Begins a simulation of a machine with this many CPUs.
+    /// Starts a simulation of a machine with this many CPUs.
     #[must_use]
     pub fn new(cpus: u32) -> Self {
         let mut meta = Meta::new(Source::Simulation, Machine::Cpus(cpus));
@@ -40,12 +40,12 @@ impl Script {
         Self { meta, records: Vec::new(), tasks: Vec::new() }
     }
 
-    /// Makes a SCHED_OTHER task at time zero.
+    /// Creates a SCHED_OTHER task at time zero.
     pub fn fair(&mut self, name: &str) -> TaskId {
         self.task(name, SchedAttr::NORMAL)
     }
 
-    /// Makes a SCHED_FIFO task at time zero.
+    /// Creates a SCHED_FIFO task at time zero.
     ///
     /// # Panics
     /// If the priority is outside 1..=99.
@@ -54,7 +54,7 @@ impl Script {
         self.task(name, SchedAttr::fifo(priority))
     }
 
-    /// Makes a task at time zero.
+    /// Creates a task at time zero.
     pub fn task(&mut self, name: &str, attr: SchedAttr) -> TaskId {
         let task = TaskId::from_index(self.tasks.len());
         self.tasks.push(Scripted { attr, has_waked: false });
@@ -82,7 +82,7 @@ impl Script {
         self.switch(us, cpu, prev, state, next)
     }
 
-    /// `next` takes the CPU from `prev`.
+    /// `next` preempts `prev`.
     pub fn preempt(&mut self, us: u64, cpu: u32, prev: TaskId, next: TaskId) -> &mut Self {
         self.switch(us, cpu, Some(prev), PrevState::Runnable, Some(next))
     }
@@ -106,16 +106,16 @@ impl Script {
         self.event(us, cpu, TraceEvent::Switch { prev, prev_state, next, next_prio })
     }
 
-    /// A task moves to another run queue.
+    /// A task is migrated to another run queue.
     pub fn migrate(&mut self, us: u64, task: TaskId, from: u32, to: u32, reason: MigrateReason) -> &mut Self {
         let (prio, from, to) = (self.prio(task), CpuId(from), CpuId(to));
         self.event(us, to.0, TraceEvent::Migrate { task, prio, from, to, reason })
     }
 
-    /// Restricts a task to CPUs, given as the kernel writes them.
+    /// Restricts a task to CPUs, given in the kernel's list format.
     ///
     /// # Panics
-    /// If `cpus` is no CPU list.
+    /// If `cpus` is not a CPU list.
     pub fn affinity(&mut self, us: u64, task: TaskId, cpus: &str) -> &mut Self {
         let cpus = cpus.parse().expect("a CPU list");
         self.event(us, 0, TraceEvent::Affinity { task, cpus: std::sync::Arc::new(cpus) })

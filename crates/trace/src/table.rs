@@ -1,13 +1,14 @@
-//! [`IdTable`]: one value per CPU or task, for readers that trust nobody.
+//! [`IdTable`]: one value per CPU or task, for readers of untrusted traces.
 //!
-//! Ids are dense, so a vector is the right table; but a damaged or hostile trace may name task 4 000 000 000 in its first
-//! record, and a vector of that size must not come to be. Ids far beyond the dense part go to an ordered map until the
-//! dense part reaches them. Memory is O(entries used), a look-up of a dense id is one bounds check.
+//! Ids are dense, so a vector is the right table. But a damaged or hostile trace can name task 4
+//! 000 000 000 in its first record, and a vector of that size must not be allocated. So ids far
+//! beyond the dense part go to an ordered map until the dense part reaches them. Memory is
+//! O(entries used); a lookup of a dense id is one bounds check.
 
 use std::collections::BTreeMap;
 use zerolag_model::{CpuId, TaskId};
 
-/// An id that a table can be indexed by.
+/// An id that can index a table.
 pub trait TableId: Copy {
     /// Returns the number.
     fn number(self) -> u32;
@@ -81,20 +82,20 @@ impl<I: TableId, T: Default> IdTable<I, T> {
         &mut self.dense[index]
     }
 
-    /// Returns the value of an id that was used, or of one below such an id.
+    /// Returns the value of an id that was used, or of an id below one that was.
     #[inline]
     #[must_use]
     pub fn get(&self, id: I) -> Option<&T> {
         self.dense.get(id.number() as usize).or_else(|| self.sparse.get(&id.number()))
     }
 
-    /// Returns all entries in order of id, those included that were never used but have used ones above them.
+    /// Returns all entries in order of id, including unused entries below used ones.
     pub fn iter(&self) -> impl Iterator<Item = (I, &T)> {
         let dense = self.dense.iter().enumerate().map(|(index, value)| (I::of_number(to_number(index)), value));
         dense.chain(self.sparse.iter().map(|(number, value)| (I::of_number(*number), value)))
     }
 
-    /// Returns all entries in order of id, to change.
+    /// Returns all entries mutably, in order of id.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (I, &mut T)> {
         let dense = self.dense.iter_mut().enumerate().map(|(index, value)| (I::of_number(to_number(index)), value));
         dense.chain(self.sparse.iter_mut().map(|(number, value)| (I::of_number(*number), value)))
@@ -117,7 +118,7 @@ fn to_number(index: usize) -> u32 {
     u32::try_from(index).expect("invariant: the dense part is indexed by 32-bit ids")
 }
 
-/// An id this far beyond twice the dense part is taken for a mistake.
+/// An id this far beyond twice the dense part is treated as a mistake.
 const SLACK: usize = 4096;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Events of a kernel into records: who is which task, and what the text did not say.
+//! From events of a kernel to records: identifies the tasks, and adds what the text does not
+//! contain.
 
 use super::event::{KernelEvent, TaskRef};
 use crate::container::Trace;
@@ -11,7 +12,7 @@ use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MAX_CPUS, MigrateReason, PrevState, Record, TaskId, TraceEvent,
 };
 
-/// What the text says besides events.
+/// The contents of the text besides events.
 #[derive(Default)]
 pub(super) struct Head {
     pub(super) lost: u64,
@@ -25,7 +26,7 @@ impl Head {
     }
 }
 
-/// An event, when and where.
+/// An event with its time and CPU.
 pub(super) struct Event<'a> {
     pub(super) at: Instant,
     pub(super) cpu: CpuId,
@@ -57,7 +58,8 @@ pub(super) fn build(head: &Head, events: &[Event<'_>]) -> (Trace, Vec<u32>) {
     (Trace { meta, records: builder.records }, pids)
 }
 
-/// Returns the kinds of interrupt of which only the beginning, or only the end, was recorded: they tell no time.
+/// Returns the kinds of interrupt of which only the start, or only the end, was recorded: they have
+/// no duration.
 fn unpaired_irqs(events: &[Event<'_>]) -> Vec<Irq> {
     let mut seen = [(false, false); Irq::ALL.len()];
     for event in events {
@@ -76,22 +78,22 @@ struct Builder<'a> {
     tasks: Vec<Task<'a>>,
     /// The living tasks by process id.
     living: BTreeMap<u32, TaskId>,
-    /// One more than the highest CPU that an event names.
+    /// One more than the highest CPU in the events.
     cpus: Option<u32>,
 }
 
 struct Task<'a> {
-    /// Which record introduces it; it gets the last name in the end.
+    /// The record that introduces it; it gets the final name at the end.
     record: usize,
     pid: u32,
     name: &'a str,
-    /// Its effective priority, once an event has said it.
+    /// Its effective priority, once an event contains it.
     prio: Option<Prio>,
     /// Between `sched_waking` and the first migration or `sched_wakeup` after it.
     in_wakeup: bool,
 }
 
-/// Where and when a record is made.
+/// The CPU and time of a record.
 #[derive(Clone, Copy)]
 struct Place {
     at: Instant,
@@ -136,7 +138,8 @@ impl<'a> Builder<'a> {
             }
             KernelEvent::Fork { parent, child } => {
                 let parent = self.task(place, parent, None);
-                // A child starts with the priority of its parent unless it resets on fork; its first wakeup will say.
+                // A child starts with the priority of its parent unless it resets on fork; its
+                // first wakeup shows it.
                 let prio = parent.and_then(|parent| self.tasks[parent.index()].prio);
                 self.living.remove(&child.pid);
                 self.create(place, child, parent, prio);
@@ -199,7 +202,7 @@ impl<'a> Builder<'a> {
         let id = TaskId::from_index(self.tasks.len());
         self.tasks.push(Task { record: self.records.len(), pid: task.pid, name: task.comm, prio, in_wakeup: false });
         self.living.insert(task.pid, id);
-        // The name is filled in at the end: until then the empty name of all.
+        // The name is filled in at the end; until then all tasks share the empty name.
         let name: Arc<str> = Arc::default();
         let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));
         self.push(place, TraceEvent::TaskNew { task: id, name, parent, attr, group: GroupId::ROOT });

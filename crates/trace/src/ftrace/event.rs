@@ -1,9 +1,9 @@
-//! Arguments of a trace point into an event of the kernel.
+//! From the arguments of a trace point to an event of the kernel.
 
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, MAX_CPUS, PrevState, Prio};
 
-/// A task as a trace point names it.
+/// A task as named by a trace point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TaskRef<'a> {
     pub(super) comm: &'a str,
@@ -26,7 +26,7 @@ pub(super) enum KernelEvent<'a> {
     IrqExit(Irq),
 }
 
-/// Parses the arguments of a trace point; `None` for one that is of no interest.
+/// Parses the arguments of a trace point; `None` for trace points that are not used.
 pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<'a>>, String> {
     Ok(Some(match name {
         "sched_switch" => parse_switch(args)?,
@@ -69,7 +69,8 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
         }
         "ipi_send_cpu" => {
             let to = Fields(args.split(" callsite").next().unwrap_or(args)).cpu("cpu")?;
-            // The remote half of RT push is an irq_work; everything else that a scheduler sends asks for a reschedule.
+            // The remote half of RT push is an irq_work; all other IPIs of the scheduler request a
+            // reschedule.
             let push = args.contains("rto_push") || args.contains("irq_work");
             KernelEvent::IpiSend { to, reason: if push { IpiReason::RtPush } else { IpiReason::Resched } }
         }
@@ -77,7 +78,8 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
     }))
 }
 
-/// Interrupts: the trace points of x86 vectors, devices and softirqs. Their arguments do not matter here.
+/// Interrupts: the trace points of x86 vectors, devices and softirqs. Their arguments are not used
+/// here.
 fn parse_irq<'a>(name: &str) -> Option<KernelEvent<'a>> {
     let entry = name.strip_suffix("_entry");
     let irq = match entry.or_else(|| name.strip_suffix("_exit"))? {
@@ -134,7 +136,8 @@ fn parse_plugin_task(text: &str) -> Result<(TaskRef<'_>, Prio, &str), String> {
 
 /// Parses the letter of a state or, in raw form, its number.
 ///
-/// Source: Linux v6.12 `include/linux/sched.h` (`TASK_*`, `EXIT_*`), `include/trace/events/sched.h` (`R+`: preempted).
+/// Source: Linux v6.12 `include/linux/sched.h` (`TASK_*`, `EXIT_*`), `include/trace/events/sched.h`
+/// (`R+`: preempted).
 fn parse_state(text: &str, pid: u32) -> Result<PrevState, String> {
     if pid == 0 {
         return Ok(PrevState::Idle);
@@ -153,15 +156,16 @@ fn parse_state(text: &str, pid: u32) -> Result<PrevState, String> {
         Some(b'R') => Ok(PrevState::Runnable),
         Some(b'X' | b'Z' | b'x') => Ok(PrevState::Dead),
         Some(b'S' | b'D' | b'T' | b't' | b'P' | b'I' | b'K' | b'W' | b'N') => Ok(PrevState::Blocked),
-        Some(_) | None => Err(format!("prev_state `{text}` is none of R S D T t X Z P I")),
+        Some(_) | None => Err(format!("prev_state `{text}` is not one of R S D T t X Z P I")),
     }
 }
 
-/// Arguments `key=value ...`, taken from the right: only the first field, a name, may hold anything.
+/// Arguments `key=value ...`, taken from the right: only the first field, a name, can contain any
+/// text.
 struct Fields<'a>(&'a str);
 
 impl<'a> Fields<'a> {
-    /// Takes the last field of this name and drops whatever stands behind it.
+    /// Takes the last field of this name and drops the text after it.
     fn cut(&mut self, key: &str) -> Result<&'a str, String> {
         let missing = || format!("field `{key}` is missing");
         let mut end = self.0.len();
@@ -192,7 +196,7 @@ impl<'a> Fields<'a> {
         Ok(TaskRef { comm: name.ok_or_else(|| format!("field `{comm}` is missing"))?, pid })
     }
 
-    /// Takes a task whose name stands between other fields.
+    /// Takes a task whose name is between other fields.
     fn inner_task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
         let pid = parse_pid(pid, self.cut(pid)?)?;
         let key = format!("{comm}=");
@@ -212,12 +216,12 @@ fn parse_number(text: &str) -> Option<u64> {
 
 fn parse_pid(key: &str, text: &str) -> Result<u32, String> {
     let pid = parse_number(text).and_then(|pid| u32::try_from(pid).ok());
-    pid.ok_or_else(|| format!("`{key}={text}` is no process id"))
+    pid.ok_or_else(|| format!("`{key}={text}` is not a process id"))
 }
 
 fn parse_cpu(key: &str, text: &str) -> Result<CpuId, String> {
     let cpu = parse_number(text).filter(|cpu| *cpu < MAX_CPUS as u64).and_then(|cpu| u32::try_from(cpu).ok());
-    cpu.map(CpuId).ok_or_else(|| format!("`{key}={text}` is no CPU below {MAX_CPUS}"))
+    cpu.map(CpuId).ok_or_else(|| format!("`{key}={text}` is not a CPU below {MAX_CPUS}"))
 }
 
 fn parse_prio(key: &str, text: &str) -> Result<Prio, String> {
@@ -297,7 +301,7 @@ mod tests {
     fn errors_name_the_field_and_its_value() {
         let refused = |name, args| parse(name, args).expect_err(args);
         assert_eq!(refused("sched_waking", "comm=a pid=1 prio=120"), "field `target_cpu` is missing");
-        assert_eq!(refused("sched_waking", "comm=a pid=x prio=120 target_cpu=0"), "`pid=x` is no process id");
+        assert_eq!(refused("sched_waking", "comm=a pid=x prio=120 target_cpu=0"), "`pid=x` is not a process id");
         assert_eq!(refused("sched_wakeup", "comm=a pid=1 prio=999 target_cpu=0"), "`prio=999` is outside -2..=140");
         assert!(parse("sched_stat_runtime", "garbage").is_ok_and(|event| event.is_none()));
     }

@@ -1,16 +1,17 @@
-//! A line into CPU, time, event and arguments.
+//! From a line to CPU, time, event and arguments.
 //!
-//! What all spellings share is `[cpu]`, flags or none, `seconds.fraction:`, `event:`. The search is for that shape and not
-//! for columns, since a command may be called `[kworker] 1.5: x` and columns move with the kernel's options.
+//! All spellings share `[cpu]`, flags or none, `seconds.fraction:`, `event:`. Splitting at fixed
+//! columns does not work, because the columns move with the kernel's options and a command can be
+//! called `[kworker] 1.5: x`. So the parser searches for that shape.
 
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
-/// What a line is.
+/// The kind of a line.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Parsed<'a> {
     /// An event.
     Event(Line<'a>),
-    /// The recorder says that it lost events; at least one.
+    /// The recorder lost events; at least one.
     Lost(u64),
     /// The machine has this many CPUs.
     Cpus(u32),
@@ -47,7 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
     parse_remark(trimmed).ok_or_else(|| "neither an event nor a comment of ftrace, perf or trace-cmd".to_owned())
 }
 
-/// Parses from the bracket of the CPU on; `None` if what follows has not the shape of an event.
+/// Parses from the bracket of the CPU on; `None` if the rest does not have the shape of an event.
 fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     let Some((cpu, rest)) = text[1..].split_once(']') else { return Ok(None) };
     if cpu.is_empty() || !cpu.bytes().all(|byte| byte.is_ascii_digit()) || !rest.starts_with([' ', '\t']) {
@@ -63,7 +64,7 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     let Some(at) = at else { return Ok(None) };
     (token, rest) = next_token(rest);
     if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit()) {
-        // perf prints a sampling period before the event when it was asked to.
+        // perf prints a sampling period before the event if it was asked to.
         (token, rest) = next_token(rest);
     }
     let Some(event) = token.strip_suffix(':') else { return Ok(None) };
@@ -79,7 +80,8 @@ fn next_token(text: &str) -> (&str, &str) {
     text.split_at(text.find([' ', '\t']).unwrap_or(text.len()))
 }
 
-/// Parses `seconds.fraction:` with one to nine digits of fraction. `Some(None)` is a time that does not fit.
+/// Parses `seconds.fraction:` with one to nine digits of fraction. `Some(None)` is a time that does
+/// not fit.
 fn parse_time(token: &str) -> Option<Option<Instant>> {
     let (seconds, fraction) = token.strip_suffix(':')?.split_once('.')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -109,21 +111,22 @@ fn parse_comment(comment: &str) -> Parsed<'_> {
         .and_then(|(kept, written)| Some(written.parse::<u64>().ok()?.saturating_sub(kept.parse::<u64>().ok()?)));
     let cpus = words.find_map(|word| word.strip_prefix("#P:")).and_then(|cpus| cpus.parse().ok());
     match (lost, cpus) {
-        // The text itself shows its CPUs; the count of lost events is said nowhere else.
+        // The CPUs are visible in the text itself; the number of lost events appears nowhere else.
         (Some(lost), _) if lost > 0 => Parsed::Lost(lost),
         (_, Some(cpus)) if cpus as usize <= MAX_CPUS => Parsed::Cpus(cpus),
         (_, Some(_) | None) => Parsed::Nothing,
     }
 }
 
-/// What the tools say between events.
+/// Parses the remarks of the tools between events.
 fn parse_remark(text: &str) -> Option<Parsed<'_>> {
     if let Some(cpus) = text.strip_prefix("cpus=") {
         return cpus.parse().ok().filter(|cpus| *cpus as usize <= MAX_CPUS).map(Parsed::Cpus);
     }
     let numbers = || text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
     if text.contains("EVENTS]") || text.contains("EVENTS DROPPED]") || text.starts_with("LOST ") {
-        // `CPU:1 [LOST 12 EVENTS]`, `CPU:1 [12 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`, `LOST 12 events`.
+        // `CPU:1 [LOST 12 EVENTS]`, `CPU:1 [12 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`,
+        // `LOST 12 events`.
         let in_bracket = text.rsplit('[').next().unwrap_or(text);
         let count = in_bracket.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
         return Some(Parsed::Lost(count.unwrap_or(1)));

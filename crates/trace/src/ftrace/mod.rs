@@ -1,6 +1,7 @@
 //! Text of ftrace and its tools.
 //!
-//! Three programs print the same trace points in four ways; [`read`] takes them all, [`write()`] writes the first:
+//! Three programs print the same trace points in four ways; [`read`] accepts them all, [`write()`]
+//! writes the first:
 //!
 //! ```text
 //! tracefs `trace`          rt-app-193   [000] dNs3.    23.940016: sched_waking: comm=rcu_preempt pid=18 prio=120 target_cpu=000
@@ -9,24 +10,28 @@
 //! trace-cmd report -R      rt-app-193   [000]    23.940016: sched_switch:  prev_comm=rt-app prev_pid=193 prev_prio=120 prev_state=0x1 next_comm=...
 //! ```
 //!
-//! The stages, each a file: a line into CPU, time, event and arguments; arguments into an event of the kernel; events into
-//! [`Record`](zerolag_model::Record)s (who is which task, what was not said). A command's name may hold spaces, dashes,
-//! colons and equal signs, so names are cut at the *last* place where the rest still fits.
+//! The stages, one file each: a line into CPU, time, event and arguments; arguments into an event
+//! of the kernel; events into [`Record`](zerolag_model::Record)s (with the identity of tasks, and
+//! defaults for missing data). A command's name can contain spaces, dashes, colons and equal signs,
+//! so names are cut at the *last* position where the rest still fits.
 //!
-//! What a recorded text does not say, and what is made of it:
+//! The gaps of a recorded text, and how they are filled:
 //!
-//! * **Ids.** A process id may be used again; every fork makes a new task. Tasks are numbered in order of appearance.
-//! * **Names.** A task is known by its last name: a shell forks, then the program gives itself its own.
-//! * **Attributes.** Only the effective priority is there: FIFO stands for both real-time policies, a deadline task has
-//!   parameters of zero. A priority that differs without a `sched_pi_setprio` is taken for `sched_setattr`.
-//! * **Affinities** are not there at all; [`Meta::source`](crate::Meta) tells checks so.
-//! * **Target of a waking:** the kernel prints the CPU where the task last was. The migration that follows within the
-//!   wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
-//! * **Interrupts** of a kind of which only the beginning was recorded are left out.
-//! * **Lost events** are counted in the meta data.
+//! * **Ids.** A process id can be reused; every fork creates a new task. Tasks are numbered in
+//!   order of appearance.
+//! * **Names.** A task has its last name: a shell forks, then the program sets its own name.
+//! * **Attributes.** Only the effective priority is recorded: FIFO stands for both real-time
+//!   policies, a deadline task has parameters of zero. A priority that changes without a
+//!   `sched_pi_setprio` is treated as a `sched_setattr`.
+//! * **Affinities** are not recorded; checks see that from [`Meta::source`](crate::Meta).
+//! * **Target of a waking:** the kernel prints the CPU where the task last was. The migration that
+//!   follows within the wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
+//! * **Interrupts** of a kind of which only the start was recorded are dropped.
+//! * **Lost events** are counted in the metadata.
 //!
-//! Sources: Linux v6.12 `kernel/trace/trace_output.c` (lines, flags), `include/trace/events/sched.h` (fields),
-//! libtraceevent `plugin_sched_switch.c` (the second spelling). Time of waking is `sched_waking`, as in Perfetto.
+//! Sources: Linux v6.12 `kernel/trace/trace_output.c` (lines, flags),
+//! `include/trace/events/sched.h` (fields), libtraceevent `plugin_sched_switch.c` (the second
+//! spelling). Time of waking is `sched_waking`, as in Perfetto.
 
 mod build;
 mod event;
@@ -41,11 +46,11 @@ pub use write::{TimeDigits, write, write_with};
 
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
 ///
-/// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted. Complexity: O(n log n) in
-/// lines, linear if they are sorted.
+/// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted.
+/// Complexity: O(n log n) in lines, linear if they are sorted.
 ///
 /// # Errors
-/// Lines that make no sense (the first of them, and how many), or no scheduler event at all.
+/// Invalid lines (the first of them, and their number), or no scheduler event at all.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
     read_with_pids(text).map(|(trace, _)| trace)
 }
@@ -80,7 +85,7 @@ pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
         let error = LineError { line: 0, column: 0, reason: reason.to_owned() };
         return Err(ReadError::Text { errors: vec![error], total: 1 });
     }
-    // Stable: lines of one instant stay in the order in which they were printed.
+    // Stable: lines of one instant stay in their printed order.
     events.sort_by_key(|event| event.at);
     Ok(build::build(&head, &events))
 }

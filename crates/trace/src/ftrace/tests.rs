@@ -15,7 +15,7 @@ fn tasks_of(trace: &Trace) -> Vec<(TaskId, String)> {
     names.collect()
 }
 
-/// Returns run time and number of runs of a task, from switches alone.
+/// Returns run time and number of runs of a task, computed from switches alone.
 fn run_of(trace: &Trace, name: &str) -> (Duration, u64) {
     let (task, _) = tasks_of(trace).into_iter().find(|(_, known)| known == name).unwrap();
     let (mut run, mut runs, mut since) = (Duration::ZERO, 0, None);
@@ -38,7 +38,7 @@ fn a_recorded_kernel_is_read_as_others_read_it() {
     let trace = read(ONE_CPU).unwrap();
     assert_eq!(trace.meta.machine, Machine::Cpus(1));
     assert_eq!((trace.meta.source, trace.meta.lost_events), (Source::Text, 0));
-    // Figures of the recording's own analysis.
+    // The figures of the recording's own analysis.
     for (name, run_us, runs) in
         [("rr1", 2_339_009, 29), ("rr0", 2_236_424, 27), ("rr2", 2_236_252, 27), ("fair", 409_641, 26)]
     {
@@ -72,7 +72,7 @@ fn the_other_tools_text_gives_tasks_priorities_and_reasons() {
         trace.records.iter().filter(is).count()
     };
     assert!(reasons(MigrateReason::Wakeup) > 0 && reasons(MigrateReason::Unknown) > 0);
-    // Only the beginning of this kernel's IPI handlers was recorded.
+    // Only the start of this kernel's IPI handlers was recorded.
     assert!(!trace.records.iter().any(|record| matches!(record.event, TraceEvent::IrqEnter { .. })));
 }
 
@@ -106,7 +106,8 @@ fn all_bad_lines_are_named_with_their_place() {
     assert!(error.ends_with("and 80 more"));
 }
 
-/// A run as a simulation records it: task 0 preempts task 1 on CPU 0, task 2 is moved while it wakes.
+/// A run as a simulation records it: task 0 preempts task 1 on CPU 0, task 2 is migrated while it
+/// wakes.
 fn simulated() -> Trace {
     let mut meta = Meta::new(Source::Simulation, Machine::Cpus(2));
     let mut records = Vec::new();

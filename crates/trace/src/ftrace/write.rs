@@ -1,10 +1,11 @@
-//! Records into the text that tracefs prints.
+//! Writes records as the text that tracefs prints.
 //!
-//! Task `n` gets process id `n + 1000`, so that 0 stays the idle task. What the kernel has no trace point for (marks,
-//! totals, run-queue locks, overload marks, affinities) is left out: the text is a view, the own format is the archive.
-//! A process id of 0 as parent stands for "none".
+//! Task `n` gets process id `n + 1000`, so that 0 stays the idle task. Events for which the kernel
+//! has no trace point (marks, totals, run-queue locks, overload marks, affinities) are dropped: the
+//! text is a view, our own format is the archive. A parent with process id 0 means "none".
 //!
-//! Source: Linux v6.12 `kernel/trace/trace_output.c, trace_print_context`; `include/trace/events/{sched,irq,ipi}.h`.
+//! Source: Linux v6.12 `kernel/trace/trace_output.c, trace_print_context`;
+//! `include/trace/events/{sched,irq,ipi}.h`.
 
 use crate::container::Trace;
 use crate::table::IdTable;
@@ -15,7 +16,7 @@ use zerolag_model::attr::Prio;
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, Instant, PrevState, Record, TaskId, TraceEvent};
 
-/// How finely times are printed.
+/// The resolution of printed times.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TimeDigits {
     /// Six digits, as tracefs does; rounded to the nearest microsecond, as there.
@@ -25,19 +26,20 @@ pub enum TimeDigits {
     Nanos,
 }
 
-/// Writes a trace as tracefs would.
+/// Writes a trace in the format of tracefs.
 ///
 /// # Errors
-/// What the output reports.
+/// The error of the output.
 pub fn write(out: &mut impl Write, trace: &Trace, digits: TimeDigits) -> io::Result<()> {
     write_with(out, trace, digits, |_| Vec::new())
 }
 
-/// As [`write()`], with lines that tasks leave by `trace_marker`: `marks` says of each record which ones come with it, and of `None` which
-/// come at the end; each is a task's, or nobody's in particular.
+/// As [`write()`], with lines that tasks write through `trace_marker`. `marks` returns the lines
+/// that belong to a record, and for `None` those at the end; each line is of a task, or of no
+/// particular task.
 ///
 /// # Errors
-/// What the output reports.
+/// The error of the output.
 pub fn write_with(
     out: &mut impl Write,
     trace: &Trace,
@@ -191,7 +193,7 @@ impl Printer {
                     None => return Ok(false),
                 }
             }
-            // No trace point of the kernel says these.
+            // The kernel has no trace point for these.
             _ => return Ok(false),
         };
         let flags = match &record.event {
@@ -203,7 +205,7 @@ impl Printer {
         Ok(true)
     }
 
-    /// Prints what a task wrote into `trace_marker`.
+    /// Prints a line that a task wrote into `trace_marker`.
     fn mark(&self, out: &mut Vec<u8>, at: Instant, cpu: CpuId, task: Option<TaskId>, text: &str) -> io::Result<()> {
         let (name, pid) = match task {
             Some(_) => self.named(task, cpu),
@@ -270,12 +272,12 @@ fn irq_line(irq: Irq, edge: &str) -> Option<String> {
         Irq::Device if edge == "entry" => "irq_handler_entry: irq=24 name=device".to_owned(),
         Irq::Device => "irq_handler_exit: irq=24 ret=handled".to_owned(),
         Irq::Softirq => format!("softirq_{edge}: vec=1 [action=TIMER]"),
-        // No trace point sees what the hardware takes.
+        // No trace point sees time that the hardware takes.
         Irq::Hardware | Irq::Nmi => return None,
     })
 }
 
-/// Process ids begin here: 0 is the idle task's.
+/// Process ids start here: 0 belongs to the idle task.
 const PID_OFFSET: u64 = 1000;
 /// The idle task has priority 120 in the kernel's trace points.
 const IDLE_AS_PRINTED: Prio = Prio::from_nice(zerolag_model::Nice::ZERO);

@@ -1,6 +1,6 @@
 //! Traces for the Perfetto viewer and its trace processor: [`PerfettoWriter`], [`write()`].
 //!
-//! What the viewer shows, and where it comes from:
+//! The tracks of the viewer, and their sources:
 //!
 //! | track | from |
 //! |---|---|
@@ -9,19 +9,22 @@
 //! | CPU n interrupts | `irq_handler_entry`, `softirq_entry` and their ends |
 //! | CPU n run queue lock | slices: this CPU spins for a run queue's lock |
 //! | CPU n RT overload | a counter: 1 while RT tasks wait that could run elsewhere |
-//! | CPU n throttled /group, CPU n RT throttled | slices: a limit is used up |
-//! | CPU n fair server | slices: what it does, `deferred`, `queued`, `throttled` |
+//! | CPU n throttled /group, CPU n RT throttled | slices: a limit is exhausted |
+//! | CPU n fair server | slices: its state, `deferred`, `queued`, `throttled` |
 //! | thread slices | phases of its program; waits for locks; missed timers and time stamps as instants |
 //!
-//! Threads of one task definition are threads of one process. Task `n` gets process id `n + 1000`, as in our ftrace text,
-//! so that 0 stays the idle task. The kernel's release is always said: without it the trace processor takes state numbers
-//! for those of Linux 4.4 and calls a preempted thread "Wake Kill".
+//! Threads of one task definition are threads of one process. Task `n` gets process id `n + 1000`,
+//! as in our ftrace text, so that 0 stays the idle task. The kernel's release is always written:
+//! without it the trace processor interprets state numbers as those of Linux 4.4 and calls a
+//! preempted thread "Wake Kill".
 //!
-//! Packets come out while records come in: memory is O(CPUs + tasks) and a buffer per CPU. The size of a switch is some 12
-//! bytes: time since the one before, state, thread, priority and the index of its name.
+//! Packets are written while records arrive: memory is O(CPUs + tasks) and a buffer per CPU. A
+//! switch takes some 12 bytes: time since the previous switch, state, thread, priority and the
+//! index of its name.
 //!
-//! Source of the format: Perfetto `protos/perfetto/trace/trace_packet.proto`, `ftrace/ftrace_event_bundle.proto`;
-//! `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`, `TokenizeFtraceCompactSched`, for how it is read.
+//! Source of the format: Perfetto `protos/perfetto/trace/trace_packet.proto`,
+//! `ftrace/ftrace_event_bundle.proto`; `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`,
+//! `TokenizeFtraceCompactSched`, for how it is read.
 
 mod schema;
 mod tracks;

@@ -1,5 +1,6 @@
-//! The part of Perfetto's schema that is written. Field numbers are Perfetto's; `tests/data/perfetto` has the messages
-//! whole, and a test holds every byte that is written against them.
+//! The part of Perfetto's schema that is written. Field numbers are Perfetto's;
+//! `tests/data/perfetto` contains the complete messages, and a test checks every written byte
+//! against them.
 
 use prost::{Enumeration, Message};
 
@@ -16,7 +17,7 @@ pub(super) struct TracePacket {
     pub(super) data: Option<Data>,
 }
 
-/// What a packet holds.
+/// The contents of a packet.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Data {
     #[prost(message, tag = "1")]
@@ -100,7 +101,7 @@ pub(super) struct FtraceEventBundle {
     pub(super) compact_sched: Option<CompactSched>,
 }
 
-/// Switches and wakings as arrays; times are the first's and then differences.
+/// Switches and wakings as arrays; the first time is absolute, the others are differences.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]
@@ -139,7 +140,7 @@ pub(super) struct FtraceEvent {
     pub(super) what: Option<What>,
 }
 
-/// What a plain ftrace event says.
+/// The contents of a plain ftrace event.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum What {
     #[prost(message, tag = "24")]
@@ -234,7 +235,7 @@ pub(super) struct CounterDescriptor {
     pub(super) unit: Option<i32>,
 }
 
-/// What a counter counts.
+/// The unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub(super) enum Unit {
@@ -257,7 +258,7 @@ pub(super) struct TrackEvent {
     pub(super) counter_value: Option<i64>,
 }
 
-/// What a track event is.
+/// The kind of a track event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub(super) enum Kind {

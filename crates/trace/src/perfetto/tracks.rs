@@ -1,6 +1,8 @@
-//! Tracks of the viewer beside those of the scheduler: slices, instants and counters of CPUs and threads.
+//! Tracks of the viewer besides those of the scheduler: slices, instants and counters of CPUs and
+//! threads.
 //!
-//! A track is described once, before the first thing on it. Slices of one track nest: what ends is what began last.
+//! A track is described once, before its first event. Slices of one track nest: the one that began
+//! last ends first.
 
 use super::schema::{CounterDescriptor, Data, Kind, ThreadDescriptor, TrackDescriptor, TrackEvent, Unit};
 use std::collections::BTreeSet;
@@ -9,30 +11,30 @@ use zerolag_model::{CpuId, GroupId, TaskId};
 /// A track of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Track {
-    /// What a thread does.
+    /// The activity of a thread.
     Thread(TaskId),
     /// A CPU spins for the lock of a run queue.
     RqLock(CpuId),
-    /// Whether a CPU has RT tasks too many.
+    /// Whether a CPU is RT-overloaded.
     RtOverload(CpuId),
-    /// Real-time tasks of a CPU have used up their share.
+    /// Real-time tasks of a CPU are throttled.
     RtThrottled(CpuId),
-    /// A group may not run on a CPU: its limit is used up.
+    /// A group is throttled on a CPU.
     Throttled(CpuId, GroupId),
-    /// What the server of a CPU's fair class does.
+    /// The state of the server of a CPU's fair class.
     FairServer(CpuId),
-    /// What is in the pool of a group with a limit, when its period begins and when nothing is left; in microseconds.
+    /// The pool of a limited group, at the start of a period and when it is empty; in microseconds.
     Pool(GroupId),
-    /// How many requests of a queue have arrived and are not done.
+    /// The number of requests of a queue that have arrived and are not done.
     Requests(u32),
-    /// Which request a worker works on.
+    /// The request that a worker handles.
     Worker(TaskId),
     /// Why a task waits.
     Reasons(TaskId),
 }
 
 impl Track {
-    /// The number under which the file knows it.
+    /// The number of the track in the file.
     fn uuid(self) -> u64 {
         let (kind, number) = match self {
             Self::Thread(task) => (1, u64::from(task.0)),
@@ -44,28 +46,28 @@ impl Track {
             Self::Requests(queue) => (8, u64::from(queue)),
             Self::Worker(task) => (9, u64::from(task.0)),
             Self::Reasons(task) => (10, u64::from(task.0)),
-            // A CPU has 16 bits: there are at most 4096.
+            // A CPU number has 16 bits: there are at most 4096 CPUs.
             Self::Throttled(cpu, group) => (6, u64::from(group.0) << 16 | u64::from(cpu.0 & 0xffff)),
         };
         kind << 56 | number
     }
 }
 
-/// A thread as the file names it.
+/// The name of a thread in the file.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadName {
     pub(super) tid: i32,
     pub(super) tgid: i32,
 }
 
-/// Which tracks have been described.
+/// The tracks that have been described.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     described: BTreeSet<Track>,
 }
 
 impl Tracks {
-    /// Returns the description of a track if it has not been given yet.
+    /// Returns the description of a track if it was not written yet.
     pub(super) fn describe(&mut self, track: Track, thread: Option<&ThreadName>, whose: &str) -> Option<Data> {
         if !self.described.insert(track) {
             return None;
@@ -102,7 +104,7 @@ impl Tracks {
     }
 }
 
-/// Returns something that happens on a track.
+/// Returns an event of a track.
 pub(super) fn event(track: Track, kind: Kind, name: Option<String>) -> Data {
     Data::TrackEvent(TrackEvent {
         kind: kind as i32,

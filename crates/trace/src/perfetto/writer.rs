@@ -1,4 +1,4 @@
-//! Records into packets.
+//! From records to packets.
 
 use super::schema::{
     CompactSched, Data, FtraceEvent, FtraceEventBundle, IrqEntry, IrqExit, Kind, Migrate, PiSetprio, Process,
@@ -21,7 +21,7 @@ use zerolag_model::{
 /// Writes a trace for the Perfetto viewer.
 ///
 /// # Errors
-/// What the output reports.
+/// The error of the output.
 pub fn write(out: &mut impl Write, trace: &crate::Trace) -> io::Result<()> {
     let mut writer = PerfettoWriter::new(out, &trace.meta)?;
     for record in &trace.records {
@@ -30,7 +30,7 @@ pub fn write(out: &mut impl Write, trace: &crate::Trace) -> io::Result<()> {
     writer.finish()
 }
 
-/// Writes packets while records come in.
+/// Writes packets while records arrive.
 #[derive(Debug)]
 pub struct PerfettoWriter<W> {
     out: W,
@@ -47,7 +47,8 @@ pub struct PerfettoWriter<W> {
     services: BTreeMap<u32, (Arc<str>, i64)>,
     /// Slices of tracks that show one state at a time.
     open: BTreeSet<Track>,
-    /// The first packet tells the reader that nothing before it is needed.
+    /// Whether the first packet was written, which tells the reader that it needs nothing before
+    /// it.
     begun: bool,
     scratch: Vec<u8>,
 }
@@ -66,21 +67,21 @@ struct Bundle {
     current: Option<TaskId>,
 }
 
-/// What is known of a task.
+/// The known properties of a task.
 #[derive(Debug, Default)]
 struct Known {
     name: Option<Arc<str>>,
     tgid: i32,
-    /// Slices of its track that are open.
+    /// Which slices of its track are open.
     in_phase: bool,
     waits_for_lock: bool,
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Begins a file.
+    /// Starts a file.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn new(out: W, meta: &Meta) -> io::Result<Self> {
         let mut writer = Self {
             out,
@@ -114,7 +115,7 @@ impl<W: Write> PerfettoWriter<W> {
     /// Writes a record, at the latest with [`finish`](Self::finish).
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         let (cpu, at) = (record.cpu, record.at.as_nanos());
         match &record.event {
@@ -221,7 +222,7 @@ impl<W: Write> PerfettoWriter<W> {
             }
             TraceEvent::Request { queue, request, step } => self.request(record, *queue, *request, *step)?,
             TraceEvent::Throttle { group } => {
-                // What is throttled has found the pool empty.
+                // A throttled CPU has found the pool empty.
                 self.count_on(record, Track::Pool(*group), 0)?;
                 self.state_of(record, Track::Throttled(cpu, *group), Some("throttled".to_owned()))?;
             }
@@ -243,7 +244,7 @@ impl<W: Write> PerfettoWriter<W> {
                 self.end_lock_wait(record, *task)?;
                 self.end_phase(record, *task)?;
             }
-            // The viewer has no place for these, or they follow from others.
+            // The viewer has no track for these, or they follow from others.
             TraceEvent::Wakeup { .. }
             | TraceEvent::AttrChange { .. }
             | TraceEvent::Affinity { .. }
@@ -266,11 +267,11 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(())
     }
 
-    /// Puts beside a task's track why it waited: slices one after the other, each from its time on, the last up to `to`. After all
-    /// records, waits of one task in order of time.
+    /// Adds a track with the reasons of a task's wait: consecutive slices, each from its time on,
+    /// the last up to `to`. Called after all records, with the waits of one task in order of time.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn reasons(&mut self, task: TaskId, steps: &[(Instant, String)], to: Instant) -> io::Result<()> {
         self.meet(Some(task))?;
         let track = Track::Reasons(task);
@@ -286,7 +287,7 @@ impl<W: Write> PerfettoWriter<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn finish(mut self) -> io::Result<()> {
         let cpus: Vec<CpuId> = self.cpus.iter().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
@@ -295,7 +296,8 @@ impl<W: Write> PerfettoWriter<W> {
         self.out.flush()
     }
 
-    /// A track shows one state at a time: ends the slice that is open and begins another one, if there is one.
+    /// For a track that shows one state at a time: ends the open slice and begins another, if there
+    /// is one.
     fn state_of(&mut self, record: &Record, track: Track, name: Option<String>) -> io::Result<()> {
         if self.open.remove(&track) {
             self.on_track(record, track, Kind::SliceEnd, None)?;
@@ -307,7 +309,8 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(())
     }
 
-    /// A service's open requests are a counter; each worker has a track of the requests that it works on.
+    /// Updates the counter of a service's open requests, and the track of the worker with the
+    /// requests that it handles.
     fn request(&mut self, record: &Record, queue: u32, request: u64, step: RequestStep) -> io::Result<()> {
         let by = match step {
             RequestStep::Arrive { .. } => 1,
@@ -402,7 +405,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.packet(Some(record.at), tracks::event(track, kind, name))
     }
 
-    /// Queues an event that the compact arrays have no place for.
+    /// Queues an event that has no place in the compact arrays.
     fn plain(&mut self, record: &Record, what: What) -> io::Result<()> {
         let bundle = self.cpus.entry(record.cpu);
         let pid = u32::try_from(tid(bundle.current)).unwrap_or(0);
@@ -410,7 +413,8 @@ impl<W: Write> PerfettoWriter<W> {
         self.count(record.cpu)
     }
 
-    /// Sees that a task is in the process tree. A recorded trace may begin in the middle and never say a name.
+    /// Ensures that a task is in the process tree. A recorded trace can begin in the middle and
+    /// never contain its name.
     fn meet(&mut self, task: Option<TaskId>) -> io::Result<()> {
         match task {
             Some(task) if self.tasks.entry(task).tgid == 0 => self.know(task, None, None),
@@ -456,7 +460,7 @@ impl<W: Write> PerfettoWriter<W> {
         if bundle.count >= BUNDLE_MAX { self.flush_cpu(cpu) } else { Ok(()) }
     }
 
-    /// Writes what has been gathered for a CPU.
+    /// Writes the pending events of a CPU.
     fn flush_cpu(&mut self, cpu: CpuId) -> io::Result<()> {
         let bundle = self.cpus.entry(cpu);
         if bundle.count == 0 {
@@ -521,7 +525,7 @@ fn prio(prio: Prio) -> i32 {
     i32::from(prio.raw())
 }
 
-/// Returns the state as `sched_switch` has it since Linux 4.14.
+/// Returns the state in the numbering of `sched_switch` since Linux 4.14.
 const fn state(state: PrevState) -> i64 {
     match state {
         PrevState::Runnable => TASK_REPORT_MAX,
@@ -550,7 +554,7 @@ fn irq_exit(irq: Irq) -> What {
     }
 }
 
-/// The vector on x86 and what the viewer is to call it.
+/// The vector on x86, and its name in the viewer.
 const fn irq_of(irq: Irq) -> (i32, &'static str) {
     match irq {
         Irq::Tick => (236, "tick"),
@@ -563,7 +567,7 @@ const fn irq_of(irq: Irq) -> (i32, &'static str) {
     }
 }
 
-/// Returns the kernel's release as `uname -r` has it: presets say `6.12`.
+/// Returns the kernel's release in the format of `uname -r`: presets have `6.12`.
 fn release(kernel: &str) -> String {
     match kernel.split('.').count() {
         _ if kernel.is_empty() => "6.12.0".to_owned(),
@@ -574,7 +578,7 @@ fn release(kernel: &str) -> String {
 
 /// Events of one CPU that make a packet.
 const BUNDLE_MAX: usize = 4_096;
-/// Process ids begin here: 0 is the idle task's.
+/// Process ids start here: 0 belongs to the idle task.
 const PID_OFFSET: u64 = 1_000;
 /// The idle task has priority 120 in the kernel's trace points.
 const IDLE_PRIO: i32 = 120;

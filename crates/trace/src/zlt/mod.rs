@@ -1,4 +1,4 @@
-//! The own binary container, `.zlt`: exact, streamed, small, and loud when damaged.
+//! Our own binary container, `.zlt`: exact, streamed, small, and damage is always detected.
 //!
 //! ```text
 //! file    = magic version block* end-block
@@ -11,19 +11,22 @@
 //! end     = end-time:varint lost-events:varint record-count:varint
 //! ```
 //!
-//! The head of a record is its kind in the low six bits; bit 6 says "same CPU as the record before", bit 7 "same time".
-//! Times are differences to the record before. Every block of records starts afresh from time 0 on CPU 0, so a block
-//! can be decoded alone. A typical record takes 6 to 10 bytes. Integers are LEB128 varints, signed ones zigzag.
+//! The head of a record is its kind in the low six bits; bit 6 means "same CPU as the previous
+//! record", bit 7 "same time". Times are differences to the previous record. Every block of records
+//! starts again from time 0 on CPU 0, so a block can be decoded alone. A typical record takes 6 to
+//! 10 bytes. Integers are LEB128 varints, signed ones zigzag.
 //!
-//! A file that ends without its end block is *cut off*, one whose checksum fails is *damaged*; both are errors with an
-//! offset, never a shorter trace that looks whole. Memory of reader and writer is one block: 64 KiB and the largest record.
+//! A file that ends without its end block is *cut off*, one whose checksum fails is *damaged*; both
+//! are errors with an offset, never a shorter trace that looks complete. Memory of reader and
+//! writer is one block: 64 KiB and the largest record.
 //!
 //! | reader \ file | version 1 |
 //! |---|---|
 //! | 0.1 | reads |
 //!
-//! A later file is refused with both versions named. New events and new meta tags that old readers may skip do not change
-//! the version; an event kind that a reader does not know is an error, since skipping events would make checks lie.
+//! A later file is refused with both versions named. New events and new meta tags that old readers
+//! may skip do not change the version; an event kind that a reader does not know is an error,
+//! because skipping events would make checks give wrong results.
 
 mod reader;
 mod record;
@@ -41,11 +44,11 @@ pub const MAGIC: [u8; 8] = *b"\x89ZLT\r\n\x1a\n";
 struct Version(u16);
 
 impl Version {
-    /// What this program writes, and the latest that it reads.
+    /// The version that this program writes, and the latest that it reads.
     const CURRENT: Self = Self(1);
 }
 
-/// What a block holds.
+/// The contents of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BlockKind {
     Meta,
@@ -67,9 +70,9 @@ impl BlockKind {
     }
 }
 
-/// A block is written when it has grown to this.
+/// A block is written when it has reached this size.
 const BLOCK_TARGET: usize = 64 * 1024;
-/// A block longer than this is not believed. One record may be large: a name, a mask of 4096 CPUs.
+/// A longer block is treated as damage. One record can be large: a name, a mask of 4096 CPUs.
 const BLOCK_MAX: usize = 16 * 1024 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`TraceReader`]: reads a trace record by record and believes nothing that is not checked.
+//! [`TraceReader`]: reads a trace record by record, and checks everything that it reads.
 
 use super::record::Deltas;
 use super::wire::{Crc, Cursor, Reason};
@@ -12,8 +12,8 @@ use zerolag_model::{Instant, Record, Topology};
 
 /// Reads a trace from a stream: an iterator of records. Memory of one block.
 ///
-/// After the last record, [`TraceReader::meta`] also has the end and the lost events. An error ends the iteration; the
-/// records before it are good.
+/// After the last record, [`TraceReader::meta`] also has the end and the lost events. An error ends
+/// the iteration; the records before it are valid.
 #[derive(Debug)]
 pub struct TraceReader<R: Read> {
     input: R,
@@ -75,12 +75,13 @@ impl<R: Read> TraceReader<R> {
         Ok(reader)
     }
 
-    /// Returns what the trace says about itself; its end and lost events only after the last record.
+    /// Returns the description of the run; its end and lost events are only known after the last
+    /// record.
     pub const fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// Reads all that is left.
+    /// Reads the rest of the trace.
     ///
     /// # Errors
     /// The trace is damaged or cut off.
@@ -139,7 +140,7 @@ impl<R: Read> TraceReader<R> {
             let mut byte = [0];
             self.fill(&mut byte)?;
             head.push(byte[0]);
-            // The kind, then a varint of at most four bytes: lengths end at 16 MiB.
+            // The kind, then a varint of at most four bytes: the longest block is 16 MiB.
             if head.len() > 1 && byte[0] & 0x80 == 0 {
                 break;
             }
@@ -155,7 +156,7 @@ impl<R: Read> TraceReader<R> {
         self.block.clear();
         self.at = 0;
         self.block_offset = self.offset;
-        // `take` grows the buffer with what is really there: a length that lies costs nothing.
+        // `take` grows the buffer with the bytes that exist, so a wrong length costs nothing.
         let got = self.input.by_ref().take(length).read_to_end(&mut self.block)?;
         self.offset += got as u64;
         if (got as u64) < length {

@@ -1,4 +1,5 @@
-//! One record as bytes and back. The numbers of events and of enum values are the format: never reorder, only add.
+//! Encodes and decodes one record. The numbers of events and of enum values are the format: never
+//! reorder them, only add.
 
 use super::wire::{Cursor, Reason, put_bytes, put_varint, put_zigzag};
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use zerolag_model::{
     TaskId, TraceEvent,
 };
 
-/// What the next record is written as a difference to.
+/// The values to which the next record is written as a difference.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Deltas {
     at: Instant,
-    /// Of the record before; CPU 0 at the start.
+    /// CPU of the previous record; 0 at the start.
     cpu: u32,
 }
 
@@ -306,7 +307,7 @@ fn put_event(out: &mut Vec<u8>, event: &TraceEvent) -> Result<u8, Reason> {
         }
         TraceEvent::GroupMax { group, max } => {
             put_id(out, group.0);
-            // One more than the quota: zero says that there is no limit.
+            // One more than the quota: zero means that there is no limit.
             put_varint(out, max.quota.map_or(0, |quota| quota.as_nanos().saturating_add(1)));
             put_varint(out, max.period.as_nanos());
             put_varint(out, max.burst.as_nanos());
@@ -555,7 +556,7 @@ fn put_server(out: &mut Vec<u8>, state: ServerState) {
 /// In the order of the format's numbers.
 const ACTIVATIONS: [Activation; 2] = [Activation::Immediate, Activation::Deferred];
 
-/// In place of a server's state: what it promises follows.
+/// In place of a server's state: parameters follow.
 const SERVER_PARAMS: u8 = 4;
 
 fn take_server(cursor: &mut Cursor<'_>) -> Result<TraceEvent, Reason> {
@@ -611,7 +612,7 @@ fn take_mark(kind: u8, cursor: &mut Cursor<'_>) -> Result<Mark, Reason> {
     })
 }
 
-/// Attributes: a number for policy, then what the policy carries.
+/// Attributes: a number for the policy, then its parameters.
 fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
     match attr {
         SchedAttr::Fair { policy, nice, slice } => {
@@ -621,7 +622,8 @@ fn put_attr(out: &mut Vec<u8>, attr: SchedAttr) {
                 FairPolicy::Idle => 2,
             });
             put_zigzag(out, i64::from(nice.value()));
-            // One more than the slice: zero says that none was asked for. A slice of u64::MAX does not exist.
+            // One more than the slice: zero means that none was asked for. A slice of u64::MAX does
+            // not exist.
             put_varint(out, slice.map_or(0, |slice| slice.as_nanos().saturating_add(1)));
         }
         SchedAttr::Rt { policy, priority } => {
@@ -698,7 +700,7 @@ fn take_mask(cursor: &mut Cursor<'_>) -> Result<CpuMask, Reason> {
     let mut mask = CpuMask::new();
     let mut from = 0_u32;
     let ranges = cursor.varint()?;
-    // More ranges than CPUs are not possible, and the work below is bounded by CPUs x ranges only because of this.
+    // More ranges than CPUs are impossible, and this check bounds the work below by CPUs x ranges.
     if ranges > MAX_CPUS as u64 {
         return Err(beyond);
     }

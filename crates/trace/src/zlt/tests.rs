@@ -291,7 +291,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_behind_a_valid_checksum_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = bytes_of(&sample(0));
-        // Replace the end block by a block of records with a right checksum.
+        // Replace the end block by a block of records with a valid checksum.
         bytes.truncate(bytes.len() - 10);
         let mut block = vec![BlockKind::Records.number()];
         wire::put_varint(&mut block, payload.len() as u64);

@@ -9,7 +9,7 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a signed integer: small magnitudes are short.
+/// Appends a signed integer: small magnitudes take few bytes.
 pub(super) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned());
 }
@@ -20,13 +20,13 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// A place in a block.
+/// A position in a block.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// What is wrong at the cursor's place.
+/// The mistake at the cursor's position.
 pub(super) type Reason = &'static str;
 
 impl<'a> Cursor<'a> {
@@ -95,7 +95,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// CRC-32 as in PNG, gzip and Ethernet (polynomial 0xEDB88320, reflected). Four bytes at a time: 1 GB/s is enough here.
+/// CRC-32 as in PNG, gzip and Ethernet (polynomial 0xEDB88320, reflected). Four bytes at a time: 1
+/// GB/s is enough here.
 pub(super) struct Crc(u32);
 
 impl Crc {

@@ -1,4 +1,4 @@
-//! [`TraceWriter`]: writes a trace record by record, without ever holding it.
+//! [`TraceWriter`]: writes a trace record by record, without keeping it in memory.
 
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
@@ -17,10 +17,11 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Begins a trace. Of `meta`, the end and the lost events are not written: [`TraceWriter::finish`] takes them.
+    /// Starts a trace. The end and the lost events of `meta` are not written here:
+    /// [`TraceWriter::finish`] gets them.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn new(mut out: W, meta: &Meta) -> io::Result<Self> {
         out.write_all(&MAGIC)?;
         out.write_all(&Version::CURRENT.0.to_le_bytes())?;
@@ -31,10 +32,10 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// Appends a record. Times may go back: then it costs some bytes more.
+    /// Appends a record. Times may go back, which costs some bytes more.
     ///
     /// # Errors
-    /// What the output reports; or an event that this version of the format has no number for.
+    /// The error of the output; or an event that this version of the format has no number for.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         if self.block.len() >= BLOCK_TARGET {
             self.flush_block(BlockKind::Records)?;
@@ -56,7 +57,7 @@ impl<W: Write> TraceWriter<W> {
     /// Ends the trace and returns the output. Without this call the file counts as cut off.
     ///
     /// # Errors
-    /// What the output reports.
+    /// The error of the output.
     pub fn finish(mut self, end: Instant, lost_events: u64) -> io::Result<W> {
         if !self.block.is_empty() {
             self.flush_block(BlockKind::Records)?;
@@ -85,7 +86,7 @@ impl<W: Write> TraceWriter<W> {
     }
 }
 
-/// The tags of the meta block. Numbers are never used again.
+/// The tags of the meta block. Numbers are never reused.
 pub(super) mod tag {
     pub(crate) const PRODUCER: u64 = 1;
     pub(crate) const SOURCE: u64 = 2;
@@ -124,7 +125,7 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
             let mut values = topology.shape().map(u64::from).to_vec();
             let capacities = topology.cpus().map(|cpu| u64::from(topology.capacity(cpu)));
             values.extend(capacities);
-            // Equal CPUs are the rule: say the capacities only where they differ.
+            // CPUs are usually equal: the capacities are only written if they differ.
             if values[4..].iter().all(|capacity| *capacity == u64::from(zerolag_model::topology::CAPACITY_SCALE)) {
                 values.truncate(4);
             }

@@ -1,4 +1,4 @@
-//! A recorded trace and random changes to it, for the tests of those that must cope with whatever a trace claims.
+//! A recorded trace and random changes to it, for tests of code that must accept any trace.
 
 use proptest::prelude::*;
 use zerolag_model::{CpuId, Instant, TaskId, TraceEvent};
