@@ -1,4 +1,4 @@
-//! How fast workload files are read: good ones, and ones that are nothing but mistakes.
+//! The speed of reading workload files: valid ones, and ones that contain nothing but mistakes.
 
 mod inputs;
 

@@ -1,6 +1,8 @@
-//! What reading a workload file costs: `reading rt-app|toml|FILE [TIMES]` prints its size, CPU time and peak memory.
+//! The cost of reading a workload file: `reading rt-app|toml|FILE [TIMES]` prints its size, CPU
+//! time and peak memory.
 //!
-//! The first two are the files of the benchmark `parse`. Instructions, which do not depend on who else uses the computer:
+//! `rt-app` and `toml` are the files of the benchmark `parse`. For instruction counts, which do not
+//! depend on other users of the computer:
 //! `valgrind --tool=callgrind target/release/examples/reading rt-app 1`. See `docs/lab/speed.md`.
 
 #[path = "../benches/inputs/mod.rs"]
@@ -44,7 +46,7 @@ fn cpu_seconds() -> f64 {
     text.split_whitespace().next().expect("a field").parse::<f64>().expect("nanoseconds") / 1e9
 }
 
-/// Returns the most memory that this process has had in use.
+/// Returns the peak memory of this process.
 fn peak_kib() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");

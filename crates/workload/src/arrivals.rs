@@ -1,44 +1,48 @@
-//! When requests arrive: [`ArrivalSource`], a source that waits for nobody (open loop), and [`Schedule`], its times.
+//! The arrival of requests: [`ArrivalSource`], a source that never waits for the service (open
+//! loop), and [`Schedule`], its times.
 //!
-//! A source draws from a stream of its own, so that nothing else in a scenario moves its arrivals: not the number of workers,
-//! not a limit, not the kernel. Times count from the start of the run.
+//! A load generator that waits for answers hides overload: a slow service gets fewer requests. So a
+//! source here is an open loop, and it draws from a stream of its own. Nothing else in a scenario
+//! moves its arrivals: not the number of workers, not a limit, not the kernel. Times count from the
+//! start of the run.
 
 use crate::random::{Dist, Stream};
 use crate::resource::ResourceId;
 use std::sync::Arc;
 use zerolag_model::{CpuMask, Duration};
 
-/// Something that sends requests to a queue.
+/// A source that sends requests to a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrivalSource {
-    /// Its name: that of its random stream.
+    /// Its name, which is also the name of its random stream.
     pub name: Arc<str>,
-    /// Where its requests go.
+    /// The queue of its requests.
     pub queue: ResourceId,
-    /// When they arrive.
+    /// The distances between requests.
     pub arrivals: Arrivals,
     /// Time from the start of the run to which the first distance is added.
     pub delay: Duration,
-    /// Nothing arrives from this time on; `None` is never.
+    /// No request arrives from this time on; `None` is no end.
     pub until: Option<Duration>,
-    /// How many arrive at most; `None` is without end.
+    /// The most requests; `None` is no limit.
     pub requests: Option<u64>,
-    /// The CPUs whose interrupts bring them, in turn; `None` is all of the machine.
+    /// The CPUs whose interrupts deliver the requests, in turn; `None` is all CPUs of the machine.
     pub cpus: Option<Arc<CpuMask>>,
 }
 
-/// How requests follow each other.
+/// The distances between requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Each comes so long after the one before: a constant is a fixed rate, an exponential distribution is Poisson.
+    /// Time from each request to the next: a constant is a fixed rate, an exponential distribution
+    /// is Poisson.
     Every(Dist),
-    /// Several at a time.
+    /// Bursts of several requests.
     Bursts {
-        /// How many.
+        /// Requests per burst.
         size: u32,
         /// From the start of one burst to the start of the next.
         every: Dist,
-        /// Between those of one burst.
+        /// Time between the requests of one burst.
         apart: Dist,
     },
     /// At given times after `delay`, in order.
@@ -64,7 +68,8 @@ impl ArrivalSource {
         }
     }
 
-    /// Returns the stream that the demand of a request is drawn from: its own, whoever works on it.
+    /// Returns the stream from which the demand of a request is drawn: its own, whichever worker
+    /// handles it.
     #[must_use]
     pub fn request_stream(&self, seed: u64, request: u64) -> Stream {
         // A run has fewer than 2^32 requests.
@@ -72,8 +77,9 @@ impl ArrivalSource {
     }
 }
 
-/// Returns the stream that the demand of a request is drawn from which a task sent. `key` is a draw of that task, or of the request
-/// that it works on: so two runs of one seed compare the same calls, however many workers there are and whoever is first.
+/// Returns the stream from which the demand of a task's call is drawn. `key` is a draw of that
+/// task, or of the request that it handles. So two runs of one seed compare the same calls,
+/// whatever the number of workers and their order.
 #[must_use]
 pub fn call_stream(service: &str, key: u64) -> Stream {
     Stream::new(key, service, 0, "call")
@@ -86,7 +92,7 @@ pub struct Schedule {
     stream: Stream,
     count: u64,
     last: Duration,
-    /// When the present burst began.
+    /// Start of the current burst.
     burst: Duration,
 }
 
@@ -102,7 +108,7 @@ impl Iterator for Schedule {
             Arrivals::Bursts { size, every, apart } => {
                 if self.count.is_multiple_of(u64::from((*size).max(1))) {
                     self.burst = self.burst.saturating_add(every.sample(&mut self.stream));
-                    // A burst that lasts longer than the time to the next one delays it.
+                    // A burst that lasts longer than the distance to the next one delays it.
                     self.burst.max(self.last)
                 } else {
                     self.last.saturating_add(apart.sample(&mut self.stream))

@@ -1,8 +1,9 @@
 //! [`Assembly`]: builds a [`Program`] out of names.
 //!
-//! Both grammars name resources and groups where they are used; this gives each (kind, name) one index, in order of first
-//! use, and makes the parents of a group before the group. It also remembers where in the file every action stands
-//! ([`Origins`]), which is what [`crate::check`] needs to point at things.
+//! Both grammars name resources and groups where they are used. The assembly gives each (kind,
+//! name) one index, in order of first use, and creates the parents of a group before the group. It
+//! also stores the position of every action in the file ([`Origins`]), which [`crate::check`] needs
+//! for its messages.
 
 use crate::diagnostic::Span;
 use crate::program::{GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind};
@@ -13,10 +14,11 @@ use zerolag_model::CpuMax;
 /// The deepest group.
 pub(crate) const GROUP_DEPTH_MAX: usize = 32;
 
-/// The weight of a group that says nothing (`cpu.weight`).
+/// The default weight of a group (`cpu.weight`).
 pub(crate) const GROUP_WEIGHT_DEFAULT: GroupWeight = GroupWeight::Weight(100);
 
-/// A kind of resource, without its parameters: resources of different kinds may share a name in rt-app.
+/// A kind of resource, without its parameters: resources of different kinds may share a name in
+/// rt-app.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     Mutex,
@@ -84,27 +86,27 @@ impl Kind {
     }
 }
 
-/// Where things stand in the file, in the shape of the program.
+/// The positions of all parts in the file, in the shape of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
     pub(crate) tasks: Vec<TaskOrigin>,
 }
 
-/// Where a task stands.
+/// The position of a task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskOrigin {
     pub(crate) name: Span,
     pub(crate) phases: Vec<PhaseOrigin>,
 }
 
-/// Where a phase stands.
+/// The position of a phase.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseOrigin {
     pub(crate) name: Span,
     pub(crate) actions: Vec<Span>,
 }
 
-/// A program being built.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     pub(crate) program: Program,
@@ -114,7 +116,8 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// Returns the resource of this kind and name; makes it, with these parameters, if it is the first use.
+    /// Returns the resource of this kind and name; creates it, with these parameters, on its first
+    /// use.
     pub(crate) fn resource(&mut self, name: &str, kind: ResourceKind) -> ResourceId {
         let place = Kind::of(kind) as usize;
         if let Some(known) = self.resources.get(name).and_then(|ids| ids[place]) {
@@ -127,15 +130,15 @@ impl Assembly {
         id
     }
 
-    /// Returns the resource of this kind and name, if there is one.
+    /// Returns the resource of this kind and name, if it exists.
     pub(crate) fn find_resource(&self, name: &str, kind: Kind) -> Option<ResourceId> {
         self.resources.get(name).and_then(|ids| ids[kind as usize])
     }
 
-    /// Returns the group of a path; makes it and its parents if they are new. `None` is the root.
+    /// Returns the group of a path; creates it and its parents if they are new. `None` is the root.
     ///
     /// # Errors
-    /// What is wrong with the path.
+    /// The mistake in the path.
     pub(crate) fn group(&mut self, path: &str) -> Result<Option<usize>, String> {
         let Some(inner) = path.strip_prefix('/') else {
             return Err(format!("group `{path}` does not start with `/`"));

@@ -1,6 +1,7 @@
-//! Programs made in code: periodic task sets from CSV, for tools, benchmarks and comparisons with other simulators.
+//! Programs built in code: periodic task sets from CSV, for tools, benchmarks and comparisons with
+//! other simulators.
 //!
-//! A set is a table of independent periodic tasks. Columns are known by the names of the first line, in any order:
+//! A set is a table of independent periodic tasks. The first line names the columns, in any order:
 //!
 //! | column | meaning | default |
 //! |---|---|---|
@@ -10,8 +11,9 @@
 //! | `deadline_us` | relative deadline, D | P |
 //! | `first_release_us`, `offset_us` | first release | 0 |
 //!
-//! `_ns`, `_ms` and `_s` name other units; without a unit the column is in microseconds, as in rt-audit's files. Each task
-//! becomes: delay until the first release, then for ever `Run(C)` and an absolute timer of period P.
+//! `_ns`, `_ms` and `_s` name other units; without a unit the column is in microseconds, as in
+//! rt-audit's files. Each task becomes: delay until the first release, then for ever `Run(C)` and
+//! an absolute timer of period P.
 //!
 //! Source of rate monotonic order: Liu & Layland 1973, sec. 4.
 
@@ -25,17 +27,18 @@ use std::collections::BTreeMap;
 use zerolag_model::settings::nearest;
 use zerolag_model::{DlParams, Duration, RtPriority, SchedAttr};
 
-/// 20 tasks for 4 CPUs (`data/README.md` has the formula).
+/// 20 tasks for 4 CPUs (formula: `data/README.md`).
 pub const W4: &str = include_str!("../data/w4.csv");
 /// 100 tasks for 8 CPUs.
 pub const W8: &str = include_str!("../data/w8.csv");
 /// 1000 tasks for 64 CPUs.
 pub const W64: &str = include_str!("../data/w64.csv");
 
-/// How the tasks of a periodic set are scheduled.
+/// The scheduling of the tasks of a periodic set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeriodicPolicy {
-    /// SCHED_FIFO, the shorter the period the more urgent: the distinct periods get 99, 98, ... in this order.
+    /// SCHED_FIFO, the shorter the period the more urgent: the distinct periods get 99, 98, ... in
+    /// this order.
     RateMonotonicFifo,
     /// SCHED_DEADLINE with runtime, deadline and period of the table.
     #[default]
@@ -93,7 +96,7 @@ struct Row<'a> {
 /// Returns the program of a periodic task set.
 ///
 /// # Errors
-/// What is wrong with the table, every line of it; for [`PeriodicPolicy::RateMonotonicFifo`] also more than 99 distinct
+/// All mistakes in the table. For [`PeriodicPolicy::RateMonotonicFifo`] also more than 99 distinct
 /// periods, for [`PeriodicPolicy::Deadline`] parameters that the kernel refuses.
 ///
 /// ```
@@ -149,7 +152,7 @@ fn task(row: &Row<'_>, attr: SchedAttr) -> TaskDef {
     TaskDef { delay: row.offset, ..TaskDef::looping(row.name, attr, actions) }
 }
 
-/// Reads the table; lines that are wrong are reported and left out.
+/// Reads the table; invalid lines are reported and skipped.
 fn rows<'a>(text: &'a str, report: &mut Report) -> Vec<Row<'a>> {
     let mut lines = lines(text);
     let Some((at, head)) = lines.next() else {
@@ -212,7 +215,7 @@ fn row<'a>(
     Some(Row { name, span, params, offset: offset?.unwrap_or(Duration::ZERO) })
 }
 
-/// Reads the first line: which column is what, and its unit.
+/// Reads the first line: the kind and unit of each column.
 fn columns(at: usize, head: &str, report: &mut Report) -> Option<Vec<(Column, Duration)>> {
     let mut found: Vec<(Column, Duration)> = Vec::new();
     for (name, span) in cells(at, head) {
@@ -223,7 +226,7 @@ fn columns(at: usize, head: &str, report: &mut Report) -> Option<Vec<(Column, Du
             .unwrap_or((name, 1_000));
         match COLUMNS.into_iter().find(|(known, _)| *known == bare) {
             Some((_, column)) if found.iter().any(|(other, _)| *other == column) => {
-                report.error(span, format!("column {name} is there twice"));
+                report.error(span, format!("column {name} appears twice"));
                 return None;
             }
             Some((_, column)) => found.push((column, Duration::from_nanos(unit))),
@@ -247,7 +250,7 @@ fn columns(at: usize, head: &str, report: &mut Report) -> Option<Vec<(Column, Du
     Some(found)
 }
 
-/// Returns the lines that say something, and where they start. `#` begins a comment line.
+/// Returns the lines with content, and their positions. `#` starts a comment line.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive('\n').filter_map(move |line| {
@@ -259,7 +262,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the cells of a line, trimmed, and where they stand.
+/// Returns the cells of a line, trimmed, and their positions.
 fn cells(at: usize, line: &str) -> impl Iterator<Item = (&str, Span)> {
     let mut at = at;
     line.split(',').map(move |cell| {

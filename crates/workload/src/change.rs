@@ -1,133 +1,134 @@
-//! [`TimedChange`]: what somebody does at a time, whatever the tasks do: limits and weights that are set, groups and threads that
-//! come and go, partitions, deadline servers, the limit of real-time tasks.
+//! [`TimedChange`]: changes at given times from outside of the tasks: limits and weights, groups and threads that are created and removed, partitions, deadline servers, the limit of real-time tasks.
 
 use crate::group::GroupWeight;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, SchedAttr};
 
-/// Something that is changed in the middle of the run.
+/// A change in the middle of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedChange {
-    /// When, from the start.
+    /// Its time from the start.
     pub at: Duration,
-    /// What.
+    /// The change.
     pub what: Change,
 }
 
-/// What is changed; tasks by index into [`Program::tasks`](crate::Program::tasks): all their threads that there are; groups by index into
+/// A kind of change. Tasks are named by index into [`Program::tasks`](crate::Program::tasks), and
+/// the change affects all their live threads; groups by index into
 /// [`Program::groups`](crate::Program::groups).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A group comes to be (`mkdir`), with the weight and limit of its definition.
+    /// A group is created (`mkdir`), with the weight and limit of its definition.
     Create {
-        /// Which.
+        /// The group.
         group: usize,
     },
-    /// The tasks in a group and below it end, as if killed (`cgroup.kill`), and it goes when the last has gone (`rmdir`).
+    /// The tasks in a group and below it end, as if killed (`cgroup.kill`), and the group is
+    /// removed when the last has exited (`rmdir`).
     Remove {
-        /// Which.
+        /// The group.
         group: usize,
     },
-    /// What a group may use (`cpu.max`).
+    /// A group's limit is set (`cpu.max`).
     Max {
-        /// Whose.
+        /// The group.
         group: usize,
-        /// From then on.
+        /// The new limit.
         max: CpuMax,
     },
-    /// What a group gets in competition.
+    /// A group's weight is set.
     Weight {
-        /// Whose.
+        /// The group.
         group: usize,
-        /// From then on.
+        /// The new weight.
         weight: GroupWeight,
     },
-    /// Whether a group is idle; one that ceases to be has the weight of a new one.
+    /// A group becomes idle or stops being idle; then it has the default weight.
     Idle {
-        /// Whose.
+        /// The group.
         group: usize,
-        /// From then on.
+        /// Whether it is idle.
         is_idle: bool,
     },
-    /// What a task asks for.
+    /// A task's attributes are set.
     Attr {
-        /// Whose.
+        /// The task.
         task: usize,
-        /// From then on, until its program changes it.
+        /// The new attributes, until the task's program changes them.
         attr: SchedAttr,
     },
-    /// Where a task may run.
+    /// A task's affinity is set.
     Affinity {
-        /// Whose.
+        /// The task.
         task: usize,
-        /// From then on; `None` is every CPU of its cpuset.
+        /// The new CPUs; `None` is every CPU of its cpuset.
         cpus: Option<Arc<CpuMask>>,
     },
-    /// The group of a task.
+    /// A task moves to another group.
     Group {
-        /// Whose.
+        /// The task.
         task: usize,
-        /// From then on; `None` is the root.
+        /// The new group; `None` is the root.
         group: Option<usize>,
     },
-    /// More threads.
+    /// More threads of a task are started.
     Start {
-        /// Of which task.
+        /// The task.
         task: usize,
-        /// How many.
+        /// The number of threads.
         count: u32,
     },
-    /// All its threads end, as if killed.
+    /// All threads of a task end, as if killed.
     End {
-        /// Of which task.
+        /// The task.
         task: usize,
     },
-    /// A pool has this many threads from now on: more are started, or those started last end when they have done what they do: at
-    /// the end of their turn.
+    /// A pool is resized: threads are started, or the youngest ones end at the end of their turn.
     Resize {
-        /// Of which task.
+        /// The task.
         task: usize,
-        /// How many.
+        /// The new number of threads.
         threads: u32,
     },
-    /// A cpuset becomes a partition, or ceases to be one.
+    /// A cpuset becomes a partition, or stops being one.
     Partition {
-        /// Which: index into [`Program::cpusets`](crate::Program::cpusets).
+        /// The cpuset: index into [`Program::cpusets`](crate::Program::cpusets).
         cpuset: usize,
-        /// What it is from then on: a root domain of its own, or not.
+        /// Whether it is a root domain of its own.
         is_root: bool,
     },
-    /// Whether a CPU is online.
+    /// A CPU goes online or offline.
     Cpu {
-        /// Which.
+        /// The CPU.
         cpu: CpuId,
-        /// From then on.
+        /// Whether it is online.
         is_online: bool,
     },
-    /// The deadline servers of the fair class of some CPUs promise something else (`fair_server/cpuN/runtime`, `period`).
+    /// The parameters of the fair servers of some CPUs are set (`fair_server/cpuN/runtime`,
+    /// `period`).
     Server {
-        /// Whose; `None` is every CPU.
+        /// The CPUs; `None` is every CPU.
         cpus: Option<Arc<CpuMask>>,
-        /// The runtime from then on; `None` leaves it.
+        /// The new runtime; `None` keeps the old one.
         runtime: Option<Duration>,
-        /// The period, likewise.
+        /// The new period; `None` keeps the old one.
         period: Option<Duration>,
     },
-    /// What real-time tasks of each CPU may run per period (`sched_rt_runtime_us`).
+    /// The runtime of real-time tasks per CPU and period is set (`sched_rt_runtime_us`).
     RtRuntime {
-        /// From then on; `None` is no limit (-1).
+        /// The new runtime; `None` is no limit (-1).
         runtime: Option<Duration>,
     },
-    /// What that period is (`sched_rt_period_us`).
+    /// The period of that limit is set (`sched_rt_period_us`).
     RtPeriod {
-        /// From then on.
+        /// The new period.
         period: Duration,
     },
 }
 
 impl Change {
-    /// Returns whether threads may begin or end by it: a run in which nobody can go on is not over while such a change is to
-    /// come.
+    /// Returns whether threads can start or end by it. A run in which no thread can continue is not
+    /// over while such a change is pending.
     #[must_use]
     pub const fn moves_threads(&self) -> bool {
         match self {

@@ -1,14 +1,16 @@
-//! What is wrong with a program whatever the scheduler does.
+//! Mistakes in a program that are certain for any scheduler.
 //!
-//! A task is a straight line of actions in loops, without branches, so some mistakes are certain before anything runs:
-//! a mutex given back that is not held, a wait that no one can end, a loop in which no time passes (on which a simulation
-//! would never end). These are found here, on the lowered program, for both grammars. What depends on timing (deadlocks
-//! between tasks, lost signals) is not.
+//! A task is a straight line of actions in loops, without branches, so some mistakes are certain
+//! before anything runs: releasing a mutex that is not held, a wait that no task can end, a loop in
+//! which no time passes (on which a simulation would never end). They are found here, on the
+//! lowered program, for both grammars. Mistakes that depend on timing (deadlocks between tasks,
+//! lost signals) are not.
 //!
-//! Held mutexes: what a pass over a phase leaves held depends on what was held before only for mutexes that the phase
-//! does not touch, so two passes over a loop see everything that any number of passes can.
+//! Held mutexes: simulating all passes of a loop would take too long. But the mutexes held after a
+//! pass over a phase depend on those held before it only for mutexes that the phase does not touch.
+//! So two passes over a loop find everything that any number of passes can.
 //!
-//! What a system call takes it gives back: the kernel holds no lock in user mode.
+//! A system call releases every lock that it takes: the kernel holds no lock in user mode.
 //!
 //! Cost: O(actions) and the resources.
 
@@ -18,7 +20,7 @@ use crate::nature::{Hold, Passing};
 use crate::program::{Action, Program, ResourceId, ResourceKind, TaskDef};
 use std::collections::BTreeMap;
 
-/// How many actions may be gone through without time passing: more is taken for a loop that never ends.
+/// How many actions may pass without time passing: more counts as a loop that never ends.
 const TIMELESS_MAX: u64 = 10_000_000;
 
 /// Checks a program; `origins` has its shape.
@@ -51,7 +53,7 @@ fn kind(program: &Program, id: ResourceId) -> &'static str {
     program.resources.get(id.index()).map_or("lock", |resource| Kind::of(resource.kind).name())
 }
 
-/// Follows which locks a task holds.
+/// Follows the locks that a task holds.
 fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report: &mut Report) {
     let mut held = Held::default();
     let turns = task.turns.unwrap_or(u64::MAX).min(2);
@@ -60,7 +62,7 @@ fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report:
             for _ in 0..phase.loops.min(2) {
                 for (action, span) in phase.actions.iter().zip(&origin.actions) {
                     let Err(diagnostic) = follow(program, action, *span, &mut held) else { continue };
-                    // What follows a first mistake would only repeat it.
+                    // Later messages would only repeat the first mistake.
                     report.push(*diagnostic);
                     return;
                 }
@@ -80,13 +82,13 @@ fn check_mutexes(program: &Program, task: &TaskDef, origin: &TaskOrigin, report:
     }
 }
 
-/// What a task holds, and whether it is in a system call.
+/// The locks that a task holds, and whether it is in a system call.
 #[derive(Default)]
 struct Held {
-    /// Where each lock was taken, and whether in a system call.
+    /// The position at which each lock was taken, and whether in a system call.
     locks: BTreeMap<ResourceId, (Span, bool)>,
     in_syscall: bool,
-    /// The spinning lock that it took first of those that it has.
+    /// The spinning lock that it took first among those that it holds.
     spinning: Option<(ResourceId, Span)>,
 }
 
@@ -99,7 +101,7 @@ impl Held {
         Err(Box::new(Diagnostic::error(span, message).label(first, "taken here")))
     }
 
-    /// Gives a lock back.
+    /// Releases a lock.
     fn give(&mut self, program: &Program, lock: ResourceId, span: Span) -> Result<(), Box<Diagnostic>> {
         if self.locks.remove(&lock).is_none() {
             let (kind, name) = (kind(program, lock), name(program, lock));
@@ -110,7 +112,7 @@ impl Held {
         Ok(())
     }
 
-    /// The system call is over.
+    /// The system call ends.
     fn leave_syscall(&mut self, program: &Program, span: Span) -> Result<(), Box<Diagnostic>> {
         self.in_syscall = false;
         let Some((lock, (taken, _))) = self.locks.iter().find(|(_, (_, of_syscall))| *of_syscall) else {
@@ -118,7 +120,7 @@ impl Held {
         };
         let message = format!("the system call ends with {} \"{}\" held", kind(program, *lock), name(program, *lock));
         let diagnostic = Diagnostic::error(span, message).label(*taken, "taken here");
-        Err(Box::new(diagnostic.help("what a system call takes it gives back before it ends")))
+        Err(Box::new(diagnostic.help("release it before the system call ends")))
     }
 }
 
@@ -128,7 +130,7 @@ fn follow(program: &Program, action: &Action, span: Span, held: &mut Held) -> Re
     if let (true, Some((lock, taken))) = (may_sleep, held.spinning) {
         let message = format!("this may sleep, and spin_lock \"{}\" is held", name(program, lock));
         let diagnostic = Diagnostic::error(span, message).label(taken, "taken here");
-        return Err(Box::new(diagnostic.help("who holds a spinning lock computes, and gives it back")));
+        return Err(Box::new(diagnostic.help("the holder of a spinning lock can only compute and release it")));
     }
     match nature.lock {
         Some((Hold::Takes, lock)) => held.take(program, lock, span)?,
@@ -173,7 +175,7 @@ fn check_time_passes(program: &Program, task: &TaskDef, origin: &TaskOrigin, rep
     if task.turns == Some(0) {
         return;
     }
-    // Actions that one turn goes through without time passing; `None` once it passes somewhere.
+    // Actions of one turn without time passing; `None` once time passes somewhere.
     let mut timeless_turn = Some(1_u64);
     for (phase, PhaseOrigin { name, .. }) in task.phases.iter().zip(&origin.phases) {
         if phase.actions.iter().any(|action| takes_time(program, action)) {
@@ -196,14 +198,14 @@ fn check_time_passes(program: &Program, task: &TaskDef, origin: &TaskOrigin, rep
     }
 }
 
-/// What happens to a resource somewhere.
+/// The uses of a resource anywhere.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     waits: Option<Span>,
     wakes: bool,
 }
 
-/// Finds waits that nothing ends.
+/// Finds waits that never end.
 fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
     let mut uses = vec![Uses::default(); program.resources.len()];
     for_each_action(program, origins, |_, action, span| {
@@ -244,7 +246,7 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
     }
 }
 
-/// Finds barriers of forked tasks: how many will come to it cannot be known.
+/// Finds barriers of forked tasks: the number of arriving tasks cannot be known.
 fn check_barriers(program: &Program, origins: &Origins, report: &mut Report) {
     let mut forked = vec![false; program.tasks.len()];
     for_each_action(program, origins, |_, action, _| {

@@ -1,9 +1,9 @@
-//! [`Diagnostics`]: everything that is wrong, or worth saying, about one input, with the places it is about.
+//! [`Diagnostics`]: all errors, warnings and notes about one input, with their positions.
 //!
-//! A *span* is a range of bytes of the input; a *label* says what a span has to do with the message, and the first label
-//! of a diagnostic is where it happened. Readers collect them, go on after errors where they can, and hand
-//! out all of it at once, sorted by position. A file with a million mistakes is as wrong as one with a hundred:
-//! [`SHOWN_MAX`] of each severity are kept and the rest is counted.
+//! A *span* is a range of bytes of the input. A *label* relates a span to the message; the first
+//! label of a diagnostic is its position. Readers collect diagnostics, continue after errors where
+//! they can, and return all of them at once, sorted by position. A file with a million mistakes is
+//! as wrong as one with a hundred: [`SHOWN_MAX`] of each severity are kept and the rest is counted.
 //!
 //! [`crate::render`] prints them as lines, or with carets through `miette`.
 
@@ -24,7 +24,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the span of a range; inputs are below 4 GiB, what is beyond is cut.
+    /// Returns the span of a range; inputs are below 4 GiB, positions beyond are cut.
     #[must_use]
     pub fn new(range: Range<usize>) -> Self {
         let cut = |at| u32::try_from(at).unwrap_or(u32::MAX);
@@ -38,14 +38,14 @@ impl Span {
     }
 }
 
-/// How bad it is.
+/// The severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
     /// The input is refused.
     Error,
-    /// The input is taken, but perhaps not as its author meant.
+    /// The input is accepted, but perhaps not as its author meant.
     Warning,
-    /// Something the author may want to know.
+    /// Information for the author.
     Note,
 }
 
@@ -70,25 +70,26 @@ impl fmt::Display for Severity {
     }
 }
 
-/// A place, and what it has to do with the message.
+/// A position, and how it relates to the message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The place.
     pub span: Span,
-    /// What is there; the message says enough if there is no text.
+    /// A description of the position; not needed if the message is enough.
     pub text: Option<String>,
 }
 
-/// One thing to say about an input.
+/// One message about an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What it is: lowercase, no period, naming key and value.
+    /// The message: lowercase, no period, naming key and value.
     pub message: String,
-    /// Where: the first is the place itself. Empty if it is about the input as a whole.
+    /// The positions: the first is that of the mistake. Empty if the message is about the whole
+    /// input.
     pub labels: Vec<Label>,
-    /// What would be right.
+    /// Advice: a valid alternative.
     pub help: Option<String>,
 }
 
@@ -111,14 +112,14 @@ impl Diagnostic {
         Self::new(Severity::Warning, message).at(span)
     }
 
-    /// Returns it with a place added.
+    /// Returns it with a position added.
     #[must_use]
     pub fn at(mut self, span: Span) -> Self {
         self.labels.push(Label { span, text: None });
         self
     }
 
-    /// Returns it with a place added and what is there.
+    /// Returns it with a position added and its description.
     #[must_use]
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
         self.labels.push(Label { span, text: Some(text.into()) });
@@ -132,14 +133,14 @@ impl Diagnostic {
         self
     }
 
-    /// Returns the place it is about, if it is about one.
+    /// Returns its position, if it has one.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         self.labels.first().map(|label| label.span)
     }
 }
 
-/// Collects what a reader has to say.
+/// Collects the diagnostics of a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     kept: Vec<Diagnostic>,
@@ -147,8 +148,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// How many of one severity are collected before only counting goes on: more than are shown, since readers do not
-    /// meet problems in order of position.
+    /// How many of one severity are collected before they are only counted: more than are shown,
+    /// because readers do not find problems in order of position.
     const COLLECTED_MAX: usize = 10 * SHOWN_MAX;
 
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
@@ -164,7 +165,7 @@ impl Report {
         self.push(Diagnostic::error(span, message));
     }
 
-    /// Reports an error and what would be right.
+    /// Reports an error with advice.
     pub(crate) fn error_help(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
         self.push(Diagnostic::error(span, message).help(help));
     }
@@ -178,7 +179,7 @@ impl Report {
         self.counts[Severity::Error as usize] > 0
     }
 
-    /// Sorts by position and cuts to what is shown.
+    /// Sorts by position and cuts to the shown number.
     pub(crate) fn finish(mut self, source: Source) -> Diagnostics {
         self.kept.sort_by_key(|diagnostic| (diagnostic.span(), diagnostic.severity));
         let mut shown = [0; 3];
@@ -191,7 +192,8 @@ impl Report {
     }
 }
 
-/// An input: its name, its text and where its lines start. An input of several files has their texts one behind the other.
+/// An input: its name, its text and the starts of its lines. An input of several files is the
+/// concatenation of their texts.
 #[derive(Clone)]
 pub(crate) struct Source {
     /// Name and first byte of each file. At least one.
@@ -256,7 +258,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Everything to say about one input, in order of position.
+/// All messages about one input, in order of position.
 #[derive(Clone, Debug)]
 pub struct Diagnostics {
     pub(crate) source: Source,
@@ -271,7 +273,7 @@ impl Diagnostics {
         self.source.name()
     }
 
-    /// Returns the text of the input; what was not UTF-8 is replaced.
+    /// Returns the text of the input; bytes that are not UTF-8 are replaced.
     #[must_use]
     pub fn text(&self) -> &str {
         self.source.text()
@@ -288,7 +290,7 @@ impl Diagnostics {
         self.items.len()
     }
 
-    /// Returns whether there is nothing to say.
+    /// Returns whether there are no messages.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.items.is_empty()
@@ -300,13 +302,14 @@ impl Diagnostics {
         self.counts[severity as usize]
     }
 
-    /// Returns the name of the file that a span is in: of an input of several files not always the first.
+    /// Returns the name of the file that contains a span.
     #[must_use]
     pub fn file_of(&self, span: Span) -> &str {
         self.source.part_of(span.start).0
     }
 
-    /// Returns the line and column of a span's start in its file. O(log lines + length of the line).
+    /// Returns the line and column of a span's start in its file. O(log lines + length of the
+    /// line).
     #[must_use]
     pub fn location(&self, span: Span) -> Location {
         let starts = self.source.line_starts();

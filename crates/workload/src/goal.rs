@@ -1,50 +1,52 @@
-//! Goals: what a run must reach, stated in the scenario.
+//! Goals: figures that a run must reach, stated in the scenario.
 //!
-//! A goal is one comparison of a figure with a value: `"audio.lateness.max <= 200us"`. Before the figure stands the name of
-//! a task, a service or the path of a group, as the scenario writes it, or `*` for all; of several threads, services or groups
-//! it is the worst that counts, for shares and run times the sum. Figures of services and groups may stand alone:
-//! `"request_latency.p99 <= 20ms"`. Who runs the scenario works the figures out and says which goals were missed.
+//! A goal compares a figure with a value: `"audio.lateness.max <= 200us"`. The figure is prefixed
+//! by the name of a task, a service or the path of a group, as in the scenario, or by `*` for all.
+//! For several threads, services or groups the worst value counts; for shares and run times it is
+//! the sum. Figures of services and groups may stand without a prefix:
+//! `"request_latency.p99 <= 20ms"`. The program that runs the scenario computes the figures and
+//! reports missed goals.
 
 use core::fmt;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-/// A figure that can be asked for.
+/// A figure that goals can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
-    /// The longest time that it wanted to run and did not.
+    /// The longest time for which it was runnable and did not run.
     WaitMax,
-    /// All such time.
+    /// The sum of these times.
     WaitTotal,
     /// The median time from a waking until it ran.
     LatencyP50,
-    /// One in a hundred of these is longer.
+    /// One in a hundred of these times is longer.
     LatencyP99,
-    /// The longest of these.
+    /// The longest of these times.
     LatencyMax,
-    /// How late it came to a timer of its program, at worst.
+    /// The longest time by which it was late for a timer of its program.
     LatenessMax,
-    /// Timers that were due before it came.
+    /// Timers that were already due when it started to wait.
     TimersMissed,
     /// CPU time.
     Run,
     /// CPU time as a share of one CPU.
     Share,
-    /// Times the CPU was taken from it.
+    /// How many times it was preempted.
     Preemptions,
-    /// Moves between CPUs.
+    /// Migrations between CPUs.
     Migrations,
     /// The mean time from the intended arrival of a request to its end.
     RequestMean,
     /// The median of these times.
     RequestP50,
-    /// One in ten of these is longer.
+    /// One in ten of these times is longer.
     RequestP90,
-    /// One in a hundred of these is longer.
+    /// One in a hundred of these times is longer.
     RequestP99,
-    /// One in a thousand of these is longer.
+    /// One in a thousand of these times is longer.
     RequestP999,
-    /// The longest of these.
+    /// The longest of these times.
     RequestMax,
     /// Requests that are done.
     RequestsCompleted,
@@ -54,11 +56,11 @@ pub enum Metric {
     RequestsDropped,
     /// Periods of a group's limit in which it was throttled.
     NrThrottled,
-    /// Time that a group was throttled, added up over CPUs.
+    /// Time for which a group was throttled, added up over CPUs.
     Throttled,
 }
 
-/// Whom a figure is of.
+/// The kind of thing that a figure describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A task: its threads.
@@ -69,7 +71,7 @@ pub enum Subject {
     Group,
 }
 
-/// What a figure is measured in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// Time.
@@ -113,7 +115,7 @@ impl Metric {
         Self::TABLE.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns whom it is of.
+    /// Returns the kind of thing that it describes.
     #[must_use]
     pub const fn subject(self) -> Subject {
         match self {
@@ -141,7 +143,7 @@ impl Metric {
         }
     }
 
-    /// Returns what it is measured in.
+    /// Returns its unit.
     #[must_use]
     pub const fn measure(self) -> Measure {
         match self {
@@ -171,7 +173,7 @@ impl Metric {
     }
 }
 
-/// How a figure is to compare with the value.
+/// How a figure is compared with the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Relation {
     /// `<`
@@ -185,11 +187,11 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Longer signs first: `<` begins `<=`.
+    /// Longer signs first: `<` is a prefix of `<=`.
     const TABLE: [(&'static str, Self); 4] =
         [("<=", Self::AtMost), (">=", Self::AtLeast), ("<", Self::Below), (">", Self::Above)];
 
-    /// Returns whether a figure reaches the goal.
+    /// Returns whether a figure meets the goal.
     #[must_use]
     pub const fn holds(self, figure: u64, value: u64) -> bool {
         match self {
@@ -204,15 +206,15 @@ impl Relation {
 /// A stated goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Goal {
-    /// As it was written.
+    /// Its text.
     pub text: String,
     /// The task, service or group; `None` is all.
     pub task: Option<String>,
     /// The figure.
     pub metric: Metric,
-    /// How it is to compare.
+    /// The comparison.
     pub relation: Relation,
-    /// With what: nanoseconds, a number, or millionths of a CPU.
+    /// The value: nanoseconds, a number, or millionths of a CPU.
     pub value: u64,
 }
 
@@ -226,14 +228,14 @@ impl Goal {
     /// Reads a goal.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// The mistake, and a valid form.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
         let example = || Some("write \"audio.lateness.max <= 200us\"".to_owned());
         let found = Relation::TABLE.iter().find_map(|(sign, relation)| {
             text.split_once(sign).map(|(figure, value)| (figure.trim(), *relation, value.trim()))
         });
         let Some((figure, relation, value)) = found else {
-            return Err((format!("goal \"{text}\" compares nothing"), example()));
+            return Err((format!("goal \"{text}\" has no comparison"), example()));
         };
         let (task, metric) = Self::parse_figure(figure).map_err(|help| {
             let figure = figure.to_owned();
@@ -245,11 +247,11 @@ impl Goal {
         Ok(Self { text: text.to_owned(), task, metric, relation, value })
     }
 
-    /// Reads a figure: `audio.lateness.max`, `*.run`, `request_latency.p99`, `/web.nr_throttled`. Returns whose it is, `None` for
-    /// all, and which.
+    /// Reads a figure: `audio.lateness.max`, `*.run`, `request_latency.p99`, `/web.nr_throttled`.
+    /// Returns its owner, `None` for all, and the metric.
     ///
     /// # Errors
-    /// What would be right.
+    /// A valid form.
     pub fn parse_figure(figure: &str) -> Result<(Option<String>, Metric), String> {
         let metric = Metric::TABLE.iter().filter_map(|(name, metric)| match figure.strip_suffix(name)? {
             "" => Some((None, *metric)),
@@ -289,7 +291,7 @@ fn read_value(text: &str, measure: Measure) -> Result<u64, String> {
             if !(0.0..=1e6).contains(&share) {
                 return Err(format!("`{text}` is outside 0..=1000000"));
             }
-            // Truncation is meant: millionths are fine enough.
+            // The truncation is intended: millionths are fine enough.
             Ok((share * unit + 0.5) as u64)
         }
     }
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!((goal.task.as_deref(), goal.relation, goal.value), (Some("a.b"), Relation::AtLeast, 125_000));
         assert_eq!(Goal::parse("*.timers.missed < 1").expect("a goal").task, None);
         for (text, message, help) in [
-            ("audio.lateness.max", "compares nothing", "write \"audio.lateness.max <= 200us\""),
+            ("audio.lateness.max", "has no comparison", "write \"audio.lateness.max <= 200us\""),
             ("audio.latnesss.max <= 1ms", "no figure `audio.latnesss.max`", "did you mean `lateness.max`?"),
             ("run <= 1ms", "no figure `run`", "write TASK.run, or *.run for all"),
             ("request_latency.p98 <= 1ms", "no figure", "did you mean `request_latency.p9"),

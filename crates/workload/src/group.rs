@@ -1,4 +1,4 @@
-//! [`GroupDef`] and [`CpusetDef`]: what tasks are put into.
+//! [`GroupDef`] and [`CpusetDef`]: the groups and cpusets of tasks.
 
 use std::sync::Arc;
 use zerolag_model::{CpuMask, CpuMax, Nice};
@@ -10,15 +10,17 @@ pub struct GroupDef {
     pub path: Arc<str>,
     /// Its parent: index into [`Program::groups`](crate::Program::groups); `None` is the root.
     pub parent: Option<usize>,
-    /// What it gets in competition.
+    /// Its share in competition with its siblings.
     pub weight: GroupWeight,
-    /// Whether it gives way to all that is not idle (`cpu.idle`); its weight is that of idle groups then.
+    /// Whether it yields to all groups that are not idle (`cpu.idle`); then it has the weight of
+    /// idle groups.
     pub is_idle: bool,
-    /// What it may use at the start.
+    /// Its initial limit.
     pub max: CpuMax,
 }
 
-/// The weight of a group, as it was written: a kernel converts the one to the other, not without loss.
+/// The weight of a group, in the unit in which it was written: a kernel's conversion between the
+/// units loses precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupWeight {
     /// `cpu.weight`, 1..=10000.
@@ -36,6 +38,7 @@ pub struct CpusetDef {
     pub name: Arc<str>,
     /// `cpuset.cpus`.
     pub cpus: Arc<CpuMask>,
-    /// Whether it is a partition of its own (`cpuset.cpus.partition = "root"`): its CPUs are a root domain.
+    /// Whether it is a partition of its own (`cpuset.cpus.partition = "root"`): its CPUs are a root
+    /// domain.
     pub partition: bool,
 }

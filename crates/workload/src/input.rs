@@ -1,8 +1,9 @@
-//! From bytes to text: what is refused before any grammar is asked, and which grammar is asked.
+//! From bytes to text: checks before any grammar, and the choice of the grammar.
 //!
-//! Everything here is one pass over the bytes. It refuses what is too large, not UTF-8 or not text at all; a byte order
-//! mark is stepped over. The format is chosen by the name's extension, else by the first character that matters: rt-app
-//! files are a JSON object, scenario files are TOML; only its name makes a table of tasks.
+//! One pass over the bytes refuses input that is too large, not UTF-8 or not text at all; a byte
+//! order mark is skipped. The format is chosen by the name's extension, else by the first
+//! significant character: rt-app files are a JSON object, scenario files are TOML. A table of tasks
+//! is recognised only by its name.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source, Span};
 
@@ -12,7 +13,7 @@ pub const INPUT_MAX: usize = 100_000_000;
 /// The deepest nesting of brackets.
 pub const NESTING_MAX: usize = 128;
 
-/// The most values in an rt-app file: a tree of them takes some 50 bytes each.
+/// The most values in an rt-app file: their tree takes some 50 bytes each.
 pub const VALUES_MAX: usize = 10_000_000;
 
 /// The grammars.
@@ -29,7 +30,7 @@ pub enum Format {
 /// Returns the text of the input.
 ///
 /// # Errors
-/// Too large, not UTF-8, or holding a byte that no text has.
+/// Too large, not UTF-8, or containing a byte that no text contains.
 pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Diagnostics> {
     let refuse = |diagnostic: Diagnostic, text: &str| {
         let mut report = Report::default();
@@ -55,7 +56,7 @@ pub(crate) fn text_of<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Diagno
         }
     };
     let control = |byte: u8| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c');
-    // Whole blocks at once, without a look at where: the compiler makes vectors of that.
+    // Whole blocks at once, without positions, so that the compiler vectorises the loop.
     let is_binary = bytes.chunks(256).any(|block| block.iter().fold(false, |found, byte| found | control(*byte)));
     if is_binary && let Some(at) = bytes.iter().position(|byte| control(*byte)) {
         let message = format!("byte {:#04x} at offset {at}: this is not a text file", bytes[at]);

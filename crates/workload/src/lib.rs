@@ -1,20 +1,21 @@
-//! What tasks do: programs, rt-app JSON and scenario TOML.
+//! Workloads: programs, rt-app JSON and scenario TOML.
 //!
-//! [`load`] reads a workload file and gives a [`Scenario`]: a resolved [`Program`] and what the file says about machine,
-//! kernel and run. Whatever is wrong with the file comes back at once, with places ([`Diagnostics`]).
+//! [`load`] reads a workload file and returns a [`Scenario`]: a resolved [`Program`], and the
+//! machine, kernel and run that the file asks for. All mistakes in the file are returned at once,
+//! with positions ([`Diagnostics`]).
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`program`] | the [`Program`] that every format lowers to; hosts read nothing else |
-//! | [`arrivals`] | when requests arrive |
-//! | [`change`] | what is changed at given times |
-//! | [`nature`] | what kind of thing each action is |
+//! | [`arrivals`] | the arrival times of requests |
+//! | [`change`] | changes at given times |
+//! | [`nature`] | properties of each action |
 //! | [`random`] | distributions and the named streams they draw from |
 //! | [`rtapp`] | JSON as rt-app reads it |
 //! | [`scenario`] | scenario TOML |
-//! | [`builtin`] | programs made in code: periodic task sets |
+//! | [`builtin`] | programs built in code: periodic task sets |
 //! | [`diagnostic`], [`render`] | errors, warnings and notes, and how they are printed |
-//! | [`goal`] | what a run must reach |
+//! | [`goal`] | figures that a run must reach |
 //! | [`input`] | limits of inputs |
 #![warn(missing_docs)]
 
@@ -49,24 +50,25 @@ use input::Format;
 use std::sync::Arc;
 use zerolag_model::{Duration, KernelVersion, Topology};
 
-/// CPUs of the machine that CPU numbers are checked against if neither the file nor the caller names one.
+/// The CPUs against which CPU numbers are checked if neither the file nor the caller names a
+/// machine.
 pub const DEFAULT_CPUS: u32 = 4;
 
 /// The most tasks that a program may start with: the sum of all instances.
 pub const INSTANCES_MAX: u64 = 1_000_000;
 
-/// How a file is read.
+/// Options of reading.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The machine to check CPU numbers against, whatever the file says.
+    /// The machine against which CPU numbers are checked, instead of the file's.
     pub machine_override: Option<Topology>,
-    /// What duplicate keys in rt-app files mean.
+    /// The meaning of duplicate keys in rt-app files.
     pub duplicates: DuplicatePolicy,
-    /// How the tasks of a CSV task set are scheduled.
+    /// The scheduling of the tasks of a CSV task set.
     pub task_set: PeriodicPolicy,
-    /// Values for parameters that a scenario declares; what it does not declare is passed over.
+    /// Values for parameters that a scenario declares; others are ignored.
     pub parameters: Vec<(String, String)>,
-    /// How included files are read; without it including is an error.
+    /// The reader of included files; without it, including is an error.
     pub includes: Option<Includes>,
 }
 
@@ -77,7 +79,8 @@ pub struct Includes(Arc<ReadFile>);
 type ReadFile = dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync;
 
 impl Includes {
-    /// Returns a reader: it gets a path, relative to where the caller stands, and says why a file cannot be read.
+    /// Returns a reader. It gets a path, relative to the caller's directory, and returns the reason
+    /// if the file cannot be read.
     pub fn new(read: impl Fn(&str) -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
@@ -93,26 +96,26 @@ impl fmt::Debug for Includes {
     }
 }
 
-/// What a workload file says.
+/// The contents of a workload file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What the tasks do.
+    /// The tasks and their programs.
     pub program: Program,
-    /// The machine: the override if there was one, else the file's; `None` if neither names one (CPU numbers were then
-    /// checked against [`DEFAULT_CPUS`]).
+    /// The machine: the override if there is one, else the file's; `None` if neither names one
+    /// (then CPU numbers were checked against [`DEFAULT_CPUS`]).
     pub machine: Option<Topology>,
     /// The kernel whose settings are the base.
     pub kernel: Option<KernelVersion>,
     /// Settings on top of the kernel's, in the order of the file; each has been accepted by
     /// [`zerolag_model::Settings::set`].
     pub settings: Vec<(String, String)>,
-    /// How long to run; `None` is until all tasks end.
+    /// The duration; `None` is until all tasks end.
     pub duration: Option<Duration>,
     /// The seed of all random streams.
     pub seed: Option<u64>,
     /// The cost profile, by name.
     pub costs: Option<String>,
-    /// What a run must reach.
+    /// The goals of a run.
     pub goals: Vec<Goal>,
     /// The parameters that the file declares.
     pub parameters: Vec<String>,
@@ -121,7 +124,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Returns a scenario that says nothing but these warnings.
+    /// Returns a scenario with nothing but these warnings.
     pub(crate) const fn empty(warnings: Diagnostics) -> Self {
         Self {
             program: Program {
@@ -157,14 +160,15 @@ pub fn default_machine() -> Topology {
     Topology::flat(DEFAULT_CPUS).expect("invariant: a machine of 4 CPUs is possible")
 }
 
-/// Reads a workload file. `name` is used in messages and, by its extension, chooses the format: `.json` is rt-app,
-/// `.toml` a scenario, `.csv` a table of periodic tasks; otherwise the first character decides.
+/// Reads a workload file. `name` is used in messages and, by its extension, chooses the format:
+/// `.json` is rt-app, `.toml` a scenario, `.csv` a table of periodic tasks; otherwise the first
+/// character decides.
 ///
-/// Does not check what a kernel decides at run time: whether a deadline task is admitted, whether a setting fits the
-/// kernel version. Cost: O(input), at most [`input::INPUT_MAX`] bytes.
+/// Does not check decisions that a kernel makes at run time: whether a deadline task is admitted,
+/// whether a setting fits the kernel version. Cost: O(input), at most [`input::INPUT_MAX`] bytes.
 ///
 /// # Errors
-/// Everything that is wrong with the file, in order of position.
+/// All mistakes in the file, in order of position.
 pub fn load(name: &str, bytes: &[u8], options: &LoadOptions) -> Result<Scenario, Diagnostics> {
     let text = input::text_of(name, bytes)?;
     match input::format_of(name, text) {

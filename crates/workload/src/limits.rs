@@ -1,43 +1,45 @@
-//! How CPU limits and weights are written elsewhere, and what that is in the kernel's files.
+//! CPU limits and weights in the notations of other programs, and their values in the kernel's
+//! files.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_period_quota_parse`; Kubernetes `pkg/kubelet/cm/helpers_linux.go`,
-//! `MilliCPUToShares`, `MilliCPUToQuota`; KEP-2254 (linear conversion); opencontainers/cgroups 0.0.3,
-//! `ConvertCPUSharesToCgroupV2Value` (quadratic conversion).
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_period_quota_parse`; Kubernetes
+//! `pkg/kubelet/cm/helpers_linux.go`, `MilliCPUToShares`, `MilliCPUToQuota`; KEP-2254 (linear
+//! conversion); opencontainers/cgroups 0.0.3, `ConvertCPUSharesToCgroupV2Value` (quadratic
+//! conversion).
 
 use zerolag_model::{CpuMax, Duration};
 
-/// How a container runtime makes `cpu.weight` of shares.
+/// How a container runtime converts shares to `cpu.weight`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Conversion {
-    /// 2..262144 to 1..10000 along a line: runc before 1.3.2, crun before 1.23.
+    /// 2..262144 to 1..10000 linearly: runc before 1.3.2, crun before 1.23.
     Linear,
-    /// Such that 1024 shares are weight 100 nearly: later ones.
+    /// Such that 1024 shares are nearly weight 100: later versions.
     Quadratic,
 }
 
-/// Reads `cpu.max`: a quota in microseconds or `max`, and maybe a period.
+/// Reads `cpu.max`: a quota in microseconds or `max`, and optionally a period.
 pub(crate) fn cpu_max(text: &str) -> Result<(Option<Duration>, Option<Duration>), &'static str> {
     let mut words = text.split_whitespace();
     let quota = match words.next() {
         None => return Err("it is empty"),
         Some("max") => None,
-        Some(word) => Some(word.parse().map(Duration::from_micros).map_err(|_| "the quota is no whole number")?),
+        Some(word) => Some(word.parse().map(Duration::from_micros).map_err(|_| "the quota is not a whole number")?),
     };
     let period = words.next().map(|word| word.parse().map(Duration::from_micros));
-    let period = period.transpose().map_err(|_| "the period is no whole number")?;
+    let period = period.transpose().map_err(|_| "the period is not a whole number")?;
     if words.next().is_some() {
         return Err("there are more than two words");
     }
     Ok((quota, period))
 }
 
-/// Returns the quota of so many thousandths of a CPU; at least the least that there is.
+/// Returns the quota of so many thousandths of a CPU; at least the smallest valid quota.
 pub(crate) fn cpus_to_quota(milli: u64, period: Duration) -> Duration {
     let quota = Duration::from_micros(period.as_micros_floor().saturating_mul(milli) / 1000);
     quota.max(CpuMax::SHORTEST)
 }
 
-/// Reads a percentage of one CPU into thousandths; up to one digit of fraction counts.
+/// Reads a percentage of one CPU into thousandths; at most one digit after the point is used.
 pub(crate) fn percent(text: &str) -> Option<u64> {
     let number = text.trim().strip_suffix('%')?.trim();
     thousandths(number).map(|value| value / 100).filter(|milli| *milli > 0)
@@ -52,7 +54,7 @@ pub(crate) fn milli_cpus(text: &str) -> Option<u64> {
     milli.filter(|milli| *milli > 0)
 }
 
-/// Reads a decimal number into thousandths; what is smaller is cut off.
+/// Reads a decimal number into thousandths; smaller parts are cut off.
 fn thousandths(number: &str) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -76,7 +78,7 @@ pub(crate) fn shares_to_weight(shares: u64, conversion: Conversion) -> u32 {
         Conversion::Quadratic if shares <= 2 => 1,
         Conversion::Quadratic if shares >= 262_144 => 10_000,
         Conversion::Quadratic => {
-            // In this order of operations: at 1024 the result is next to a whole number.
+            // In this order of operations: at 1024 the result is close to a whole number.
             let log = (shares as f64).log2();
             let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
             10_f64.powf(exponent).ceil() as u64
@@ -109,7 +111,7 @@ mod tests {
         assert_eq!(cpus_to_quota(1, Duration::from_millis(100)), Duration::from_millis(1));
     }
 
-    /// Pairs that container runtimes were asked for.
+    /// Pairs computed by container runtimes.
     #[test]
     fn shares_convert_as_runtimes_convert_them() {
         for (milli, shares, linear, quadratic) in [

@@ -1,47 +1,48 @@
-//! What kind of thing an action is, for those who need not know what it does: whether the task may sleep in it, what it
-//! does to a lock, whom it waits for or wakes, and whether time passes.
+//! Properties of each action, for code that need not know the action itself: whether the task may
+//! sleep in it, its effect on a lock, where it waits or wakes, and whether time passes.
 //!
-//! One row per action, so that whoever adds one thinks about all of that once, here.
+//! A `match` over all actions in each such place would be forgotten when an action is added. So
+//! there is one row per action, which a new action needs as well.
 
 use crate::program::{Action, ResourceId};
 use crate::random::Dist;
 
-/// What an action does to a lock: a mutex, a semaphore of the kernel or a spinning lock.
+/// The effect of an action on a lock: a mutex, a semaphore of the kernel or a spinning lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {
-    /// Takes it, and may sleep until it can be had.
+    /// Takes it, and may sleep until it is free.
     Takes,
-    /// Takes it, and spins until it can be had: who holds it may not sleep.
+    /// Takes it, and spins until it is free: its holder may not sleep.
     Spins,
-    /// Gives it back.
+    /// Releases it.
     Gives,
-    /// Must have it already.
+    /// Requires that it is held.
     Needs,
 }
 
 /// Whether time passes in an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Passing<'a> {
-    /// It may take none.
+    /// It can take no time.
     Instant,
-    /// As much as is drawn.
+    /// The drawn time.
     Drawn(&'a Dist),
-    /// Until something happens elsewhere.
+    /// The time until an event elsewhere.
     Waits,
-    /// As much as this resource makes of it.
+    /// A time that depends on this resource.
     Of(ResourceId),
 }
 
-/// What kind of thing an action is.
+/// The properties of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nature<'a> {
     /// The task may sleep in it (the kernel's `might_sleep`).
     pub may_sleep: bool,
-    /// What it does to which lock.
+    /// Its effect on which lock.
     pub lock: Option<(Hold, ResourceId)>,
-    /// What it waits for: another task has to wake it there.
+    /// The resource at which it waits: another task must wake it there.
     pub waits_at: Option<ResourceId>,
-    /// Where it wakes tasks.
+    /// The resource at which it wakes tasks.
     pub wakes_at: Option<ResourceId>,
     /// Whether time passes.
     pub time: Passing<'a>,
@@ -72,7 +73,7 @@ impl<'a> Nature<'a> {
 }
 
 impl Action {
-    /// Returns what kind of thing the action is.
+    /// Returns the properties of the action.
     #[must_use]
     pub const fn nature(&self) -> Nature<'_> {
         match self {
@@ -91,7 +92,8 @@ impl Action {
                 Nature { lock: Some((Hold::Needs, *mutex)), wakes_at: Some(*condition), ..Nature::waits(*condition) }
             }
             Self::SemWait(at) | Self::Suspend(at) | Self::PipeRead { pipe: at, .. } => Nature::waits(*at),
-            // Full, it waits for a reader, whom the check of waits does not ask for: a pipe may have room for all.
+            // When the pipe is full it waits for a reader. The check of waits does not demand one,
+            // because a pipe can have room for all writes.
             Self::PipeWrite { pipe, .. } => Nature { time: Passing::Waits, ..Nature::wakes(*pipe) }.sleeping(),
             Self::Signal(at) | Self::Broadcast(at) | Self::SemPost(at) | Self::Resume(at) => Nature::wakes(*at),
             Self::Barrier(barrier) => Nature { time: Passing::Of(*barrier), ..Nature::INSTANT }.sleeping(),

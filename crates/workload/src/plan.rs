@@ -1,29 +1,30 @@
-//! [`Program::plan`]: what is changed when, in order of time.
+//! [`Program::plan`]: all changes of a run, in order of time.
 //!
-//! A [`Program`] has one list of them, in order of time; of those at one time the first in the list comes first. Hosts do not read
-//! it but [`Program::plan`], in which a group brings what is in it:
+//! A [`Program`] has one list of changes, in order of time; changes of one time are applied in list
+//! order. A change that creates a group implies more: the groups below it, and its tasks. Hosts
+//! therefore do not read the list but [`Program::plan`], in which these are written out:
 //!
 //! ```text
-//!   Create /pod ──► Create /pod/a  (groups below it that are not made by themselves)
+//!   Create /pod ──► Create /pod/a  (groups below it that have no change of their own)
 //!            └──► Start of the tasks of /pod, each after its delay
-//!   Remove /pod: a host ends the tasks in /pod and below, and takes the groups away when the last has gone
+//!   Remove /pod: a host ends the tasks in /pod and below, and removes the groups when the last has exited
 //! ```
 //!
-//! A group that some change makes is not there before; one that nothing makes is there from the start, unless it is below one
-//! that is made.
+//! A group that some change creates does not exist before. Other groups exist from the start,
+//! except below a group that a change creates.
 
 use crate::change::{Change, TimedChange};
 use crate::program::Program;
 use zerolag_model::Duration;
 
 impl Program {
-    /// Adds a change behind those of its time and before.
+    /// Adds a change after those of its time and before.
     pub fn change(&mut self, at: Duration, what: Change) {
         let place = self.changes.partition_point(|change| change.at <= at);
         self.changes.insert(place, TimedChange { at, what });
     }
 
-    /// Returns whether a cpuset becomes a partition or ceases to be one.
+    /// Returns whether a cpuset becomes a partition or stops being one.
     #[must_use]
     pub fn changes_partition(&self, index: usize) -> bool {
         self.changes.iter().any(|change| matches!(change.what, Change::Partition { cpuset, .. } if cpuset == index))
@@ -36,13 +37,15 @@ impl Program {
         self.groups[index].max.quota.is_some() || self.changes.iter().any(sets)
     }
 
-    /// Returns whether a group is not there when the run begins: a change makes it, or one that it is below.
+    /// Returns whether a group does not exist when the run begins: a change creates it, or a group
+    /// above it.
     #[must_use]
     pub fn comes_later(&self, group: usize) -> bool {
         self.comes_with(group).is_some()
     }
 
-    /// Returns the group by whose making a group comes to be: itself, or the nearest above it that a change makes.
+    /// Returns the group with which a group is created: itself, or the nearest above it that a
+    /// change creates.
     #[must_use]
     pub fn comes_with(&self, group: usize) -> Option<usize> {
         let is_made = |index: usize| {
@@ -57,10 +60,10 @@ impl Program {
         std::iter::successors(Some(group), |group| self.groups[*group].parent).any(|group| group == above)
     }
 
-    /// Returns all changes in order of time, with what making a group brings: the groups below it, and its tasks, each after its
-    /// delay.
+    /// Returns all changes in order of time, including those that creating a group implies: the
+    /// groups below it, and its tasks, each after its delay.
     ///
-    /// Cost: O(changes x (log changes + groups + tasks)) if groups are made, else O(changes).
+    /// Cost: O(changes x (log changes + groups + tasks)) if groups are created, else O(changes).
     #[must_use]
     pub fn plan(&self) -> Vec<TimedChange> {
         let mut plan = Vec::with_capacity(self.changes.len());
@@ -80,7 +83,7 @@ impl Program {
                 }
             }
         }
-        // Stable: at one time a group is made before its tasks begin.
+        // Stable: at one time a group is created before its tasks start.
         plan.sort_by_key(|change| change.at);
         plan
     }

@@ -1,11 +1,12 @@
-//! [`Program`]: what tasks do, after every format has been read.
+//! [`Program`]: the tasks of a workload, after any format has been read.
 //!
-//! rt-app JSON, scenario TOML, built-in tools and generators all lower to this; a host interprets nothing else. It is
-//! plain data, resolved: names have become indices, sticky properties have been carried into the phases they reach,
-//! defaults are filled in. What remains to a host is to execute [`Action`]s in order.
+//! rt-app JSON, scenario TOML, built-in tools and generators all lower to this; a host interprets
+//! nothing else. It is plain, resolved data: names have become indices, sticky properties are
+//! copied into the phases that they reach, defaults are filled in. A host only executes [`Action`]s
+//! in order.
 //!
-//! A task is a loop over phases, a phase a loop over actions. Instances of one definition share everything but their
-//! random streams and their `unique` timers.
+//! A task is a loop over phases, a phase a loop over actions. Instances of one definition share
+//! everything except their random streams and their `unique` timers.
 
 use crate::arrivals::ArrivalSource;
 use crate::change::TimedChange;
@@ -16,25 +17,26 @@ use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
 pub use crate::group::{CpusetDef, GroupDef, GroupWeight};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
 
-/// A workload: tasks and what they share.
+/// A workload: tasks and the objects that they share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Task definitions; [`Action::Fork`] names them by index.
     pub tasks: Vec<TaskDef>,
     /// Mutexes, conditions, barriers, semaphores, timers, queues: named by [`ResourceId`].
     pub resources: Vec<Resource>,
-    /// Where requests come from; at most one source per queue.
+    /// The sources of requests; at most one per queue.
     pub sources: Vec<ArrivalSource>,
     /// Task groups, parents before children. The root is not listed.
     pub groups: Vec<GroupDef>,
-    /// What is changed later, in order of time.
+    /// Later changes, in order of time.
     pub changes: Vec<TimedChange>,
     /// Cpusets that tasks are confined to; they also scope RT overload (`overload_scope`).
     pub cpusets: Vec<CpusetDef>,
 }
 
 impl Program {
-    /// Returns whether some task never ends by itself. Who works on requests that end is done when they are.
+    /// Returns whether some task never ends by itself. A worker of a finite source ends after the
+    /// last request.
     #[must_use]
     pub fn is_endless(&self) -> bool {
         self.tasks.iter().any(|task| task.turns.is_none() && !self.takes_finite_requests(task))
@@ -72,27 +74,27 @@ impl Program {
 pub struct TaskDef {
     /// Its name; an instance's thread is `name-index`.
     pub name: Arc<str>,
-    /// Threads started at the beginning; 0 if only [`Action::Fork`] makes them.
+    /// Threads started at the beginning; 0 if only [`Action::Fork`] creates them.
     pub instances: u32,
     /// Time from the start of the run to the first action.
     pub delay: Duration,
     /// Attributes at the start.
     pub attr: SchedAttr,
-    /// Where it may run at the start; `None` is every CPU of its cpuset.
+    /// The CPUs that it may use at the start; `None` is every CPU of its cpuset.
     pub affinity: Option<Arc<CpuMask>>,
     /// Its group: index into [`Program::groups`]; `None` is the root.
     pub group: Option<usize>,
     /// Its cpuset: index into [`Program::cpusets`]; `None` is the whole machine.
     pub cpuset: Option<usize>,
-    /// How often the phases are gone through; `None` is for ever.
+    /// How often it runs through its phases; `None` is for ever.
     pub turns: Option<u64>,
     /// The phases in order. At least one.
     pub phases: Vec<Phase>,
 }
 
 impl TaskDef {
-    /// Returns one thread that goes through `actions` again and again, from the start of the run, on any CPU, in the root
-    /// group. Whatever is to be different is said by struct update, and by [`on`](Self::on).
+    /// Returns one thread that loops over `actions` for ever, from the start of the run, on any
+    /// CPU, in the root group. Other fields are set by struct update, and by [`on`](Self::on).
     #[must_use]
     pub fn looping(name: impl Into<Arc<str>>, attr: SchedAttr, actions: Vec<Action>) -> Self {
         let name = name.into();
@@ -127,51 +129,51 @@ impl TaskDef {
 pub struct Phase {
     /// Its name, for reports.
     pub name: Arc<str>,
-    /// How often the actions are gone through per turn; 0 skips the phase.
+    /// How often the actions are executed per turn; 0 skips the phase.
     pub loops: u64,
-    /// Attributes that take effect on entry; `None` keeps what is in force.
+    /// Attributes that take effect on entry; `None` keeps the current ones.
     pub attr: Option<SchedAttr>,
-    /// Where it may run from entry on.
+    /// The change of affinity on entry.
     pub affinity: AffinityChange,
-    /// The group that it moves to on entry; `None` stays.
+    /// The group that it moves to on entry; `None` keeps the group.
     pub group: Option<usize>,
-    /// What it does.
+    /// Its actions.
     pub actions: Vec<Action>,
 }
 
 impl Phase {
-    /// Returns a phase that leaves the task as it is.
+    /// Returns a phase without changes on entry.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, loops: u64, actions: Vec<Action>) -> Self {
         Self { name: name.into(), loops, attr: None, affinity: AffinityChange::Keep, group: None, actions }
     }
 
-    /// Returns whether entering the phase leaves the task as it is.
+    /// Returns whether entering the phase changes nothing.
     #[must_use]
     pub const fn changes_nothing(&self) -> bool {
         self.attr.is_none() && matches!(self.affinity, AffinityChange::Keep) && self.group.is_none()
     }
 }
 
-/// What entering a phase does to a task's affinity.
+/// The effect of entering a phase on a task's affinity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AffinityChange {
     /// Nothing.
     Keep,
     /// It may use every CPU of its cpuset.
     Reset,
-    /// It may use these.
+    /// It may use these CPUs.
     Set(Arc<CpuMask>),
 }
 
-/// What [`Action::Read`] does.
+/// The parameters of [`Action::Read`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadAction {
-    /// Which file.
+    /// The file.
     pub file: ResourceId,
-    /// How many windows, from where the task left off; no more than the file has.
+    /// How many windows to read, from the task's position; at most to the end of the file.
     pub windows: u32,
-    /// Kernel-mode work to have a window read: finding pages, making the request.
+    /// Kernel-mode work to request a window: finding pages, making the request.
     pub setup: Dist,
     /// Kernel-mode work to copy a window that is in memory to user space.
     pub copy: Dist,
@@ -186,36 +188,36 @@ pub enum Access {
     Write,
 }
 
-/// One thing that a task does.
+/// One action of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Computes in user mode: CPU time on a CPU of capacity 1024.
     Run(Dist),
     /// Computes in kernel mode: preempted as the preemption model allows.
     Kernel(Dist),
-    /// Spins until this much wall time has passed since the action began, preempted or not; looks at the clock every
-    /// `chunk` of CPU time (`runtime` of rt-app; the busy loop of rt-migrate-test).
+    /// Spins until this much wall time has passed since the action began, preempted or not; reads
+    /// the clock every `chunk` of CPU time (`runtime` of rt-app; the busy loop of rt-migrate-test).
     Spin {
         /// Wall time.
         wall: Dist,
-        /// CPU time between two looks at the clock.
+        /// CPU time between two reads of the clock.
         chunk: Duration,
     },
     /// Sleeps for a time.
     Sleep(Dist),
-    /// Waits for the next expiry of a periodic timer: `next += period`; if that is past, it goes on at once and, in
-    /// relative mode, `next` becomes now.
+    /// Waits for the next expiry of a periodic timer: `next += period`; if that is past, the task
+    /// continues at once and, in relative mode, `next` becomes now.
     Timer {
-        /// A shared timer, or `None` for one of this thread's own (named by its place in `unique_timers` order).
+        /// A shared timer, or one of this thread's own (numbered in the order of `unique_timers`).
         timer: TimerRef,
-        /// Distance of expiries.
+        /// Time between expiries.
         period: Dist,
-        /// What being late does.
+        /// The effect of being late.
         mode: TimerMode,
     },
     /// Takes a mutex; waits while another holds it.
     Lock(ResourceId),
-    /// Gives a mutex back.
+    /// Releases a mutex.
     Unlock(ResourceId),
     /// Waits on a condition, the mutex released meanwhile.
     Wait {
@@ -243,74 +245,75 @@ pub enum Action {
     SemWait(ResourceId),
     /// Waits at its suspend point until resumed.
     Suspend(ResourceId),
-    /// Resumes all that wait at a suspend point; lost if nobody does.
+    /// Resumes all tasks that wait at a suspend point; lost if there is none.
     Resume(ResourceId),
-    /// Takes the request that has waited longest in a queue; waits while there is none. Until the request is completed the
-    /// task draws from the request's stream.
+    /// Takes the request that has waited longest in a queue; waits while there is none. Until the
+    /// request is completed the task draws from the request's stream.
     Take(ResourceId),
-    /// The request that it took from this queue is done.
+    /// Completes the request that it took from this queue.
     Complete(ResourceId),
-    /// Sends a request to a queue and waits until it is done; goes on at once if the queue is full, or when the task that works on
-    /// it ends.
+    /// Sends a request to a queue and waits for its completion; continues at once if the queue is
+    /// full, or when the worker of the request ends.
     Call(ResourceId),
-    /// Sends a request to a queue and goes on.
+    /// Sends a request to a queue and continues.
     Send(ResourceId),
-    /// Gives the CPU to its equals.
+    /// Yields the CPU to tasks of equal priority.
     Yield,
     /// Starts one more task of a definition.
     Fork(usize),
     /// Leaves a time stamp in the trace ([`zerolag_model::Mark::Stamp`]).
     Stamp(u32),
-    /// A system call begins: the task is in kernel mode up to the next [`Action::SyscallExit`].
+    /// A system call begins: the task is in kernel mode until the next [`Action::SyscallExit`].
     SyscallEnter,
-    /// The system call is over: the task goes back to user mode.
+    /// The system call ends: the task returns to user mode.
     SyscallExit,
-    /// A place of kernel mode where the CPU is given up if that was asked for (`cond_resched`).
+    /// A point in kernel mode where the task yields the CPU if it was asked to (`cond_resched`).
     CondResched,
-    /// Takes a read-write semaphore; waits while it cannot be had so, or others came before.
+    /// Takes a read-write semaphore; waits while it is not available in this mode, or others wait
+    /// already.
     Down {
-        /// Which.
+        /// The semaphore.
         semaphore: ResourceId,
-        /// How.
+        /// The mode.
         access: Access,
     },
-    /// Gives a read-write semaphore back.
+    /// Releases a read-write semaphore.
     Up {
-        /// Which.
+        /// The semaphore.
         semaphore: ResourceId,
-        /// How it was taken.
+        /// The mode in which it was taken.
         access: Access,
     },
-    /// Takes a spinning lock; nothing preempts this CPU from here until it is given back.
+    /// Takes a spinning lock; the task cannot be preempted until it releases the lock.
     SpinLock(ResourceId),
-    /// Gives a spinning lock back.
+    /// Releases a spinning lock.
     SpinUnlock(ResourceId),
-    /// Writes so many bytes to a pipe; waits while it is full, until all are in it.
+    /// Writes so many bytes to a pipe; waits while it is full, until all are written.
     PipeWrite {
-        /// Which.
+        /// The pipe.
         pipe: ResourceId,
-        /// How many, at least 1.
+        /// The number of bytes, at least 1.
         bytes: u32,
     },
     /// Reads up to so many bytes from a pipe; waits while it is empty.
     PipeRead {
-        /// Which.
+        /// The pipe.
         pipe: ResourceId,
-        /// How many, at least 1.
+        /// The number of bytes, at least 1.
         bytes: u32,
     },
-    /// Reads on in a file, through the page cache.
+    /// Continues reading a file, through the page cache.
     Read(ReadAction),
-    /// Has a disk read or write so many bytes, and waits for it.
+    /// Makes a disk read or write so many bytes, and waits for it.
     Io {
-        /// Which.
+        /// The disk.
         disk: ResourceId,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
 }
 
-/// Which timer an [`Action::Timer`] uses.
+/// The timer of an [`Action::Timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerRef {
     /// One that tasks share.
@@ -319,13 +322,14 @@ pub enum TimerRef {
     Own(u32),
 }
 
-/// What being late does to a periodic timer.
+/// The effect of being late for a periodic timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerMode {
     /// Expiries are counted from now.
     Relative,
     /// Expiries keep their grid.
     Absolute,
-    /// Expiries keep their grid; those that are over when the task comes to wait are left out, so it always waits.
+    /// Expiries keep their grid; those that have passed when the task starts to wait are skipped,
+    /// so it always waits.
     Skip,
 }

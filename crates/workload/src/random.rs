@@ -1,21 +1,24 @@
 //! Random times: distributions ([`Dist`]) and the named streams they draw from ([`Stream`]).
 //!
-//! A stream belongs to one task, one instance and one purpose, and is seeded from those names and the run's seed alone.
-//! So adding a task, or a random step to a task, changes no other draw: two runs that differ in one setting see the same
-//! arrivals (common random numbers), and what differs is what the setting did.
+//! With one generator per run, adding a task would change every later draw, and a comparison of two
+//! settings would compare two different workloads. So a stream belongs to one task, one instance
+//! and one purpose, and is seeded from those names and the run's seed alone. Adding a task, or a
+//! random step to a task, changes no other draw. Two runs that differ in one setting see the same
+//! arrivals (common random numbers), and their difference is the effect of the setting.
 //!
-//! Every distribution takes *exactly one* 64-bit number per sample, by inverting its distribution function between its
-//! bounds; [`Dist::Constant`] takes none. Rejection sampling was not taken: the number of draws would depend on the
-//! values, so that changing one bound would shift every later sample of the stream.
+//! Every distribution takes *exactly one* 64-bit number per sample, by inverting its distribution
+//! function between its bounds; [`Dist::Constant`] takes none. Rejection sampling was rejected: its
+//! number of draws depends on the values, so changing one bound would shift every later sample of
+//! the stream.
 //!
-//! Same inputs, same samples on every platform: the generator is integer arithmetic, logarithm and exponential come from
-//! `libm` compiled in (never from the platform), and the other floating point operations (`+ - * / sqrt`) are exact by
-//! IEEE 754.
+//! Same inputs, same samples on every platform: the generator is integer arithmetic, logarithm and
+//! exponential come from `libm` compiled in (never from the platform), and the other floating point
+//! operations (`+ - * / sqrt`) are exact by IEEE 754.
 //!
 //! Cost: O(1) per sample, O(alternatives) for a choice.
 //!
-//! Sources: O'Neill 2014, *PCG*, sec. 6.3 (XSL-RR 128/64, the `pcg64` of its author); Steele, Lea & Flood 2014
-//! (SplitMix64 finalizer).
+//! Sources: O'Neill 2014, *PCG*, sec. 6.3 (XSL-RR 128/64, the `pcg64` of its author); Steele, Lea &
+//! Flood 2014 (SplitMix64 finalizer).
 
 mod normal;
 
@@ -24,7 +27,7 @@ use normal::{normal_cdf, normal_quantile};
 use std::sync::Arc;
 use zerolag_model::Duration;
 
-/// The longest time that a workload may name: 10 years of 365.25 days.
+/// The longest time in a workload: 10 years of 365.25 days.
 pub const MAX_TIME: Duration = Duration::from_secs(315_576_000);
 
 /// A stream of random numbers: `pcg64` (PCG XSL-RR 128/64).
@@ -40,8 +43,8 @@ const MULTIPLIER: u128 = 0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645;
 impl Stream {
     /// Returns the stream of one instance of a task for one purpose (`"run"`, `"arrivals"`).
     ///
-    /// Streams of different names are independent for all practical purposes: 128 bits of the generator's state and the
-    /// choice of its sequence both come from the hashed names.
+    /// Streams of different names are independent for all practical purposes: 128 bits of the
+    /// generator's state and the choice of its sequence both come from the hashed names.
     #[must_use]
     pub fn new(seed: u64, task_name: &str, instance: u32, purpose: &str) -> Self {
         let lane = |salt: u64| {
@@ -80,7 +83,7 @@ impl Stream {
         folded.rotate_right((self.state >> 122) as u32)
     }
 
-    /// Draws a number of 0..n, one draw, bias below `n / 2^64`.
+    /// Draws a number of 0..n with one draw; the bias is below `n / 2^64`.
     ///
     /// # Panics
     /// If `n` is zero.
@@ -109,7 +112,8 @@ const fn absorb(hash: u64, word: u64) -> u64 {
 pub enum Dist {
     /// Always the same; draws nothing.
     Constant(Duration),
-    /// Drawn, one number per sample. Made by [`Dist::uniform`] and its siblings, which check the parameters.
+    /// Drawn, one number per sample. Created by [`Dist::uniform`] and its siblings, which check the
+    /// parameters.
     Drawn(Arc<Drawn>),
 }
 
@@ -127,7 +131,7 @@ enum Shape {
     Normal {
         mean: f64,
         deviation: f64,
-        /// Distribution function at the bounds.
+        /// The distribution function at the bounds.
         at: [f64; 2],
     },
     Exponential {
@@ -140,13 +144,13 @@ enum Shape {
         at: [f64; 2],
     },
     Choice {
-        /// Running totals of the weights, and what each stands for.
+        /// Running totals of the weights, with the time of each alternative.
         upto: Vec<(u64, Duration)>,
     },
 }
 
-/// The closed interval that samples lie in. Distributions are *truncated* to it: what lies outside is cut off and the
-/// rest scaled up, so nothing piles up at the bounds.
+/// The closed interval of the samples. Distributions are *truncated* to it: the parts outside are
+/// cut off and the rest is scaled up, so samples do not accumulate at the bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// The smallest sample.
@@ -162,7 +166,7 @@ impl Default for Bounds {
     }
 }
 
-/// Why a distribution cannot be made.
+/// Why a distribution is invalid.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum DistError {
@@ -209,7 +213,7 @@ impl Dist {
     /// Returns the normal distribution, truncated.
     ///
     /// # Errors
-    /// `deviation` zero, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    /// `deviation` zero, bounds in the wrong order or without mass, or a time above [`MAX_TIME`].
     pub fn normal(mean: Duration, deviation: Duration, bounds: Bounds) -> Result<Self, DistError> {
         let [mean, deviation] = [positive_or_zero(mean)?, positive("deviation", deviation)?];
         Self::drawn(bounds, |[low, high]| {
@@ -218,10 +222,11 @@ impl Dist {
         })
     }
 
-    /// Returns the exponential distribution, truncated. `mean` is that of the distribution before truncation.
+    /// Returns the exponential distribution, truncated. `mean` is that of the distribution before
+    /// truncation.
     ///
     /// # Errors
-    /// `mean` zero, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    /// `mean` zero, bounds in the wrong order or without mass, or a time above [`MAX_TIME`].
     pub fn exponential(mean: Duration, bounds: Bounds) -> Result<Self, DistError> {
         let mean = positive("mean", mean)?;
         Self::drawn(bounds, |[low, high]| {
@@ -230,11 +235,12 @@ impl Dist {
         })
     }
 
-    /// Returns the lognormal distribution, truncated: its logarithm is normal with deviation `sigma` around the
-    /// logarithm of `median`.
+    /// Returns the lognormal distribution, truncated: its logarithm is normal with deviation
+    /// `sigma` around the logarithm of `median`.
     ///
     /// # Errors
-    /// `median` zero, `sigma` outside 0..=10, bounds the wrong way round or without mass, or a time above [`MAX_TIME`].
+    /// `median` zero, `sigma` outside 0..=10, bounds in the wrong order or without mass, or a time
+    /// above [`MAX_TIME`].
     pub fn lognormal(median: Duration, sigma: f64, bounds: Bounds) -> Result<Self, DistError> {
         let log_median = libm::log(positive("median", median)?);
         if !(sigma > 0.0 && sigma <= 10.0) {
@@ -246,10 +252,12 @@ impl Dist {
         })
     }
 
-    /// Returns the distribution that takes one of some times, each as often as its weight says.
+    /// Returns the distribution that takes one of several times, each with a probability
+    /// proportional to its weight.
     ///
     /// # Errors
-    /// No alternative of weight above zero, weights of 2^32 or more in all, or a time above [`MAX_TIME`].
+    /// No alternative of weight above zero, weights of 2^32 or more in all, or a time above
+    /// [`MAX_TIME`].
     pub fn choice(alternatives: &[(Duration, u32)]) -> Result<Self, DistError> {
         let mut total = 0_u64;
         let upto: Vec<_> = alternatives
@@ -268,7 +276,8 @@ impl Dist {
         Self::drawn(bounds, |_| Ok(Shape::Choice { upto: upto.clone() }))
     }
 
-    /// Checks the bounds and that something lies within, and collapses an interval of one point to a constant.
+    /// Checks the bounds and that mass lies within, and collapses an interval of one point to a
+    /// constant.
     fn drawn(bounds: Bounds, shape: impl FnOnce([f64; 2]) -> Result<Shape, DistError>) -> Result<Self, DistError> {
         if bounds.low > bounds.high {
             return Err(DistError::Backwards(bounds));
@@ -299,7 +308,7 @@ impl Dist {
         }
     }
 
-    /// Returns the interval that samples lie in.
+    /// Returns the interval of the samples.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         match self {
@@ -371,7 +380,8 @@ mod tests {
 
     #[test]
     fn the_generator_is_the_published_one() {
-        // Round 1 of the check output that comes with the author's C library (`pcg64`, seed 42, sequence 54).
+        // Round 1 of the check output that comes with the author's C library (`pcg64`, seed 42,
+        // sequence 54).
         let mut stream = Stream::from_state(42, 54);
         let published = [
             0x86b1_da1d_7206_2b68,

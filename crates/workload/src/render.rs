@@ -1,14 +1,15 @@
-//! How [`Diagnostics`] are printed.
+//! Printing of [`Diagnostics`].
 //!
-//! `Display` writes one line per place, as compilers do, so that editors can jump there:
+//! `Display` writes one line per position, as compilers do, so that editors can jump there:
 //!
 //! ```text
 //! audio.json:6:13: error: `"suspend"` has no value
 //!   help: write `"suspend": ""`
 //! ```
 //!
-//! [`Diagnostics::carets`] gives the same to `miette`, whose renderer (a feature of the binary) draws the source with
-//! carets below it. That is a type of its own, since `miette` prints a report's `Display` *and* its parts.
+//! [`Diagnostics::carets`] passes the same to `miette`, whose renderer (a feature of the binary)
+//! prints the source with carets below it. It returns a type of its own, because `miette` prints a
+//! report's `Display` *and* its parts.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity, Source};
 use core::fmt;
@@ -43,7 +44,7 @@ impl fmt::Display for Diagnostics {
 }
 
 impl Diagnostics {
-    /// Returns what is counted but not shown, as "and 17 more errors", if anything.
+    /// Returns the number of hidden messages, as "and 17 more errors", if there are any.
     fn hidden(&self) -> Option<String> {
         let parts: Vec<String> = Severity::ALL
             .into_iter()
@@ -56,7 +57,8 @@ impl Diagnostics {
         (!parts.is_empty()).then(|| format!("and {}", parts.join(" and ")))
     }
 
-    /// Returns them as a `miette` diagnostic: a headline, and each with its place in the source.
+    /// Returns them as a `miette` diagnostic: a headline, and each message with its position in the
+    /// source.
     #[must_use]
     pub fn carets(self) -> Carets {
         let parts = self.iter().map(|diagnostic| Part(diagnostic.clone())).collect();
@@ -113,7 +115,7 @@ impl miette::Diagnostic for Carets {
     }
 }
 
-/// One diagnostic for `miette`; the source is the parent's.
+/// One diagnostic for `miette`; the source is in the parent.
 #[derive(Debug)]
 struct Part(Diagnostic);
 
@@ -157,10 +159,11 @@ const fn miette_severity(severity: Severity) -> miette::Severity {
     }
 }
 
-/// How far context reaches on a long line, in bytes: some files are one line of megabytes.
+/// The length of the context on a long line, in bytes: some files are one line of megabytes.
 const REACH: usize = 256;
 
-/// Finds a span's lines by binary search; `miette`'s own reader of strings walks the text from its start every time.
+/// Finds a span's lines by binary search; `miette`'s own reader of strings scans the text from its
+/// start every time.
 impl SourceCode for Source {
     fn read_span<'a>(
         &'a self,
@@ -179,13 +182,14 @@ impl SourceCode for Source {
         let (first, last) = (line_of(start).saturating_sub(lines_before), line_of(end) + lines_after);
         let (name, file) = self.part_of(u32::try_from(start).unwrap_or(u32::MAX));
         let mut from = line_start(first).max(text.floor_char_boundary(start.saturating_sub(REACH))).max(file.start);
-        // Where the reach cuts into a line before, it starts at the next full one.
+        // If the reach cuts into an earlier line, the context starts at the next full line.
         let line = line_of(from).max(first);
         if from > line_start(line) && line < line_of(start) {
             from = line_start(line + 1);
         }
         if lines_before == 0 {
-            // This is how the head of a snippet asks for the line and column of the place itself.
+            // The head of a snippet asks for the line and column of the position itself in this
+            // way.
             from = start;
         }
         let upto =

@@ -1,4 +1,4 @@
-//! [`Resource`]: what tasks share and wait for.
+//! [`Resource`]: objects that tasks share and wait for.
 
 use std::sync::Arc;
 use zerolag_model::Duration;
@@ -15,52 +15,55 @@ impl ResourceId {
     }
 }
 
-/// Something that tasks share.
+/// An object that tasks share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Its name.
     pub name: Arc<str>,
-    /// What it is.
+    /// Its kind.
     pub kind: ResourceKind,
 }
 
-/// What a resource is.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceKind {
-    /// A lock; with `inherit` its holder runs at the priority of its most urgent waiter (`PTHREAD_PRIO_INHERIT`).
+    /// A lock; with `inherit` its holder runs at the priority of its most urgent waiter
+    /// (`PTHREAD_PRIO_INHERIT`).
     Mutex {
         /// Priority inheritance.
         inherit: bool,
     },
-    /// A condition variable: no memory.
+    /// A condition variable: a signal without a waiter is lost.
     Condition,
     /// A barrier for this many tasks.
     Barrier {
-        /// How many must arrive.
+        /// The number of tasks that must arrive.
         parties: u32,
     },
-    /// A counting semaphore: has memory.
+    /// A counting semaphore: it counts signals without a waiter.
     Semaphore {
-        /// Its count at the start.
+        /// Its initial count.
         initial: u32,
     },
-    /// A timer that tasks share: the next expiry is common to all.
+    /// A timer that tasks share: they have one next expiry.
     Timer,
-    /// Requests that wait for who takes them, first come first served.
+    /// A queue of requests, first come first served.
     Queue {
-        /// How many may wait; those that come then are dropped. `None` is any number.
+        /// How many requests may wait; more are dropped. `None` is no limit.
         capacity: Option<u32>,
     },
-    /// The point where tasks of one name suspend themselves until resumed: no memory.
+    /// The point where tasks of one name suspend themselves until resumed: a resume without a
+    /// waiter is lost.
     SuspendPoint,
-    /// A lock that many may share, or one have alone (`rw_semaphore`): in order of arrival.
+    /// A lock that many readers may share, or one writer hold alone (`rw_semaphore`): in order of
+    /// arrival.
     RwSemaphore,
-    /// A lock of the kernel for which its waiters spin, each on its CPU (`spinlock_t`); under `preempt = rt` they sleep, and its holder
-    /// inherits.
+    /// A lock of the kernel whose waiters spin, each on its CPU (`spinlock_t`); under
+    /// `preempt = rt` they sleep, and its holder inherits their priority.
     SpinLock,
     /// A buffer of bytes between writers and readers.
     Pipe {
-        /// How many bytes it holds, at least 1.
+        /// Its capacity in bytes, at least 1.
         capacity: u32,
     },
     /// A disk: requests wait in order of arrival for one of its servers.
@@ -72,27 +75,27 @@ pub enum ResourceKind {
 /// A file on a disk, as the page cache reads it: in windows of read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Where it is.
+    /// The disk that contains it.
     pub disk: ResourceId,
-    /// How many windows it has.
+    /// Its number of windows.
     pub windows: u32,
-    /// Bytes of each.
+    /// Bytes per window.
     pub window: u32,
 }
 
-/// What a disk does with a request.
+/// The speed of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// Requests that it serves at once, at least 1.
     pub depth: u32,
-    /// What a request takes whatever its size.
+    /// The time of a request independent of its size.
     pub latency: Duration,
-    /// Bytes per second of one request's transfer; 0 is at once.
+    /// Bytes per second of one request's transfer; 0 means no transfer time.
     pub bandwidth: u64,
 }
 
 impl Disk {
-    /// Returns how long it works on a request, rounded up to whole nanoseconds.
+    /// Returns the service time of a request, rounded up to whole nanoseconds.
     #[must_use]
     pub fn service(&self, bytes: u64) -> Duration {
         if self.bandwidth == 0 {

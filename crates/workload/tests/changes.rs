@@ -1,4 +1,5 @@
-//! What changes at given times: limits, attributes, partitions, groups and threads that come and go, pools that follow.
+//! Changes at given times: limits, attributes, partitions, groups and threads that are created and
+//! removed, pools that follow a quota.
 
 use zerolag_model::{CpuMax, Duration, Nice, SchedAttr};
 use zerolag_workload::change::{Change, TimedChange};
@@ -93,7 +94,7 @@ fn changes_are_of_tasks_or_groups_in_order_of_time() {
     assert_eq!(changes, expected);
     for (change, says) in [
         ("task = \"a\"\nnice = 5", "a change has no time"),
-        ("at = \"1s\"\nnice = 5", "a change of nothing"),
+        ("at = \"1s\"\nnice = 5", "a change that names nothing to change"),
         ("at = \"1s\"\ntask = \"b\"\nnice = 5", "there is no task `b`"),
         ("at = \"1s\"\ntask = \"a\"\nnise = 5", "did you mean `nice`?"),
         ("at = \"1s\"\ntask = \"a\"", "a change that changes nothing"),
@@ -133,16 +134,19 @@ fn groups_and_tasks_come_and_go() {
     let start = || Change::Start { task: 0, count: 2 };
     assert_eq!(seconds(&starts), [(3.0, start()), (10.0, start())]);
     for (change, says) in [
-        ("[[change]]\nat = \"1s\"\ngroup = \"/pod\"\ncreate = true", "group `/pod` is there already at 2s"),
-        ("[[change]]\nat = \"10s\"\ngroup = \"/pod\"\ncreate = true", "is there already at 10s (since 9s)"),
-        ("[[change]]\nat = \"8s\"\ngroup = \"/pod/a\"\nremove = true", "group `/pod/a` is not there at 8s (since 8s)"),
+        ("[[change]]\nat = \"1s\"\ngroup = \"/pod\"\ncreate = true", "group `/pod` already exists at 2s"),
+        ("[[change]]\nat = \"10s\"\ngroup = \"/pod\"\ncreate = true", "already exists at 10s (since 9s)"),
+        (
+            "[[change]]\nat = \"8s\"\ngroup = \"/pod/a\"\nremove = true",
+            "group `/pod/a` does not exist at 8s (since 8s)",
+        ),
         (
             "[[change]]\nat = \"8.5s\"\ngroup = \"/pod/a\"\ncreate = true",
-            "the group above `/pod/a` is not there at 8.5s",
+            "the group above `/pod/a` does not exist at 8.5s",
         ),
         ("[[change]]\nat = \"8s\"\ngroup = \"/pod\"\ncreate = true", "its tasks need time to end"),
-        ("[[change]]\nat = \"1s\"\ngroup = \"/pod\"\n\"cpu.weight\" = 7", "group `/pod` is not there at 1s"),
-        ("[[change]]\nat = \"1s\"\ntask = \"b\"\ngroup = \"/pod/a\"", "group `/pod/a` is not there at 1s"),
+        ("[[change]]\nat = \"1s\"\ngroup = \"/pod\"\n\"cpu.weight\" = 7", "group `/pod` does not exist at 1s"),
+        ("[[change]]\nat = \"1s\"\ntask = \"b\"\ngroup = \"/pod/a\"", "group `/pod/a` does not exist at 1s"),
         ("[[change]]\nat = \"1s\"\ngroup = \"/x\"\ncreate = true\nremove = true", "both creates and removes"),
         ("[[change]]\nat = \"1s\"\ngroup = \"/x\"\ncreate = false", "`create` is true or left out"),
         ("[task.c]\ndelay = \"2s\"\nuntil = \"2s\"\nsteps = [{ run = \"1ms\" }]", "it would end before it begins"),
@@ -171,13 +175,14 @@ fn pools_follow_the_quota_of_their_group() {
         };
         program.changes.iter().filter_map(resize).collect::<Vec<_>>()
     };
-    // What was set and set again between two looks is never seen: at 5 s there is no limit to speak of, as at 4 s.
+    // A value that is set and set again between two readings is never seen: at 5 s the limit is far
+    // above the machine, as at 4 s.
     assert_eq!(of(0), [(2_000, 5), (3_000, 8), (6_000, 2)]);
     assert_eq!(of(1), [(1_500, 5), (3_000, 8), (4_500, 1), (5_000, 8), (5_500, 1)]);
     for (pool, says) in [
         ("{ follow = \"load\" }", "`follow` = \"load\" is unknown"),
         ("{ every = \"1s\" }", "`instances` does not say what it follows"),
-        ("{ follow = \"quota\", every = \"0s\" }", "it would look without end"),
+        ("{ follow = \"quota\", every = \"0s\" }", "it would read its limit without end"),
         ("{ follow = \"quota\", max = 3 }", "unknown key `max`"),
         ("\"quotas\"", "is not a number of threads"),
     ] {

@@ -1,4 +1,4 @@
-//! The workloads that come with zerolag load, and say what they mean to say.
+//! The workloads that come with zerolag load, and lower to the intended tasks.
 
 use std::path::Path;
 use zerolag_workload::{LoadOptions, Scenario, load};

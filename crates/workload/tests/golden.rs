@@ -1,7 +1,8 @@
-//! What users see when their file is wrong: whole messages, kept as files to be read and reviewed.
+//! Complete error messages for wrong files, kept as files that can be read and reviewed.
 //!
-//! `fixtures/errors/NAME` is the input and `fixtures/errors/NAME.expected` what must come out. When a message changes on
-//! purpose, the test writes the new text to `target/golden/NAME.expected`: look at it, then copy it over.
+//! `fixtures/errors/NAME` is the input and `fixtures/errors/NAME.expected` the expected output.
+//! When a message changes on purpose, the test writes the new text to
+//! `target/golden/NAME.expected`: check it, then copy it over.
 
 use std::path::{Path, PathBuf};
 use zerolag_workload::{LoadOptions, load};

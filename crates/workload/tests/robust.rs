@@ -1,10 +1,10 @@
-//! No input, however broken, panics, overflows a stack or runs away.
+//! No input, however broken, causes a panic, a stack overflow or an endless loop.
 
 use proptest::prelude::*;
 use std::path::Path;
 use zerolag_workload::{DuplicatePolicy, LoadOptions, Severity, builtin, load};
 
-/// Loads under every format and policy; whatever comes back must print.
+/// Loads under every format and policy; any result must be printable.
 fn survive(bytes: &[u8]) {
     for (name, duplicates) in [
         ("f.json", DuplicatePolicy::Workgen),

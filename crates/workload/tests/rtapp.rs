@@ -1,4 +1,5 @@
-//! Each rule of the rt-app grammar, from text to program. `docs/reference/rt-app.md` states the rules.
+//! Each rule of the rt-app grammar, from text to program. `docs/reference/rt-app.md` states the
+//! rules.
 
 use zerolag_model::{DlParams, Duration, FairPolicy, Nice, RtPriority, SchedAttr, Topology};
 use zerolag_workload::program::{Action, AffinityChange, Program, ResourceId, ResourceKind, TimerMode, TimerRef};
@@ -255,7 +256,7 @@ fn suspend_is_by_the_tasks_own_name() {
     assert_eq!(program.tasks[0].phases[0].actions[0], Action::Suspend(R0));
     assert_eq!(program.tasks[1].phases[0].actions[0], Action::Resume(R0));
     let warnings = said(r#""a": {"suspend": "x", "run": 1}, "b": {"resume": "x", "run": 1}"#);
-    assert!(warnings.contains("\"suspend\": \"x\" is not looked at: a task suspends itself as \"a\""), "{warnings}");
+    assert!(warnings.contains("\"suspend\": \"x\" is ignored: a task suspends itself as \"a\""), "{warnings}");
     assert!(warnings.contains("nothing ever resumes \"a\""), "{warnings}");
 }
 

@@ -1,4 +1,5 @@
-//! Each rule of the scenario grammar, from text to program. `docs/reference/scenario.md` states the rules.
+//! Each rule of the scenario grammar, from text to program. `docs/reference/scenario.md` states the
+//! rules.
 
 use zerolag_model::{Duration, FairPolicy, KernelVersion, Nice, SchedAttr};
 use zerolag_workload::program::{Action, AffinityChange, GroupWeight, ResourceKind, TimerMode, TimerRef};
@@ -233,7 +234,7 @@ fn each_mistake_is_named_with_what_would_be_right() {
         ),
         (
             "step = []",
-            "s.toml:1:7: error: `a` does nothing\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?",
+            "s.toml:1:7: error: `a` has no steps\n  help: write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]\ns.toml:2:1: error: unknown key `step` in a task\n  help: did you mean `steps`?",
         ),
         (
             &format!("policy = \"SCHED_FIFO\"\n{RUN}"),
@@ -241,7 +242,7 @@ fn each_mistake_is_named_with_what_would_be_right() {
         ),
         (
             &format!("priority = 5\n{RUN}"),
-            "s.toml:2:1: error: `priority` means nothing to SCHED_OTHER\n  help: it takes nice, slice",
+            "s.toml:2:1: error: `priority` does not apply to SCHED_OTHER\n  help: it takes nice, slice",
         ),
         (&format!("nice = 20\n{RUN}"), "s.toml:2:8: error: `nice`: 20 is outside -20..=19"),
         (
@@ -366,9 +367,9 @@ fn limits_out_of_range_are_refused_as_the_kernel_refuses_them() {
         ("cpu.cfs_period_us = 999", "period 999us is outside 1ms..=1s (EINVAL)"),
         ("\"cpu.max\" = \"1000 1000001\"", "period 1000.001ms is outside 1ms..=1s (EINVAL)"),
         ("\"cpu.max\" = \"2000 10000\"\n\"cpu.max.burst\" = 2001", "burst 2.001ms is above the quota 2ms (EINVAL)"),
-        ("\"cpu.max\" = \"50%\"", "`cpu.max` = \"50%\": the quota is no whole number"),
-        ("CPUQuota = \"150\"", "`CPUQuota` = \"150\" is no percentage of a CPU above zero"),
-        ("--cpus = 1\n\"cpu.max\" = \"1000\"", "`cpu.max` says again what `--cpus` says"),
+        ("\"cpu.max\" = \"50%\"", "`cpu.max` = \"50%\": the quota is not a whole number"),
+        ("CPUQuota = \"150\"", "`CPUQuota` = \"150\" is not a percentage of a CPU above zero"),
+        ("--cpus = 1\n\"cpu.max\" = \"1000\"", "`cpu.max` sets the same value as `--cpus`"),
         ("cpu.quota = 1", "unknown key `cpu.quota` in a group"),
     ] {
         let text = format!("[group.\"/a\"]\n{keys}\n[task.t]\nsteps = [{{ run = \"1ms\" }}]\n");

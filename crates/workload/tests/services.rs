@@ -103,7 +103,7 @@ fn what_is_wrong_is_said_where_it_stands() {
     for (lines, says) in [
         ("arrivals = { poisson = \"1/s\" }", "service `web` without `workers`"),
         ("workers = 1", "service `web` without `arrivals`"),
-        ("workers = 0\narrivals = { poisson = \"1/s\" }", "nobody would ever work on a request"),
+        ("workers = 0\narrivals = { poisson = \"1/s\" }", "no request would ever be handled"),
         ("workers = \"many\"\narrivals = { poisson = \"1/s\" }", "write a number, \"cpus\" or \"quota\""),
         ("workers = 1\narrivals = { poisson = 200 }", "`poisson` = 200 has no unit"),
         ("workers = 1\narrivals = { poisson = \"200\" }", "`poisson` = \"200\" is not a rate"),
@@ -111,11 +111,11 @@ fn what_is_wrong_is_said_where_it_stands() {
         ("workers = 1\narrivals = { poisson = \"1e12/s\" }", "is outside"),
         ("workers = 1\narrivals = { poison = \"1/s\" }", "did you mean `poisson`?"),
         ("workers = 1\narrivals = { fixed = \"1/s\", poisson = \"1/s\" }", "`arrivals` with 2 keys"),
-        ("workers = 1\narrivals = { every = \"0s\" }", "all requests would come at once"),
+        ("workers = 1\narrivals = { every = \"0s\" }", "all requests would arrive at once"),
         ("workers = 1\narrivals = { bursts = { every = \"1s\" } }", "`bursts` without `size`"),
-        ("workers = 1\narrivals = { times = [\"2ms\", \"1ms\"] }", "is before the one before it"),
+        ("workers = 1\narrivals = { times = [\"2ms\", \"1ms\"] }", "is before the previous time"),
         ("workers = 1\narrivals = { file = \"none.txt\" }", "cannot read \"dir/none.txt\": no such file"),
-        ("workers = 1\narrivals = { file = \"bad.txt\" }", "dir/bad.txt:2: 0.5 is before the time before it"),
+        ("workers = 1\narrivals = { file = \"bad.txt\" }", "dir/bad.txt:2: 0.5 is before the previous time"),
         ("workers = 1\nworkrs = 2\narrivals = { poisson = \"1/s\" }", "did you mean `workers`?"),
         ("workers = 1\ninstances = 2\narrivals = { poisson = \"1/s\" }", "unknown key `instances` in a service"),
         ("workers = 1\nuntil = \"1s\"\ndelay = \"1s\"\narrivals = { poisson = \"1/s\" }", "no request ever arrives"),
@@ -143,8 +143,8 @@ fn services_call_each_other() {
     assert!(program.is_endless());
     for (from, to, says) in [
         ("call = \"db\"", "call = \"dbs\"", "there is no service `dbs`"),
-        ("{ call = \"db\" }, ", "", "service `db` without `arrivals`, and nobody calls it"),
-        ("{ call = \"db\" }", "{ syscall = [{ call = \"db\" }] }", "`call` is no step of a system call"),
+        ("{ call = \"db\" }, ", "", "service `db` without `arrivals`, and no task calls it"),
+        ("{ call = \"db\" }", "{ syscall = [{ call = \"db\" }] }", "`call` is not a step of a system call"),
     ] {
         let said = load(&text.replace(from, to)).expect_err(to);
         assert!(said.contains(says), "{said}");

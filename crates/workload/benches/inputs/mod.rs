@@ -1,4 +1,4 @@
-//! Files as large as tools write them, for benchmarks.
+//! Files as large as those that tools generate, for benchmarks.
 
 use core::fmt::Write;
 

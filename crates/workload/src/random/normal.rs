@@ -1,7 +1,7 @@
 //! The normal distribution and its inverse, the same on every platform.
 //!
-//! Source: Wichura 1988, *Algorithm AS 241: the percentage points of the normal distribution*, routine PPND16, with its
-//! coefficients.
+//! Source: Wichura 1988, *Algorithm AS 241: the percentage points of the normal distribution*,
+//! routine PPND16, with its coefficients.
 
 /// Distribution function of the standard normal distribution.
 pub(super) fn normal_cdf(x: f64) -> f64 {
@@ -16,7 +16,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
         return q * ratio(r, &CENTRE);
     }
     let tail = if q < 0.0 { p } else { 1.0 - p };
-    // Rounding can bring a probability to 0 or 1; the clamp at the bounds does the rest.
+    // Rounding can make a probability 0 or 1; the clamp at the bounds handles that.
     let r = libm::sqrt(-libm::log(tail.max(f64::MIN_POSITIVE)));
     let x = if r <= 5.0 { ratio(r - 1.6, &MIDDLE) } else { ratio(r - 5.0, &FAR) };
     if q < 0.0 { -x } else { x }

@@ -1,9 +1,9 @@
-//! What duplicate keys mean: [`DuplicatePolicy`].
+//! The meaning of duplicate keys: [`DuplicatePolicy`].
 //!
-//! rt-app's own examples write `"run"` twice in one object. Two programs give that a meaning, and they differ:
-//! `doc/workgen` renames the second key (`run1`), so that every event survives; rt-app itself, through json-c, keeps the
-//! *first* position and the *last* value, so that one event is lost. The default is the author's intent. Every duplicate
-//! is reported with both places.
+//! rt-app's own examples write `"run"` twice in one object. Two programs interpret that, and they
+//! differ: `doc/workgen` renames the second key (`run1`), so that every event survives; rt-app
+//! itself, through json-c, keeps the *first* position and the *last* value, so that one event is
+//! lost. The default is the author's intent. Every duplicate is reported with both positions.
 //!
 //! Cost: O(members log members) per object.
 
@@ -13,13 +13,13 @@ use core::fmt;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What duplicate keys in rt-app files mean.
+/// The meaning of duplicate keys in rt-app files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DuplicatePolicy {
-    /// As `doc/workgen`: the second `run` becomes `run1`, and all happen.
+    /// As `doc/workgen`: the second `run` becomes `run1`, and all are executed.
     #[default]
     Workgen,
-    /// As rt-app alone: the last value, in the place of the first key.
+    /// As rt-app alone: the last value, at the position of the first key.
     JsonC,
     /// They are errors.
     Error,
@@ -29,7 +29,7 @@ impl DuplicatePolicy {
     /// All policies.
     pub const ALL: [Self; 3] = [Self::Workgen, Self::JsonC, Self::Error];
 
-    /// Returns the name as the command line writes it.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,8 @@ impl fmt::Display for DuplicatePolicy {
     }
 }
 
-/// Gives every key of every object one meaning. Recurses into values, whose depth the parser limits.
+/// Resolves the duplicate keys of every object. Recurses into values, whose depth the parser
+/// limits.
 pub(super) fn resolve(node: &mut Node<'_>, policy: DuplicatePolicy, report: &mut Report) {
     match &mut node.value {
         Value::Object(members) => {
@@ -108,7 +109,7 @@ fn rename(members: &mut [Member<'_>], policy: DuplicatePolicy, report: &mut Repo
     }
 }
 
-/// Puts the value of every later duplicate in the place of the first.
+/// Puts the value of every later duplicate at the position of the first.
 fn replace(members: &mut Box<[Member<'_>]>, report: &mut Report) {
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut kept: Vec<Member<'_>> = Vec::with_capacity(members.len());

@@ -1,14 +1,14 @@
-//! Events of rt-app: keys by prefix, in rt-app's order of asking.
+//! Events of rt-app: keys by prefix, in rt-app's order of matching.
 //!
-//! Any key that *starts* with an event's name is that event, so `run1`, `timer_audio`, but also `running` and
-//! `memory_is_fun`. The order in which rt-app asks decides where names overlap: `runtime` before `run`, `memrun` before
-//! `mem`.
+//! Any key that *starts* with an event's name is that event: `run1`, `timer_audio`, but also
+//! `running` and `memory_is_fun`. Where names overlap, rt-app's order of matching decides:
+//! `runtime` before `run`, `memrun` before `mem`.
 //!
-//! `mem`, `iorun` and `memrun` depend on the memory of a machine that is not simulated: they become CPU time at the
-//! stated costs below, with a note.
+//! `mem`, `iorun` and `memrun` depend on the memory of a machine, which is not simulated: they
+//! become CPU time at the costs below, with a note.
 //!
-//! Source: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `obj_is_event` and `parse_task_event_data`; `src/rt-app.c`,
-//! `run_event`.
+//! Source: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `obj_is_event` and `parse_task_event_data`;
+//! `src/rt-app.c`, `run_event`.
 
 use super::json::{Node, Value};
 use super::lower::{BufferLayout, ChaseOrder, Lower, TaskScope};
@@ -23,12 +23,12 @@ use zerolag_model::Duration;
 pub const MEMORY_BYTES_PER_US: u64 = 10_000;
 /// Time of one step of a `memrun` chase in random order: a cache miss.
 pub const CHASE_RANDOM: Duration = Duration::from_nanos(100);
-/// Time of one step of a `memrun` chase in sequential order: the prefetcher is ahead.
+/// Time of one step of a `memrun` chase in sequential order: the prefetcher hides the miss.
 pub const CHASE_SEQUENTIAL: Duration = Duration::from_nanos(5);
-/// CPU time between two looks at the clock of `runtime`.
+/// CPU time between two reads of the clock of `runtime`.
 pub const RUNTIME_CHUNK: Duration = Duration::from_micros(32);
 
-/// What an event key says to do.
+/// The event of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Event {
     Run,
@@ -53,7 +53,7 @@ pub(super) enum Event {
     SemWait,
 }
 
-/// Prefixes by first letter; among those of a letter in the order in which rt-app asks.
+/// Prefixes by first letter; within a letter in rt-app's order of matching.
 const PREFIXES: [(&str, Event); 20] = [
     ("broad", Event::Broad),
     ("barrier", Event::Barrier),
@@ -77,7 +77,7 @@ const PREFIXES: [(&str, Event); 20] = [
     ("yield", Event::Yield),
 ];
 
-/// Where the prefixes of each letter begin; those of the next one end them.
+/// The first prefix of each letter; the next letter's first one ends the range.
 const LETTERS: [u8; 27] = {
     let mut begins = [PREFIXES.len() as u8; 27];
     let mut letter = 26;
@@ -113,7 +113,7 @@ impl Event {
 }
 
 impl Lower<'_> {
-    /// Lowers one event. What is wrong is reported.
+    /// Lowers one event. Mistakes are reported.
     pub(super) fn event(
         &mut self,
         event: Event,
@@ -165,7 +165,7 @@ impl Lower<'_> {
                     && **name != *task.name
                 {
                     let message =
-                        format!("\"{key}\": \"{name}\" is not looked at: a task suspends itself as \"{}\"", task.name);
+                        format!("\"{key}\": \"{name}\" is ignored: a task suspends itself as \"{}\"", task.name);
                     let help = format!("resume it by \"resume\": \"{}\"", task.name);
                     self.report.push(Diagnostic::warning(node.span, message).help(help));
                 }
@@ -307,14 +307,14 @@ impl Lower<'_> {
         Some(self.memory(key, node.span, cost))
     }
 
-    /// CPU time in place of memory traffic.
+    /// Replaces memory traffic by CPU time.
     fn memory(&mut self, key: &str, span: Span, cost: Duration) -> Action {
         let message = format!("\"{key}\" is simulated as {cost} of CPU time");
         self.report.push(Diagnostic::new(Severity::Note, message).at(span));
         Action::Run(Dist::Constant(cost))
     }
 
-    /// Returns the resource of a name, and warns if the file declares that name as something else.
+    /// Returns the resource of a name, and warns if the file declares that name as another kind.
     pub(super) fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> crate::program::ResourceId {
         if let Some((declared, declared_span)) = self.declared.get(name)
             && *declared != Kind::of(kind)

@@ -1,10 +1,13 @@
 //! A [`Program`] as rt-app JSON: [`export`].
 //!
-//! What rt-app cannot say is not left out in silence: the export fails and names all of it. A program that was read from
-//! an rt-app file comes out so that reading it again gives the same program, but for resources that nothing uses.
+//! An export that silently dropped parts would run a different workload. So the export fails if
+//! rt-app cannot express the program, and names everything that it cannot. A program that was read
+//! from an rt-app file is written so that reading it again gives the same program, except for
+//! unused resources.
 //!
-//! Every task is written with `phases`, every event with a number behind its name where the name stands twice. `runtime` is
-//! always `runtime1` and so on: an event named exactly `runtime` would also ask for a slice.
+//! Every task is written with `phases`, and an event whose name is already used gets a number.
+//! `runtime` is always `runtime1` and so on: an event named exactly `runtime` would also ask for a
+//! slice.
 
 use super::RUNTIME_CHUNK;
 use super::object::INT;
@@ -18,7 +21,7 @@ use zerolag_model::{CpuMask, DlFlags, Duration, SchedAttr};
 /// Returns the program as the text of an rt-app file.
 ///
 /// # Errors
-/// Everything that rt-app's grammar has no words for, a sentence each.
+/// Everything that rt-app's grammar cannot express, a sentence each.
 ///
 /// ```
 /// use zerolag_workload::{LoadOptions, load, rtapp};
@@ -42,7 +45,7 @@ struct Writer<'p> {
     inherits: Option<bool>,
 }
 
-/// Members of one object: names its keys and puts commas between them.
+/// The members of one object: chooses their keys and separates them by commas.
 #[derive(Default)]
 struct Keys(BTreeMap<String, u64>);
 
@@ -154,7 +157,8 @@ impl Writer<'_> {
         if place.moves {
             match place.affinity {
                 AffinityChange::Set(cpus) => self.cpus(cpus),
-                // Without `cpus` a phase goes back to the task's, which must then be all.
+                // A phase without `cpus` resets the affinity to the task's, which must then be all
+                // CPUs.
                 AffinityChange::Keep | AffinityChange::Reset if place.restricted => {
                     self.cannot(&format!("task {} going back from its CPUs to all", task.name));
                 }
@@ -376,7 +380,7 @@ impl Writer<'_> {
     }
 }
 
-/// Where a task is when it enters a phase.
+/// The state of a task when it enters a phase.
 struct Place<'a> {
     current: SchedAttr,
     affinity: &'a AffinityChange,

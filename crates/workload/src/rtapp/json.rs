@@ -1,13 +1,14 @@
-//! JSON as json-c reads it, which is what rt-app reads: a parser with positions that goes on after errors.
+//! A parser of JSON as json-c, and so rt-app, reads it, with positions and recovery from errors.
 //!
-//! Beyond RFC 8259 it takes comments (`/* */`, `//`), trailing commas, single quotes, leading zeros, `NaN` and
-//! `Infinity`, literals in any case and raw line breaks in strings; what follows the root value is not read. It does not
-//! take hexadecimal numbers, bare names or missing commas. Duplicate keys are kept for [`super::duplicates`] to decide.
+//! Beyond RFC 8259 it accepts comments (`/* */`, `//`), trailing commas, single quotes, leading
+//! zeros, `NaN` and `Infinity`, literals in any case and raw line breaks in strings; text after the
+//! root value is ignored. It does not accept hexadecimal numbers, bare names or missing commas.
+//! Duplicate keys are kept for [`super::duplicates`] to decide.
 //!
-//! Own code rather than a crate: none of those at hand takes exactly this dialect (leading zeros, case, trailing text),
-//! keeps duplicates with their positions *and* reports more than the first error. The parser keeps its own stack, so that
-//! no nesting, however deep, can exhaust the thread's; depth is limited to [`NESTING_MAX`] so that those who walk the
-//! tree may recurse.
+//! Handwritten, because none of the available crates accepts exactly this dialect (leading zeros,
+//! case, trailing text), keeps duplicates with their positions *and* reports more than the first
+//! error. The parser keeps its own stack, so that no nesting, however deep, can exhaust the
+//! thread's stack. Depth is limited to [`NESTING_MAX`] so that users of the tree may recurse.
 //!
 //! Cost: O(input). Source of the dialect: json-c, `json_tokener.c`, without `JSON_TOKENER_STRICT`.
 
@@ -15,7 +16,7 @@ use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::input::{NESTING_MAX, VALUES_MAX};
 use std::borrow::Cow;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug)]
 pub(crate) struct Node<'a> {
     pub(crate) span: Span,
@@ -39,7 +40,7 @@ pub(crate) enum Value<'a> {
     Array(Box<[Node<'a>]>),
     /// An object, members in order of the text.
     Object(Box<[Member<'a>]>),
-    /// There is no value; this has been reported.
+    /// A missing value, which has been reported.
     Missing,
 }
 
@@ -49,12 +50,12 @@ pub(crate) struct Member<'a> {
     pub(crate) key: Cow<'a, str>,
     pub(crate) key_span: Span,
     pub(crate) node: Node<'a>,
-    /// Whether the key is not the written one but what a duplicate was renamed to.
+    /// Whether the key was renamed as a duplicate.
     pub(crate) renamed: bool,
 }
 
 impl Value<'_> {
-    /// Returns what kind of value this is, for messages.
+    /// Returns the kind of the value, for messages.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -69,7 +70,7 @@ impl Value<'_> {
     }
 }
 
-/// What an open array or object waits for.
+/// What an open array or object can continue with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expect {
     /// An item, or the end.
@@ -78,7 +79,7 @@ enum Expect {
     CommaOrEnd,
 }
 
-/// An array or object that is open: what it holds so far are the last of the parser's items or members.
+/// An open array or object: its contents so far are the last of the parser's items or members.
 #[derive(Debug)]
 struct Frame<'a> {
     start: usize,
@@ -108,22 +109,22 @@ impl Body<'_> {
     }
 }
 
-/// Takes the last ones off a stack, in one allocation of their size.
+/// Takes the elements from `first` on off a stack, in one allocation of their size.
 fn split_off<T>(stack: &mut Vec<T>, first: usize) -> Box<[T]> {
     if first == 0 { core::mem::take(stack).into_boxed_slice() } else { stack.drain(first..).collect() }
 }
 
-/// The parser cannot go on; this has been reported.
+/// The parser cannot continue; this has been reported.
 struct Stop;
 
-/// A text that was parsed.
+/// The result of parsing.
 pub(crate) struct Parsed<'a> {
     pub(crate) root: Node<'a>,
     /// Whether any object has a key twice.
     pub(crate) has_duplicates: bool,
 }
 
-/// Parses a text. Errors are reported; `None` if nothing can be made of it.
+/// Parses a text. Errors are reported; `None` if the text has no usable value.
 pub(crate) fn parse<'a>(text: &'a str, report: &mut Report) -> Option<Parsed<'a>> {
     let at = if text.starts_with('\u{feff}') {
         let message = "the file starts with a byte order mark, at which rt-app stops";
@@ -163,7 +164,8 @@ impl<'a> Parser<'a, '_> {
     fn document(mut self) -> Result<Parsed<'a>, Stop> {
         let mut done = self.value()?;
         loop {
-            // A complete value goes into the innermost open array or object; without one it is the root.
+            // A complete value is added to the innermost open array or object; without one it is
+            // the root.
             if let Some(node) = done.take() {
                 match self.stack.last_mut() {
                     None => {
@@ -187,7 +189,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Reads on in the innermost open array or object; returns what is complete.
+    /// Continues in the innermost open array or object; returns a value that is complete.
     fn step(&mut self) -> Result<Option<Node<'a>>, Stop> {
         self.trivia()?;
         let next = self.peek();
@@ -234,7 +236,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Reads a key and what follows it; returns a value if it is complete.
+    /// Reads a key and its value; returns the value if it is complete.
     fn member(&mut self) -> Result<Option<Node<'a>>, Stop> {
         let start = self.at;
         let key = match self.peek() {
@@ -287,7 +289,7 @@ impl<'a> Parser<'a, '_> {
         if missing { Ok(Some(Node { span: here, value: Value::Missing })) } else { self.value() }
     }
 
-    /// Reads a value; an array or object is only opened, and nothing is complete then.
+    /// Reads a value; an array or object is only opened, and no value is complete then.
     fn value(&mut self) -> Result<Option<Node<'a>>, Stop> {
         self.trivia()?;
         let start = self.at;
@@ -337,7 +339,7 @@ impl<'a> Parser<'a, '_> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Steps over white space and comments.
+    /// Skips white space and comments.
     #[inline]
     fn trivia(&mut self) -> Result<(), Stop> {
         match self.peek() {
@@ -424,7 +426,7 @@ impl<'a> Parser<'a, '_> {
         &rest[..length]
     }
 
-    /// Returns the span of the character at hand.
+    /// Returns the span of the current character.
     fn token_span(&self) -> Span {
         let length = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
         Span::new(self.at..self.at + length)
@@ -447,7 +449,7 @@ impl<'a> Parser<'a, '_> {
     fn after_root(&mut self) -> Result<(), Stop> {
         self.trivia()?;
         if self.peek().is_some() {
-            let message = "what follows the root value is not read";
+            let message = "text after the root value is ignored";
             self.report.warning(self.token_span(), message);
         }
         Ok(())
@@ -462,7 +464,7 @@ pub(super) fn has_duplicates(members: &[Member<'_>]) -> bool {
         let mut seen = std::collections::BTreeSet::new();
         return !members.iter().all(|member| seen.insert(&*member.key));
     }
-    // Keys of different marks differ; only those of a mark that was seen before are compared.
+    // Keys of different marks differ, so only keys with a repeated mark are compared.
     let mut marks = 0_u64;
     members.iter().enumerate().any(|(at, member)| {
         let mark = 1 << (mark(&member.key) % 64);
@@ -472,25 +474,23 @@ pub(super) fn has_duplicates(members: &[Member<'_>]) -> bool {
     })
 }
 
-/// Returns a number that equal keys have in common and most others do not.
+/// Returns a number that is the same for equal keys and differs for most others.
 fn mark(key: &str) -> usize {
     let bytes = key.as_bytes();
     let [first, .., last] = bytes else { return bytes.len() };
     bytes.len() + usize::from(*first) * 7 + usize::from(*last) * 3
 }
 
-/// Says what to write for a key without a value.
+/// Returns the advice for a key without a value.
 fn missing_value_help(key: &str) -> String {
     if key.starts_with("suspend") {
-        format!(
-            "write \"{key}\": \"\" (a task suspends itself, so the value is not looked at; rt-app refuses the key alone)"
-        )
+        format!("write \"{key}\": \"\" (a task suspends itself, so the value is ignored; rt-app refuses the key alone)")
     } else {
         format!("write \"{key}\": and a value")
     }
 }
 
-/// Cuts what is quoted in a message.
+/// Shortens a quotation in a message.
 fn shortened(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(40) {
         None => word.into(),
@@ -498,7 +498,7 @@ fn shortened(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads a number or literal; an error is perhaps with advice.
+/// Reads a number or literal; an error can have advice.
 fn scalar<'a>(word: &str) -> Result<Value<'a>, Option<&'static str>> {
     if let Some(number) = small_number(word) {
         return Ok(Value::Int(Some(number)));
@@ -533,7 +533,7 @@ fn scalar<'a>(word: &str) -> Result<Value<'a>, Option<&'static str>> {
     Err(Some("numbers carry no unit here; times are in microseconds"))
 }
 
-/// Returns what most numbers are: digits that surely fit.
+/// Returns the value of short decimal numbers, which most are: their digits certainly fit.
 fn small_number(word: &str) -> Option<i64> {
     if word.len() > 18 {
         return None;
@@ -568,7 +568,7 @@ fn unicode_escape(text: &str) -> (Option<char>, usize) {
         let pair = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
         return (char::from_u32(pair), 12);
     }
-    // Half a pair stands for nothing; json-c puts the replacement character.
+    // Half a surrogate pair has no meaning; json-c inserts the replacement character.
     (Some(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)), 6)
 }
 
@@ -612,7 +612,7 @@ mod tests {
         ] {
             assert_eq!(read(text), (tree.to_string(), String::new()), "{text}");
         }
-        assert_eq!(read("{} x").1, "f:1:4: warning: what follows the root value is not read");
+        assert_eq!(read("{} x").1, "f:1:4: warning: text after the root value is ignored");
     }
 
     #[test]

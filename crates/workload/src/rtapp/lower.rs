@@ -1,6 +1,7 @@
 //! The sections of an rt-app file: global, resources, tasks, phases.
 //!
-//! Names become indices, sticky properties are carried into the phases they reach, instances are counted. Loops:
+//! Names become indices, sticky properties are copied into the phases that they reach, instances
+//! are counted. Loops:
 //!
 //! | written | rt-app | here |
 //! |---|---|---|
@@ -11,10 +12,11 @@
 //! | phase, `loop` n >= 1 | n times | `loops: n` |
 //! | phase, `loop` below 1 | for ever: the phases after it are never reached | `loops: u64::MAX` |
 //!
-//! (A `loop` of 0 at phase level really loops for ever: rt-app compares for equality after counting. Run, not guessed.)
+//! (A `loop` of 0 at phase level does loop for ever: rt-app compares for equality after counting.
+//! Confirmed by running it.)
 //!
-//! Source: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `parse_global`, `parse_task_data`, `parse_task_phase_data`;
-//! `src/rt-app.c`, `thread_body`, `set_thread_affinity`.
+//! Source: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `parse_global`, `parse_task_data`,
+//! `parse_task_phase_data`; `src/rt-app.c`, `thread_body`, `set_thread_affinity`.
 
 use super::event::Event;
 use super::json::{Node, Value};
@@ -29,9 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zerolag_model::{ClassId, CpuId, CpuMask, Duration, Policy, SchedAttr};
 
-/// Keys of a task beside events and scheduling.
+/// Keys of a task besides events and scheduling.
 const TASK_KEYS: [&str; 4] = ["instance", "delay", "loop", "phases"];
-/// Keys of tasks and phases that say where they run.
+/// Keys of tasks and phases about their CPUs and groups.
 const PLACE_KEYS: [&str; 3] = ["cpus", "nodes_membind", "taskgroup"];
 /// Keys of `global` without effect on a simulation.
 const GLOBAL_IGNORED: [&str; 10] = [
@@ -49,21 +51,21 @@ const GLOBAL_IGNORED: [&str; 10] = [
 /// Keys of tasks in the grammar that rt-app itself no longer reads.
 const LEGACY_KEYS: [&str; 3] = ["exec", "lock_order", "resources"];
 
-/// What a file lowers to.
+/// The result of lowering a file.
 pub(super) struct Lowered {
     pub(super) program: Program,
     pub(super) duration: Option<Duration>,
 }
 
-/// A file being lowered.
+/// The state of lowering a file.
 pub(super) struct Lower<'r> {
     pub(super) report: &'r mut Report,
     pub(super) assembly: Assembly,
     /// Index of each task.
     pub(super) task_names: BTreeMap<String, usize>,
-    /// Shared timers that someone wants absolute: the mode is the timer's.
+    /// Shared timers that some task uses as absolute: the mode belongs to the timer.
     pub(super) absolute_timers: BTreeSet<ResourceId>,
-    /// What the `resources` section says of names.
+    /// The declarations of the `resources` section.
     pub(super) declared: BTreeMap<String, (Kind, Span)>,
     /// Layout and first use of shared `memrun` buffers.
     pub(super) buffers: BTreeMap<(String, String), (BufferLayout, Span)>,
@@ -72,7 +74,7 @@ pub(super) struct Lower<'r> {
     nr_cpus: usize,
 }
 
-/// What all users of a shared `memrun` buffer must agree on.
+/// The properties on which all users of a shared `memrun` buffer must agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct BufferLayout {
     pub(super) size: i64,
@@ -80,16 +82,16 @@ pub(super) struct BufferLayout {
     pub(super) chase: Option<(i64, ChaseOrder)>,
 }
 
-/// In which order a chase goes through its buffer.
+/// The order of a chase through its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ChaseOrder {
-    /// One stride after the other: the prefetcher is ahead.
+    /// One stride after the other: the prefetcher hides misses.
     Sequential,
-    /// Such that every step misses the cache.
+    /// An order in which every step misses the cache.
     Random,
 }
 
-/// The task being lowered.
+/// The task that is being lowered.
 pub(super) struct TaskScope<'t> {
     pub(super) name: &'t str,
     pub(super) instances: u32,
@@ -97,13 +99,13 @@ pub(super) struct TaskScope<'t> {
     pub(super) own_timers: Vec<(String, TimerMode)>,
 }
 
-/// What sticks from phase to phase.
+/// Properties that persist from phase to phase.
 struct Sticky {
     attr: SchedAttr,
     group: Option<usize>,
 }
 
-/// Lowers a file. What is wrong is reported; the result is then of no use.
+/// Lowers a file. Mistakes are reported; the result is then of no use.
 pub(super) fn lower(root: &Node<'_>, options: &LoadOptions, report: &mut Report) -> Option<Lowered> {
     let machine = options.machine_override.clone().unwrap_or_else(crate::default_machine);
     let Value::Object(members) = &root.value else {
@@ -175,7 +177,7 @@ impl Lower<'_> {
         u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// Reads `resources`, which only declares: every resource is made where it is used.
+    /// Reads `resources`, which only declares: every resource is created where it is used.
     fn resources(&mut self, node: &Node<'_>) {
         let Value::Object(members) = &node.value else {
             self.report
@@ -301,7 +303,7 @@ impl Lower<'_> {
         if phases.members.is_empty() {
             self.report.error(phases.span, format!("task \"{}\" has no phases", scope.name));
         }
-        // Without a phase that names CPUs nothing ever moves the affinity.
+        // Without a phase that names CPUs the affinity never changes.
         let moves = phases.members.iter().any(|member| {
             matches!(&member.node.value, Value::Object(members) if members.iter().any(|member| member.key == "cpus"))
         });
@@ -389,7 +391,7 @@ impl Lower<'_> {
         };
         let mut mask = CpuMask::new();
         for item in items {
-            // json-c turns a string of digits into a number here, and only here.
+            // json-c converts a string of digits to a number here, and only here.
             let number = match &item.value {
                 Value::String(text) => text.parse().ok(),
                 _ => object::int(item, "cpus", INT, self.report),
@@ -424,7 +426,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Groups are for fair tasks, as in rt-app.
+    /// Refuses groups of real-time tasks: groups are for fair tasks, as in rt-app.
     fn refuse_group_of_rt(&mut self, object: &Object<'_, '_>, sticky: &Sticky) {
         if sticky.group.is_some() && sticky.attr.class() != ClassId::Fair {
             let span =
@@ -434,7 +436,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `runtime` is an event and, without `dl-runtime`, a request for a slice.
+    /// Notes that `runtime` is an event and, without `dl-runtime`, also a request for a slice.
     fn note_slice_trap(&mut self, name: &str, object: &Object<'_, '_>, attr: SchedAttr) {
         if let (Some(member), None, SchedAttr::Fair { slice: Some(slice), .. }) =
             (object.get("runtime"), object.get("dl-runtime"), attr)
@@ -450,7 +452,8 @@ impl Lower<'_> {
         object.note_unknown(&known, |key| Event::of(key).is_some(), self.report);
     }
 
-    /// Events beside `phases` are not run; `runtime` still counts as a parameter.
+    /// Warns of events next to `phases`, which are not executed; `runtime` still counts as a
+    /// parameter.
     fn note_task_keys_beside_phases(&mut self, object: &Object<'_, '_>) {
         for member in object.members {
             if Event::of(&member.key).is_some() && member.key != "runtime" {
@@ -461,7 +464,7 @@ impl Lower<'_> {
         self.note_task_keys(object);
     }
 
-    /// A shared timer that is absolute somewhere is absolute everywhere.
+    /// Makes a shared timer absolute everywhere if it is absolute somewhere.
     fn settle_timers(&mut self) {
         let absolute = &self.absolute_timers;
         for action in all_actions(&mut self.assembly.program) {
@@ -473,8 +476,9 @@ impl Lower<'_> {
         }
     }
 
-    /// A suspend point is a condition and a mutex of the task's name. Where the file also uses these by themselves, both
-    /// must be the same things: suspend and resume are written out.
+    /// Unites suspend points with their parts. A suspend point is a condition and a mutex of the
+    /// task's name. Where the file also uses these directly, both must be the same objects: then
+    /// suspend and resume are written out.
     fn settle_suspend_points(&mut self) {
         let points: Vec<(ResourceId, Arc<str>)> = (0..)
             .zip(&self.assembly.program.resources)
@@ -501,7 +505,7 @@ impl Lower<'_> {
     }
 }
 
-/// Replaces suspend and resume by what they are made of.
+/// Replaces suspend and resume by their parts.
 fn write_out(phase: &mut Phase, origin: &mut PhaseOrigin, points: &BTreeMap<ResourceId, (ResourceId, ResourceId)>) {
     let old = core::mem::take(&mut phase.actions);
     let spans = core::mem::take(&mut origin.actions);
@@ -533,7 +537,7 @@ fn all_actions(program: &mut Program) -> impl Iterator<Item = &mut Action> {
     program.tasks.iter_mut().flat_map(|task| &mut task.phases).flat_map(|phase| &mut phase.actions)
 }
 
-/// An own timer that is absolute somewhere is absolute in the whole task.
+/// Makes a task's own timer absolute everywhere in the task if it is absolute somewhere.
 fn settle_own_timers(task: &mut TaskDef, timers: &[(String, TimerMode)]) {
     for action in task.phases.iter_mut().flat_map(|phase| &mut phase.actions) {
         if let Action::Timer { timer: TimerRef::Own(place), mode, .. } = action

@@ -2,16 +2,17 @@
 //!
 //! | module | decides |
 //! |---|---|
-//! | `json` | what the text is: json-c's dialect, with positions |
-//! | `duplicates` | what a key that stands twice means |
+//! | `json` | the structure of the text: json-c's dialect, with positions |
+//! | `duplicates` | the meaning of duplicate keys |
 //! | `object` | types and ranges of members |
-//! | `event` | which keys are events, and what they do |
-//! | `sched` | policies, priorities, deadlines, and how they stick |
+//! | `event` | which keys are events, and their actions |
+//! | `sched` | policies, priorities, deadlines, and how they persist |
 //! | `lower` | global section, tasks, phases |
-//! | `export` | the way back: a program as an rt-app file |
+//! | `export` | the opposite direction: a program as an rt-app file |
 //!
-//! `docs/reference/rt-app.md` has the grammar in full and what differs. Reference: scheduler-tools/rt-app 55cb0c0 (2026-05-06);
-//! its behaviour was read and run, none of its text is here.
+//! `docs/reference/rt-app.md` has the complete grammar and all differences. Reference:
+//! scheduler-tools/rt-app 55cb0c0 (2026-05-06); its behaviour was read and run, none of its text is
+//! here.
 
 mod duplicates;
 mod event;
@@ -32,7 +33,7 @@ use crate::{LoadOptions, Scenario};
 /// Reads an rt-app file. See [`crate::load`].
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All mistakes in it.
 pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
     let mut report = Report::default();
     let source = || Source::new(name, text);

@@ -1,4 +1,4 @@
-//! [`Object`]: reads members of a JSON object with the checks that rt-app makes on types, and reports what is wrong.
+//! [`Object`]: reads members of a JSON object with rt-app's checks of types, and reports mistakes.
 
 use super::json::{Member, Node, Value};
 use crate::diagnostic::{Report, Span};
@@ -9,7 +9,7 @@ use zerolag_model::settings::nearest;
 /// The values that rt-app's own variables can hold: it reads numbers into a C `int`.
 pub(super) const INT: RangeInclusive<i64> = -(1 << 31)..=(1 << 31) - 1;
 
-/// An object and where it stands.
+/// An object and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Object<'n, 'a> {
     pub(super) members: &'n [Member<'a>],
@@ -17,7 +17,7 @@ pub(super) struct Object<'n, 'a> {
 }
 
 impl<'n, 'a> Object<'n, 'a> {
-    /// Returns the object that a node is; reports if it is something else.
+    /// Returns the node as an object; reports any other type.
     pub(super) fn of(node: &'n Node<'a>, what: &str, report: &mut Report) -> Option<Self> {
         match &node.value {
             Value::Object(members) => Some(Self { members, span: node.span }),
@@ -30,14 +30,14 @@ impl<'n, 'a> Object<'n, 'a> {
 
     /// Returns the member of a key.
     pub(super) fn get(&self, key: &str) -> Option<&'n Member<'a>> {
-        // Most keys differ in length or in the first letter.
+        // A cheap test first: most keys differ in length or in the first letter.
         let first = key.as_bytes().first();
         self.members
             .iter()
             .find(|member| member.key.len() == key.len() && member.key.as_bytes().first() == first && member.key == key)
     }
 
-    /// Returns a whole number within a range; reports if it is something else.
+    /// Returns a whole number within a range; reports any other value.
     pub(super) fn int(&self, key: &str, range: RangeInclusive<i64>, report: &mut Report) -> Option<(i64, Span)> {
         let member = self.get(key)?;
         int(&member.node, &member.key, range, report).map(|value| (value, member.node.span))
@@ -49,7 +49,7 @@ impl<'n, 'a> Object<'n, 'a> {
         micros(&member.node, &member.key, report).map(|time| (time, member.node.span))
     }
 
-    /// Returns a string. `null` is as good as absent, as in rt-app.
+    /// Returns a string. `null` is treated as absent, as in rt-app.
     pub(super) fn string(&self, key: &str, report: &mut Report) -> Option<(&'n str, Span)> {
         let member = self.get(key)?;
         if matches!(member.node.value, Value::Null) {
@@ -70,7 +70,7 @@ impl<'n, 'a> Object<'n, 'a> {
         }
     }
 
-    /// Warns of keys that mean nothing here. rt-app ignores them too.
+    /// Warns of unknown keys. rt-app ignores them too.
     pub(super) fn note_unknown(&self, known: &[&[&'static str]], is_known: impl Fn(&str) -> bool, report: &mut Report) {
         let all = || known.iter().copied().flatten().copied();
         for member in self.members {

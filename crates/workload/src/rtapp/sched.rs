@@ -1,39 +1,44 @@
-//! Scheduling properties of rt-app tasks and phases, and how they stick.
+//! Scheduling properties of rt-app tasks and phases, and how they persist.
 //!
-//! A task's properties are complete: policy from `global.default_policy`, priority 10 for FIFO and RR, nice 0 otherwise.
-//! A phase's properties change what is in force: without a policy the current one is used again; a policy without a
-//! priority takes that policy's default; and what a phase set stays in force in the phases after it.
-//! rt-app's order of questions is kept, traps included:
+//! A task's properties are complete: policy from `global.default_policy`, priority 10 for FIFO and
+//! RR, nice 0 otherwise. A phase's properties change the current ones: without a policy the current
+//! one is used again; a policy without a priority uses that policy's default; and properties that a
+//! phase sets persist in the phases after it. rt-app's order of evaluation is kept, including its
+//! traps:
 //!
-//! * a fair phase that names neither policy nor priority changes nothing, even if it names `dl-runtime`;
-//! * at task level `runtime`, `period` and `deadline` are read like `dl-runtime`, `dl-period` and `dl-deadline` where
-//!   those are absent, so that an *event* named exactly `runtime` also asks for a custom slice.
+//! * a fair phase that names neither policy nor priority changes nothing, even if it names
+//!   `dl-runtime`;
+//! * at task level `runtime`, `period` and `deadline` are read like `dl-runtime`, `dl-period` and
+//!   `dl-deadline` where those are absent, so that an *event* named exactly `runtime` also asks for
+//!   a custom slice.
 //!
-//! differs: rt-app passes `SCHED_FLAG_KEEP_PARAMS` with a nice value if no `dl-runtime` is given, and Linux 6.18 then
-//! ignores the nice value (observed). Here the nice value holds, as rt-app's documentation says.
+//! differs: rt-app passes `SCHED_FLAG_KEEP_PARAMS` with a nice value if no `dl-runtime` is given,
+//! and Linux 6.18 then ignores the nice value (observed). Here the nice value is set, as rt-app's
+//! documentation says.
 //!
-//! Sources: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `parse_sched_data`; `src/rt-app.c`, `set_thread_param`. Linux
-//! v6.12 `kernel/sched/syscalls.c` (a slice is clamped to 0.1..100 ms), `kernel/sched/deadline.c`, `__checkparam_dl`.
+//! Sources: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `parse_sched_data`; `src/rt-app.c`,
+//! `set_thread_param`. Linux v6.12 `kernel/sched/syscalls.c` (a slice is clamped to 0.1..100 ms),
+//! `kernel/sched/deadline.c`, `__checkparam_dl`.
 
 use super::object::{INT, Object};
 use crate::diagnostic::{Diagnostic, Report, Severity, Span};
 use zerolag_model::{DlParams, Duration, FairPolicy, Nice, Policy, RtPolicy, RtPriority, SchedAttr};
 
-/// Keys that say how a task or phase is scheduled.
+/// Keys of the scheduling of a task or phase.
 pub(super) const KEYS: [&str; 7] =
     ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline", "util_min", "util_max"];
 
-/// The shortest and longest slice that Linux gives.
+/// The shortest slice that Linux gives.
 pub(crate) const SLICE_MIN: Duration = Duration::from_micros(100);
 /// The longest slice.
 pub(crate) const SLICE_MAX: Duration = Duration::from_millis(100);
-/// The shortest deadline runtime that Linux takes (`1 << DL_SCALE` nanoseconds).
+/// The shortest deadline runtime that Linux accepts (`1 << DL_SCALE` nanoseconds).
 const DL_RUNTIME_MIN: Duration = Duration::from_nanos(1024);
 
-/// rt-app's priority of FIFO and RR tasks that name none.
+/// rt-app's default priority of FIFO and RR tasks.
 const PRIORITY_DEFAULT: i64 = 10;
 
-/// What an object says about scheduling.
+/// The scheduling properties of an object.
 #[derive(Debug)]
 pub(super) struct Props {
     policy: Option<Policy>,
@@ -44,10 +49,10 @@ pub(super) struct Props {
     span: Span,
 }
 
-/// Which object is read.
+/// The kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
-    /// A task: the legacy keys count.
+    /// A task: the legacy keys are used.
     Task,
     /// A phase.
     Phase,
@@ -182,7 +187,7 @@ impl Props {
     }
 }
 
-/// Returns what the kernel has against deadline parameters (EINVAL), if anything.
+/// Returns why the kernel refuses deadline parameters (EINVAL), if it does.
 pub(crate) fn deadline_error(params: DlParams) -> Option<String> {
     let DlParams { runtime, deadline, period, flags: _ } = params;
     if runtime < DL_RUNTIME_MIN {
@@ -196,7 +201,7 @@ pub(crate) fn deadline_error(params: DlParams) -> Option<String> {
     }
 }
 
-/// Reads a policy name as rt-app takes it.
+/// Reads a policy name that rt-app accepts.
 pub(super) fn policy(name: &str, span: Span, report: &mut Report) -> Option<Policy> {
     let policy = Policy::ALL.into_iter().find(|policy| policy.name() == name);
     if policy.is_none() {

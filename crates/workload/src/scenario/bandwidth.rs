@@ -1,6 +1,6 @@
-//! `[group."/path"]`: weight and limit of a group, in the spellings of those who set them.
+//! `[group."/path"]`: weight and limit of a group, in the notations of the programs that set them.
 //!
-//! | who | keys |
+//! | program | keys |
 //! |---|---|
 //! | cgroup v2 | `cpu.max`, `cpu.max.burst`, `cpu.weight`, `cpu.weight.nice`, `cpu.idle` |
 //! | cgroup v1 | `cpu.cfs_quota_us`, `cpu.cfs_period_us`, `cpu.cfs_burst_us`, `cpu.shares` |
@@ -8,15 +8,18 @@
 //! | Docker, Podman | `--cpus`, `--cpu-quota`, `--cpu-period`, `--cpu-shares` |
 //! | Kubernetes | `limits.cpu`, `requests.cpu`, with `oci.weight_conversion` |
 //!
-//! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, what of the quota a CPU takes at a time, for one group.
+//! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, a bandwidth slice for
+//! one group.
 //!
-//! Files of the kernel take its numbers (microseconds) or a time with a unit. What the others mean is noted, so that a
-//! reader sees which limit was run. `changes` sets keys again in the middle of the run.
+//! Files of the kernel accept its numbers (microseconds) or a time with a unit. For the other
+//! notations the resulting limit is noted, so that a reader sees which limit was run. `changes`
+//! sets keys again in the middle of the run.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`, `cpu_weight_nice_write_s64`;
-//! `kernel/sched/fair.c`, `sched_group_set_shares`, `sched_group_set_idle`;
-//! systemd.resource-control(5); `docker run`; Kubernetes `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and
-//! opencontainers/cgroups 0.0.3 (the two conversions of shares to weight).
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`,
+//! `cpu_weight_nice_write_s64`; `kernel/sched/fair.c`, `sched_group_set_shares`,
+//! `sched_group_set_idle`; systemd.resource-control(5); `docker run`; Kubernetes
+//! `pkg/kubelet/cm/helpers_linux.go`; KEP-2254 and opencontainers/cgroups 0.0.3 (the two
+//! conversions of shares to weight).
 
 use super::Reader;
 use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, string, unknown_key};
@@ -51,7 +54,7 @@ const KEYS: [&str; 20] = [
     "oci.weight_conversion",
 ];
 
-/// A quota as it was written.
+/// A quota in its notation.
 #[derive(Clone, Copy)]
 enum Quota {
     Unlimited,
@@ -60,7 +63,7 @@ enum Quota {
     Milli(u64),
 }
 
-/// What a table says of a group, each with the key that said it.
+/// The values of a group's table, each with its key.
 #[derive(Default)]
 struct Said<'k> {
     quota: Option<(Quota, &'k str, Span)>,
@@ -76,7 +79,7 @@ struct Said<'k> {
 }
 
 impl Reader<'_> {
-    /// Reads what a group's table says; `None` is the root group.
+    /// Reads a group's table; `None` is the root group.
     pub(super) fn group_keys(&mut self, id: Option<usize>, table: &Table<'_, '_>) {
         let all = leaves(table);
         let mut said = Said::default();
@@ -139,7 +142,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reports a change of a group that says nothing.
+    /// Reports a change of a group without a value.
     pub(super) fn change_of_nothing(&mut self, table: &Table<'_, '_>) {
         if !self.report.has_errors() {
             let help = "write \"cpu.max\", \"cpu.weight\", create or remove";
@@ -147,7 +150,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what is set of a group at a time: a weight, a limit, or both. Returns whether there was something.
+    /// Reads the changes of a group at a time: a weight, a limit, or both. Returns whether there
+    /// was one.
     pub(super) fn change_of_group(&mut self, group: usize, at: Duration, table: &Table<'_, '_>) -> bool {
         let all = leaves(table);
         let mut said = Said::default();
@@ -175,12 +179,12 @@ impl Reader<'_> {
         if !says_limit {
             return said.weight().is_some() || is_idle.is_some();
         }
-        // What is not said stays as the last change before left it.
+        // A missing value stays as the previous change left it.
         let first = program.groups[group].max;
         let before = program.changes.iter().filter(|change| change.at <= at).fold(first, |before, change| {
             match change.what {
                 Change::Max { group: other, max } if other == group => max,
-                // What is made anew begins as it is defined.
+                // A group that is created again starts as defined.
                 Change::Create { group: other } if other == group => first,
                 _ => before,
             }
@@ -243,7 +247,7 @@ impl<'k> Said<'k> {
                     Some(milli) => self.quota(Quota::Milli(milli), key, at, report),
                     None => report.error_help(
                         span(item),
-                        format!("`CPUQuota` = \"{text}\" is no percentage of a CPU above zero"),
+                        format!("`CPUQuota` = \"{text}\" is not a percentage of a CPU above zero"),
                         "write \"150%\"",
                     ),
                 }
@@ -279,7 +283,7 @@ impl<'k> Said<'k> {
                 }
             }
             "cpu.shares" | "--cpu-shares" => {
-                // The kernel clamps without a word.
+                // The kernel clamps silently.
                 if let Some(shares) = int(key, item, 0..=u64::from(u32::MAX), report) {
                     let shares = u32::try_from(shares.clamp(2, 262_144)).unwrap_or(2);
                     set(&mut self.weight, GroupWeight::Shares(shares), key, at, report);
@@ -302,7 +306,7 @@ impl<'k> Said<'k> {
         set(&mut self.quota, quota, key, at, report);
     }
 
-    /// Returns the limit; what is not said stays as it was.
+    /// Returns the limit; missing values stay as they were.
     fn max(&self, before: CpuMax, report: &mut Report) -> Option<CpuMax> {
         let period = self.period.map_or(before.period, |(period, ..)| period);
         let quota = match self.quota {
@@ -336,7 +340,7 @@ impl<'k> Said<'k> {
         }
     }
 
-    /// The weight of an idle group is not set: the kernel answers EINVAL.
+    /// Refuses the weight of an idle group: the kernel returns EINVAL.
     fn refuse_weight(&self, is_idle: bool, report: &mut Report) {
         if let Some((_, key, at)) = self.weight.filter(|_| is_idle) {
             let help = "leave it out, or write cpu.idle = 0";
@@ -352,7 +356,7 @@ impl<'k> Said<'k> {
         self.weight.map(|(weight, ..)| weight).or(requested)
     }
 
-    /// Says what a spelling that is not the kernel's came to.
+    /// Notes the result of a notation that is not the kernel's.
     fn note(&self, max: CpuMax, weight: GroupWeight, report: &mut Report) {
         if !self.needs_note {
             return;
@@ -368,10 +372,10 @@ impl<'k> Said<'k> {
     }
 }
 
-/// Notes a value; two keys that say the same thing are an error.
+/// Stores a value; two keys with the same meaning are an error.
 fn set<'k, T>(place: &mut Option<(T, &'k str, Span)>, value: T, key: &'k str, at: Span, report: &mut Report) {
     if let Some((_, other, there)) = place {
-        let diagnostic = Diagnostic::error(at, format!("`{key}` says again what `{other}` says"));
+        let diagnostic = Diagnostic::error(at, format!("`{key}` sets the same value as `{other}`"));
         report.push(diagnostic.label(*there, "here").help("keep one of them"));
         return;
     }
@@ -400,7 +404,7 @@ fn cpus(key: &str, item: Item<'_, '_>, report: &mut Report) -> Option<u64> {
     };
     let milli = milli_cpus(&text);
     if milli.is_none() {
-        let message = format!("`{key}` = \"{text}\" is no number of CPUs above zero");
+        let message = format!("`{key}` = \"{text}\" is not a number of CPUs above zero");
         report.error_help(span(item), message, "write \"500m\" or 0.5");
     }
     milli

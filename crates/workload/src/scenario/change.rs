@@ -1,5 +1,5 @@
-//! `[[change]]`: what somebody sets at a time: a group's limit or weight, a task's attributes, CPUs or group; groups and threads that
-//! come and go; CPUs, and what real-time tasks may run, too.
+//! `[[change]]`: changes at given times: a group's limit or weight; a task's attributes, CPUs or
+//! group; groups and threads that are created and removed; CPUs; the limit of real-time tasks.
 //!
 //! ```toml
 //! [[change]]
@@ -37,13 +37,13 @@ pub(super) const KEYS: [&str; 14] = [
 
 /// Keys of a change of a CPU.
 pub(super) const CPU_KEYS: [&str; 3] = ["at", "cpu", "online"];
-/// Keys of changes of what real-time tasks may run: one at a time, for they are two files.
+/// Keys of changes of the real-time limit: one at a time, because they are two files.
 pub(super) const RT_RUNTIME_KEYS: [&str; 2] = ["at", "sched_rt_runtime_us"];
 pub(super) const RT_PERIOD_KEYS: [&str; 2] = ["at", "sched_rt_period_us"];
-/// Keys of a change that makes or removes a group.
+/// Keys of a change that creates or removes a group.
 pub(super) const LIFE_KEYS: [&str; 2] = ["create", "remove"];
 
-/// Microseconds; as of the setting.
+/// Microseconds; the bound of the setting.
 pub(super) const RT_RUNTIME_MAX: i64 = 1 << 22;
 
 impl Reader<'_> {
@@ -71,7 +71,7 @@ impl Reader<'_> {
                 (None, None) if table.get("sched_rt_period_us").is_some() => self.rt_period_change(at, &table),
                 (None, None) => {
                     let help = "write task = \"NAME\", group = \"/PATH\", cpu = N, sched_rt_runtime_us = N or sched_rt_period_us = N";
-                    self.report.error_help(span(item), "a change of nothing", help);
+                    self.report.error_help(span(item), "a change that names nothing to change", help);
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `sched_rt_runtime_us`, in the range of the setting; -1 is no limit.
+    /// Reads `sched_rt_runtime_us`, in the range of the setting; -1 is no limit.
     fn rt_runtime_change(&mut self, at: Duration, table: &Table<'_, '_>) {
         table.refuse_unknown(&RT_RUNTIME_KEYS, "a change of sched_rt_runtime_us", self.report);
         let Some(entry) = table.get("sched_rt_runtime_us") else { return };
@@ -108,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `sched_rt_period_us`, in the range of the setting.
+    /// Reads `sched_rt_period_us`, in the range of the setting.
     fn rt_period_change(&mut self, at: Duration, table: &Table<'_, '_>) {
         table.refuse_unknown(&RT_PERIOD_KEYS, "a change of sched_rt_period_us", self.report);
         let range = 1..=RT_RUNTIME_MAX.unsigned_abs();
@@ -117,7 +117,7 @@ impl Reader<'_> {
         }
     }
 
-    /// CPUs go offline once at a time, and never all that a task may use.
+    /// Checks that each CPU goes offline only while online, and that never all CPUs of a task do.
     fn check_hotplug(&mut self, place: Span) {
         let program = &self.assembly.program;
         let mut online = CpuMask::first_n(self.nr_cpus);

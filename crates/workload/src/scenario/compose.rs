@@ -1,19 +1,19 @@
 //! One scenario out of several texts: included files, and parameters.
 //!
-//! ```text
-//! include = ["machine.toml"]          # read below this file: what this file says wins, key by key
+//! ```toml
+//! include = ["machine.toml"]          # read first: this file overrides it, key by key
 //!
 //! [parameters]                        # names for values, which `--set NAME=VALUE` replaces
 //! workers = 8
 //! quota = "20ms"
 //!
 //! [task.worker]
-//! instances = "${workers}"            # alone in its string: the value as it is
+//! instances = "${workers}"            # alone in its string: the value keeps its type
 //! steps = [{ run = "${quota}" }]
 //! ```
 //!
-//! All texts are laid one behind the other, so that a place in any of them is one [`Span`]. A file may be included twice (its second reading adds
-//! nothing), but not from within itself.
+//! All texts are concatenated, so that a position in any of them is one [`Span`]. A file may be
+//! included twice (its second reading adds nothing), but not from within itself.
 
 use super::table::{kind, span};
 use super::tree::{self, Members, Node, Value};
@@ -29,17 +29,17 @@ const FILES_MAX: usize = 64;
 
 /// The texts of a scenario.
 pub(super) struct Texts {
-    /// Name, where it starts, which file included it.
+    /// Name, start, and the file that included it.
     parts: Vec<(String, usize, Option<usize>)>,
-    /// All texts, a line break between them.
+    /// All texts, separated by line breaks.
     whole: String,
 }
 
-/// What `--set` says is a text of its own under this name.
+/// The values of `--set` are a text of their own under this name.
 const SET: &str = "--set";
 
 impl Texts {
-    /// Reads a scenario and what it includes. What is wrong is reported.
+    /// Reads a scenario and its included files. Mistakes are reported.
     pub(super) fn gather(name: &str, text: &str, options: &LoadOptions, report: &mut Report) -> Self {
         let mut texts = Self { parts: Vec::new(), whole: String::with_capacity(text.len()) };
         texts.add(name, text, None);
@@ -69,7 +69,7 @@ impl Texts {
         self.parts.push((name.to_owned(), start, by));
     }
 
-    /// Returns a text, and where it starts.
+    /// Returns a text, and its start.
     fn text(&self, file: usize) -> (&str, usize) {
         let start = self.parts[file].1;
         let end = self.parts.get(file + 1).map_or(self.whole.len(), |(_, next, _)| next - 1);
@@ -78,11 +78,12 @@ impl Texts {
 
     fn include_from(&mut self, file: usize, options: &LoadOptions, report: &mut Report) {
         let (text, start) = self.text(file);
-        // Most include nothing, which shows at once; an escape could spell the key.
+        // Most files include nothing, which this test sees quickly; an escape could spell the key.
         if !text.contains("include") && !text.contains('\\') {
             return;
         }
-        // Parsed twice, here for `include` alone: the tree borrows the text, which moves when more is read.
+        // Parsed twice, here for `include` alone: the tree borrows the text, which moves when more
+        // is read.
         let text = text.to_owned();
         let Ok(root) = tree::parse(&text, start) else { return };
         let Some(item) = root.get("include") else { return };
@@ -134,7 +135,7 @@ impl Texts {
         }
     }
 
-    /// Returns the one table that the texts make. What is wrong with any of them is reported.
+    /// Returns the one table that the texts form. Mistakes in any of them are reported.
     pub(super) fn merged(&self, report: &mut Report) -> Members<'_> {
         let mut tables = (0..self.parts.len()).map(|file| {
             let (text, start) = self.text(file);
@@ -146,7 +147,7 @@ impl Texts {
         let mut whole = tables.next().unwrap_or_default();
         let mut rest: Vec<Members<'_>> = tables.collect();
         if self.parts.get(1).is_some_and(|(name, ..)| name == SET) {
-            // The command line wins over all files.
+            // The command line overrides all files.
             let set = rest.remove(0);
             override_parameters(&mut whole, &mut rest, set);
         }
@@ -158,7 +159,7 @@ impl Texts {
     }
 }
 
-/// Reports all that is wrong with a text, in the words of the crate `toml`.
+/// Reports all mistakes of a text, in the words of the crate `toml`.
 fn say_what_is_wrong(text: &str, start: usize, report: &mut Report) {
     let (_, errors) = toml::de::DeTable::parse_recoverable(text);
     let mut is_too_deep = false;
@@ -168,19 +169,19 @@ fn say_what_is_wrong(text: &str, start: usize, report: &mut Report) {
         if !error.message().starts_with("cannot recurse") {
             report.error(span, super::lowercase(error.message()));
         } else if !core::mem::replace(&mut is_too_deep, true) {
-            // The parser says it again at every bracket that it is in.
+            // The parser repeats this error at every enclosing bracket.
             report.error(span, format!("brackets are nested deeper than {DEPTH_MAX}"));
         }
     }
     if errors.is_empty() {
-        report.error(Span::new(start..start), "this is no TOML");
+        report.error(Span::new(start..start), "this is not TOML");
     }
 }
 
 /// The deepest nesting: the TOML parser's own limit.
 const DEPTH_MAX: usize = 80;
 
-/// Puts the command line's values in the place of declared parameters, wherever they are declared.
+/// Replaces declared parameters by the command line's values, wherever they are declared.
 fn override_parameters<'i>(first: &mut Members<'i>, rest: &mut [Members<'i>], set: Members<'i>) {
     for member in set {
         for table in core::iter::once(&mut *first).chain(rest.iter_mut()) {
@@ -193,7 +194,8 @@ fn override_parameters<'i>(first: &mut Members<'i>, rest: &mut [Members<'i>], se
     }
 }
 
-/// Returns the command line's values as TOML: what is a number or a truth value stays one, all else is a string.
+/// Returns the command line's values as TOML: numbers and truth values keep their type, all else is
+/// a string.
 fn overrides(pairs: &[(String, String)]) -> String {
     let mut text = String::new();
     for (name, value) in pairs {
@@ -207,7 +209,8 @@ fn overrides(pairs: &[(String, String)]) -> String {
     text
 }
 
-/// Replaces `${name}` in every string by the parameter of that name, and returns the declared names.
+/// Replaces `${name}` in every string by the parameter of that name, and returns the declared
+/// names.
 pub(super) fn fill_in(root: &mut Members<'_>, report: &mut Report) -> Vec<String> {
     let Some(declared) = root.remove("parameters") else {
         return Vec::new();
@@ -255,7 +258,7 @@ impl<'i> Filler<'_, 'i> {
     }
 
     fn text(&mut self, text: &str, at: Span) -> Option<Value<'i>> {
-        // A single parameter keeps its type.
+        // A parameter alone in its string keeps its type.
         if let Some(name) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
             && !name.contains('}')
         {

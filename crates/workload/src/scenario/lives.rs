@@ -1,8 +1,9 @@
-//! Groups that come and go: `from` and `until` of a group, `create` and `remove` of a `[[change]]`.
+//! Groups that are created and removed: `from` and `until` of a group, `create` and `remove` of a
+//! `[[change]]`.
 //!
-//! What is certain to fail when it comes is refused here, for all times of changes are known: a group that is made while it is
-//! there, removed or limited while it is not, made below one that is not there. What tasks do of themselves (a phase that joins a
-//! group) is not looked at.
+//! All times of changes are known, so changes that are certain to fail are refused here: a group
+//! that is created while it exists, removed or limited while it does not, or created below one that
+//! does not exist. Actions of tasks (a phase that joins a group) are not checked.
 
 use super::Reader;
 use super::table::Table;
@@ -11,7 +12,7 @@ use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Span};
 use zerolag_model::Duration;
 
-/// Something that is done with a group at a time, and where that stands.
+/// An operation on a group at a time, and its position in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deed {
     at: Duration,
@@ -28,16 +29,16 @@ enum What {
     Use,
 }
 
-/// What the walk through time knows of a group.
+/// The state of a group during the walk through time.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     is_there: bool,
-    /// When and where it was last made or removed.
+    /// The time and position of its last creation or removal.
     last: Option<(Duration, Span)>,
 }
 
 impl Reader<'_> {
-    /// Notes that a group comes to be.
+    /// Notes that a group is created.
     pub(super) fn create_group(&mut self, group: usize, at: Duration, span: Span) {
         self.deeds.push(Deed { at, group, what: What::Create, span });
         self.assembly.program.change(at, Change::Create { group });
@@ -49,7 +50,7 @@ impl Reader<'_> {
         self.assembly.program.change(at, Change::Remove { group });
     }
 
-    /// Notes that a group is needed at a time.
+    /// Notes that a group must exist at a time.
     pub(super) fn use_group(&mut self, group: usize, at: Duration, span: Span) {
         self.deeds.push(Deed { at, group, what: What::Use, span });
     }
@@ -66,7 +67,7 @@ impl Reader<'_> {
         ["create", "remove"].iter().any(|key| table.get(key).is_some())
     }
 
-    /// Reads a key that is `true` or left out.
+    /// Reads a key that is `true` or absent.
     pub(super) fn said_true(&mut self, key: &str, item: super::table::Item<'_, '_>) -> bool {
         match item.get_ref() {
             Value::Boolean(true) => true,
@@ -78,7 +79,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes through all that is done with groups, in order of time.
+    /// Checks all operations on groups, in order of time.
     pub(super) fn check_lives(&mut self) {
         let mut deeds = std::mem::take(&mut self.deeds);
         deeds.sort_by_key(|deed| deed.at);
@@ -91,12 +92,12 @@ impl Reader<'_> {
             let when = last.map_or(String::new(), |(when, _)| format!(" (since {when})"));
             let parent_is_there = program.groups[group].parent.is_none_or(|parent| seen[parent].is_there);
             let wrong = match what {
-                What::Create if is_there => Some(format!("group `{path}` is there already at {at}{when}")),
-                What::Create if !parent_is_there => Some(format!("the group above `{path}` is not there at {at}")),
+                What::Create if is_there => Some(format!("group `{path}` already exists at {at}{when}")),
+                What::Create if !parent_is_there => Some(format!("the group above `{path}` does not exist at {at}")),
                 What::Create if last.is_some_and(|(gone, _)| gone == at) => Some(format!(
-                    "group `{path}` is made at the moment at which it is removed, {at}: its tasks need time to end"
+                    "group `{path}` is created at the moment at which it is removed, {at}: its tasks need time to end"
                 )),
-                What::Remove | What::Use if !is_there => Some(format!("group `{path}` is not there at {at}{when}")),
+                What::Remove | What::Use if !is_there => Some(format!("group `{path}` does not exist at {at}{when}")),
                 What::Create | What::Remove | What::Use => None,
             };
             if let Some(message) = wrong {
@@ -111,7 +112,7 @@ impl Reader<'_> {
                 continue;
             }
             for below in (0..program.groups.len()).filter(|below| program.is_within(*below, group)) {
-                // A group below that is made by itself waits for that.
+                // A group below it with its own creation waits for that.
                 if what == What::Remove || program.comes_with(below) == Some(group) {
                     seen[below] = Seen { is_there: what == What::Create, last: Some((at, span)) };
                 }

@@ -1,4 +1,4 @@
-//! The machine, the kernel and its settings, as a scenario writes them.
+//! The machine, the kernel and its settings in a scenario.
 
 use super::table::{Entry, Item, Table, kind, leaves, span};
 use super::tree::Value;

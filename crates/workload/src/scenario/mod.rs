@@ -1,5 +1,5 @@
-//! Scenario TOML: everything rt-app can say, and distributions, cpusets, machine, kernel and settings, under the kernel's
-//! own names.
+//! Scenario TOML: everything that rt-app can express, and distributions, cpusets, machine, kernel
+//! and settings, under the kernel's own names.
 //!
 //! | module | decides |
 //! |---|---|
@@ -9,18 +9,19 @@
 //! | `times` | times and distributions |
 //! | `machine` | `[machine]`, `kernel`, `[settings]` |
 //! | `bandwidth` | weights and limits of groups |
-//! | `server` | `[fair_server]`: what deadline servers promise later |
+//! | `server` | `[fair_server]`: changes of deadline servers |
 //! | `shared` | `[cpuset]`, `[group]`, `[mutex]`, `[condition]`, `[barrier]`, `[semaphore]`, `[timer]` |
 //! | `task` | `[task]`, its phases, its attributes |
-//! | `step` | what a task does |
+//! | `step` | the actions of a task |
 //! | `service` | `[service]`: requests, a queue, workers |
-//! | `change` | `[[change]]`: what is set during the run |
-//! | `lives` | groups that come and go |
-//! | `pool` | how many threads a task has, and pools that follow a quota |
-//! | `pause` | `[pause]`: times in which nobody else runs |
+//! | `change` | `[[change]]`: changes during the run |
+//! | `lives` | groups that are created and removed |
+//! | `pool` | the number of threads of a task, and pools that follow a quota |
+//! | `pause` | `[pause]`: times in which no other task runs |
 //! | `schema` | the tables as JSON Schema |
 //!
-//! Tasks are numbered in the order of the text. An unknown key is an error. `docs/reference/scenario.md` has the grammar in full.
+//! Tasks are numbered in the order of the text. An unknown key is an error.
+//! `docs/reference/scenario.md` has the complete grammar.
 
 mod bandwidth;
 mod change;
@@ -52,7 +53,8 @@ use tree::Value;
 use zerolag_model::Duration;
 use zerolag_model::settings::nearest;
 
-/// The largest scenario, in bytes: they are written by hand, and what says all that is wrong with one takes much memory per byte.
+/// The largest scenario, in bytes. Scenarios are written by hand, and collecting all mistakes of
+/// one takes much memory per byte.
 pub const SCENARIO_MAX: usize = 16_000_000;
 
 const KEYS: [&str; 26] = [
@@ -84,35 +86,35 @@ const KEYS: [&str; 26] = [
     "change",
 ];
 
-/// A file being read.
+/// The state of reading a file.
 struct Reader<'r> {
     report: &'r mut Report,
     assembly: Assembly,
     nr_cpus: usize,
     task_names: BTreeMap<String, usize>,
     service_names: Vec<String>,
-    /// What is done with groups at given times.
+    /// Operations on groups at given times.
     deeds: Vec<lives::Deed>,
-    /// Services without arrivals: somebody must call them.
+    /// Services without arrivals: some task must call them.
     unfed: Vec<(String, Span)>,
     /// Pools of threads that follow their quota.
     pools: Vec<pool::Pool>,
     /// Threads at the start so far.
     threads: u64,
-    /// Index of each cpuset; `None` for one that was refused, so that its users are not.
+    /// Index of each cpuset; `None` for a refused one, so that its users are not reported as well.
     cpusets: BTreeMap<String, Option<usize>>,
-    /// What each name stands for, and where that was first said.
+    /// The kind of each name, and the position of its first use.
     kinds: BTreeMap<String, (Kind, Span)>,
-    /// Barriers whose parties are counted rather than stated.
+    /// Barriers whose parties are counted, not stated.
     counted_barriers: BTreeSet<ResourceId>,
-    /// The mode of each shared timer, and where it was said.
+    /// The mode of each shared timer, and its position.
     timer_modes: BTreeMap<ResourceId, (TimerMode, Span)>,
 }
 
 /// Reads a scenario file. See [`crate::load`].
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All mistakes in it.
 pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, Diagnostics> {
     let mut report = Report::default();
     if text.len() > SCENARIO_MAX {
@@ -133,7 +135,7 @@ pub fn load(name: &str, text: &str, options: &LoadOptions) -> Result<Scenario, D
     Ok(Scenario { parameters, warnings: report.finish(texts.source()), ..scenario })
 }
 
-/// The TOML parser's messages, in our style.
+/// Converts the TOML parser's messages to our style.
 fn lowercase(message: &str) -> String {
     let mut characters = message.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
@@ -234,7 +236,7 @@ impl Reader<'_> {
         goals
     }
 
-    /// Reports a goal of somebody whom there is not.
+    /// Reports a goal whose owner does not exist.
     fn goal_named(&mut self, goal: &Goal, span: Span) {
         let program = &self.assembly.program;
         let (what, names): (&str, Vec<String>) = match goal.metric.subject() {
@@ -262,7 +264,7 @@ impl Reader<'_> {
         });
     }
 
-    /// Returns the resource of a name; reports if the name stands for something else.
+    /// Returns the resource of a name; reports if the name has another kind.
     fn resource(&mut self, name: &str, span: Span, kind: ResourceKind) -> Option<ResourceId> {
         let wanted = Kind::of(kind);
         if wanted == Kind::SuspendPoint {

@@ -12,8 +12,9 @@
 //! length = "500us"
 //! ```
 //!
-//! It is sugar: one SCHED_FIFO task of priority 99 per CPU, bound to it and named `NAME/CPU`, that runs for `length` and
-//! then waits for its timer. Together means that the CPUs share one timer and one barrier. The time shows as theirs in reports.
+//! It is sugar: one SCHED_FIFO task of priority 99 per CPU, pinned to it and named `NAME/CPU`, that
+//! runs for `length` and then waits for its timer. Together means that the CPUs share one timer and
+//! one barrier. Reports show the time as theirs.
 
 use super::Reader;
 use super::table::{Entry, Table, kind, span};
@@ -71,7 +72,7 @@ impl Reader<'_> {
         let all = u32::try_from(cpus.iter().count()).unwrap_or(u32::MAX);
         let meet = together.then(|| self.assembly.resource(entry.key, ResourceKind::Barrier { parties: all }));
         for (place, cpu) in cpus.iter().enumerate() {
-            // The first CPU waits for the timer, the others for it.
+            // The first CPU waits for the timer, the others wait for the first.
             let wait = (place == 0 || meet.is_none()).then(|| Action::Timer {
                 timer: TimerRef::Own(0),
                 period: every.clone(),

@@ -1,14 +1,17 @@
-//! How many threads a task has: a number, `"cpus"`, `"quota"`, or a pool that follows its quota during the run.
+//! The number of threads of a task: a number, `"cpus"`, `"quota"`, or a pool that follows its quota
+//! during the run.
 //!
 //! ```toml
 //! workers = { follow = "quota", every = "1s", min = 2 }   # as programs in Go from 1.25 on
 //! ```
 //!
-//! A runtime that follows reads its limit every so often and takes it, rounded up to whole CPUs, for the number of its threads.
-//! All limits of a scenario and their changes are known, so the sizes are too: they become changes of the program.
+//! A runtime that follows its quota reads its limit periodically and uses it, rounded up to whole
+//! CPUs, as the number of its threads. All limits of a scenario and their changes are known, so the
+//! sizes are known too: they become changes of the program.
 //!
-//! Sources: golang/go issue 73193 and `src/runtime/cgroup_linux.go`, `src/runtime/proc.go` of Go 1.25 (the limit rounded up, at
-//! least 2, looked at once a second at most). Differs: the limits of groups above count too.
+//! Sources: golang/go issue 73193 and `src/runtime/cgroup_linux.go`, `src/runtime/proc.go` of Go
+//! 1.25 (the limit rounded up, at least 2, read at most once a second). Differs: the limits of
+//! groups above count too.
 
 use super::Reader;
 use super::table::{Item, Table, span};
@@ -20,7 +23,7 @@ use zerolag_model::{CpuMax, Duration};
 
 /// Keys of a pool that follows.
 pub(super) const KEYS: [&str; 3] = ["follow", "every", "min"];
-/// How often a pool looks at its limit, unless it says so.
+/// How often a pool reads its limit by default.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// A pool that follows its quota.
@@ -29,7 +32,7 @@ pub(super) struct Pool {
     task: usize,
     /// The path of its group.
     path: String,
-    /// As many threads as it has without a limit: CPUs.
+    /// The number of threads without a limit: CPUs.
     cpus: u64,
     every: Duration,
     min: u64,
@@ -37,8 +40,9 @@ pub(super) struct Pool {
 }
 
 impl Reader<'_> {
-    /// Reads how many threads the next task has: a number, `"cpus"` for as many as the machine or the cpuset has CPUs, `"quota"`
-    /// for as many as the group's limit has CPUs, rounded up, or a table: as `"quota"`, and again during the run.
+    /// Reads the number of threads of the next task: a number; `"cpus"` for the number of CPUs of
+    /// the machine or the cpuset; `"quota"` for the group's limit in CPUs, rounded up; or a table:
+    /// as `"quota"`, and updated during the run.
     pub(super) fn threads(&mut self, key: &str, table: &Table<'_, '_>) -> Option<(u64, Span)> {
         let entry = table.get(key)?;
         let at = span(entry.item);
@@ -69,7 +73,7 @@ impl Reader<'_> {
         Some((size, at))
     }
 
-    /// Reads a table of a pool that follows: how often it looks, and the least that it has.
+    /// Reads a table of a pool that follows: how often it reads its limit, and its least size.
     fn follows(&mut self, key: &str, item: Item<'_, '_>) -> Option<(Duration, u64)> {
         let table = Table::of(key, item, self.report)?;
         table.refuse_unknown(&KEYS, "a pool of threads", self.report);
@@ -92,14 +96,14 @@ impl Reader<'_> {
         }
         let every = table.time("every", self.report).unwrap_or(EVERY);
         if every.is_zero() {
-            self.report.error(table.span, "`every` is zero: it would look without end");
+            self.report.error(table.span, "`every` is zero: it would read its limit without end");
             return None;
         }
         let min = table.int("min", 1..=u64::from(u32::MAX), self.report).map_or(1, |(min, _)| min);
         Some((every, min))
     }
 
-    /// Returns how many CPUs the machine or a table's cpuset has.
+    /// Returns the number of CPUs of the machine or of a table's cpuset.
     fn cpus_of(&self, table: &Table<'_, '_>) -> u64 {
         let named = |name: &str| self.cpusets.get(name).copied().flatten();
         let cpuset = table.get("cpuset").and_then(|entry| match entry.item.get_ref() {
@@ -109,7 +113,7 @@ impl Reader<'_> {
         cpuset.map_or(self.nr_cpus, |set| self.assembly.program.cpusets[set].cpus.iter().count()) as u64
     }
 
-    /// Makes changes of what the pools that follow will see. All limits are known.
+    /// Converts the sizes of the pools that follow to changes. All limits are known.
     pub(super) fn resize_pools(&mut self) {
         for pool in std::mem::take(&mut self.pools) {
             let program = &self.assembly.program;
@@ -126,7 +130,7 @@ impl Reader<'_> {
                 let now = limit.map_or(pool.cpus, |limit| limit.min(pool.cpus)).max(pool.min);
                 let looks = change.at.as_nanos().div_ceil(pool.every.as_nanos()).max(1);
                 let at = Duration::from_nanos(pool.every.as_nanos().saturating_mul(looks));
-                // Of several changes between two looks the last counts.
+                // Of several changes between two readings the last counts.
                 if let Some((_, before)) = resizes.pop_if(|(look, _)| *look == at) {
                     size = resizes.last().map_or(pool.size, |(_, size)| *size);
                     debug_assert!(before != size, "only what differs is kept");
@@ -144,9 +148,9 @@ impl Reader<'_> {
     }
 }
 
-/// Returns how many CPUs the limits of a group and of those above it come to, rounded up.
+/// Returns the limits of a group and of those above it in CPUs, rounded up.
 fn quota_in_cpus(groups: &[GroupDef], path: &str, max: impl Fn(usize) -> CpuMax) -> Option<u64> {
-    // A group that is named here for the first time has no limit, those above it may.
+    // A group that is named here for the first time has no limit, but those above it can have one.
     let is_within = |group: &GroupDef| {
         path.strip_prefix(&*group.path).is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/')))
     };

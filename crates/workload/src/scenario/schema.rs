@@ -1,7 +1,10 @@
-//! The grammar of scenarios as JSON Schema (draft 2020-12), for editors: completion, and mistakes under the cursor.
+//! The grammar of scenarios as JSON Schema (draft 2020-12), for completion and error marks in
+//! editors.
 //!
-//! Made from the same tables of keys that the reader refuses unknown keys by; `docs/reference/scenario.schema.json` is this text. The
-//! reader knows more than a schema can say: names that must exist, CPUs that the machine must have, what no policy takes.
+//! It is built from the same tables of keys that the reader uses to refuse unknown keys;
+//! `docs/reference/scenario.schema.json` is this text. The reader checks more than a schema can
+//! express: names that must exist, CPUs that the machine must have, keys that a policy does not
+//! accept.
 
 use super::{change, machine, pause, pool, server, service, shared, step, task, times};
 use crate::goal::Metric;
@@ -49,7 +52,7 @@ fn one_of(words: &[&str]) -> Value {
     json!({ "anyOf": [{ "enum": words }, parameter()] })
 }
 
-/// Anything may be a parameter.
+/// Any value may be a parameter.
 fn parameter() -> Value {
     json!({ "type": "string", "pattern": "\\$\\{" })
 }
@@ -71,7 +74,7 @@ fn int(low: i64, high: i64) -> Value {
     json!({ "anyOf": [{ "type": "integer", "minimum": low, "maximum": high }, parameter()] })
 }
 
-/// What is written flat with dots or as tables within tables.
+/// Keys that may be written flat with dots or as nested tables.
 fn flat_or_nested() -> Value {
     json!({ "type": "object" })
 }
@@ -92,7 +95,7 @@ fn root(key: &str) -> Value {
             json!({ "type": "array", "items": { "type": "string", "pattern": format!("(^|\\.)({})\\s*[<>]", names.join("|")) } })
         }
         "machine" => object(&machine::KEYS, machine_key),
-        // The table grows with every mechanism: `zerolag settings` lists it, with what each takes.
+        // The table grows with every mechanism: `zerolag settings` lists it, with all values.
         "settings" => json!({ "type": "object", "description": "see `zerolag settings`" }),
         "cpuset" => {
             let mut keys = shared::CPUSET_KEYS.to_vec();
@@ -128,7 +131,7 @@ fn root(key: &str) -> Value {
             _ => json!({ "type": "boolean" }),
         })),
         "task" => named(&object(&task::TASK_KEYS, task_key)),
-        // A group's keys may stand beside these.
+        // A group's keys may stand next to these.
         "change" => {
             let properties =
                 change::KEYS.iter().chain(&change::LIFE_KEYS).chain(&change::CPU_KEYS).chain(&change::RT_RUNTIME_KEYS);
@@ -183,7 +186,7 @@ fn service_key(key: &str) -> Value {
     }
 }
 
-/// How many threads.
+/// A number of threads.
 fn threads() -> Value {
     let pool = object(&pool::KEYS, |key| match key {
         "follow" => one_of(&["quota"]),

@@ -1,7 +1,9 @@
-//! `[fair_server]`: deadline servers that are set in the middle of the run, by the kernel's names. What they promise at first
-//! are settings (`fair_server.runtime`, `fair_server.period`, `fair_server.cpus`).
+//! `[fair_server]`: changes of deadline servers in the middle of the run, by the kernel's names.
+//! Their initial parameters are settings (`fair_server.runtime`, `fair_server.period`,
+//! `fair_server.cpus`).
 //!
-//! Sources: Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`: `/sys/kernel/debug/sched/fair_server/cpuN/`.
+//! Sources: Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`:
+//! `/sys/kernel/debug/sched/fair_server/cpuN/`.
 
 use super::Reader;
 use super::table::{Table, span};

@@ -1,4 +1,5 @@
-//! `[service.NAME]`: requests that arrive whatever happens, a queue, and a pool of threads that work on them.
+//! `[service.NAME]`: requests that arrive whether or not the service keeps up, a queue, and a pool
+//! of threads that handle them.
 //!
 //! ```toml
 //! [service.web]
@@ -8,9 +9,10 @@
 //! steps = [{ run = { exponential = { mean = "4ms" } } }, { sleep = "2ms" }]
 //! ```
 //!
-//! It becomes a queue, a source of arrivals, and a task of `workers` threads whose program takes a request, does the steps and
-//! has done with it, for ever. A service has the keys of a task that say how its threads are scheduled; what a request draws
-//! belongs to the request, not to the thread that works on it.
+//! It becomes a queue, a source of arrivals, and a task of `workers` threads whose program takes a
+//! request, executes the steps and completes it, for ever. A service has the keys of a task that
+//! set how its threads are scheduled. Random draws belong to the request, not to the thread that
+//! handles it.
 
 use super::Reader;
 use super::table::{Entry, Item, Table, int, kind, span, string};
@@ -36,7 +38,7 @@ pub(super) const KEYS: [&str; 20] = [
     "deadline", "period", "flags", "cpus", "cpuset", "group", "delay", "steps", "phase",
 ];
 
-/// How requests follow each other.
+/// The kinds of arrivals.
 pub(super) const ARRIVALS: [&str; 6] = ["fixed", "poisson", "every", "bursts", "times", "file"];
 
 /// Keys of bursts.
@@ -46,7 +48,8 @@ pub(super) const BURST_KEYS: [&str; 3] = ["size", "every", "apart"];
 const TIMES_MAX: usize = 10_000_000;
 
 impl Reader<'_> {
-    /// Gives the tasks and services of the scenario their numbers, so that either may name the other.
+    /// Gives the tasks and services of the scenario their numbers, so that either may name the
+    /// other.
     pub(super) fn number_tasks(&mut self, root: &Table<'_, '_>) {
         let mut names: BTreeMap<String, (usize, Span)> = BTreeMap::new();
         for key in ["task", "service"] {
@@ -92,7 +95,7 @@ impl Reader<'_> {
         let capacity = table.int("queue", 1..=u64::from(u32::MAX), self.report);
         let capacity = capacity.and_then(|(capacity, _)| u32::try_from(capacity).ok());
         let queue = self.assembly.resource(entry.key, ResourceKind::Queue { capacity });
-        // Somebody may have named it already.
+        // A step may have named it already.
         self.assembly.program.resources[queue.index()].kind = ResourceKind::Queue { capacity };
         let delay = table.time("delay", self.report).unwrap_or_default();
         let until = table.time("until", self.report);
@@ -125,14 +128,14 @@ impl Reader<'_> {
         None
     }
 
-    /// Reports services to which no request ever comes.
+    /// Reports services that never get a request.
     pub(super) fn check_fed(&mut self) {
         let program = &self.assembly.program;
         let called: Vec<ResourceId> = (0..program.tasks.len()).flat_map(|task| program.queues_called(task)).collect();
         for (name, span) in std::mem::take(&mut self.unfed) {
             let queue = self.assembly.find_resource(&name, Kind::Queue);
             if queue.is_none_or(|queue| !called.contains(&queue)) {
-                let message = format!("service `{name}` without `arrivals`, and nobody calls it");
+                let message = format!("service `{name}` without `arrivals`, and no task calls it");
                 let help =
                     format!("write arrivals = {{ poisson = \"200/s\" }}, or a step {{ call = \"{name}\" }} elsewhere");
                 self.report.error_help(span, message, help);
@@ -140,14 +143,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Lets the last task's program begin with taking a request and end with having done it.
+    /// Makes the last task's program take a request at its start and complete it at its end.
     fn wrap_in_request(&mut self, queue: ResourceId) {
         let (Some(task), Some(origin)) =
             (self.assembly.program.tasks.last_mut(), self.assembly.origins.tasks.last_mut())
         else {
             return;
         };
-        // The delay is that of the arrivals: the threads wait from the start.
+        // The delay belongs to the arrivals: the threads wait from the start.
         task.delay = Duration::ZERO;
         let name = origin.name;
         let whole = match &mut task.phases[..] {
@@ -170,7 +173,7 @@ impl Reader<'_> {
         origin.phases.push(around());
     }
 
-    /// Reads how many threads work: a number, `"cpus"`, or `"quota"`.
+    /// Reads the number of workers: a number, `"cpus"`, or `"quota"`.
     fn workers(&mut self, entry: &Entry<'_, '_>, table: &Table<'_, '_>) -> u32 {
         let Some((count, at)) = self.threads("workers", table) else {
             if table.get("workers").is_none() {
@@ -180,7 +183,7 @@ impl Reader<'_> {
             return 1;
         };
         if count == 0 {
-            self.report.error(at, "`workers` = 0: nobody would ever work on a request");
+            self.report.error(at, "`workers` = 0: no request would ever be handled");
         }
         self.count_instances(count, at);
         u32::try_from(count.min(INSTANCES_MAX)).unwrap_or(1)
@@ -214,7 +217,7 @@ impl Reader<'_> {
                 for item in items.iter() {
                     let time = times::time("times", item, self.report)?;
                     if times.last().is_some_and(|last| time < *last) {
-                        self.report.error(span(item), format!("`times`: {time} is before the one before it"));
+                        self.report.error(span(item), format!("`times`: {time} is before the previous time"));
                         return None;
                     }
                     times.push(time);
@@ -237,7 +240,7 @@ impl Reader<'_> {
     fn distance(&mut self, key: &str, item: Item<'_, '_>) -> Option<Dist> {
         let dist = times::dist(key, item, self.report)?;
         if dist.is_zero() {
-            self.report.error(span(item), format!("`{key}` is zero: all requests would come at once"));
+            self.report.error(span(item), format!("`{key}` is zero: all requests would arrive at once"));
             return None;
         }
         Some(dist)
@@ -263,8 +266,8 @@ impl Reader<'_> {
         Some(Arrivals::Bursts { size: u32::try_from(size?).unwrap_or(1), every: every?, apart })
     }
 
-    /// Reads a file of times, one a line, in seconds; the first request comes at once, the others as far behind it as the file
-    /// says.
+    /// Reads a file of times, one per line, in seconds; the first request arrives at once, the
+    /// others at the file's distances from it.
     fn arrivals_file(&mut self, item: Item<'_, '_>, options: &LoadOptions, file: &str) -> Option<Arrivals> {
         let path = string("file", item, self.report)?;
         let Some(reader) = &options.includes else {
@@ -287,7 +290,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a file of times; `#` begins a comment. What is wrong comes with its line.
+/// Reads a file of times; `#` starts a comment. A mistake is returned with its line.
 fn times_of(text: &str) -> Result<Vec<Duration>, (usize, String)> {
     let mut times: Vec<Duration> = Vec::new();
     let mut first = None;
@@ -302,14 +305,14 @@ fn times_of(text: &str) -> Result<Vec<Duration>, (usize, String)> {
             .map_err(|_| wrong(format!("`{line}` is not a number of seconds")))?;
         let first = *first.get_or_insert(at);
         if at < first.saturating_add(times.last().copied().unwrap_or_default()) {
-            return Err(wrong(format!("{line} is before the time before it")));
+            return Err(wrong(format!("{line} is before the previous time")));
         }
         if times.len() == TIMES_MAX {
             return Err(wrong(format!("there are more than {TIMES_MAX} times")));
         }
         times.push(at.saturating_sub(first));
     }
-    if times.is_empty() { Err((1, "there is no time in it".to_owned())) } else { Ok(times) }
+    if times.is_empty() { Err((1, "it contains no time".to_owned())) } else { Ok(times) }
 }
 
 /// Reads a rate as the mean distance of its events: `"200/s"`, `"0.5/ms"`, `"90/m"`.
@@ -355,7 +358,7 @@ mod tests {
         let ms: Vec<u64> = times.iter().map(|time| time.as_nanos() / 1_000_000).collect();
         assert_eq!(ms, [0, 0, 750]);
         assert_eq!(times_of("1\nx\n"), Err((2, "`x` is not a number of seconds".to_owned())));
-        assert_eq!(times_of("2\n1\n"), Err((2, "1 is before the time before it".to_owned())));
+        assert_eq!(times_of("2\n1\n"), Err((2, "1 is before the previous time".to_owned())));
         assert!(times_of("\n").is_err());
     }
 }

@@ -1,11 +1,12 @@
-//! What tasks share: cpusets, groups and resources.
+//! Objects that tasks share: cpusets, groups and resources.
 //!
-//! Keys of cpusets and groups are the kernel's file names. TOML cannot hold both `cpuset.cpus = "0-3"` and
-//! `cpuset.cpus.partition = "root"` as dotted keys, since the first is not a table: they are written with quotes, or
-//! short as `cpus` and `partition`.
+//! Keys of cpusets and groups are the kernel's file names. TOML cannot contain both
+//! `cpuset.cpus = "0-3"` and `cpuset.cpus.partition = "root"` as dotted keys, because the first is
+//! not a table: they are written with quotes, or short as `cpus` and `partition`.
 //!
-//! Resources need no declaration: one that is only used is a plain mutex, condition, semaphore at 0, relative timer, slow disk, or a
-//! barrier for all instances of the tasks that name it. A name stands for one thing.
+//! Declaring a resource is optional and only sets its properties. A resource that is only used is a
+//! plain mutex, condition, semaphore at 0, relative timer, slow disk, or a barrier for all
+//! instances of the tasks that name it. A name can denote only one kind of resource.
 
 use super::Reader;
 use super::table::{Entry, Item, Table, kind, leaves, signed_int, span, string, unknown_key};
@@ -18,25 +19,25 @@ use crate::program::{CpusetDef, Disk, File, ResourceKind, TimerMode};
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, MAX_CPUS};
 
-/// A disk of which nothing is said: one request at a time, 5 ms and 100 MB/s, as a drive with turning platters.
+/// The default disk: one request at a time, 5 ms and 100 MB/s, as a hard disk.
 pub(super) const DISK: Disk = Disk { depth: 1, latency: Duration::from_millis(5), bandwidth: 100_000_000 };
-/// A pipe of which nothing is said: 16 pages.
+/// The default pipe: 16 pages.
 pub(super) const PIPE: ResourceKind = ResourceKind::Pipe { capacity: 65_536 };
 pub(super) const FILE_KEYS: [&str; 3] = ["disk", "size", "readahead"];
 pub(super) const DISK_KEYS: [&str; 3] = ["depth", "latency", "bandwidth"];
-/// The deepest queue of a disk: as NVMe has it.
+/// The deepest queue of a disk: that of NVMe.
 pub(super) const DEPTH_MAX: u32 = 65_536;
 pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition", "changes"];
-/// Keys of one of its `changes`, apart from `partition`.
+/// Keys of one of its `changes`, except `partition`.
 pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
 
-/// Returns what a pipe holds that is to hold so many bytes: whole pages, a power of two of them (Linux v6.12 `fs/pipe.c`,
-/// `round_pipe_size`).
+/// Returns the capacity of a pipe that is to hold so many bytes: a power of two of pages (Linux
+/// v6.12 `fs/pipe.c`, `round_pipe_size`).
 fn pipe_capacity(bytes: u64) -> u32 {
     bytes.max(4096).next_power_of_two() as u32
 }
 
-/// A cpuset that becomes a partition at a time, or ceases to be one.
+/// A cpuset that becomes a partition at a time, or stops being one.
 #[derive(Clone, Copy)]
 struct PartitionChange {
     at: Duration,
@@ -269,7 +270,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a file: its disk must be known, so that its requests go somewhere.
+    /// Reads a file. Its disk must be known, because its requests go there.
     fn file(&mut self, entry: Entry<'_, '_>, table: &Table<'_, '_>) {
         let window = table.int("readahead", 4096..=1 << 30, self.report).map_or(131_072, |(bytes, _)| bytes);
         let size = table.int("size", 1..=u64::from(u32::MAX) * 4096, self.report);

@@ -1,7 +1,9 @@
-//! `steps`: what a task does, one table of one key per step (`{ run = "2ms" }`), or a word for what needs no value
-//! (`"yield"`, `"suspend"`). A system call is a step with steps of its own, all in kernel mode.
+//! `steps`: the actions of a task, one table of one key per step (`{ run = "2ms" }`), or a word for
+//! steps without a value (`"yield"`, `"suspend"`). A system call is a step with steps of its own,
+//! all in kernel mode.
 //!
-//! Names are rt-app's, except that what rt-app calls `runtime` is `spin` and conditions are named `condition`.
+//! Names are rt-app's, except that rt-app's `runtime` is called `spin` and conditions are named by
+//! `condition`.
 
 use super::Reader;
 use super::table::{Entry, Item, Table, int, kind, span, string};
@@ -53,21 +55,21 @@ pub(super) const STEPS: [&str; 33] = [
 ];
 
 pub(super) const PIPE_STEP_KEYS: [&str; 2] = ["pipe", "bytes"];
-/// What a step reads or writes that does not say: a page.
+/// The default size of a pipe read or write: a page.
 const PIPE_BYTES: u32 = 4096;
 pub(super) const READ_KEYS: [&str; 4] = ["file", "windows", "setup", "copy"];
 /// Words that are steps by themselves.
 pub(super) const WORDS: [&str; 3] = ["yield", "suspend", "cond_resched"];
 
-/// Where a step stands.
+/// The context of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     User,
-    /// In a system call: what it computes is kernel-mode work.
+    /// In a system call: computations are kernel-mode work.
     Kernel,
 }
 
-/// Actions, and where each stands.
+/// Actions, and their positions.
 #[derive(Default)]
 struct Steps {
     actions: Vec<Action>,
@@ -82,7 +84,7 @@ impl Steps {
 }
 
 impl Reader<'_> {
-    /// Reads `steps`; returns actions and where they stand.
+    /// Reads `steps`; returns actions and their positions.
     pub(super) fn steps(&mut self, entry: Entry<'_, '_>, scope: &mut TaskScope<'_>) -> (Vec<Action>, Vec<Span>) {
         let Value::Array(items) = entry.item.get_ref() else {
             let message = format!("`steps` is an array, not {}", kind(entry.item.get_ref()));
@@ -110,7 +112,7 @@ impl Reader<'_> {
                     self.report.error_help(
                         span(item),
                         message,
-                        "alone stand \"yield\", \"suspend\" and \"cond_resched\"; else { run = \"1ms\" }",
+                        "write \"yield\", \"suspend\" or \"cond_resched\" alone; other steps as { run = \"1ms\" }",
                     );
                     None
                 }
@@ -157,7 +159,7 @@ impl Reader<'_> {
         steps.push(Action::SyscallExit, entry.key_span);
     }
 
-    /// Reports what only makes sense in a system call.
+    /// Reports steps that are only valid in a system call.
     fn in_syscall(&mut self, key: &str, item: Item<'_, '_>, mode: Mode) -> bool {
         if mode == Mode::User {
             let help = format!("write {{ syscall = [{{ run = \"10us\" }}, \"{key}\"] }}");
@@ -182,7 +184,7 @@ impl Reader<'_> {
             ("run", Mode::User) => time(self).map(Action::Run),
             ("run" | "kernel", _) => time(self).map(Action::Kernel),
             ("spin" | "fork" | "stamp" | "suspend" | "yield", Mode::Kernel) => {
-                self.report.error(entry.key_span, format!("`{key}` is no step of a system call"));
+                self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
             ("cond_resched", _) => {
@@ -233,7 +235,7 @@ impl Reader<'_> {
                 self.task_named(key, name, span(item)).map(Action::Fork)
             }
             ("call" | "send", Mode::Kernel) => {
-                self.report.error(entry.key_span, format!("`{key}` is no step of a system call"));
+                self.report.error(entry.key_span, format!("`{key}` is not a step of a system call"));
                 None
             }
             ("call", Mode::User) => self.queue_of(key, item).map(Action::Call),
@@ -404,7 +406,7 @@ impl Reader<'_> {
                 TimerRef::Own(u32::try_from(place).unwrap_or(u32::MAX))
             }
         };
-        // Its mode may be said by a later step: settled when all are read.
+        // A later step may set its mode: resolved when all steps are read.
         Some(Action::Timer { timer, period: period?, mode: TimerMode::Relative })
     }
 
@@ -419,7 +421,7 @@ impl Reader<'_> {
     }
 }
 
-/// Gives every step the mode of its timer; a timer that states none is relative, as in rt-app.
+/// Gives every step the mode of its timer; a timer without a mode is relative, as in rt-app.
 pub(super) fn settle_modes<'p>(
     actions: impl Iterator<Item = &'p mut Action>,
     mode_of: impl Fn(TimerRef) -> Option<TimerMode>,

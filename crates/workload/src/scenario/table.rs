@@ -1,14 +1,14 @@
-//! [`Table`]: reads keys of a TOML table in the order of the text, and knows which were never asked for.
+//! [`Table`]: reads keys of a TOML table in the order of the text, and reports unknown keys.
 //!
-//! A key that nobody asked for is an error, with the nearest known key as a suggestion: a misspelt setting that is
-//! silently ignored would make a run that answers another question than the one asked.
+//! An unknown key is an error, with the nearest known key as a suggestion. If a misspelt setting
+//! were silently ignored, the run would answer another question than the one asked.
 
 use super::tree::{Member, Members, Node, Value};
 use crate::diagnostic::{Diagnostic, Report, Span};
 use core::ops::RangeInclusive;
 use zerolag_model::settings::nearest;
 
-/// A value with its place.
+/// A value with its position.
 pub(super) type Item<'n, 'i> = &'n Node<'i>;
 
 /// A key of a table.
@@ -41,12 +41,12 @@ impl<'n, 'i> Table<'n, 'i> {
         self.members.iter().map(Entry::of)
     }
 
-    /// Returns the entry of a table that has one.
+    /// Returns the entry of a table with exactly one.
     pub(super) fn only(&self) -> Option<Entry<'n, 'i>> {
         if let [member] = self.members { Some(Entry::of(member)) } else { None }
     }
 
-    /// Returns the table that a value is; reports if it is something else.
+    /// Returns a value as a table; reports any other type.
     pub(super) fn of(what: &str, item: Item<'n, 'i>, report: &mut Report) -> Option<Self> {
         match item.get_ref() {
             Value::Table(table) => Some(Self::new(table, span(item))),
@@ -61,7 +61,7 @@ impl<'n, 'i> Table<'n, 'i> {
         self.members.iter().find(|member| member.key == key).map(Entry::of)
     }
 
-    /// Reports every key that is not known.
+    /// Reports every unknown key.
     pub(super) fn refuse_unknown(&self, known: &[&str], what: &str, report: &mut Report) {
         for entry in self.entries().filter(|entry| !known.contains(&entry.key)) {
             report.push(unknown_key(entry.key, entry.key_span, known, what));
@@ -79,7 +79,7 @@ impl<'n, 'i> Table<'n, 'i> {
     }
 }
 
-/// Returns the error of a key that means nothing.
+/// Returns the error of an unknown key.
 pub(super) fn unknown_key(key: &str, span: Span, known: &[&str], what: &str) -> Diagnostic {
     let diagnostic = Diagnostic::error(span, format!("unknown key `{key}` in {what}"));
     match nearest(key, known.iter().copied()) {
@@ -89,12 +89,12 @@ pub(super) fn unknown_key(key: &str, span: Span, known: &[&str], what: &str) -> 
     }
 }
 
-/// Returns the place of a value.
+/// Returns the position of a value.
 pub(super) const fn span(item: &Node<'_>) -> Span {
     item.span()
 }
 
-/// Returns what kind of value this is, for messages.
+/// Returns the kind of the value, for messages.
 pub(super) const fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::String(_) => "a string",
@@ -147,8 +147,8 @@ pub(super) fn signed_int(
     }
 }
 
-/// A leaf of nested tables, its path joined by dots: `cpu.weight = 1`, `"cpu.weight" = 1` and a table `cpu` with a key
-/// `weight` are one thing.
+/// A leaf of nested tables, its path joined by dots: `cpu.weight = 1`, `"cpu.weight" = 1` and a
+/// table `cpu` with a key `weight` mean the same.
 #[derive(Debug)]
 pub(super) struct Leaf<'n, 'i> {
     pub(super) path: String,

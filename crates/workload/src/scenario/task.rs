@@ -1,7 +1,7 @@
-//! `[task.NAME]`: how a task is scheduled, where it may run, its phases.
+//! `[task.NAME]`: the scheduling, the CPUs and the phases of a task.
 //!
-//! Everything that a phase sets sticks until another phase changes it: attributes (a phase without `policy` changes the
-//! ones in force), CPUs (`cpus = "all"` gives them all back) and group.
+//! Everything that a phase sets persists until another phase changes it: attributes (a phase
+//! without `policy` changes the current ones), CPUs (`cpus = "all"` resets them) and group.
 
 use super::table::{Entry, Item, Table, int, kind, span};
 use super::times;
@@ -43,11 +43,11 @@ pub(super) const PHASE_KEYS: [&str; 13] = [
     "steps",
 ];
 
-/// The task being read.
+/// The task that is being read.
 pub(super) struct TaskScope<'t> {
     pub(super) name: &'t str,
     pub(super) instances: u32,
-    /// Its own timers in order of first use: name, and mode and where it was said.
+    /// Its own timers in order of first use: name, mode, and position of the mode.
     pub(super) own_timers: Vec<(String, Option<(TimerMode, Span)>)>,
 }
 
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Counts threads; reports when there are too many, once.
+    /// Counts threads; reports once if there are too many.
     pub(super) fn count_instances(&mut self, instances: u64, at: Span) {
         let before = self.threads;
         self.threads = before.saturating_add(instances);
@@ -91,7 +91,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads `until` of the task that comes next: when all its threads end.
+    /// Reads `until` of the next task: the time at which all its threads end.
     fn ends_at(&mut self, table: &Table<'_, '_>, def: &TaskDef) {
         let Some(until) = table.time("until", self.report) else { return };
         if until <= def.delay {
@@ -107,7 +107,7 @@ impl Reader<'_> {
         self.task_body(entry, table, instances)
     }
 
-    /// Reads what a task or the threads of a service do, and how they are scheduled.
+    /// Reads the actions and the scheduling of a task, or of the threads of a service.
     pub(super) fn task_body(
         &mut self,
         entry: &Entry<'_, '_>,
@@ -137,7 +137,7 @@ impl Reader<'_> {
             }
             (None, None) => {
                 let help = "write steps = [{ run = \"1ms\" }, { sleep = \"9ms\" }]";
-                self.report.error_help(entry.key_span, format!("`{}` does nothing", entry.key), help);
+                self.report.error_help(entry.key_span, format!("`{}` has no steps", entry.key), help);
                 return None;
             }
         };
@@ -195,7 +195,7 @@ impl Reader<'_> {
         phases
     }
 
-    /// Reads how often a task goes through its phases.
+    /// Reads the number of turns through the phases of a task.
     fn turns(&mut self, entry: Entry<'_, '_>) -> Option<u64> {
         match entry.item.get_ref() {
             Value::String(text) if text == "forever" => None,
@@ -221,7 +221,7 @@ impl Reader<'_> {
         found.flatten()
     }
 
-    /// Reads `cpus`; what lies outside the cpuset does not count, as in the kernel.
+    /// Reads `cpus`; CPUs outside the cpuset are ignored, as in the kernel.
     pub(super) fn affinity(&mut self, table: &Table<'_, '_>, cpuset: Option<usize>) -> AffinityChange {
         let Some(entry) = table.get("cpus") else { return AffinityChange::Keep };
         if matches!(entry.item.get_ref(), Value::String(text) if text == "all") {
@@ -245,7 +245,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Reads scheduling attributes; `None` if the table has none or they are wrong.
+    /// Reads scheduling attributes; `None` if the table has none or they are invalid.
     pub(super) fn attr(&mut self, table: &Table<'_, '_>, current: Option<SchedAttr>) -> Option<SchedAttr> {
         SCHED_KEYS.iter().find_map(|key| table.get(key))?;
         let policy = match table.string("policy", self.report) {
@@ -267,7 +267,7 @@ impl Reader<'_> {
         };
         for key in SCHED_KEYS.iter().filter(|key| !known.contains(*key)) {
             if let Some(entry) = table.get(key) {
-                let message = format!("`{key}` means nothing to {policy}");
+                let message = format!("`{key}` does not apply to {policy}");
                 self.report.error_help(entry.key_span, message, format!("it takes {}", known[1..].join(", ")));
             }
         }
@@ -380,7 +380,7 @@ impl Reader<'_> {
         Some(flags)
     }
 
-    /// Counts a task's instances among the parties of a barrier that states none.
+    /// Counts a task's instances among the parties of a barrier without `parties`.
     pub(super) fn count_parties(&mut self, id: crate::program::ResourceId, scope: &TaskScope<'_>) {
         if self.counted_barriers.contains(&id)
             && let ResourceKind::Barrier { parties } = &mut self.assembly.program.resources[id.index()].kind
@@ -390,7 +390,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns a phase that changes nothing and is gone through once.
+/// Returns a phase that changes nothing and runs once.
 pub(super) fn plain_phase(name: &str, actions: Vec<Action>) -> Phase {
     Phase { name: name.into(), loops: 1, attr: None, affinity: AffinityChange::Keep, group: None, actions }
 }

@@ -1,11 +1,11 @@
 //! Times and distributions in scenarios.
 //!
-//! A time is a string with a unit (`"10ms"`); a bare number is refused, since no reader could know its unit. Where a
-//! step takes a time it also takes a table of one key that draws:
+//! A time is a string with a unit (`"10ms"`); a bare number is refused, because a reader cannot
+//! know its unit. Where a step accepts a time it also accepts a table of one key, a distribution:
 //!
 //! ```toml
 //! { uniform = { min = "1ms", max = "3ms" } }
-//! { normal = { mean = "5ms", deviation = "1ms" } }        # min, max: where it is cut off
+//! { normal = { mean = "5ms", deviation = "1ms" } }        # min, max: the bounds of the truncation
 //! { exponential = { mean = "5ms", max = "50ms" } }
 //! { lognormal = { median = "5ms", sigma = 0.5 } }
 //! { choice = [{ time = "1ms", weight = 9 }, { time = "20ms", weight = 1 }] }

@@ -1,14 +1,17 @@
-//! [`Node`]: TOML as a tree that borrows from the text, every value and key with its place, members in the order of the text.
+//! [`Node`]: TOML as a tree that borrows from the text, every value and key with its position, members in the order of the text.
 //!
-//! Lexer and grammar are the crate `toml_parser`'s, which the crate `toml` stands on; this takes its events. `toml`'s own tree
-//! takes 70 times the size of the text, most of the time of reading a scenario went into the pages for it, and it keeps tables sorted,
-//! which no reader wants. Its words for what is wrong are kept: [`parse`] only says *that* something is wrong, and then `toml` is
-//! asked what, which says all of it at once. Its tests compare the two on good texts and on damaged ones.
+//! The tree of the crate `toml` takes 70 times the size of the text, and most of the time of
+//! reading a scenario went into page faults for it. It also keeps tables sorted, which no reader
+//! wants. So the tree is built here from the events of `toml_parser`, the lexer and grammar on
+//! which `toml` is built. The error messages are still those of `toml`: [`parse`] only reports
+//! *that* the text is invalid, and then `toml` reads it again and returns all its errors. Tests
+//! compare the two on valid and on damaged texts.
 //!
-//! A good text is parsed statement by statement, so that tokens take no more room than a few statements have.
+//! A valid text is parsed statement by statement, so that the tokens of only a few statements are
+//! in memory.
 //!
-//! Cost: O(input), tables of many members being searched by hash. Source of the rules for tables that are
-//! opened twice: TOML 1.1, *Table*, and what `toml` 1.2 makes of it.
+//! Cost: O(input); tables with many members are searched by hash. Source of the rules for tables
+//! that are opened twice: TOML 1.1, *Table*, and the behaviour of `toml` 1.2.
 
 mod build;
 #[cfg(test)]
@@ -21,7 +24,7 @@ use core::fmt;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'i> {
     value: Value<'i>,
@@ -41,13 +44,13 @@ pub(crate) enum Value<'i> {
     Boolean(bool),
     /// A date, a time or both.
     Datetime,
-    /// An array, written as one or as tables of one name.
+    /// An array, written as one or as several tables of one name.
     Array(Vec<Node<'i>>),
     /// A table.
     Table(Members<'i>),
 }
 
-/// A whole number as written, without what says its base.
+/// A whole number as written, without the prefix of its base.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Integer<'i> {
     digits: &'i str,
@@ -66,12 +69,12 @@ enum Radix {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Float<'i>(&'i str);
 
-/// What a table holds.
+/// The members of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'i> {
     members: Vec<Member<'i>>,
     origin: Origin,
-    /// Which of the builder's indices it has; 0 is none.
+    /// Its index in the builder's list of indices; 0 is none.
     index: u32,
 }
 
@@ -83,7 +86,7 @@ pub(crate) struct Member<'i> {
     pub(crate) item: Node<'i>,
 }
 
-/// How a table came into being, which decides whether it can be opened again.
+/// How a table was created, which decides whether it can be opened again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
     /// `[a.b]`, or the file.
@@ -198,12 +201,12 @@ impl<'i> Members<'i> {
         self.find(key).map(|place| &mut self.members[place].item)
     }
 
-    /// Takes a member out. O(members).
+    /// Removes a member and returns it. O(members).
     pub(crate) fn remove(&mut self, key: &str) -> Option<Member<'i>> {
         self.find(key).map(|place| self.members.remove(place))
     }
 
-    /// Adds what `base` says and this does not, and what its tables say that these do not.
+    /// Adds the members of `base` that are missing here, recursively in tables.
     pub(crate) fn merge(&mut self, base: Self) {
         let places: BTreeMap<Cow<'i, str>, usize> =
             self.members.iter().enumerate().map(|(place, member)| (member.key.clone(), place)).collect();
@@ -220,7 +223,7 @@ impl<'i> Members<'i> {
         }
     }
 
-    /// Puts all members into the order of the text. The depth of tables is limited.
+    /// Sorts all members by position. The depth of tables is limited.
     fn sort(&mut self) {
         self.members.sort_by_key(|member| member.key_span);
         for member in &mut self.members {
@@ -256,6 +259,6 @@ impl Default for Members<'_> {
     }
 }
 
-/// The text is no TOML: `toml` can say why.
+/// The text is not TOML: `toml` can say why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wrong;

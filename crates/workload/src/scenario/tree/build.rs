@@ -1,4 +1,4 @@
-//! [`parse`]: makes the tree out of the events of `toml_parser`.
+//! [`parse`]: builds the tree out of the events of `toml_parser`.
 
 use super::{Float, Integer, Member, Members, Node, Origin, Radix, Value, Wrong};
 use crate::diagnostic::Span;
@@ -8,19 +8,19 @@ use toml_parser::lexer::{Token, TokenKind};
 use toml_parser::parser::{EventReceiver, parse_document};
 use toml_parser::{ErrorSink, ParseError, Raw, Source};
 
-/// The deepest nesting of brackets and the longest dotted key: those of `toml`.
+/// The deepest nesting of brackets and the longest dotted key: the limits of `toml`.
 const DEPTH_MAX: usize = 80;
-/// Up to so many members a table is searched member by member.
+/// Tables of up to so many members are searched linearly.
 const FEW: usize = 12;
-/// So many members a table below a header has room for at first.
+/// The initial capacity of a table below a header.
 const USUAL: usize = 4;
-/// So many tokens are parsed at once at least.
+/// The least number of tokens that are parsed at once.
 const TOKENS: usize = 1024;
 
-/// Parses a text whose places begin at `base`.
+/// Parses a text whose positions begin at `base`.
 ///
 /// # Errors
-/// That something is wrong with it.
+/// The text is invalid; the error does not say why.
 pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
     let mut builder = Builder::new(text, base);
     let mut is_wrong = false;
@@ -35,7 +35,8 @@ pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
             _ => {}
         }
         tokens.push(token);
-        // In a good text a line that ends outside of brackets ends a statement; what a bad one is cut into does not matter.
+        // In a valid text a line that ends outside of brackets ends a statement; where an invalid
+        // text is split does not matter.
         if token.kind() == TokenKind::Newline && depth == 0 && tokens.len() >= TOKENS {
             tokens.extend(end);
             parse_document(&tokens, &mut builder, &mut sink);
@@ -47,7 +48,7 @@ pub(crate) fn parse(text: &str, base: usize) -> Result<Members<'_>, Wrong> {
     if is_wrong { Err(Wrong) } else { root }
 }
 
-/// Makes the tree out of events.
+/// Builds the tree out of events.
 struct Builder<'i> {
     text: &'i str,
     base: usize,
@@ -55,11 +56,11 @@ struct Builder<'i> {
     /// The table of the last header, or the root's own members before the first.
     current: Members<'i>,
     header: Option<Header<'i>>,
-    /// The header being read: where it begins, and whether it is of an array.
+    /// The current header: its start, and whether it is of an array.
     opened: Option<(Span, bool)>,
-    /// Keys that have no value yet, those of the innermost table last.
+    /// Keys without a value yet, those of the innermost table last.
     keys: Vec<Key<'i>>,
-    /// What is open.
+    /// The open arrays and inline tables.
     frames: Vec<Frame<'i>>,
     /// Items of the open arrays, those of the innermost last.
     items: Vec<Node<'i>>,
@@ -89,11 +90,11 @@ enum HeaderKind {
     Item,
     /// Of a table that is new.
     New,
-    /// Of a table that longer headers implied; which member it is.
+    /// Of a table that longer headers implied, with its member index.
     Implied(usize),
 }
 
-/// An array or inline table that is open.
+/// An open array or inline table.
 enum Frame<'i> {
     Array { span: Span, first: usize },
     Inline { span: Span, first: usize, table: Members<'i> },
@@ -111,7 +112,7 @@ impl<'i> Builder<'i> {
             keys: Vec::new(),
             frames: Vec::new(),
             items: Vec::new(),
-            // 0 is none.
+            // Index 0 is none.
             indices: vec![Index::default()],
             is_reopened: false,
             is_wrong: false,
@@ -137,7 +138,7 @@ impl<'i> Builder<'i> {
         Raw::new_unchecked(self.text.get(span.start()..span.end()).unwrap_or_default(), encoding, span)
     }
 
-    /// Takes a complete value in.
+    /// Adds a complete value.
     fn complete(&mut self, node: Node<'i>) {
         let put = match self.frames.last_mut() {
             Some(Frame::Array { .. }) => {
@@ -202,7 +203,7 @@ impl<'i> Builder<'i> {
         self.header = Some(Header { path, key, span: Span { start: open.start, end }, kind });
     }
 
-    /// Puts the table of the last header into its place.
+    /// Puts the table of the last header at its position.
     fn finish_table(&mut self) {
         let table = core::mem::replace(&mut self.current, Members::new(Origin::Header));
         let Some(Header { path, key, span, kind }) = self.header.take() else {
@@ -238,7 +239,7 @@ impl<'i> Builder<'i> {
     }
 
     fn string(raw: Raw<'i>, encoding: Option<Encoding>) -> Option<&'i str> {
-        // Without escapes it is the text itself.
+        // Without escapes the value is a part of the text.
         let text = raw.as_str();
         let inner = match encoding {
             Some(Encoding::BasicString) => text.strip_prefix('"')?.strip_suffix('"')?,
@@ -357,7 +358,8 @@ impl EventReceiver for Builder<'_> {
     }
 }
 
-/// Puts a value below a table where its keys say; `origin` is that of tables that the keys imply.
+/// Puts a value below a table at the path of its keys; `origin` is that of tables that the keys
+/// imply.
 fn put<'i>(
     table: &mut Members<'i>,
     keys: impl DoubleEndedIterator<Item = Key<'i>> + ExactSizeIterator,
@@ -365,7 +367,7 @@ fn put<'i>(
     origin: Origin,
     indices: &mut Vec<Index>,
 ) -> Result<(), Wrong> {
-    // Deeper than that the tree could not be freed.
+    // A deeper tree could not be freed.
     if keys.len() > DEPTH_MAX {
         return Err(Wrong);
     }
@@ -388,7 +390,7 @@ fn put<'i>(
     Ok(())
 }
 
-/// Goes down a path, and makes what is not there yet as `origin` says.
+/// Follows a path, and creates missing tables with `origin`.
 fn descend<'t, 'i>(
     mut table: &'t mut Members<'i>,
     path: &[Key<'i>],
@@ -413,11 +415,12 @@ fn descend<'t, 'i>(
             }
             Value::Table(inner) => {
                 inner.origin = match (origin, inner.origin) {
-                    // A header goes through everything but inline tables.
+                    // A header may pass through all tables except inline ones.
                     (Origin::Implied | Origin::Header, known @ (Origin::Header | Origin::Implied | Origin::Dotted)) => {
                         known
                     }
-                    // A dotted key goes through what has no header of its own, and keeps it from getting one.
+                    // A dotted key may pass through tables without a header, which then cannot get
+                    // one.
                     (Origin::Dotted, Origin::Implied | Origin::Dotted) => Origin::Dotted,
                     (Origin::InlineDotted, Origin::InlineDotted) => Origin::InlineDotted,
                     _ => return Err(Wrong),
@@ -436,10 +439,10 @@ fn is_of_headers(items: &[Node<'_>]) -> bool {
 }
 
 impl<'i> Members<'i> {
-    /// Adds a member that is not there yet.
+    /// Adds a member that does not exist yet.
     fn push(&mut self, key: Key<'i>, item: Node<'i>, indices: &mut Vec<Index>) {
         if self.members.len() == self.members.capacity() {
-            // Most tables have one member: no room for four.
+            // Most tables have one member, so no room for four is reserved.
             self.members.reserve_exact(self.members.len().max(1));
         }
         self.members.push(Member { key: key.text, key_span: key.span, item });
@@ -458,7 +461,7 @@ impl<'i> Members<'i> {
     }
 }
 
-/// Finds the members of a large table: their numbers, from 1, by the hash of their keys.
+/// The index of a large table: the numbers of its members, from 1, by the hash of their keys.
 #[derive(Default)]
 struct Index {
     slots: Vec<u32>,
@@ -466,7 +469,7 @@ struct Index {
 }
 
 impl Index {
-    /// Takes in the members that it does not have.
+    /// Adds the members that are missing.
     fn add(&mut self, members: &[Member<'_>]) {
         if 2 * members.len() > self.slots.len() {
             self.slots = vec![0; (4 * members.len()).next_power_of_two()];
@@ -493,7 +496,7 @@ impl Index {
         None
     }
 
-    /// The hash has no secret: the same text is read the same way every time.
+    /// The hash has no random seed: the same text is read in the same way every time.
     fn slot(&self, key: &str) -> usize {
         use std::hash::Hasher;
         let mut hasher = std::hash::DefaultHasher::new();

@@ -1,4 +1,5 @@
-//! The tree against that of the crate `toml`: the same texts are good, and they say the same in the same places.
+//! Compares the tree with that of the crate `toml`: the same texts are valid, with the same values
+//! at the same positions.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +7,7 @@ use std::fmt::Write;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Writes a tree down, members by name.
+/// Prints a tree, members by name.
 fn ours(node: &Value<'_>, out: &mut String) {
     match node {
         Value::String(text) => write!(out, "{text:?}"),
@@ -84,7 +85,7 @@ fn theirs_table(table: &DeTable<'_>, out: &mut String) {
     out.push('}');
 }
 
-/// Compares the two; returns whether the text is good.
+/// Compares the two; returns whether the text is valid.
 fn compare(text: &str) -> bool {
     let (wanted, errors) = DeTable::parse_recoverable(text);
     let found = parse(text, 0);
@@ -253,7 +254,7 @@ fn the_files_of_this_repository_read_the_same() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Pieces of grammar in any order: a part of them is good.
+    /// Pieces of grammar in any order: some results are valid.
     #[test]
     fn pieces_in_any_order_read_the_same(pieces in prop::collection::vec(prop::sample::select(vec![
         "a", "b", "c", ".", " = ", "1", "\"s\"", "'t'", "[", "]", "[[", "]]", "{", "}", ", ", "\n", "# x\n", "1.5", "true", " ",
@@ -262,7 +263,7 @@ proptest! {
         compare(&pieces.concat());
     }
 
-    /// Statements in any order: most of them are good.
+    /// Statements in any order: most results are valid.
     #[test]
     fn statements_in_any_order_read_the_same(statements in prop::collection::vec(prop::sample::select(vec![
         "a = 1", "b = 1", "a.b = 1", "a.c = 1", "a.b.c = 1", "b.a.c = {}", "[a]", "[b]", "[a.b]", "[a.b.c]", "[b.a]", "[[a]]", "[[a.b]]", "[[b]]",
