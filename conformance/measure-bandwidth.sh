@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures busy loops under cpu.max on this host, as root: the cases of crates/core/tests/data/linux-bandwidth.csv, one row each in its format.
+# Measures busy loops under cpu.max on this host, as root: the cases of crates/core/tests/data/linux-bandwidth.csv, one row of that format each.
 #
 #   conformance/measure-bandwidth.sh [SECONDS [LOOPS:QUOTA_US:PERIOD_US]...] > host.csv
 #
-# cgroup v1 or v2, whichever has the cpu controller below CGROUP_ROOT (/sys/fs/cgroup). A case runs a second before it is measured, then SECONDS (4). It makes one group,
-# changes nothing else, and removes the group and its loops however it ends. What else runs on the host takes its part: measure on an idle one.
+# cgroup v1 or v2, whichever has the cpu controller below CGROUP_ROOT (/sys/fs/cgroup). A case runs a second before it is measured, then
+# SECONDS (4). The script creates one group, changes nothing else, and removes the group and its loops however it ends. Other programs on the
+# host distort the result: measure on an idle one.
 set -euo pipefail
 
 window=${1:-4}

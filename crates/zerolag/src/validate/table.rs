@@ -44,7 +44,7 @@ pub fn text(comparisons: &[Comparison]) -> String {
 pub fn markdown(comparisons: &[Comparison]) -> String {
     let mut text = String::from(HEAD);
     put(&mut text, format_args!("{}\n\n", total(comparisons)));
-    text.push_str("| case | kernel, machine | figure | recorded | ours | error | band | |\n");
+    text.push_str("| case | kernel, machine | figure | recorded | simulated | error | band | |\n");
     text.push_str("|---|---|---|--:|--:|--:|--:|---|\n");
     let mut previous = None;
     for (comparison, figure) in figures(comparisons) {
@@ -62,8 +62,9 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
         put(&mut text, row);
         previous = Some(here);
     }
-    text.push_str("\n## The three recordings whose shares are furthest off, and why\n\n");
-    text.push_str("| case | kernel | figure | recorded | ours | error | why |\n|---|---|---|--:|--:|--:|---|\n");
+    text.push_str("\n## The three recordings with the largest errors of a share\n\n");
+    text.push_str("| case | kernel | figure | recorded | simulated | error | reason |\n");
+    text.push_str("|---|---|---|--:|--:|--:|---|\n");
     for (comparison, figure) in worst_shares(comparisons).into_iter().take(3) {
         let because = comparison.because.as_deref().unwrap_or("not yet explained");
         let [recorded, ours, error, _] = values(figure);
@@ -73,7 +74,7 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
             format_args!("| {name} | {kernel} | {} | {recorded} | {ours} | {error} | {because} |\n", figure.name),
         );
     }
-    text.push_str("\n## Outside, and why\n\n");
+    text.push_str("\n## Outside their bands\n\n");
     for comparison in comparisons.iter().filter(|comparison| !comparison.is_inside()) {
         let because = comparison.because.as_deref().unwrap_or("not yet explained.");
         put(&mut text, format_args!("- {}, {}: {because}\n", comparison.name(), comparison.recording.kernel.name()));
@@ -84,12 +85,18 @@ pub fn markdown(comparisons: &[Comparison]) -> String {
 const HEAD: &str = "\
 # Conformance
 
-What real kernels did, what zerolag does with the same workload under that kernel's preset, and the distance. Written by
-`zerolag validate --markdown conformance`; a test compares. Where the recordings come from: `conformance/README.md`. A share
-is in percent of one CPU, its error in points. `sequence` is how many percent of the recorded turns ours has, in that order and as
-long: who ran after whom, by edit distance. `used` is a group's CPU time in percent of one CPU, `throttled` and `delay` (from
-waking to running, the median) are in ms. Where two values follow ours in brackets, who moves when hangs on microseconds: ours is the mean of
-runs that begin at other phases of ticks and balancing, with the least and the most; the recording is one such run. Bands were declared before the first run and are not widened.
+Recorded kernels compared with simulations of the same workload under that kernel's preset. `zerolag validate --markdown conformance` writes this
+page; a test compares it. `conformance/README.md` describes the recordings.
+
+| figure | |
+|---|---|
+| `share` | CPU time in percent of one CPU; its error in points |
+| `used` | CPU time of a group in percent of one CPU |
+| `sequence` | edit-distance similarity, in percent, of the recorded and simulated lists of time slices |
+| `throttled`, `delay` | in ms; `delay` is the median from wakeup to running |
+
+Two values in brackets are the minimum and maximum of runs with other phases of ticks and balancing, for cases in which microseconds decide which task
+moves; the value before them is the mean. The recording is one such run. Bands were declared before the first run and are not widened.
 
 ";
 
@@ -146,7 +153,7 @@ fn total(comparisons: &[Comparison]) -> String {
     let within = shares.iter().filter(|error| **error <= 1.0).count();
     let worst = shares.last().copied().unwrap_or(0.0);
     format!(
-        "{inside} of {all} figures are inside their bands; {within} of {} shares within 1 point, the worst {worst:.2} off.",
+        "{inside} of {all} figures are inside their bands; {within} of {} shares are within 1 point (worst: {worst:.2}).",
         shares.len()
     )
 }
