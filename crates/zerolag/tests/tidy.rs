@@ -281,3 +281,204 @@ fn every_setting_has_a_spec() {
     }
     wrong.none();
 }
+
+/// What of `CONTRIBUTING.md`'s rules of English a machine can find: the habit, and what to write
+/// instead. A habit is a word or phrase in lower case; it is found at word boundaries.
+const HABITS: &[(&str, &str)] = &[
+    ("who", PERSONS),
+    ("whom", PERSONS),
+    ("whoever", PERSONS),
+    ("nobody", PERSONS),
+    ("somebody", PERSONS),
+    ("everybody", PERSONS),
+    ("anybody", PERSONS),
+    ("he", PERSONS),
+    ("his", PERSONS),
+    ("him", PERSONS),
+    ("himself", PERSONS),
+    ("held against", "write `checked against` or `compared with`"),
+    ("held beside", "write `compared with`"),
+    ("hold against", "write `compare with`"),
+    ("as often as is wanted", "write `any number of times`"),
+    ("gets on", "write `makes progress`"),
+    ("comes to be", "write `is created`"),
+    ("in the place of", "write `instead of`"),
+    ("for ever", "write `forever`"),
+];
+
+const PERSONS: &str = "a task, CPU or server is `it`: write `a task that ...`, `the waker`, `no CPU`";
+
+/// Lines that may keep a habit: file, part of the line, why.
+const HABITS_MAY: &[(&str, &str, &str)] = &[
+    ("CONTRIBUTING.md", "*who, whom, whoever, he, nobody*", "the table names the habits"),
+    ("CONTRIBUTING.md", "as often as is wanted", "the table names the habits"),
+    ("CONTRIBUTING.md", "\"held against\"", "the table names the habits"),
+    ("CONTRIBUTING.md", "comes, goes, is there, comes to be", "the table names the habits"),
+    ("CONTRIBUTING.md", "Likewise", "the table names the habits"),
+];
+
+/// Returns the habits in a line of prose, each with what to write instead. Code between backticks
+/// is not prose.
+fn habits(line: &str) -> Vec<(String, &'static str)> {
+    let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
+    let mut found: Vec<(String, &'static str)> = HABITS
+        .iter()
+        .filter(|(habit, _)| has_word(&prose, habit))
+        .map(|(habit, instead)| ((*habit).to_owned(), *instead))
+        .collect();
+    if prose.trim_end().ends_with("likewise.") || prose.contains("likewise. ") {
+        found.push(("likewise.".to_owned(), "repeat the noun and the verb"));
+    }
+    if let Some(period) = every_is_said_each(&prose) {
+        found.push((format!("each {period}"), "a period is `every 10 ms`"));
+    }
+    found
+}
+
+/// Returns the period in "each 10 ms". "In each 10 ms" is a share of a period, and right.
+fn every_is_said_each(prose: &str) -> Option<String> {
+    const UNITS: &[&str] = &["ns", "us", "ms", "s"];
+    prose.match_indices("each ").find_map(|(at, each)| {
+        let before = prose[..at].trim_end();
+        let mut words = prose[at + each.len()..].split_whitespace();
+        let number = words.next()?;
+        let digits = number.trim_end_matches(|c: char| c.is_alphabetic());
+        let unit = if digits == number { words.next()? } else { &number[digits.len()..] };
+        let unit = unit.trim_end_matches(|c: char| c.is_ascii_punctuation());
+        let is_number = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
+        let is_share = before.ends_with(" in") || before.ends_with(" of");
+        (is_number && UNITS.contains(&unit) && !is_share).then(|| format!("{digits} {unit}"))
+    })
+}
+
+/// Returns the lines of a Markdown text that are prose, with their numbers: no fenced blocks.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut fence: Option<&str> = None;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let ticks = &line[..line.len() - line.trim_start_matches('`').len()];
+        match fence {
+            Some(opened) if line.trim_end() == opened => fence = None,
+            None if ticks.len() >= 3 => fence = Some(ticks),
+            None => return Some((index + 1, line)),
+            Some(_) => {}
+        }
+        None
+    })
+}
+
+/// Returns the Markdown files of the repository.
+fn pages() -> Vec<Source> {
+    let below = [
+        "docs",
+        "specs",
+        "conformance",
+        "crates",
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "GLOSSARY.md",
+        "CHANGELOG.md",
+    ];
+    below.iter().flat_map(|below| files(below)).filter(|source| source.name.ends_with(".md")).collect()
+}
+
+#[test]
+fn pages_are_plain_english() {
+    let mut wrong = Wrong::default();
+    let mut used = vec![false; HABITS_MAY.len()];
+    for page in pages() {
+        for (number, line) in prose(&page.text) {
+            let may = HABITS_MAY.iter().position(|(file, part, _)| page.name == *file && line.contains(part));
+            match may {
+                Some(index) => used[index] = true,
+                None => {
+                    for (habit, instead) in habits(line) {
+                        wrong.say(&page.name, number, format_args!("`{habit}`: {instead}"));
+                    }
+                }
+            }
+        }
+    }
+    for ((file, part, reason), _) in HABITS_MAY.iter().zip(used).filter(|(_, used)| !used) {
+        wrong.say(file, 1, format_args!("nothing has `{part}` any more ({reason})"));
+    }
+    wrong.none();
+}
+
+#[test]
+fn habits_are_found() {
+    let found = |line: &str| habits(line).into_iter().map(|(habit, _)| habit).collect::<Vec<_>>();
+    assert_eq!(found("A task who waits, Whoever it is."), ["who", "whoever"]);
+    assert_eq!(found("It wakes each 10 ms, each 250us."), ["each 10 ms"]);
+    assert_eq!(found("Likewise."), ["likewise."]);
+    assert!(found("50 ms in each 1 s; each of 10 ms; the `who` of a trace; whose; the whole").is_empty());
+}
+
+#[test]
+fn the_glossary_is_alphabetical() {
+    let text = std::fs::read_to_string(root().join("GLOSSARY.md")).expect("readable");
+    let words = text.split_once("\n## Words\n").expect("a heading").1;
+    let words = words.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let words: Vec<String> = words
+        .map(|line| line.split('|').nth(1).expect("a first column").trim().replace('`', "").to_lowercase())
+        .collect();
+    let mut wrong = Wrong::default();
+    for pair in words.windows(2).filter(|pair| pair[0] > pair[1]) {
+        wrong.say("GLOSSARY.md", 1, format_args!("`{}` comes before `{}`", pair[1], pair[0]));
+    }
+    assert!(words.len() > 100, "{} words", words.len());
+    wrong.none();
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    let mut wrong = Wrong::default();
+    for index in ["docs/SUMMARY.md", "docs/README.md"] {
+        let text = std::fs::read_to_string(root().join(index)).expect("readable");
+        for page in files("docs").into_iter().filter(|page| page.name.ends_with(".md")) {
+            let name = page.name.strip_prefix("docs/").expect("below docs");
+            let is_index = name == "SUMMARY.md" || name == "README.md";
+            if !is_index && !text.contains(&format!("]({name})")) {
+                wrong.say(index, 1, format_args!("`{name}` is missing"));
+            }
+        }
+    }
+    wrong.none();
+}
+
+/// Returns the targets of the links and pictures in a line.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+}
+
+/// Returns the anchor that a heading gets.
+fn anchor(heading: &str) -> String {
+    let letters = heading.trim_start_matches('#').trim().to_lowercase();
+    let letters = letters.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    letters.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_between_pages_resolve() {
+    let mut wrong = Wrong::default();
+    for page in pages() {
+        for (number, line) in prose(&page.text) {
+            let code = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+            for target in links(&code).filter(|target| !target.contains("://")) {
+                let (path, section) = target.split_once('#').unwrap_or((target, ""));
+                let here = root().join(&page.name);
+                let file = if path.is_empty() { here } else { here.parent().expect("a directory").join(path) };
+                if !file.exists() {
+                    wrong.say(&page.name, number, format_args!("`{target}` does not exist"));
+                } else if !section.is_empty() {
+                    let text = std::fs::read_to_string(&file).unwrap_or_default();
+                    let mut headings = prose(&text).filter(|(_, line)| line.starts_with('#'));
+                    if !headings.any(|(_, heading)| anchor(heading) == section) {
+                        wrong.say(&page.name, number, format_args!("`{target}` has no such heading"));
+                    }
+                }
+            }
+        }
+    }
+    wrong.none();
+}
