@@ -1,9 +1,7 @@
 //! Writes sample plots into the directory given as argument.
 
-use std::io::Write;
 use std::path::Path;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
-use zerolag_trace::write_atomically;
 
 fn main() -> std::io::Result<()> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
@@ -37,7 +35,7 @@ fn main() -> std::io::Result<()> {
     );
     for (name, plot) in [("latency", latency), ("bars", bars), ("steps", steps)] {
         let path = Path::new(&directory).join(format!("{name}.svg"));
-        write_atomically(&path, |out| out.write_all(plot.to_svg().as_bytes()))?;
+        std::fs::write(path, plot.to_svg())?;
     }
     Ok(())
 }

@@ -13,13 +13,11 @@
 //!
 //! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
 //! moment; [`open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
-//! archives. [`write_atomically`] writes to a temporary file and renames it, so that no
-//! half-written file is ever visible under its name.
+//! archives.
 #![warn(missing_docs)]
 
 mod container;
 mod error;
-mod file;
 pub mod ftrace;
 pub mod groups;
 mod meta;
@@ -33,7 +31,6 @@ pub mod zlt;
 
 pub use container::Trace;
 pub use error::{LineError, ReadError};
-pub use file::write_atomically;
 pub use meta::{Machine, Meta, Source};
 pub use open::open;
 pub use replay::Replay;

@@ -4,7 +4,6 @@ use super::failure::{Failure, eprintln_lossy};
 use super::progress::{catch_interrupts, interrupted};
 use super::{Done, code, output};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::PathBuf;
 use zerolag::calibrate::{Calibration, Compared, calibrate};
 use zerolag::linux::figures::quantile;
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Err(error) => return Err(Failure::Failed(error.to_string())),
     };
     let toml = made.to_toml();
-    output::write_file(&args.file, |out| out.write_all(toml.as_bytes()))?;
+    output::write_text(&args.file, &toml)?;
     output::print(&if args.json { as_json(&made) } else { table(&made) })?;
     for note in &made.notes {
         eprintln_lossy(&format!("note: {note}"));

@@ -12,7 +12,6 @@ use super::rt_migrate_test::{micros, tool_duration};
 use super::tracing::{self, Target};
 use super::{Done, code, input, output};
 use serde_json::json;
-use std::io::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
@@ -126,13 +125,13 @@ pub(crate) fn run(args: &Args) -> Done {
     let lines = printed(args, &test, &threads);
     match &args.histfile {
         Some(path) if test.histogram.is_some() => {
-            output::write_file(path, |out| out.write_all(lines.as_bytes()))?;
+            output::write_text(path, &lines)?;
         }
         _ => output::print(&lines)?,
     }
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &threads);
-        output::write_file(path, |out| out.write_all(text.as_bytes()))?;
+        output::write_text(path, &text)?;
     }
     Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
 }

@@ -5,8 +5,6 @@ use super::options::{self, MachineArgs, WorkloadArgs};
 use super::{Done, code, output, run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs::File;
-use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use zerolag::model::{Duration, Record};
@@ -46,6 +44,9 @@ pub(crate) struct Args {
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    if let Some(path) = &args.perfetto {
+        output::check_target(path)?;
+    }
     let options = || Options { worst: usize::from(args.worst), task: args.task.clone() };
     if let Some(trace) = as_trace(args)? {
         if args.what_if.is_some() {
@@ -110,8 +111,8 @@ fn record(plan: &Plan) -> Result<Trace, Failure> {
 
 /// Writes a trace for the viewer with the reasons of waits.
 fn mark(path: &Path, trace: &Trace, found: &Explanation) -> Result<(), Failure> {
-    let write = || {
-        let mut writer = PerfettoWriter::new(BufWriter::new(File::create(path)?), &trace.meta)?;
+    output::write_file(path, |out| {
+        let mut writer = PerfettoWriter::new(out, &trace.meta)?;
         trace.records.iter().try_for_each(|record| writer.push(record))?;
         let mut waits: Vec<&Explained> = found.waits.iter().collect();
         waits.sort_by_key(|wait| (wait.task, wait.from));
@@ -120,8 +121,7 @@ fn mark(path: &Path, trace: &Trace, found: &Explanation) -> Result<(), Failure> 
             writer.reasons(wait.task, &steps, wait.to)?;
         }
         writer.finish()
-    };
-    write().map_err(|error| Failure::input(format!("{}: {error}", path.display())))
+    })
 }
 
 fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Failure> {

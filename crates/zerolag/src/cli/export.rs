@@ -3,7 +3,6 @@
 use super::failure::{Failure, carets, eprintln_lossy};
 use super::options::{MachineArgs, WorkloadArgs};
 use super::{Done, code, input, output};
-use std::io::Write;
 use std::path::PathBuf;
 use zerolag::workload::{self, rtapp};
 
@@ -35,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Failure::input(format!("{name}: rt-app's grammar cannot say all of this:{list}"))
     })?;
     match &args.output {
-        Some(path) => output::write_file(path, |out| out.write_all(text.as_bytes()))?,
+        Some(path) => output::write_text(path, &text)?,
         None => output::print(&text)?,
     }
     Ok(code::OK)

@@ -2,7 +2,6 @@
 
 use super::failure::Failure;
 use super::{Done, code, output};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `zerolag init`.
@@ -24,7 +23,7 @@ pub(crate) fn run(args: &Args) -> Done {
         let message = format!("`{}` is there already and is left as it is", args.file.display());
         return Err(Failure::input_help(message, "name another file"));
     }
-    output::write_file(&args.file, |out| out.write_all(SCENARIO.as_bytes()))?;
+    output::write_text(&args.file, SCENARIO)?;
     output::print(&format!("{0} is written; run it with: zerolag run {0}\n", args.file.display()))?;
     Ok(code::OK)
 }

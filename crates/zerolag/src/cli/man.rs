@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::{Cli, Done, code, output};
 use clap::CommandFactory;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `zerolag man`.
 #[derive(Debug, clap::Args)]
@@ -26,10 +26,18 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         Some(dir) => {
             output::check_target(&dir.join("zerolag.1"))?;
-            clap_mangen::generate_to(command, dir).map_err(|error| Failure::writing(dir, &error))?;
+            write_pages(&command, dir)?;
         }
     }
     Ok(code::OK)
+}
+
+/// Writes the page of a command and those of its subcommands.
+fn write_pages(command: &clap::Command, dir: &Path) -> Result<(), Failure> {
+    let page = clap_mangen::Man::new(command.clone());
+    output::write_file(&dir.join(page.get_filename()), |out| page.render(out))?;
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.into_iter().try_for_each(|command| write_pages(command, dir))
 }
 
 fn render(command: &clap::Command, out: &mut impl Write) -> io::Result<()> {

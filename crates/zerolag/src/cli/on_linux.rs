@@ -6,8 +6,6 @@ use super::run::{Args, load_scenario, write_log};
 use super::tracing::Target;
 use super::{Done, code, output, view};
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use zerolag::goals::{self, Verdict};
 use zerolag::host::{HostReport, measure};
@@ -33,10 +31,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(dir) = &args.rtapp_log {
         output::check_target(&dir.join("log"))?;
     }
-    let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
-    if let Some(path) = json_file {
-        output::check_target(path)?;
-    }
+    args.json.check()?;
     let (plan, goals) = plan(args, if trace.is_some() { Recording::Kernel } else { Recording::Off })?;
     catch_interrupts();
     let figures = run_on_host(&plan, interrupted)
@@ -50,16 +45,7 @@ pub(crate) fn run(args: &Args) -> Done {
         report.figures.trace.records.iter().for_each(|record| log.record(record));
         write_log(dir, &log)?;
     }
-    if args.json.is_some() {
-        let json = view::host_json(&report);
-        match json_file {
-            Some(path) => output::write_file(path, |out| out.write_all(json.as_bytes()))?,
-            None => output::print(&json)?,
-        }
-    }
-    if args.json.is_none() || json_file.is_some() {
-        output::print(&as_text(&report, args.quiet))?;
-    }
+    args.json.publish(|| as_text(&report, args.quiet), || view::host_json(&report))?;
     let verdicts = goals::judge(&goals, &report.summary);
     for verdict in &verdicts {
         eprintln_lossy(&format!("goal {verdict}"));

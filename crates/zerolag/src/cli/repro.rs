@@ -5,7 +5,6 @@ use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
 use clap::Subcommand;
 use std::fmt;
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -164,7 +163,7 @@ fn make_room(out: &Path) -> Result<(), Failure> {
 fn publish(out: &Path, name: &str, text: &str, mut files: Vec<(String, String)>) -> Done {
     files.push((format!("{name}.txt"), text.to_owned()));
     for (file, content) in &files {
-        output::write_file(&out.join(file), |to| to.write_all(content.as_bytes()))?;
+        output::write_text(&out.join(file), content)?;
     }
     output::print(text)?;
     let names: Vec<&str> = files.iter().map(|(file, _)| file.as_str()).collect();

@@ -12,7 +12,6 @@ use super::tracing::{self, Target};
 use super::{Done, code, output};
 use serde_json::json;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{Duration, Topology};
@@ -109,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Done {
     output::print(&printed(args, &test, &rows, failed.is_some()))?;
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &rows, failed.is_some());
-        output::write_file(path, |out| out.write_all(text.as_bytes()))?;
+        output::write_text(path, &text)?;
     }
     Ok(match failed {
         _ if interrupted() => code::INTERRUPTED,

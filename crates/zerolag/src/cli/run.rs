@@ -3,6 +3,7 @@
 use super::convert::TraceFormat;
 use super::failure::{Failure, carets, eprintln_lossy};
 use super::options::{self, MachineArgs, WorkloadArgs};
+use super::output::JsonArgs;
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
 use super::{Done, code, input, output, view};
@@ -32,9 +33,8 @@ pub(crate) struct Args {
     /// How long to run [default: the file's, else until all tasks end, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration, allow_hyphen_values = true)]
     pub(crate) duration: Option<Duration>,
-    /// Print the result as JSON, to stdout or to a file
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
-    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     /// Write a trace
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -86,10 +86,7 @@ fn category(text: &str) -> Result<Category, String> {
 fn run_simulated(args: &Args) -> Done {
     let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
     let trace = trace.map(|target| target.with_marks(&args.rtapp_marks)).transpose()?;
-    let json_file = args.json.as_deref().filter(|path| *path != Path::new("-"));
-    if let Some(path) = json_file {
-        output::check_target(path)?;
-    }
+    args.json.check()?;
     if let Some(dir) = &args.rtapp_log {
         output::check_target(&dir.join("log"))?;
     }
@@ -103,16 +100,7 @@ fn run_simulated(args: &Args) -> Done {
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
     }
-    if args.json.is_some() {
-        let json = view::json(&report);
-        match json_file {
-            Some(path) => output::write_file(path, |out| out.write_all(json.as_bytes()))?,
-            None => output::print(&json)?,
-        }
-    }
-    if args.json.is_none() || json_file.is_some() {
-        output::print(&view::text(&report, args.quiet))?;
-    }
+    args.json.publish(|| view::text(&report, args.quiet), || view::json(&report))?;
     let verdicts = goals::judge(&plan.goals, &report.summary);
     for verdict in &verdicts {
         eprintln_lossy(&format!("goal {verdict}"));

@@ -2,7 +2,6 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::{Done, code, output};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use zerolag::spec::{self, Checked};
 
@@ -55,7 +54,7 @@ fn check(path: &Path, bless: bool, counts: &mut Counts) -> Result<(), Failure> {
         problems.retain(|problem| !problem.is_difference);
         if blessed != text {
             counts.blessed += 1;
-            output::write_file(path, |out| out.write_all(blessed.as_bytes()))?;
+            output::write_text(path, &blessed)?;
         }
     }
     for problem in &problems {

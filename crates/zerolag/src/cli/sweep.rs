@@ -2,11 +2,11 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{MachineArgs, WorkloadArgs};
+use super::output::JsonArgs;
 use super::progress::{Progress, catch_interrupts};
 use super::{Done, code, options, output, run};
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use zerolag::goals::Verdict;
 use zerolag::model::Duration;
@@ -47,9 +47,8 @@ pub(crate) struct Args {
     /// What must be reached, in every run; more than once: all of them
     #[arg(long, value_name = "GOAL", requires = "smallest")]
     such_that: Vec<String>,
-    /// Write JSON to a file, or to stdout instead of the table (-)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
     /// Draw the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
     plot: Option<PathBuf>,
@@ -60,9 +59,8 @@ const CELLS_MAX: usize = 100_000;
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    for path in args.plot.iter().chain(args.json.as_ref().filter(|path| *path != Path::new("-"))) {
-        output::check_target(path)?;
-    }
+    args.json.check()?;
+    args.plot.as_deref().map_or(Ok(()), output::check_target)?;
     let (axes, fixed) = axes(args)?;
     match &args.smallest {
         None => run_grid(args, axes, &fixed),
@@ -169,9 +167,10 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     if let Some(path) = &args.plot {
         let title =
             format!("{}: {}", args.workload.file.display(), grid.figures.first().map_or("", |first| &first.name));
-        output::write_file(path, |out| out.write_all(grid.to_svg(&title).as_bytes()))?;
+        output::write_text(path, &grid.to_svg(&title))?;
     }
-    print(args, &grid.to_string(), &grid.to_json())
+    args.json.publish(|| grid.to_string(), || grid.to_json())?;
+    Ok(code::OK)
 }
 
 fn figure(name: &str) -> Result<Figure, Failure> {
@@ -204,7 +203,7 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
         Ok(found) => found,
         Err(error) => return failed(&error),
     };
-    print(args, &search_text(key, &found, args.runs), &search_json(key, &found, args.runs))?;
+    args.json.publish(|| search_text(key, &found, args.runs), || search_json(key, &found, args.runs))?;
     Ok(if found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }
 
@@ -242,18 +241,6 @@ fn search_json(key: &str, found: &Found, runs: u64) -> String {
     let least = found.least.as_ref().map(|trial| trial.written.clone());
     let json = serde_json::json!({ "schema_version": 1, "key": key, "least": least, "runs": runs, "trials": trials });
     format!("{json:#}\n")
-}
-
-fn print(args: &Args, text: &str, json: &str) -> Done {
-    match args.json.as_deref() {
-        Some(path) if path == Path::new("-") => output::print(json)?,
-        Some(path) => {
-            output::write_file(path, |out| out.write_all(json.as_bytes()))?;
-            output::print(text)?;
-        }
-        None => output::print(text)?,
-    }
-    Ok(code::OK)
 }
 
 fn failed(error: &RunError) -> Done {

@@ -3,8 +3,7 @@
 use super::convert::TraceFormat;
 use super::failure::Failure;
 use super::output;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use zerolag::Plan;
@@ -69,9 +68,9 @@ pub(crate) enum Recorder<'w> {
     /// Nowhere.
     Off,
     /// To a file, as they come; and the first error.
-    Zlt(TraceWriter<&'w mut BufWriter<File>>, Option<io::Error>),
+    Zlt(TraceWriter<&'w mut output::Out>, Option<io::Error>),
     /// As packets of Perfetto, as they come; and the first error.
-    Perfetto(Box<PerfettoWriter<&'w mut BufWriter<File>>>, Option<io::Error>),
+    Perfetto(Box<PerfettoWriter<&'w mut output::Out>>, Option<io::Error>),
     /// To memory.
     Kept(Vec<Record>),
 }

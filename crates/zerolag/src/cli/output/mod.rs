@@ -1,0 +1,89 @@
+//! Destinations of results: the standard output, and files (see [`file`]).
+//!
+//! A closed pipe as the standard output ends the program without a message and with success:
+//! `zerolag ... | head` is not a failure. Every other failed write is one, exit code 1. A target that
+//! can never be written (a directory, a file in a directory that does not exist) is refused before
+//! the run begins, exit code 2.
+
+mod file;
+
+use super::failure::{Failure, plain};
+pub(crate) use file::Out;
+use file::Place;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Prints to stdout.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| stdout_failure(&error))
+}
+
+/// Returns the failure of a write to stdout.
+fn stdout_failure(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::PipeClosed,
+        _ => Failure::Failed(format!("cannot write to the standard output: {}", plain(error))),
+    }
+}
+
+/// Writes a file by its name: a regular file appears complete or not at all, others are streamed to.
+pub(crate) fn write_file<T>(path: &Path, body: impl FnOnce(&mut Out) -> io::Result<T>) -> Result<T, Failure> {
+    let place = Place::of(path).map_err(|error| Failure::writing(path, &error))?;
+    file::write(&place, body).map_err(|error| match place {
+        Place::Stdout => stdout_failure(&error),
+        _ => Failure::writing(path, &error),
+    })
+}
+
+/// Writes a text to a file by its name, as [`write_file`] does.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    write_file(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Refuses, before the run, a target that cannot be written.
+pub(crate) fn check_target(path: &Path) -> Result<(), Failure> {
+    let refuse = |why: String| Failure::input(format!("cannot write `{}`: {why}", path.display()));
+    let place = Place::of(path).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => refuse("it is a directory; name a file".to_owned()),
+        _ => refuse(plain(&error)),
+    })?;
+    let Place::Regular(path) = place else { return Ok(()) };
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
+            Err(refuse(format!("there is no directory `{}`", dir.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `--json[=FILE]`, the same for every subcommand that prints figures.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JsonArgs {
+    /// Print the result as JSON instead of text, or write it to a file in addition to the text
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    /// Refuses, before the run, a file that cannot be written.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.file().map_or(Ok(()), check_target)
+    }
+
+    /// Writes the JSON to its destination, and prints the text unless JSON takes its place.
+    pub(crate) fn publish(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> String) -> Result<(), Failure> {
+        match (&self.json, self.file()) {
+            (None, _) => print(&text()),
+            (Some(_), None) => print(&json()),
+            (Some(_), Some(path)) => {
+                write_text(path, &json())?;
+                print(&text())
+            }
+        }
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
