@@ -49,7 +49,7 @@ groups() {
     rmdir $cg/session
 }
 
-# Starts a run of so many seconds; returns when its groups are there, which calibration comes before.
+# Starts a run of the given seconds; returns when its groups exist, after calibration.
 start_groups() {
     zerolag run groups.toml --on linux -d $1 > /tmp/out 2>&1 &
     pid=$!

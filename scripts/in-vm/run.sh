@@ -3,10 +3,11 @@
 #
 #   scripts/in-vm/run.sh [6.1|6.12|KERNEL_IMAGE] [groups|validate|all] [ARGUMENTS OF validate --live]
 #
-# The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock goes by 4 ns per instruction and leaps over idle time, so
-# that nobody else on this computer can disturb a run. ACCEL=kvm takes the computer's own CPU and clock instead. ZEROLAG is the program to test (else it is
-# built). Kernels are downloaded as packages of Debian by apt-get, of the releases that this computer's apt knows, into target/vm. Says
-# "skipped" and why, and ends well, where something is missing. `docs/guide/linux.md` has what it showed.
+# The machine has one CPU and runs in virtual time (QEMU's TCG with -icount): its clock advances by 4 ns per instruction and jumps over
+# idle time, so that other programs on this computer do not disturb a run. ACCEL=kvm uses the computer's own CPU and clock instead.
+# ZEROLAG is the program to test (else it is built). apt-get downloads kernels as packages of Debian, of the releases that this
+# computer's apt knows, into target/vm. If something is missing the script prints "skipped" and the reason, and ends well. Results:
+# docs/lab/2026-11-22-virtual-machines.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$(cd "$here/../.." && pwd)
