@@ -177,46 +177,34 @@
 
 extern crate alloc;
 
-mod atomic_mask;
-mod change;
-mod check;
+mod balance;
 mod class;
-mod config;
-mod cpudl;
-mod cpupri;
-mod create;
-mod dl;
-mod domain;
-mod fair;
-mod hotplug;
-mod mode;
-mod observe;
-mod proxy;
+mod entity;
+mod entry;
+mod lifecycle;
+mod queue;
 mod rq;
-mod rt;
-mod scheduler;
 mod shared;
-mod slab;
-mod step;
 mod task;
-mod ticks;
-mod wait;
+mod words;
 
-pub use atomic_mask::Threads;
-pub use config::{Config, ConfigError, Partition};
-pub use dl::admission::{DlParamError, RtBandwidthError};
-pub use dl::server::ServerError;
-pub use domain::DomainError;
-pub use fair::{GroupError, Idleness, Weight};
-pub use mode::TaskMode;
-pub use observe::Observer;
-pub use proxy::LockId;
-pub use rq::Rq;
-pub use scheduler::{CpuMode, Placement, Scheduler, TaskError};
-pub use shared::Home;
-pub use step::{
-    Clock, Cont, Costs, Distribution, GroupTimer, Io, Leave, Left, MAX_OPS, Next, Op, PairClock, PairCont, Resched,
-    RqTimer, Stay, Step, Tracing, Work,
-};
-pub use task::{CpusetId, DomainId, Parcel, Task, TaskSpec};
-pub use wait::{Lent, WaitQueue, most_urgent};
+pub use entity::weight::Weight;
+pub use entry::domain::DomainError;
+pub use entry::scheduler::Scheduler;
+pub use rq::run_queue::Rq;
+pub use shared::state::Home;
+pub use task::body::{Parcel, Task, TaskSpec};
+pub use task::io::{Io, Left, Tracing};
+pub use words::atomic_mask::Threads;
+pub use words::clock::{Clock, PairClock};
+pub use words::config::{Config, ConfigError, Partition};
+pub use words::error::{DlParamError, RtBandwidthError, ServerError, TaskError};
+pub use words::group::{GroupError, Idleness};
+pub use words::ids::{CpusetId, DomainId, LockId};
+pub use words::life::{CpuMode, Leave, Placement};
+pub use words::mode::TaskMode;
+pub use words::observe::Observer;
+pub use words::op::{Costs, GroupTimer, MAX_OPS, Op, RqTimer, Work};
+pub use words::resched::Resched;
+pub use words::step::{Cont, Distribution, Next, PairCont, Stay, Step};
+pub use words::wait::{Lent, WaitQueue, most_urgent};

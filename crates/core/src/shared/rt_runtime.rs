@@ -13,21 +13,14 @@
 //!
 //! [`Scheduler::check_rt_runtime`]: crate::Scheduler::check_rt_runtime
 
-use super::{RootDomain, Shared};
+use crate::shared::state::{RootDomain, Shared};
+use crate::words::bandwidth::RtLimit;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, Duration, RtBandwidth};
-
-/// The limit of all CPUs, each of which follows it by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RtLimit {
-    pub(crate) bandwidth: RtBandwidth,
-    /// How often it has been set anew: CPUs for which that is equal lend to each other.
-    pub(crate) round: u32,
-}
+use zerolag_model::{CpuId, Duration};
 
 /// The round of CPUs that are offline: they lend nothing and borrow nothing.
-pub(super) const APART: u32 = u32::MAX;
+pub(crate) const APART: u32 = u32::MAX;
 
 impl<L: RawMutex> Shared<L> {
     pub(crate) fn publish_rt_time(&self, cpu: CpuId, time: Duration) {

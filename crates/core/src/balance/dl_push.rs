@@ -1,0 +1,105 @@
+//! Pushing: a CPU with waiting deadline tasks sends the earliest of them to where it can run at once.
+//!
+//! When a task wakes or is replenished behind an earlier one, and when a switch leaves tasks waiting, the waiting task of
+//! earliest deadline is offered to the nearest CPU without deadline tasks, or else to the one whose earliest deadline is
+//! the latest, if that is later still; this is repeated until nothing moves. The first that has nowhere to go ends the
+//! push: whoever waits behind it has a later deadline and the same CPUs to go to, for each may use its whole root domain.
+//! Then come the real-time tasks that the same switch left behind.
+//!
+//! ```text
+//!   begin -> earliest pushable --- before the current ------> resched here, end
+//!              |        no target: end
+//!              v
+//!            Pair(own, target) --- resume: task gone, began to run or changed: begin again
+//!              |                   target's deadline no longer later: find another, 3 times in all
+//!              v
+//!            move, resched target, begin again
+//! ```
+//!
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`push_dl_task`, `find_later_rq`, `find_lock_later_rq`).
+
+use crate::balance::rt_push;
+use crate::class::dl_later;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::words::ids::Slot;
+use crate::words::resched::Resched;
+use crate::words::step::{DlPush, PairCont, Step};
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Instant, MigrateReason};
+
+/// How often a target is looked for when it is gone at the moment its lock is held (`DL_MAX_TRIES`).
+const MAX_TRIES: u8 = 3;
+
+/// Begins pushing: answers with the pair of run queues it needs, or ends.
+pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    let Some((_, slot)) = rq.dl.pushable.first() else { return end(rq, cx) };
+    // Others must see what waits here before this CPU looks at them: as `rt::push::begin`.
+    rq.publish_first(cx);
+    if is_about_to_run(rq, slot) {
+        if rq.phase == Phase::Running {
+            rq.resched(cx, Resched::Now);
+        }
+        return end(rq, cx);
+    }
+    match find_later(rq, cx, slot) {
+        Some(target) => {
+            let push = DlPush { task: rq.stay(slot), tries: 1 };
+            Step::Pair { own: rq.cpu, other: target, then: PairCont::DlPush(push) }
+        }
+        None => end(rq, cx),
+    }
+}
+
+/// No deadline task can be pushed any more: the real-time ones that wait behind them may be.
+fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    rt_push::left_behind(rq, cx)
+}
+
+/// Returns whether a waiting task runs here as soon as the CPU schedules: nobody takes it away then.
+pub(crate) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
+    rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
+}
+
+fn find_later<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
+    let task = &rq.tasks[slot];
+    dl_later::find_later_for(cx, task.dl.abs_deadline, task.allowed.as_deref(), rq.cpu)
+}
+
+/// Returns whether a task of this deadline would be the first of its class there.
+pub(crate) fn is_earliest(deadline: Instant, on: &Rq) -> bool {
+    on.dl.earliest().is_none_or(|earliest| deadline < earliest)
+}
+
+/// Moves the chosen task if all still holds, and goes on.
+pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: DlPush) -> Step {
+    let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
+        return begin(own, cx);
+    };
+    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    if !is_target || !is_earliest(own.tasks[slot].dl.abs_deadline, other) {
+        return retry(own, cx, slot, push);
+    }
+    lifecycle::migrate(own, other, cx, slot, MigrateReason::Push);
+    begin(own, cx)
+}
+
+fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
+    let task = &own.tasks[slot];
+    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, slot) && task.may_run_on(other.cpu)
+}
+
+/// The target is not later any more: looks for another, a bounded number of times.
+fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: DlPush) -> Step {
+    if push.tries >= MAX_TRIES {
+        return end(own, cx);
+    }
+    match find_later(own, cx, slot) {
+        Some(target) => {
+            let again = DlPush { tries: push.tries + 1, ..push };
+            Step::Pair { own: own.cpu, other: target, then: PairCont::DlPush(again) }
+        }
+        None => end(own, cx),
+    }
+}

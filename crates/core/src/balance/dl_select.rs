@@ -1,0 +1,33 @@
+//! Where a waking deadline task is put.
+
+use crate::class::dl_later;
+use crate::rq::cx::Cx;
+use crate::task::body::Task;
+use crate::words::life::Placement;
+use lock_api::RawMutex;
+use zerolag_model::{ClassId, CpuId};
+
+/// Chooses a CPU for a deadline task: it stays where it ran unless a task of no later deadline runs there; then it goes
+/// where it can run at once, if it can. It does not leave its root domain.
+///
+/// As in the kernel the deadline that is compared is that of its last job, which is past as a rule.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    let (booked, allowed) = (task.dl.reserved.map(|had| had.domain), task.allowed.as_deref());
+    let stay = cx.view().stay_in_domain(booked, task.last_cpu, allowed);
+    let here = cx.view().online_in_domain(stay, allowed);
+    // With its whole domain offline it goes anywhere until it wakes again.
+    let stay = here.or_else(|| cx.view().online_or_other(stay, allowed)).unwrap_or(stay);
+    if why != Placement::Wakeup {
+        return stay;
+    }
+    let deadline = task.dl.abs_deadline;
+    let is_crowded = cx.view().prios(stay).current.class() == ClassId::Deadline
+        && cx.view().deadlines(stay).earliest.is_some_and(|earliest| deadline >= earliest);
+    if !is_crowded {
+        return stay;
+    }
+    match dl_later::find_later_for(cx, deadline, task.allowed.as_deref(), stay) {
+        Some(cpu) if cx.view().deadlines(cpu).earliest.is_none_or(|earliest| deadline < earliest) => cpu,
+        _ => stay,
+    }
+}

@@ -1,0 +1,51 @@
+//! Searches for a CPU by capacity, on machines whose CPUs differ. The rules are those of
+//! [`crate::class::fair::misfit`].
+
+use crate::balance::fair::idle_cpu;
+use crate::queue::fair::asymmetric;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::task::body::Task;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Distance};
+
+/// Finds an idle CPU for a waking task, upwards from the target and around in the domain that spans all capacities: the first where it
+/// fits, else the strongest. O(idle CPUs of the domain). `select_idle_capacity`.
+pub(crate) fn select_idle<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, need: u64) -> CpuId {
+    let level = cx.config.topology.asymmetry().unwrap_or(Distance::Llc);
+    let span = cx.config.topology.span(target, level);
+    let mut best: Option<(u64, CpuId)> = None;
+    for part in [target.0..span.end, span.start..target.0] {
+        for cpu in part.map(CpuId) {
+            let may_use = task.may_run_on(cpu) && !cx.config.isolates(cpu) && cx.view().is_online(cpu);
+            if !may_use || !idle_cpu::is_idle_for(cx, task, cpu) {
+                continue;
+            }
+            let left = cx.capacity_of(cpu);
+            if asymmetric::fits(need, left) {
+                return cpu;
+            }
+            if best.is_none_or(|(most, _)| left > most) {
+                best = Some((left, cpu));
+            }
+        }
+    }
+    best.map_or(target, |(_, cpu)| cpu)
+}
+
+/// A task runs here that does not fit: returns the lowest idle CPU that has more to give, to be woken. O(idle CPUs).
+pub(crate) fn find_stronger<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<CpuId> {
+    if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.misfit == 0) {
+        return None;
+    }
+    let own = cx.capacity_of(rq.cpu);
+    let mut from = CpuId(0);
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from) {
+        cx.io.costs.cpus_scanned += 1;
+        if asymmetric::is_more(cx.capacity_of(cpu), own) {
+            return Some(cpu);
+        }
+        from = CpuId(cpu.0 + 1);
+    }
+    None
+}

@@ -1,0 +1,111 @@
+//! New quota for CPUs on which a group is throttled, one run queue at a time.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `distribute_cfs_runtime`; `kernel/sched/core.c`,
+//! `tg_set_cfs_bandwidth`. differs: run queues of other CPUs are locked rather than sent an
+//! interrupt (as before 6.3).
+
+use crate::class::dl_server;
+use crate::class::fair::bandwidth::{count_scanned, follow_limit};
+use crate::class::fair::park;
+use crate::class::fair::park::More;
+use crate::class::fair::throttle::unthrottle;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::shared::pool::Share;
+use crate::words::resched::Resched;
+use crate::words::step::{Cont, Distribute, Distribution, Step};
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Duration, GroupId, SignedDuration};
+
+/// Begins a round over the throttled CPUs.
+pub(crate) fn begin(group: GroupId, what: Distribute, first: Option<(CpuId, u32)>) -> Step {
+    match first {
+        Some((own, left)) => {
+            let then = Cont::Bandwidth(Distribution { group, what, left });
+            Step::Again { own, then }
+        }
+        None => Step::Done,
+    }
+}
+
+/// Serves one throttled CPU and goes on to the next: as many as were throttled when the round began.
+pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distribution) -> Step {
+    lifecycle::charge_current(rq, cx);
+    let group = work.group;
+    let throttled = rq.fair.live_queue(&cx.shared.groups, group).and_then(|q| {
+        let local = &rq.queue(q).bandwidth;
+        local.throttled_since().map(|since| (q, local.remaining, cx.now.wall.since(since)))
+    });
+    let next = match throttled {
+        Some((q, remaining, lasted)) => {
+            let share = serve(rq, cx, work, remaining, lasted);
+            let local = &mut rq.queue_mut(q).bandwidth;
+            local.remaining = local.remaining + share.amount.to_signed();
+            let is_free = match work.what {
+                Distribute::Quota => local.remaining.as_nanos() > 0,
+                Distribute::NewLimit => {
+                    follow_limit(rq, cx, q);
+                    true
+                }
+            };
+            if is_free {
+                if cx.config.settings.bandwidth_expiry {
+                    let issued = cx.view().group_refreshes(group);
+                    rq.queue_mut(q).bandwidth.issued = issued;
+                }
+                unthrottle(rq, cx, q);
+                dl_server::update(rq, cx);
+            }
+            share.next
+        }
+        // It left the list meanwhile, or has more to take back.
+        None => cx.io.observer.cpu(|| cx.shared.groups.pool(group).next_to_serve()),
+    };
+    let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
+    if let Some(q) = parked {
+        let more = park::take_back(rq, cx, q);
+        if rq.current.is_none() && rq.phase == Phase::Running && rq.fair.nr_running() > 0 {
+            rq.resched(cx, Resched::Now);
+        }
+        dl_server::update(rq, cx);
+        if more == More::Yes {
+            return Step::Again { own: rq.cpu, then: Cont::Bandwidth(work) };
+        }
+    }
+    let left = work.left - 1;
+    match next {
+        Some(own) if left > 0 && own != rq.cpu => {
+            Step::Again { own, then: Cont::Bandwidth(Distribution { left, ..work }) }
+        }
+        Some(_) | None => Step::Done,
+    }
+}
+
+/// Takes this CPU's share under the pool's lock.
+fn serve<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    work: Distribution,
+    remaining: SignedDuration,
+    lasted: Duration,
+) -> Share {
+    cx.io.costs.inner_locks += 1;
+    let (cpu, table) = (rq.cpu, &cx.shared.groups);
+    let (mut next, mut scanned) = (None, 0);
+    let amount = cx.io.observer.u64(|| {
+        let mut pool = table.pool(work.group);
+        let share = match work.what {
+            Distribute::Quota => pool.share(cpu, remaining, lasted),
+            Distribute::NewLimit => {
+                pool.release(cpu, lasted);
+                Share { amount: Duration::ZERO, next: pool.throttled().next(), scanned: 0 }
+            }
+        };
+        (next, scanned) = (share.next, share.scanned);
+        share.amount.as_nanos()
+    });
+    let next = cx.io.observer.cpu(|| next);
+    let scanned = count_scanned(cx, scanned);
+    Share { amount: Duration::from_nanos(amount), next, scanned }
+}

@@ -1,0 +1,521 @@
+//! What is too much where: the groups of a domain compared, for [`balance`](super::balance).
+//!
+//! | group is | when | taken from it |
+//! |---|---|---|
+//! | overloaded | more tasks than CPUs, and they fill them | below |
+//! | uneven | its own domain could not be evened out, since tasks are bound to CPUs there (`sgc->imbalance`) | a task, whoever has less |
+//! | shared | a core of which several threads are busy, as an idle CPU sees it (`smt_balance`, 6.6) | a task |
+//! | misfit | as many or fewer, one on a CPU that has too little for it | that one, also while it runs, by a stronger CPU |
+//! | busy | as many, and they fill them | nothing |
+//! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
+//!
+//! | taker's group | it takes of an overloaded one | for it is counted (`migration_type`) |
+//! |---|---|---|
+//! | has spare CPUs, under the same cache | half of what the other has more | tasks |
+//! | has spare CPUs, under another cache | what it has room for | util |
+//! | is busy or overloaded itself | up to the average of both | load |
+//!
+//! Where the CPUs of a group share something, a core or a cache, groups are filled evenly even if all have room (`SD_PREFER_SIBLING`): since
+//! 6.6 by idle CPUs only. Between sockets a small difference is left alone, for the sake of tasks that talk to each other.
+//!
+//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
+//! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time, or lately did. Where load is not
+//! tracked, counts alone decide. What a CPU has of which no task may come here is not counted (`LBF_ALL_PINNED`).
+//!
+//! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
+//! capacity, nothing that is alone on its CPU is taken by a weaker one, and groups are not filled evenly.
+//!
+//! **About to idle.** A group that has CPUs to spare takes of the overloaded one with the most load, whatever all have on average, and overloaded is only who has a
+//! waiting task: the other groups need not be looked at. If none is overloaded one of them may be the busiest all the same, and leave the waiting tasks where they
+//! are: then all are compared.
+//!
+//! O(CPUs of the domain).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`, `group_has_capacity`,
+//! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
+//! `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5), 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
+//! before 5.5 compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over a group that tasks of the classes above
+//! alone overload.
+
+use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
+use crate::balance::fair::{idle_cpu, uneven};
+use crate::class::fair::capacity;
+use crate::queue::fair::asymmetric;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::level::{FULL_CAPACITY, LEVELS};
+use crate::words::step::{BalanceKind, Imbalance};
+use core::cmp::Ordering;
+use core::ops::Range;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Distance};
+
+/// What a group of CPUs has, as published.
+#[derive(Clone, Copy, Default)]
+struct GroupLoad {
+    load: u64,
+    util: u64,
+    runnable: u64,
+    capacity: u64,
+    nr_running: u64,
+    nr_fair: u64,
+    nr_idle: u64,
+    nr_cpus: u64,
+    kind: GroupType,
+    /// Its first CPU that takes part.
+    first: Option<CpuId>,
+    /// The CPU with the most load for its capacity, of those with a waiting task.
+    busiest: Option<(u64, u32, CpuId)>,
+    /// The CPU with the most util, of those with several fair tasks.
+    most_used: Option<(u64, CpuId)>,
+    /// The CPU with the most tasks, be it one.
+    fullest: Option<(u32, CpuId)>,
+    /// The CPU with the heaviest task that needs more than it has there.
+    misfit: Option<(u64, CpuId)>,
+    /// The least and the most that is left of a CPU of it.
+    least: u64,
+    most: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum GroupType {
+    #[default]
+    Spare,
+    Busy,
+    Misfit,
+    Shared,
+    Uneven,
+    Overloaded,
+}
+
+impl GroupLoad {
+    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also fill them.
+    fn classify(&self, domain: &Domain, is_uneven: bool, is_shared: bool) -> GroupType {
+        let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
+        let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
+        match self.nr_running.cmp(&self.nr_cpus) {
+            Ordering::Greater if !domain.tracks_load || is_full || is_crowded => GroupType::Overloaded,
+            _ if is_uneven => GroupType::Uneven,
+            _ if is_shared => GroupType::Shared,
+            _ if self.misfit.is_some() => GroupType::Misfit,
+            Ordering::Less => GroupType::Spare,
+            Ordering::Equal | Ordering::Greater if domain.tracks_load && !is_full && !is_crowded => GroupType::Spare,
+            Ordering::Equal | Ordering::Greater => GroupType::Busy,
+        }
+    }
+
+    /// Returns the load per CPU of full capacity.
+    fn average(&self) -> u64 {
+        per_cpu(self.load, self.capacity)
+    }
+
+    /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
+    fn is_busier_than(&self, other: &Self) -> bool {
+        if self.kind != other.kind {
+            return self.kind > other.kind;
+        }
+        match self.kind {
+            GroupType::Overloaded => self.average() > other.average(),
+            GroupType::Misfit => self.misfit > other.misfit,
+            GroupType::Spare => self.has_fewer_idle(other),
+            GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
+            // The first will do.
+            GroupType::Busy | GroupType::Shared | GroupType::Uneven => false,
+        }
+    }
+
+    /// Returns whether fewer of its CPUs idle, or as many and it has more tasks.
+    fn has_fewer_idle(&self, other: &Self) -> bool {
+        if self.nr_idle != other.nr_idle { self.nr_idle < other.nr_idle } else { self.nr_running > other.nr_running }
+    }
+}
+
+fn per_cpu(load: u64, capacity: u64) -> u64 {
+    load * FULL_CAPACITY / capacity.max(1)
+}
+
+/// The domain that is evened out, for one of its CPUs.
+#[derive(Clone)]
+struct Domain {
+    level: usize,
+    span: Range<u32>,
+    /// The level of its groups, and the one that the CPU is in.
+    groups: Distance,
+    own: Range<u32>,
+    kind: BalanceKind,
+    tracks_load: bool,
+    /// How much busier another group must be, in percent (`sd->imbalance_pct`).
+    imbalance_pct: u64,
+    /// Whether its CPUs share a cache (`SD_SHARE_LLC`).
+    shares_cache: bool,
+    /// Whether groups that share something are filled evenly even if all have room (`SD_PREFER_SIBLING`).
+    evens_out: bool,
+    /// Whether only idle CPUs do so (6.6), and whether the busier group is one of several CPUs counts, not whether the taker's is (6.5).
+    only_idle_even_out: bool,
+    /// Up to so many tasks in the taker's group a difference of two is left alone (`sd->imb_numa_nr`).
+    tolerates: Option<u64>,
+}
+
+impl Domain {
+    fn new<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKind) -> Self {
+        let (distance, groups) = LEVELS[level];
+        let topology = &cx.config.topology;
+        let tracks_load = rq.fair.tune.tracks_load;
+        let is_uneven = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
+        let [_, llcs, cores, smt] = topology.shape().map(u64::from);
+        let tolerates = if llcs > 1 { llcs } else { (cores * smt / 8).max(1) };
+        Self {
+            level,
+            span: topology.span(rq.cpu, distance),
+            groups,
+            own: topology.span(rq.cpu, groups),
+            kind,
+            tracks_load,
+            imbalance_pct: if distance == Distance::Smt { SMT_IMBALANCE_PCT } else { IMBALANCE_PCT },
+            shares_cache: distance <= Distance::Llc,
+            evens_out: tracks_load && !is_uneven,
+            only_idle_even_out: cx.config.settings.smt_balance,
+            tolerates: (distance == Distance::Remote).then_some(tolerates),
+        }
+    }
+
+    /// Returns whether groups are filled evenly: single CPUs share nothing.
+    const fn evens_out(&self, local: &GroupLoad, busiest: &GroupLoad) -> bool {
+        let nr_cpus = if self.only_idle_even_out { busiest.nr_cpus } else { local.nr_cpus };
+        self.evens_out && nr_cpus > 1
+    }
+
+    /// Returns how many tasks a group has more than another, if that is to be evened out. `sibling_imbalance`: all groups have as many cores.
+    fn excess(&self, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
+        if self.only_idle_even_out && self.kind == BalanceKind::Periodic {
+            return 0;
+        }
+        busiest.nr_running.saturating_sub(local.nr_running)
+    }
+}
+
+/// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the domain).
+pub(crate) fn find_imbalance<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    level: usize,
+    kind: BalanceKind,
+) -> Option<(CpuId, Imbalance)> {
+    let domain = &Domain::new(rq, cx, level, kind);
+    cx.io.costs.fair_balance += 1;
+    if !is_balancer(rq, cx, domain) {
+        return None;
+    }
+    let (distance, _) = LEVELS[level];
+    let taker = Taker {
+        left: cx.capacity_of(rq.cpu),
+        may_run_alone: kind != BalanceKind::Periodic,
+        is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
+    };
+    let local = measure(rq, cx, domain, domain.own.clone(), None);
+    let found = match kind {
+        BalanceKind::NewIdle if local.kind == GroupType::Spare => compare_lazily(rq, cx, domain, taker, &local),
+        BalanceKind::NewIdle | BalanceKind::Periodic | BalanceKind::Idle => {
+            compare(rq, cx, domain, taker, &local, Groups::All)
+        }
+    };
+    if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
+        idle_cpu::publish_scan(rq.cpu, cx, &domain.span, found.util);
+    }
+    let average = per_cpu(found.load, found.capacity);
+    let busiest = found.busiest?;
+    if let (GroupType::Misfit, Some((load, cpu))) = (busiest.kind, busiest.misfit) {
+        return Some((cpu, if taker.is_uneven { Imbalance::Misfit } else { Imbalance::Load(load) }));
+    }
+    let takes_rt = cx.config.settings.rt_balance.is_passive();
+    let imbalance = imbalance(domain, &local, &busiest, average, takes_rt)?;
+    let cpu = match imbalance {
+        Imbalance::Tasks(_) if !takes_rt => busiest.fullest?.1,
+        Imbalance::Util(_) => busiest.most_used?.1,
+        Imbalance::Tasks(_) | Imbalance::Load(_) | Imbalance::Misfit => busiest.busiest?.2,
+    };
+    Some((cpu, imbalance))
+}
+
+/// Which groups of a domain are compared with the taker's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Groups {
+    All,
+    /// Those with a CPU on which a task waits that may be moved.
+    Waiting,
+}
+
+/// What a comparison of groups found.
+struct Compared {
+    busiest: Option<GroupLoad>,
+    /// Sums of all groups that were compared, the taker's included.
+    load: u64,
+    capacity: u64,
+    util: u64,
+}
+
+/// Finds the busiest group of a domain for a group that has CPUs to spare, to which the sums of the whole domain do not matter. O(CPUs of groups with
+/// waiting tasks) if one of these is overloaded; else O(CPUs).
+fn compare_lazily<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    taker: Taker,
+    local: &GroupLoad,
+) -> Compared {
+    let found = compare(rq, cx, domain, taker, local, Groups::Waiting);
+    if found.busiest.as_ref().is_some_and(|group| group.kind == GroupType::Overloaded) {
+        return found;
+    }
+    compare(rq, cx, domain, taker, local, Groups::All)
+}
+
+/// Finds the busiest group of a domain. O(CPUs of the groups).
+fn compare<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    taker: Taker,
+    local: &GroupLoad,
+    which: Groups,
+) -> Compared {
+    let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
+    // From the own group upwards and around: of equals the next is relieved, not everywhere the first.
+    for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
+        let mut start = part.start;
+        while start < part.end {
+            if which == Groups::Waiting {
+                let Some(cpu) = cx.view().next_waiting(CpuId(start)).filter(|cpu| cpu.0 < part.end) else { break };
+                start = cpu.0;
+            }
+            let part = cx.config.topology.span(CpuId(start), domain.groups);
+            start = part.end;
+            let group = measure(rq, cx, domain, part, Some(taker));
+            if group.nr_cpus == 0 {
+                continue; // All of it is offline or elsewhere: there is no least capacity to compare.
+            }
+            found.load += group.load;
+            found.capacity += group.capacity;
+            found.util += group.util;
+            if group.nr_fair > 0
+                && taker.may_relieve(&group, local)
+                && found.busiest.as_ref().is_none_or(|so_far| group.is_busier_than(so_far))
+            {
+                found.busiest = Some(group);
+            }
+        }
+    }
+    found
+}
+
+/// Returns whether this CPU balances for its group: the first idle one, on a core that idles if there is one (6.6), or the first if none idles.
+/// `should_we_balance`.
+fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> bool {
+    let group = &domain.own;
+    if group.len() == 1 || domain.kind == BalanceKind::NewIdle {
+        return true;
+    }
+    let mut idle_thread = None;
+    let mut from = CpuId(group.start);
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|cpu| cpu.0 < group.end) {
+        if !cx.config.settings.smt_balance || idle_cpu::is_on_idle_core(cx, cpu) {
+            return cpu == rq.cpu;
+        }
+        idle_thread = idle_thread.or(Some(cpu));
+        from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
+    }
+    match idle_thread {
+        Some(cpu) => cpu == rq.cpu,
+        None => domain.kind == BalanceKind::Idle || uneven::first_of(rq, cx, group.clone()) == Some(rq.cpu),
+    }
+}
+
+/// The CPU that would take.
+#[derive(Clone, Copy)]
+struct Taker {
+    /// What is left of it.
+    left: u64,
+    /// Whether it may take a task that is alone on its CPU: it idles.
+    may_run_alone: bool,
+    /// Whether the CPUs of the domain differ.
+    is_uneven: bool,
+}
+
+impl Taker {
+    /// Returns whether it can help a group at all: with a misfit only if it is stronger, and with tasks that have a CPU each only if that
+    /// is not the stronger one. `update_sd_pick_busiest`.
+    fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad) -> bool {
+        match group.kind {
+            _ if !self.is_uneven => true,
+            GroupType::Overloaded | GroupType::Uneven | GroupType::Shared => true,
+            GroupType::Misfit => asymmetric::is_more(self.left, group.most) && local.kind == GroupType::Spare,
+            GroupType::Spare | GroupType::Busy => !asymmetric::is_more(group.least, self.left),
+        }
+    }
+}
+
+/// Adds up what a group's CPUs have; `taker` if it is not the taker's own.
+fn measure<L: RawMutex>(
+    rq: &Rq,
+    cx: &mut Cx<'_, L>,
+    domain: &Domain,
+    part: Range<u32>,
+    taker: Option<Taker>,
+) -> GroupLoad {
+    let is_core = part.len() > 1 && part == cx.config.topology.span(CpuId(part.start), Distance::Smt);
+    let mut group = GroupLoad { least: u64::MAX, ..GroupLoad::default() };
+    let takes_rt = cx.config.settings.rt_balance.is_passive();
+    for cpu in part.map(CpuId) {
+        if !uneven::takes_part(rq, cx, cpu) {
+            continue;
+        }
+        group.first = group.first.or(Some(cpu));
+        let capacity = cx.capacity_of(cpu);
+        group.nr_cpus += 1;
+        group.capacity += capacity;
+        (group.least, group.most) = (group.least.min(capacity), group.most.max(capacity));
+        if rq.fair.balance.pinned.contains(&cpu) {
+            continue;
+        }
+        cx.io.costs.cpus_scanned += 1;
+        let (averages, counts) = (cx.averages_of(cpu), cx.view().counts(cpu));
+        let load = averages.load;
+        let nr = if takes_rt { counts.running } else { counts.fair };
+        group.load += load;
+        group.util += averages.util;
+        group.runnable += averages.runnable;
+        // Real-time tasks need CPUs too.
+        group.nr_running += u64::from(counts.running);
+        group.nr_fair += u64::from(nr);
+        group.nr_idle += u64::from(counts.running == 0);
+        let full = u64::from(cx.config.topology.capacity(cpu));
+        let misfit = match taker {
+            Some(taker) if taker.is_uneven => cx.view().misfit(cpu),
+            // `sched_reduced_capacity`.
+            Some(taker) if taker.may_run_alone && counts.fair == 1 && capacity::is_reduced(capacity, full) => load,
+            Some(_) | None => 0,
+        };
+        if misfit > 0 && group.misfit.is_none_or(|(most, _)| misfit > most) {
+            group.misfit = Some((misfit, cpu));
+        }
+        // Alone on a stronger CPU it is well off.
+        if taker.is_some_and(|taker| taker.is_uneven && nr == 1 && !asymmetric::is_more(taker.left, capacity)) {
+            continue;
+        }
+        if counts.fair > 0 && group.fullest.is_none_or(|(most, _)| counts.fair > most) {
+            group.fullest = Some((counts.fair, cpu));
+        }
+        if counts.fair > 1 && group.most_used.is_none_or(|(most, _)| averages.util > most) {
+            group.most_used = Some((averages.util, cpu));
+        }
+        let pressed = per_cpu(load, capacity);
+        if counts.running > 1
+            && nr > 0
+            && group.busiest.is_none_or(|(most, most_nr, _)| (pressed, nr) > (most, most_nr))
+        {
+            group.busiest = Some((pressed, nr, cpu));
+        }
+    }
+    let is_uneven = group.first.is_some_and(|first| cx.view().is_uneven(first, domain.level));
+    let smt_balance = cx.config.settings.smt_balance && domain.kind != BalanceKind::Periodic;
+    let is_shared = smt_balance && domain.tracks_load && taker.is_some() && is_core && group.nr_fair > 1;
+    group.kind = group.classify(domain, is_uneven, is_shared);
+    group
+}
+
+/// Returns how much is to be moved between two groups, if anything. `sched_balance_find_src_group`,
+/// `calculate_imbalance`.
+fn imbalance(
+    domain: &Domain,
+    local: &GroupLoad,
+    busiest: &GroupLoad,
+    average: u64,
+    takes_rt: bool,
+) -> Option<Imbalance> {
+    if busiest.kind == GroupType::Uneven {
+        return Some(Imbalance::Tasks(1)); // What all have on average says nothing.
+    }
+    if local.kind > busiest.kind {
+        return None;
+    }
+    let has_spare = local.kind == GroupType::Spare;
+    let evens_out = domain.evens_out(local, busiest) && has_spare && domain.excess(local, busiest) > 1;
+    if busiest.kind != GroupType::Overloaded && !evens_out {
+        // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of a group only where two idle more.
+        let is_even = busiest.nr_cpus > 1 && local.nr_idle <= busiest.nr_idle + 1;
+        if domain.kind == BalanceKind::Periodic || is_even || busiest.nr_fair == 1 {
+            return None;
+        }
+    }
+    match busiest.kind {
+        GroupType::Shared => Some(Imbalance::Tasks(1)),
+        GroupType::Overloaded if has_spare && domain.tracks_load && !domain.shares_cache => room(domain, local),
+        GroupType::Overloaded if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
+        GroupType::Overloaded => load_to_even_out(local, busiest, average, takes_rt).map(Imbalance::Load),
+        GroupType::Spare | GroupType::Busy if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
+        // These have what they need; the two are taken care of before.
+        GroupType::Spare | GroupType::Busy | GroupType::Misfit | GroupType::Uneven => None,
+    }
+}
+
+fn some_tasks(nr: u64) -> Option<Imbalance> {
+    (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)))
+}
+
+/// Returns the util that the taker's group has room for. Under another cache counts say little: what comes may be small or large.
+fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
+    match local.capacity.saturating_sub(local.util) {
+        0 if domain.kind == BalanceKind::Periodic => None,
+        0 => Some(Imbalance::Tasks(1)), // Its util is of those that left: this CPU idles.
+        room => Some(Imbalance::Util(room)),
+    }
+}
+
+fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
+    if !domain.tracks_load && busiest.kind == GroupType::Overloaded {
+        // By counts alone: a larger group that is too full gives at least one.
+        return (domain.excess(local, busiest) / 2).max(u64::from(busiest.nr_cpus > 1));
+    }
+    let too_many = if busiest.nr_cpus == 1 || domain.evens_out(local, busiest) {
+        domain.excess(local, busiest)
+    } else {
+        local.nr_idle.saturating_sub(busiest.nr_idle)
+    };
+    let is_tolerated = domain.tolerates.is_some_and(|few| local.nr_running < few && too_many <= NUMA_IMBALANCE_MIN);
+    if is_tolerated { 0 } else { too_many / 2 }
+}
+
+fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_rt: bool) -> Option<u64> {
+    let (mine, theirs) = (local.average(), busiest.average());
+    // Only who is overloaded too is conservative: a CPU with one task takes part in what others share.
+    let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
+    let is_balanced = mine >= theirs || mine >= average || is_close;
+    let over = (theirs - average.min(theirs)) * busiest.capacity;
+    let under = (average - mine.min(average)) * local.capacity;
+    let load = over.min(under) / FULL_CAPACITY;
+    let load = if takes_rt { at_least_a_task(local, busiest, load) } else { load };
+    (!is_balanced && load > 0).then_some(load)
+}
+
+/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving one makes more load
+/// fit, or nothing; so two tasks on one CPU beside one on each other stay where they are.
+fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
+    let per_task = |group: &GroupLoad| group.load / group.nr_running.max(1);
+    let (theirs, mine) = (per_task(busiest), per_task(local));
+    if load >= theirs {
+        return load;
+    }
+    let times = if local.nr_running > 0 && theirs > mine { 1 } else { 2 };
+    if busiest.average().saturating_sub(local.average()) >= theirs * times {
+        return theirs;
+    }
+    let now = theirs.min(busiest.average()) + mine.min(local.average());
+    let moved = theirs.min(busiest.average().saturating_sub(theirs)) + mine.min(local.average() + theirs);
+    if moved > now { theirs } else { 0 }
+}
+
+/// [`IMBALANCE_PCT`] between the threads of a core.
+const SMT_IMBALANCE_PCT: u64 = 110;
+
+/// A difference of so many tasks between sockets that is left alone where few run.
+const NUMA_IMBALANCE_MIN: u64 = 2;

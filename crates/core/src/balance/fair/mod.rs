@@ -1,0 +1,14 @@
+//! Fair tasks between CPUs: where one wakes ([`select`]), and what is moved ([`periodic`],
+//! [`newidle`]).
+
+pub(crate) mod capacity_search;
+pub(crate) mod distribute;
+pub(crate) mod idle_cpu;
+pub(crate) mod imbalance;
+pub(crate) mod newidle;
+pub(crate) mod periodic;
+pub(crate) mod recent_used;
+pub(crate) mod select;
+pub(crate) mod sis_prop;
+pub(crate) mod uneven;
+pub(crate) mod wakers;

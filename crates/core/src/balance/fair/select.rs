@@ -1,0 +1,252 @@
+//! Where a fair task is put when it wakes, is new, or may not stay where it is.
+//!
+//! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is woken from (`by`), by
+//! idleness, then by load ("wake affinity"); where it ran, if its waker wakes many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev`
+//! if it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards from the target and
+//! around. If none is idle, it is the target. Before the search another CPU is asked, that the task remembers ([`recent_used`]).
+//!
+//! **New or displaced.** From the machine down to the CPU: at each level the part with the most idle CPUs, among parts
+//! without idle CPUs the one with the least load; the part where the search began wins ties.
+//!
+//! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n CPUs that are busy for a part u of the
+//! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old. Before 6.0 it was what searches
+//! cost that limited them ([`sis_prop`]).
+//!
+//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU (`isolcpus`) counts as idle for nobody; who may run
+//! there wakes where he ran.
+//!
+//! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking: O(CPUs of one cache /
+//! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
+//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
+
+use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
+use crate::balance::fair::{capacity_search, idle_cpu, recent_used, sis_prop, wakers};
+use crate::class::fair::misfit;
+use crate::entity::weight::{RT_LOAD, Weight};
+use crate::rq::cx::Cx;
+use crate::task::body::Task;
+use crate::words::life::Placement;
+use core::ops::Range;
+use lock_api::RawMutex;
+use zerolag_model::settings::LoadTracking;
+use zerolag_model::{CpuId, CpuMask, Distance, SchedAttr};
+
+/// Chooses the CPU for a task.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    match why {
+        Placement::Wakeup => select_woken(cx, task),
+        Placement::Fork => find_idlest(cx, task, cx.by),
+        Placement::Displaced => match task.bound {
+            Some(bound) if idle_cpu::may_use(cx, task, bound.to) => bound.to,
+            Some(_) | None => find_idlest(cx, task, task.last_cpu),
+        },
+    }
+}
+
+fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+    let prev = task.last_cpu;
+    // Who is one of many that its waker wakes is not drawn to it.
+    let is_wide = cx.config.settings.wake_wide && wakers::is_wide(cx, task);
+    let by = if is_wide { prev } else { cx.by };
+    recent_used::woken(cx, task, is_wide);
+    // An isolated CPU is in no domain: nobody is drawn to it or from it.
+    let apart = [prev, by].map(|cpu| cx.config.isolates(cpu));
+    if apart[0] && idle_cpu::may_use(cx, task, prev) {
+        return prev;
+    }
+    let target = if apart == [false, false] {
+        affine_target(cx, task, prev, by)
+    } else {
+        Some(prev).filter(|_| !apart[0] && idle_cpu::may_use(cx, task, prev))
+    };
+    let Some(target) = target else { return find_idlest(cx, task, prev) };
+    let need = misfit::need(cx, task);
+    if idle_cpu::is_idle_for(cx, task, target) && misfit::fits_cpu(cx, need, target) {
+        return target;
+    }
+    let cache = cx.config.topology.span(target, Distance::Llc);
+    if prev != target
+        && cache.contains(&prev.0)
+        && idle_cpu::may_use(cx, task, prev)
+        && idle_cpu::is_idle_for(cx, task, prev)
+        && misfit::fits_cpu(cx, need, prev)
+    {
+        return prev;
+    }
+    if let Some(cpu) = recent_used::take(cx, task, target, &cache, need) {
+        return if idle_cpu::may_use(cx, task, cpu) { cpu } else { any_near(cx, task, prev) };
+    }
+    if let Some(need) = need {
+        return capacity_search::select_idle(cx, task, target, need);
+    }
+    let scan = if cx.config.settings.sis_util { cx.view().idle_scan(CpuId(cache.start)) } else { None };
+    if scan == Some(0) {
+        return target;
+    }
+    if cx.config.topology.span(target, Distance::Smt).len() > 1
+        && let Some(cpu) = find_idle_core(cx, task, target, cache.clone())
+    {
+        return cpu;
+    }
+    let allowed = task.allowed.as_deref();
+    let found = find_idle(cx, allowed, target, cache.clone());
+    let Some(most) = scan.or_else(|| sis_prop::limit(cx, cache.len() as u64)) else { return found.unwrap_or(target) };
+    let looks = found.map_or(cache.len() as u64, |cpu| nth_after(target, cpu, &cache, allowed));
+    if looks > most {
+        return target;
+    }
+    sis_prop::spend(cx, looks);
+    found.unwrap_or(target)
+}
+
+/// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is the first. O(1), O(CPUs of the range)
+/// for a task that may not use all.
+fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&CpuMask>) -> u64 {
+    let size = range.end - range.start;
+    let distance = (cpu.0 + size - target.0 - 1) % size + 1;
+    let Some(mask) = allowed else { return u64::from(distance) };
+    let between = (1..=distance).map(|by| CpuId(range.start + (target.0 - range.start + by) % size));
+    between.filter(|cpu| mask.contains(*cpu)).count() as u64
+}
+
+/// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use neither.
+fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId) -> Option<CpuId> {
+    let (prev_ok, by_ok) = (idle_cpu::may_use(cx, task, prev), idle_cpu::may_use(cx, task, by));
+    if !prev_ok || !by_ok || prev == by {
+        return if prev_ok { Some(prev) } else { by_ok.then_some(by) };
+    }
+    let shares_cache = cx.config.topology.span(by, Distance::Llc).contains(&prev.0);
+    let prev_idle = idle_cpu::is_idle_for(cx, task, prev);
+    if shares_cache && idle_cpu::is_idle_for(cx, task, by) {
+        return Some(if prev_idle { prev } else { by });
+    }
+    if prev_idle {
+        return Some(prev);
+    }
+    // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance percentage.
+    let weight = match task.attr {
+        SchedAttr::Fair { .. } if cx.config.settings.load_tracking == LoadTracking::Pelt => task.fair.average.load,
+        SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
+        SchedAttr::Rt { .. } | SchedAttr::Deadline(_) => RT_LOAD,
+    };
+    let (prev_capacity, by_capacity) = (cx.capacity_of(prev), cx.capacity_of(by));
+    cx.io.costs.cpus_scanned += 2;
+    let there = (cx.averages_of(by).load + weight) * 100 * prev_capacity;
+    let here = cx.averages_of(prev).load * (100 + (IMBALANCE_PCT - 100) / 2) * by_capacity;
+    Some(if there < here { by } else { prev })
+}
+
+/// Finds the next idle CPU of a range, upwards from after `target` and around.
+fn find_idle<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    allowed: Option<&CpuMask>,
+    target: CpuId,
+    range: Range<u32>,
+) -> Option<CpuId> {
+    cx.io.costs.cpus_scanned += 1;
+    let above = cx.view().next_idle(allowed, CpuId(target.0 + 1)).filter(|cpu| cpu.0 < range.end);
+    above.or_else(|| cx.view().next_idle(allowed, CpuId(range.start)).filter(|cpu| cpu.0 < target.0))
+}
+
+/// Finds a core whose threads are all idle. O(idle CPUs of the range).
+fn find_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, range: Range<u32>) -> Option<CpuId> {
+    let allowed = task.allowed.as_deref();
+    for part in [target.0 + 1..range.end, range.start..target.0] {
+        let mut from = CpuId(part.start);
+        while let Some(cpu) = cx.view().next_idle(allowed, from).filter(|cpu| cpu.0 < part.end) {
+            cx.io.costs.cpus_scanned += 1;
+            if idle_cpu::is_on_idle_core(cx, cpu) {
+                return Some(cpu);
+            }
+            from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
+        }
+    }
+    None
+}
+
+/// How good a part of the machine is for a new task.
+#[derive(Clone, Copy)]
+struct Room {
+    nr_idle: u32,
+    /// Load per CPU; looked at only if nothing is idle.
+    load: u64,
+}
+
+/// Finds the idlest CPU that a task may use, from the machine down.
+fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    if cx.config.isolates(near) && idle_cpu::may_use(cx, task, near) {
+        return near;
+    }
+    let mut at = near;
+    let mut span = cx.config.topology.span(near, Distance::Remote);
+    for level in [Distance::Socket, Distance::Llc, Distance::Smt, Distance::Same] {
+        let mut best: Option<(Room, Range<u32>)> = None;
+        let local = cx.config.topology.span(at, level);
+        if local == span {
+            continue;
+        }
+        let mut start = span.start;
+        // Local first, so that it wins ties; then in order. Bounded by the parts of the span.
+        let mut next = Some(local.clone());
+        while let Some(part) = next {
+            if let Some(room) = room(cx, task, part.clone())
+                && best.as_ref().is_none_or(|(so_far, _)| room.is_better_than(*so_far))
+            {
+                best = Some((room, part));
+            }
+            next = (start < span.end).then(|| cx.config.topology.span(CpuId(start), level));
+            if let Some(part) = &mut next {
+                start = part.end;
+                if *part == local {
+                    next = (start < span.end).then(|| cx.config.topology.span(CpuId(start), level));
+                    start = next.as_ref().map_or(start, |part| part.end);
+                }
+            }
+        }
+        let Some((_, part)) = best else { break };
+        if !part.contains(&at.0) {
+            at = CpuId(part.start);
+        }
+        span = part;
+    }
+    if idle_cpu::may_use(cx, task, at) { at } else { any_allowed(cx, task) }
+}
+
+/// Returns what a part of the machine offers a task; `None` if it may use none of its CPUs.
+fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Option<Room> {
+    cx.io.costs.cpus_scanned += 1;
+    let nr_idle = cx.view().nr_idle(task.allowed.as_deref(), part.clone());
+    if nr_idle > 0 {
+        return Some(Room { nr_idle, load: 0 });
+    }
+    let (mut load, mut cpus) = (0, 0);
+    for cpu in part.map(CpuId) {
+        if idle_cpu::may_use(cx, task, cpu) && !cx.config.isolates(cpu) {
+            cx.io.costs.cpus_scanned += 1;
+            load += cx.averages_of(cpu).load;
+            cpus += 1;
+        }
+    }
+    (cpus > 0).then(|| Room { nr_idle: 0, load: load / cpus })
+}
+
+impl Room {
+    const fn is_better_than(self, other: Self) -> bool {
+        if self.nr_idle != other.nr_idle { self.nr_idle > other.nr_idle } else { self.load < other.load }
+    }
+}
+
+/// Returns the lowest CPU that a task may use, one of the node of another CPU if there is one. `select_fallback_rq`.
+fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
+    let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
+    node.find(|cpu| idle_cpu::may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
+}
+
+/// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its affinity.
+fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
+    let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");
+    let found = (0..nr_cpus).map(CpuId).find(|cpu| idle_cpu::may_use(cx, task, *cpu));
+    found.unwrap_or_else(|| task.allowed.as_deref().and_then(CpuMask::first).unwrap_or(task.last_cpu))
+}

@@ -1,0 +1,288 @@
+//! Pulling by asking: the overloaded CPUs are interrupted and push by themselves.
+//!
+//! **`ipi_root_domain` (2017).** One IPI circulates per root domain. `loop_next` counts the CPUs that lowered their
+//! priority; `loop_start` lets one of them start the IPI; the token under `rto` says where it is and which count the round
+//! serves.
+//!
+//! ```text
+//!            start: loop_next += 1, loop_start taken, token is nowhere,
+//!                   a CPU is overloaded [1]
+//!   Nowhere ------------------------------------------> At(cpu)
+//!      ^                                                 |   |
+//!      |  [3] no overloaded CPU above, and               |   | [2] pushed; the next overloaded
+//!      |      round == loop_next                         |   |     CPU above gets the IPI
+//!      +-------------------------------------------------+   +--> At(next)
+//!                    [4] round != loop_next: round = loop_next, from the lowest CPU again
+//! ```
+//!
+//! A CPU that lowers its priority while the IPI travels only raises `loop_next` and so makes [3] into [4].
+//!
+//! With `rt_ipi_skip_self` the CPU that sends the IPI on does not get it in the round that [4] begins. A request that came
+//! after it had looked for a target, and before it sends on, would be lost with that: [11] it looks once more, without
+//! an IPI. differs: the kernel does not; there the window is between `push_rt_task` and `rto_next_cpu`.
+//!
+//! The IPI is its root domain's. A CPU that changes its domain while the IPI is on its way there, or there, sends on in the
+//! domain that the IPI belongs to; in its own it asks by itself (`join_domain`).
+//!
+//! **`ipi_per_cpu` (2015).** Each CPU that lowers its priority runs a chain of its own through the overloaded CPUs, up
+//! from its own number and around; each visit pushes one task. Lowering the priority again while the chain runs makes the
+//! chain start over.
+//!
+//! ```text
+//!            start_chain [5]            next overloaded CPU with a better task [6]
+//!   Stopped ----------------> At(cpu) --------------------------------------------> At(next)
+//!      ^                        | ^  start_chain again [7]: Restart(cpu); its end starts over from the source [8]
+//!      +------------------------+ +--
+//!            around once [9]     [10] the start over leads back to the CPU that the chain is at: it pushes again at once
+//! ```
+//!
+//! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`, `find_next_push_cpu`),
+//! v4.15 and v6.12 (`rto_start_trylock`, `rto_next_cpu`, `rto_push_irq_work_func`; commit 364f56653708: the work holds its
+//! root domain); commit 94894c9c477e (`rt_ipi_skip_self`).
+
+use crate::balance::rt_push;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::shared::state::{PushChain, RootDomain, RtoToken};
+use crate::words::atomic_mask::AtomicCpuMask;
+use crate::words::ids::{CpusetId, DomainId};
+use crate::words::op::{Op, Work};
+use crate::words::step::{AfterPush, Cont, Step};
+use core::sync::atomic::Ordering;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, TraceEvent};
+
+/// Asks for a round of the root domain's IPI: this CPU has lowered its priority.
+///
+/// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in between and was refused
+/// would be forgotten if the token was found to be nowhere; so it is looked at once more after giving back.
+pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
+    let skip = skipped(rq, cx);
+    let id = cx.shared.domain_of(rq.cpu);
+    let (domain, overloaded) = (cx.shared.domain(rq.cpu), cx.shared.overload_of(id));
+    domain.loop_next.fetch_add(1, Ordering::SeqCst);
+    cx.io.costs.rto_accesses += 1;
+    // Each turn but the first answers a request that was refused during the one before.
+    loop {
+        cx.io.costs.rto_accesses += 1;
+        let taken = cx
+            .io
+            .observer
+            .flag(|| domain.loop_start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+        if !taken {
+            return; // Whoever has it looks again after giving it back.
+        }
+        cx.io.costs.rto_accesses += 1;
+        let mut served = true;
+        let first = cx.io.observer.cpu(|| {
+            let mut token = domain.rto.lock();
+            // [1] only if none circulates: one that does will see the raised `loop_next`.
+            let first = if token.cpu.is_none() { advance(domain, &mut token, overloaded, skip).next } else { None };
+            domain.loop_start.store(0, Ordering::SeqCst);
+            served = token.cpu.is_some() || token.round == domain.loop_next.load(Ordering::SeqCst);
+            first
+        });
+        if let Some(cpu) = first {
+            return send(rq, cx, cpu, Work::RtPush(id));
+        }
+        if cx.io.observer.flag(|| served) {
+            return;
+        }
+    }
+}
+
+/// Sends the IPI of a root domain on after this CPU has pushed. The CPU may have left that domain meanwhile.
+pub(crate) fn pass_on<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Step {
+    let skip = skipped(rq, cx);
+    let (domain, overloaded) = (&cx.shared.domains[id.index()], cx.shared.overload_of(id));
+    cx.io.costs.rto_accesses += 1;
+    let mut passed_over = PassedOver::No;
+    let next = cx.io.observer.cpu(|| {
+        let advanced = advance(domain, &mut domain.rto.lock(), overloaded, skip);
+        passed_over = advanced.passed_over;
+        advanced.next
+    });
+    if let Some(cpu) = next {
+        send(rq, cx, cpu, Work::RtPush(id));
+    }
+    let looks_again = skip.is_some() && cx.io.observer.flag(|| passed_over == PassedOver::ForNewRequest);
+    if looks_again { rt_push::begin(rq, cx, AfterPush::Nothing) } else { Step::Done } // [11]
+}
+
+/// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that would send it.
+fn skipped<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<CpuId> {
+    cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu)
+}
+
+/// Where the token goes.
+struct Advanced {
+    /// Who gets the IPI.
+    next: Option<CpuId>,
+    passed_over: PassedOver,
+}
+
+/// Whether the CPU that sends was to be visited and was not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PassedOver {
+    No,
+    /// In a round for a request that may have come after it last looked.
+    ForNewRequest,
+}
+
+/// Moves the token to the next overloaded CPU: `rto_next_cpu`.
+fn advance<L: RawMutex>(
+    domain: &RootDomain<L>,
+    token: &mut RtoToken,
+    overloaded: &AtomicCpuMask,
+    skip: Option<CpuId>,
+) -> Advanced {
+    let (mut is_new, mut passed_over) = (false, PassedOver::No);
+    // Ends when a whole round saw no new request; each further turn consumes at least one, or passes `skip`.
+    loop {
+        let from = token.cpu.map_or(CpuId(0), |cpu| CpuId(cpu.0 + 1));
+        token.cpu = overloaded.next_and(None, from); // [1] [2]
+        if token.cpu.is_some() && token.cpu == skip {
+            if is_new {
+                passed_over = PassedOver::ForNewRequest;
+            }
+            continue;
+        }
+        if token.cpu.is_some() {
+            return Advanced { next: token.cpu, passed_over };
+        }
+        let requested = domain.loop_next.load(Ordering::SeqCst);
+        if token.round == requested {
+            return Advanced { next: None, passed_over }; // [3]
+        }
+        token.round = requested; // [4]
+        is_new = true;
+    }
+}
+
+/// Starts this CPU's own chain, or makes the one that runs start over.
+pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
+    cx.io.costs.inner_locks += 1;
+    let source = rq.cpu;
+    let mut chain = cx.shared.chains[source.index()].lock();
+    let at = cx.io.observer.cpu(|| match *chain {
+        PushChain::Stopped => None,
+        PushChain::At(cpu) | PushChain::Restart(cpu) => Some(cpu),
+    });
+    if let Some(cpu) = at {
+        *chain = PushChain::Restart(cpu); // [7]
+        return;
+    }
+    let first = next_in_chain(rq, cx, source, source);
+    *chain = first.map_or(PushChain::Stopped, PushChain::At); // [5]
+    drop(chain);
+    if let Some(cpu) = first {
+        send(rq, cx, cpu, Work::RtPushFor(source));
+    }
+}
+
+/// Sends the chain of `source` on after this CPU has pushed for it, once; or pushes again, if a restart leads back here.
+pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) -> Step {
+    cx.io.costs.inner_locks += 1;
+    let mut chain = cx.shared.chains[source.index()].lock();
+    let restarted = cx.io.observer.flag(|| matches!(*chain, PushChain::Restart(_)));
+    let from = if restarted { source } else { rq.cpu }; // [8]
+    let next = next_in_chain(rq, cx, source, from);
+    *chain = next.map_or(PushChain::Stopped, PushChain::At); // [6] [9]
+    drop(chain);
+    match next {
+        None => Step::Done,
+        // [10] No IPI: the handler goes round. Each turn was asked for by the source.
+        Some(cpu) if cpu == rq.cpu => Step::Again { own: cpu, then: Cont::RtPush(AfterPush::PassOnChain(source)) },
+        Some(cpu) => {
+            send(rq, cx, cpu, Work::RtPushFor(source));
+            Step::Done
+        }
+    }
+}
+
+/// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting task beats the source.
+fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: CpuId) -> Option<CpuId> {
+    let wanted = if rq.cpu == source { rq.top_prio() } else { cx.view().prios(source).highest };
+    let mut at = from;
+    // Bounded by the CPUs of the mask, once around.
+    loop {
+        let wrapped = at.0 < source.0;
+        let found = cx.view().next_overloaded(CpusetId(0), source, CpuId(at.0 + 1));
+        at = match found {
+            Some(cpu) if wrapped && cpu.0 >= source.0 => return None,
+            Some(cpu) => cpu,
+            None if wrapped || source.0 == 0 => return None,
+            None => {
+                let first = cx.view().next_overloaded(CpusetId(0), source, CpuId(0))?;
+                if first.0 >= source.0 {
+                    return None;
+                }
+                first
+            }
+        };
+        cx.io.costs.cpus_scanned += 1;
+        if cx.view().prios(at).pushable.beats(wanted) {
+            return Some(at);
+        }
+    }
+}
+
+fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId, work: Work) {
+    cx.io.op(Op::Ipi { cpu: to, work });
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::IpiSend { to, reason: work.reason() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, Config, Io, Leave, Left, Next, Placement, Scheduler, TaskSpec, Tracing};
+    use alloc::sync::Arc;
+    use zerolag_model::{CpuMask, GroupId, Instant, KernelVersion, SchedAttr, TaskId, Topology};
+
+    type Lock = parking_lot::RawMutex;
+
+    /// A handler looks for a target and then sends on; another CPU may become one in between. With threads that window
+    /// is some nanoseconds wide, so it is opened here by hand.
+    #[test]
+    fn a_request_between_push_and_send_on_is_not_lost() {
+        let settings = KernelVersion::V6_12.settings();
+        let settings = zerolag_model::Settings { rt_ipi_skip_self: true, ..settings };
+        let mut scheduler = Scheduler::<Lock>::new(Config::new(Topology::flat(2).expect("two CPUs"), settings));
+        scheduler.reserve_tasks(3);
+        let mut rqs = [0, 1].map(|cpu| scheduler.new_rq(CpuId(cpu)));
+        let (io, now) = (&mut Io::new(Tracing::Off), Clock::at(Instant::ZERO));
+        for (task, priority, cpu, pinned) in [(0, 60, 0, true), (1, 60, 1, true), (2, 40, 0, false)] {
+            let cpu = CpuId(cpu);
+            let parcel = scheduler
+                .create_task(
+                    Clock::at(Instant::ZERO),
+                    TaskSpec {
+                        id: TaskId(task),
+                        attr: SchedAttr::fifo_at(priority),
+                        affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
+                        group: GroupId::ROOT,
+                        cpuset: CpusetId::default(),
+                        born_on: cpu,
+                    },
+                )
+                .expect("it is a task");
+            let rq = &mut rqs[cpu.index()];
+            let step = scheduler.wake(rq, now, parcel, cpu, Placement::Fork, io);
+            assert_eq!(step, Step::Done, "nobody is lower");
+            if pinned {
+                assert!(matches!(scheduler.leave(rq, now, Leave::Preempted, io), Left::Queued));
+                assert_eq!(scheduler.pick(rq, now, io), Next::Run(TaskId(task)));
+            }
+        }
+        let domain = &scheduler.shared.domains[0];
+        // The IPI is at CPU 0, which has found no target.
+        domain.rto.lock().cpu = Some(CpuId(0));
+        let left = scheduler.leave(&mut rqs[1], now, Leave::Block, io);
+        assert!(matches!(left, Left::Parked(_)));
+        assert_eq!(scheduler.pick(&mut rqs[1], now, io), Next::Idle, "it asks, and goes on");
+        assert_eq!(domain.loop_next.load(Ordering::SeqCst), 1);
+        let step = pass_on(&mut rqs[0], &mut scheduler.cx(CpuId(0), now, io), DomainId::REST);
+        assert!(matches!(step, Step::Pair { own: CpuId(0), other: CpuId(1), .. }), "{step:?}");
+        assert_eq!(domain.rto.lock().cpu, None, "and no IPI circulates");
+    }
+}

@@ -1,0 +1,111 @@
+//! Pulling: a CPU about to run something less urgent than before looks for real-time tasks that wait elsewhere.
+//!
+//! `pull_locked` visits every overloaded CPU of its scope in order of number and, under both locks, takes the most urgent
+//! waiting task that may run here and beats what would run here next, unless that task is about to preempt where it is.
+//! All that match are taken, each beating the one before. The IPI variants ask the overloaded CPUs to push instead
+//! ([`super::ipi`]).
+//!
+//! Nothing happens, and nothing is charged, while no CPU is overloaded.
+//!
+//! An overload bit that is found wrong under the lock is cleared: with overlapping cpusets a bit can stay behind.
+//!
+//! Sources: 2007 text ("a search is made of all overloaded runqueues"); Linux v2.6.25 and v6.12 `kernel/sched/rt.c`,
+//! `pull_rt_task`, `need_pull_rt_task`.
+
+use crate::balance::rt_ipi;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::{CpusetId, Slot};
+use crate::words::step::{PairCont, Step};
+use lock_api::RawMutex;
+use zerolag_model::settings::RtBalance;
+use zerolag_model::{CpuId, MigrateReason, Prio};
+
+/// Begins pulling from a scope if this CPU has just become less urgent than `before`.
+#[inline]
+pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, scope: CpusetId) -> Step {
+    if rq.is_online && before.beats(Prio::FIRST_FAIR) && before.beats(rq.top_prio()) {
+        search(rq, cx, scope)
+    } else {
+        Step::Done
+    }
+}
+
+/// Looks for what waits elsewhere, if anything does.
+fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
+    // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
+    rq.publish_first(cx);
+    if !cx.view().has_overload_elsewhere(scope, rq.cpu) {
+        return Step::Done;
+    }
+    match cx.config.settings.rt_balance {
+        RtBalance::Passive => Step::Done,
+        RtBalance::ActiveAndPassive | RtBalance::PullLocked => {
+            cx.io.costs.rt_balance += 1;
+            next(rq, cx, scope, CpuId(0))
+        }
+        RtBalance::IpiPerCpu => {
+            cx.io.costs.rt_balance += 1;
+            rt_ipi::start_chain(rq, cx);
+            Step::Done
+        }
+        RtBalance::IpiRootDomain => {
+            cx.io.costs.rt_balance += 1;
+            rt_ipi::start(rq, cx);
+            Step::Done
+        }
+    }
+}
+
+/// Answers with the next overloaded CPU that has something better than what would run here.
+fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: CpuId) -> Step {
+    let mut from = from;
+    // Bounded by the CPUs of the mask: `from` only grows.
+    while let Some(cpu) = cx.view().next_overloaded(scope, rq.cpu, from) {
+        from = CpuId(cpu.0 + 1);
+        cx.io.costs.cpus_scanned += 1;
+        if cpu != rq.cpu && (cx.view().prios(cpu).pushable.beats(rq.top_prio()) || may_be_stale(cx)) {
+            return Step::Pair { own: rq.cpu, other: cpu, then: PairCont::RtPull { scope } };
+        }
+    }
+    Step::Done
+}
+
+/// Returns whether overload bits may be wrong, so that only the lock tells.
+fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
+    match cx.shared.overload_scope() {
+        zerolag_model::settings::OverloadScope::Cpuset => true,
+        zerolag_model::settings::OverloadScope::Global | zerolag_model::settings::OverloadScope::RootDomain => false,
+    }
+}
+
+/// Takes from `other` what beats this CPU's next task, and goes on to the next overloaded CPU.
+pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
+    if !own.is_online {
+        return Step::Done;
+    }
+    if !cx.shared.share_overload(scope, own.cpu, other.cpu) {
+        return next(own, cx, scope, CpuId(other.cpu.0 + 1)); // One of the two has changed its root domain.
+    }
+    if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
+        cx.shared.overload(scope, other.cpu).remove(other.cpu);
+    } else if let Some(slot) = highest_for(other, own.cpu, cx) {
+        let prio = other.tasks[slot].prio;
+        // Also where the CPU idles or switches: if the task were taken away, nobody would tell those who could not come
+        // here because of it.
+        let about_to_run = prio.beats(other.current_prio());
+        if prio.beats(own.top_prio()) && !about_to_run {
+            lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
+        }
+    }
+    next(own, cx, scope, CpuId(other.cpu.0 + 1))
+}
+
+/// Returns the most urgent task that waits on `src` and may run on `cpu`. O(pushable tasks that may not).
+fn highest_for<L: RawMutex>(src: &Rq, cpu: CpuId, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    src.rt.pushable.iter(&src.tasks).find(|slot| {
+        cx.io.costs.tasks_scanned += 1;
+        src.tasks[*slot].may_run_on(cpu)
+    })
+}

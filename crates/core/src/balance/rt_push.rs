@@ -1,0 +1,129 @@
+//! Pushing: an overloaded CPU sends its waiting real-time tasks to where they can run at once.
+//!
+//! When a task wakes behind a more urgent one, and when a switch leaves RT tasks waiting, the most urgent waiting task is
+//! offered to the CPU of lowest priority that it may use and can preempt; this is repeated until nothing moves.
+//!
+//! ```text
+//!   begin -> most urgent pushable --- beats current ------------> resched here, end
+//!              |        no target: end (or the next task, if rt_push_skip_stuck)
+//!              v
+//!            Pair(own, target) --- resume: task gone, began to run or changed: begin again
+//!              |                   target no longer lower: find another, 3 times in all
+//!              v
+//!            move, resched target, begin again (a chain of `ipi_per_cpu` moves one task per visit: end)
+//! ```
+//!
+//! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and "most likely" cannot
+//! go either. The hole is named in the text: a task of narrow affinity at the head stops a less urgent one that could
+//! move. `rt_push_skip_stuck` closes it.
+//!
+//! Work per step: one search of cpupri; with `rt_push_skip_stuck` at most [`SKIP_LIMIT`] of them.
+//!
+//! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`, `find_lock_lowest_rq`.
+
+use crate::balance::rt_ipi;
+use crate::class::rt_lowest;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use crate::words::life::Engaged;
+use crate::words::resched::Resched;
+use crate::words::step::{AfterPush, PairCont, RtPush, Step};
+use lock_api::RawMutex;
+use zerolag_model::{MigrateReason, Prio};
+
+/// How often a target is looked for when it is gone at the moment its lock is held (`RT_MAX_TRIES`).
+const MAX_TRIES: u8 = 3;
+
+/// The most tasks that one step looks at with `rt_push_skip_stuck`.
+const SKIP_LIMIT: usize = 32;
+
+/// Begins pushing: answers with the pair of run queues it needs, or ends.
+pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
+    if !rq.rt.has_pushable() {
+        return end(rq, cx, after);
+    }
+    // Others must see what waits here before this CPU looks at them: whoever lowers its priority after the search below
+    // then finds it, and whoever did before is found.
+    rq.publish_first(cx);
+    let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
+    let mut waiting = rq.rt.pushable.first();
+    for nth in 0..skip {
+        let Some(slot) = waiting else { break };
+        if rq.tasks[slot].prio.beats(rq.current_prio()) {
+            rq.resched(cx, Resched::Now);
+            break;
+        }
+        cx.io.costs.rt_balance += u32::from(nth == 0);
+        if let Some(target) = rt_lowest::find_lowest(rq, cx, slot) {
+            let push = RtPush { task: rq.stay(slot), tries: 1, after };
+            return Step::Pair { own: rq.cpu, other: target, then: PairCont::RtPush(push) };
+        }
+        cx.io.costs.tasks_scanned += 1;
+        waiting = rq.rt.pushable.after(&rq.tasks, slot);
+    }
+    end(rq, cx, after)
+}
+
+/// Pushes the real-time tasks that a switch to one, or to a deadline task, has left waiting.
+///
+/// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task preempts waits until
+/// another CPU pulls it.
+#[inline(always)]
+pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+    let urgent = rq.current_prio().beats(Prio::FIRST_FAIR);
+    if urgent && cx.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
+        begin(rq, cx, AfterPush::Nothing)
+    } else {
+        Step::Done
+    }
+}
+
+/// Nothing more can be pushed: sends a travelling IPI on.
+fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
+    match after {
+        AfterPush::Nothing => Step::Done,
+        AfterPush::PassOn(domain) => rt_ipi::pass_on(rq, cx, domain),
+        AfterPush::PassOnChain(source) => rt_ipi::pass_on_chain(rq, cx, source),
+    }
+}
+
+/// Moves the chosen task if all still holds, and goes on.
+pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: RtPush) -> Step {
+    let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
+        return begin(own, cx, push.after);
+    };
+    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    if !is_target || !own.tasks[slot].prio.beats(other.top_prio()) {
+        return retry(own, cx, slot, push);
+    }
+    lifecycle::migrate(own, other, cx, slot, MigrateReason::Push);
+    match push.after {
+        AfterPush::Nothing | AfterPush::PassOn(_) => begin(own, cx, push.after),
+        // The handler of 2015 pushes one task and sends the chain on: Linux v4.1 `rt.c`, `try_to_push_tasks`.
+        AfterPush::PassOnChain(_) => end(own, cx, push.after),
+    }
+}
+
+/// Returns whether the task still waits here, is not about to run here, and may go there.
+fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
+    let task = &own.tasks[slot];
+    let about_to_run = task.prio.beats(own.current_prio());
+    !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu)
+}
+
+/// The target is not lower any more: looks for another, a bounded number of times.
+fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush) -> Step {
+    if push.tries >= MAX_TRIES {
+        return end(own, cx, push.after);
+    }
+    match rt_lowest::find_lowest(own, cx, slot) {
+        Some(target) => {
+            let again = RtPush { tries: push.tries + 1, ..push };
+            Step::Pair { own: own.cpu, other: target, then: PairCont::RtPush(again) }
+        }
+        // It has nowhere to go; those behind it may have (`rt_push_skip_stuck`).
+        None => begin(own, cx, push.after),
+    }
+}

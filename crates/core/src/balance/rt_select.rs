@@ -1,0 +1,38 @@
+//! Where a waking or displaced real-time task is put.
+
+use crate::balance::fair::select;
+use crate::class::rt_lowest;
+use crate::rq::cx::Cx;
+use crate::task::body::Task;
+use crate::words::life::Placement;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, CpuMask, Prio};
+
+/// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
+///
+/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move; then it goes to the CPU
+/// of lowest priority, if it beats what is queued there. Without `rt_select_on_wake` it stays and is pushed.
+pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
+    let allowed = task.allowed.as_deref();
+    let settings = &cx.config.settings;
+    if settings.rt_balance.is_passive() && !settings.rt_balance.is_active() {
+        return select::select(cx, task, why);
+    }
+    let stay = if task.may_run_on(task.last_cpu) {
+        task.last_cpu
+    } else {
+        allowed.and_then(CpuMask::first).expect("invariant: an allowed mask is not empty")
+    };
+    if !settings.rt_select_on_wake && why == Placement::Wakeup {
+        return stay;
+    }
+    let there = cx.view().prios(stay);
+    let crowded = there.current.beats(Prio::FIRST_FAIR) && (!there.current_movable || !task.prio.beats(there.current));
+    if !crowded && stay == task.last_cpu {
+        return stay;
+    }
+    match rt_lowest::find_lowest_for(cx, task.prio, allowed, stay) {
+        Some(cpu) if task.prio.beats(cx.view().prios(cpu).highest) => cpu,
+        _ => stay,
+    }
+}

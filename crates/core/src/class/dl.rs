@@ -1,0 +1,444 @@
+//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task is kept by its server,
+//! [`entity`]; who is admitted is decided in [`admission`]; how tasks move between CPUs, in [`push`] and [`pull`].
+//!
+//! An entity is a task or a [`server`], which runs whoever its class would run.
+//!
+//! The entity of earliest absolute deadline runs; among equals the one that was queued first, and only an earlier deadline
+//! preempts. The current task stays queued. A *throttled* task stays on its run queue, but does not count as running
+//! there: it waits in a queue of its own, and one timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That
+//! timer brings one task back per call and is set again at once if there are more.
+//!
+//! What its tasks have reserved and who of them is active is in [`sums`]; a task with `SCHED_FLAG_RECLAIM` spends its budget
+//! the slower the more of that is left.
+//!
+//! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is asked to schedule,
+//! and the task is throttled when it is left. What it ran until then is debt. A task that holds a lock which a deadline task
+//! waits for runs with that task's parameters and is not throttled; it may be of another class itself, and has no bandwidth
+//! reserved then.
+//!
+//! Queueing, throttling and picking are O(log n).
+//!
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`, `dl_task_timer`,
+//! `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a used-up budget is not
+//! looked at where the task runs on, only when its CPU schedules.
+
+use crate::class::{dl_server, dl_sums, rt};
+use crate::entity::dl::{DlState, Overrun};
+use crate::queue::dl::rq::DlEntityRef;
+use crate::queue::dl::sums::{Note, Then};
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::shared::state::Shared;
+use crate::task::body::Task;
+use crate::task::deadline;
+use crate::words::bandwidth::{Bandwidth, Reserved};
+use crate::words::ids::Slot;
+use crate::words::life::{Dequeue, Enqueue};
+use crate::words::op::{Op, RqTimer};
+use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::settings::Grain;
+use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
+
+/// What others may have to know when somebody of this class comes or goes, or may run or not.
+pub(crate) const QUEUED: Unpublished = Unpublished::QUEUED.and(Unpublished::DEADLINES);
+
+/// Puts a task on the queue, or among the throttled.
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    rq.unpublished.add(QUEUED);
+    let now = rq.clock.wall;
+    join(rq, cx, slot);
+    let task = &mut rq.tasks[slot];
+    let params = deadline::params(task);
+    let was_throttled = task.dl.is_throttled();
+    let (id, deadline) = (task.id, task.dl.abs_deadline);
+    match (why, task.dl.state) {
+        (Enqueue::Wakeup | Enqueue::New, _) | (_, DlState::Fresh) => task.dl.activate(params, now),
+        (Enqueue::Migrated | Enqueue::Changed, DlState::Throttled { until }) if until <= now => {
+            task.dl.replenish(params, now); // [8] its timer was on another CPU
+        }
+        (Enqueue::Migrated | Enqueue::Changed, _) => {}
+    }
+    if task.dl.abs_deadline != deadline {
+        trace_job(rq, cx, slot);
+    }
+    match rq.tasks[slot].dl.state {
+        DlState::Contending => enqueue_ready(rq, cx, slot),
+        DlState::Throttled { until } => {
+            let left = rq.tasks[slot].dl.runtime_left;
+            if !was_throttled {
+                cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
+            }
+            enqueue_throttled(rq, cx, slot, until);
+        }
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+            unreachable!("a queued entity contends or is throttled")
+        }
+    }
+    if rq.dl.reclaims {
+        rate_changed(rq, cx);
+    }
+}
+
+/// The bandwidth of a task that is about to be queued belongs here, and is active (`task_contending`).
+fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    dl_sums::read_notes(rq, cx);
+    let task = &rq.tasks[slot];
+    let bandwidth = deadline::bandwidth_of(task);
+    let place = match task.dl.state {
+        DlState::NonContending { place, .. } => Some(place),
+        DlState::Inactive { .. } | DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
+    };
+    match task.dl.sleeps_on() {
+        Some(cpu) if cpu == rq.cpu => rq.dl.sums.wake(task.id, bandwidth, place),
+        Some(cpu) => {
+            cx.shared.leave_dl_note(cpu, Note { task: task.id, gone: bandwidth, come: Bandwidth(0) });
+            rq.dl.sums.join(bandwidth);
+        }
+        None => rq.dl.sums.join(bandwidth),
+    }
+}
+
+/// The task blocks, or ends: its bandwidth is active until its 0-lag time (`task_non_contending`).
+fn retire(rq: &mut Rq, slot: Slot, then: Then) -> DlState {
+    let (on, now) = (rq.cpu, rq.clock.wall);
+    let task = &rq.tasks[slot];
+    let bandwidth = deadline::bandwidth_of(task);
+    let Some(own) = deadline::own_params(task) else { return DlState::Inactive { on } };
+    let until = task.dl.zero_lag(own);
+    if now < until {
+        let place = rq.dl.sums.linger(task.id, bandwidth, until, then);
+        return DlState::NonContending { on, place };
+    }
+    match then {
+        Then::Inactive => rq.dl.sums.rest(bandwidth),
+        Then::Gone => rq.dl.sums.quit(bandwidth),
+    }
+    DlState::Inactive { on }
+}
+
+/// Says that a task has begun a job.
+pub(crate) fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &rq.tasks[slot];
+    let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlReplenish { task: id, deadline, budget });
+}
+
+fn enqueue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_empty = rq.dl.is_empty();
+    rq.dl.push_ready(&mut rq.tasks, slot);
+    if rq.current != Some(slot) {
+        add_pushable(rq, cx, slot);
+    }
+    if was_empty {
+        rt::deadline_came_or_went(rq, cx);
+    }
+}
+
+fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_queued = rq.dl.ready.remove(&mut rq.tasks, slot);
+    assert!(was_queued, "a task that contends is queued");
+    remove_pushable(rq, cx, slot);
+    if rq.dl.is_empty() {
+        rt::deadline_came_or_went(rq, cx);
+    }
+}
+
+/// A throttled task does not count among those that want to run.
+fn enqueue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, until: Instant) {
+    let seq = rq.dl.take_seq();
+    rq.dl.throttled.insert(&mut rq.tasks, slot, until, seq);
+    rq.nr_running -= 1;
+    set_timer(rq, cx);
+}
+
+fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_throttled = rq.dl.throttled.remove(&mut rq.tasks, slot);
+    assert!(was_throttled, "a throttled task waits for its budget");
+    rq.nr_running += 1;
+    set_timer(rq, cx);
+}
+
+/// Takes a task off its queue.
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
+    rq.unpublished.add(QUEUED);
+    match rq.tasks[slot].dl.state {
+        DlState::Contending => dequeue_ready(rq, cx, slot),
+        DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
+        DlState::Fresh | DlState::NonContending { .. } | DlState::Inactive { .. } => {
+            unreachable!("a queued entity contends or is throttled")
+        }
+    }
+    let bandwidth = deadline::bandwidth_of(&rq.tasks[slot]);
+    match why {
+        Dequeue::Sleep => {
+            let state = retire(rq, slot, Then::Inactive);
+            rq.tasks[slot].dl.block(state);
+        }
+        Dequeue::Exit => {
+            let _ = retire(rq, slot, Then::Gone);
+        }
+        Dequeue::Migrate => {
+            let now = rq.clock.wall;
+            let task = &mut rq.tasks[slot];
+            task.dl.migrate(deadline::params(task), now);
+            rq.dl.sums.quit(bandwidth);
+        }
+        Dequeue::Change => rq.dl.sums.quit(bandwidth),
+    }
+    if rq.dl.reclaims {
+        rate_changed(rq, cx);
+    }
+}
+
+/// What the current task may take has changed: its budget lasts for a shorter or a longer time.
+fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some(slot) =
+        rq.current.filter(|slot| deadline::is_contending(&rq.tasks[*slot]) && deadline::reclaims(&rq.tasks[*slot]))
+    {
+        arm_budget(rq, cx, slot);
+    }
+}
+
+/// The current task ran by a deadline, its own or a server's, and is left while it wants to run. `asked` is the server that was asked for it.
+#[inline(never)]
+pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, asked: Option<ServerKind>) {
+    let task = &rq.tasks[slot];
+    if task.prio.class() == ClassId::Deadline && task.dl.is_exhausted() {
+        throttle_current(rq, cx, slot);
+    }
+    if let Some(kind) = asked {
+        dl_server::overlook(rq, cx, kind);
+    }
+}
+
+/// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
+/// at once if it is due.
+pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.unpublished.add(QUEUED);
+    assert!(rq.current == Some(slot), "only the current task spends its budget");
+    let now = rq.clock.wall;
+    dequeue_ready(rq, cx, slot);
+    let task = &mut rq.tasks[slot];
+    let params = deadline::params(task);
+    if deadline::wants_overrun(task) && task.dl.is_exhausted() {
+        task.dl.overrun = Overrun::Pending;
+    }
+    let until = task.dl.throttle(params);
+    if until <= now || task.dl.boost.is_some() {
+        task.dl.replenish(params, now);
+        trace_job(rq, cx, slot);
+        enqueue_ready(rq, cx, slot);
+        arm_budget(rq, cx, slot); // If it goes on, no switch does that.
+        return;
+    }
+    let (id, left) = (task.id, task.dl.runtime_left);
+    task.last_ran = now;
+    rq.current = None;
+    rq.dl.reclaims = false;
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
+    enqueue_throttled(rq, cx, slot, until);
+}
+
+/// Brings the first throttled task back if it is due. The timer is set to the next.
+pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    rq.unpublished.add(QUEUED);
+    let now = rq.clock.wall;
+    rq.dl.timer = None;
+    let due = rq.dl.throttled.first().filter(|(until, _)| *until <= now).map(|(_, slot)| slot);
+    let Some(slot) = due else {
+        set_timer(rq, cx);
+        return None;
+    };
+    dequeue_throttled(rq, cx, slot);
+    let task = &mut rq.tasks[slot];
+    let params = deadline::params(task);
+    task.dl.replenish(params, now);
+    trace_job(rq, cx, slot);
+    enqueue_ready(rq, cx, slot);
+    Some(slot)
+}
+
+/// Keeps the replenishment timer at the first of the throttled.
+fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let wanted = rq.dl.throttled.first().map(|(until, _)| until);
+    if wanted == rq.dl.timer {
+        return;
+    }
+    rq.dl.timer = wanted;
+    let (cpu, timer) = (rq.cpu, RqTimer::Replenish);
+    cx.io.op(match wanted {
+        Some(at) => Op::ArmTimer { cpu, timer, at },
+        None => Op::CancelTimer { cpu, timer },
+    });
+}
+
+fn add_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    let (at, seq) = (rq.tasks[slot].dl.abs_deadline, rq.tasks[slot].dl.seq);
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.dl.pushable.insert(&mut rq.tasks, slot, at, seq);
+        update_overload(rq, cx);
+    }
+}
+
+fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    if rq.dl.pushable.remove(&mut rq.tasks, slot) {
+        update_overload(rq, cx);
+    }
+}
+
+/// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run elsewhere.
+fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    let overloaded = rq.is_online && rq.dl.has_pushable();
+    if overloaded != rq.dl.is_in_mask {
+        rq.dl.is_in_mask = overloaded;
+        cx.shared.domain(rq.cpu).dl_overload.assign(rq.cpu, overloaded);
+    }
+}
+
+/// Takes the CPU out of the overload mask, whatever waits here.
+pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    if core::mem::take(&mut rq.dl.is_in_mask) {
+        cx.shared.domain(rq.cpu).dl_overload.remove(rq.cpu);
+    }
+}
+
+/// A CPU went or came: others pull from it or do not.
+pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    rq.unpublished.add(QUEUED);
+    update_overload(rq, cx);
+}
+
+/// Returns whether the CPU belongs into the overload mask, for checks.
+pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
+    rq.is_online && rq.dl.has_pushable()
+}
+
+/// Changes where a queued task may go.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    rq.unpublished.add(Unpublished::DEADLINES);
+    remove_pushable(rq, cx, slot);
+    change(&mut rq.tasks[slot]);
+    if rq.current != Some(slot) && deadline::is_contending(&rq.tasks[slot]) {
+        add_pushable(rq, cx, slot);
+    }
+}
+
+/// A deadline task on a run queue asks for other parameters. Its job goes on as it is.
+pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: Reserved) {
+    rq.tasks[slot].dl.reserved = Some(reserved);
+    rq.dl.sums.change(had.bandwidth, reserved.bandwidth);
+}
+
+/// The current task asks for other flags.
+pub(crate) fn flags_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.dl.reclaims = deadline::reclaims(&rq.tasks[slot]);
+    arm_budget(rq, cx, slot);
+}
+
+/// A sleeping deadline task has other parameters, or `None` if it has left the class. The CPU where it blocked is told.
+pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, had: Reserved, has: Option<Reserved>) {
+    let Some(on) = task.dl.sleeps_on() else { return };
+    let come = has.map_or(Bandwidth::default(), |has| has.bandwidth);
+    if come == had.bandwidth {
+        return;
+    }
+    shared.leave_dl_note(on, Note { task: task.id, gone: had.bandwidth, come });
+    task.dl.state = DlState::Inactive { on };
+}
+
+/// Returns the server that a switch would ask now whom to run, if it runs the current task already.
+#[inline(always)]
+pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
+    rq.dl.serving.filter(|kind| is_first(rq, *kind))
+}
+
+/// Returns whether a server is the first of its run queue.
+pub(crate) fn is_first(rq: &Rq, kind: ServerKind) -> bool {
+    matches!(rq.dl.first(), Some((_, DlEntityRef::Server(first))) if first == kind)
+}
+
+/// The current task may have left the class of the server that ran it: it runs as itself then.
+///
+/// differs: in the kernel it keeps the server until the next switch (`p->dl_server`).
+pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
+    let class = rq.tasks[slot].prio.class();
+    if rq.dl.serving.is_some_and(|kind| kind.class() != class) {
+        rq.unpublished.add(Unpublished::PRIOS);
+        rq.dl.serving = None;
+    }
+}
+
+/// Returns whether the current task does not come first any more because of somebody of this class.
+///
+/// Linux v6.12 `kernel/sched/deadline.c`, `prio_changed_dl`.
+pub(crate) fn is_overtaken(rq: &Rq) -> bool {
+    rq.dl.earliest().is_some_and(|earliest| rq.current_deadline().is_none_or(|current| earliest < current))
+}
+
+/// Makes a queued task the current one: it cannot be pushed any more.
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    rq.unpublished.add(Unpublished::DEADLINES);
+    remove_pushable(rq, cx, slot);
+    rq.dl.reclaims = deadline::reclaims(&rq.tasks[slot]);
+    arm_budget(rq, cx, slot);
+}
+
+/// The current task does not run any more but stays queued: it can be pushed.
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
+    rq.unpublished.add(Unpublished::DEADLINES);
+    rq.dl.reclaims = false;
+    if !rq.dl.pushable.contains(&rq.tasks, slot) {
+        add_pushable(rq, cx, slot);
+    }
+}
+
+/// Returns whether a task that was just queued preempts the current deadline task.
+pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
+    let is_earlier = rq.current_deadline().is_none_or(|current| rq.tasks[woken].dl.abs_deadline < current);
+    if is_earlier { Resched::Now } else { Resched::No }
+}
+
+/// Charges run time against the budget.
+#[inline]
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
+    let delta = if deadline::reclaims(&rq.tasks[slot]) { dl_sums::reclaimed(rq, cx, slot, delta) } else { delta };
+    rq.tasks[slot].dl.charge(delta);
+}
+
+/// Tells the current task at the tick that it has used up a budget, if it wants to know (SIGXCPU).
+///
+/// Linux v6.12 `kernel/time/posix-cpu-timers.c`, `check_dl_overrun`: at the first tick that finds it running afterwards.
+pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &mut rq.tasks[slot];
+    match core::mem::take(&mut task.dl.overrun) {
+        Overrun::None => {}
+        Overrun::Pending => {
+            let id = task.id;
+            cx.io.event(cx.now, rq.cpu, || TraceEvent::DlOverrun { task: id });
+        }
+    }
+}
+
+/// Asks for a switch if the current task's budget is used up.
+pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    if rq.tasks[slot].dl.is_exhausted() {
+        return Resched::Now;
+    }
+    // Its clock stood still while interrupts ran: the timer was early.
+    arm_budget(rq, cx, slot);
+    Resched::No
+}
+
+fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    match cx.config.settings.enforce_dl {
+        Grain::Exact => {
+            let left = rq.tasks[slot].dl.runtime_left.max_zero();
+            let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
+            let at = cx.now.wall.saturating_add(left);
+            cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+        }
+        Grain::Tick => {}
+    }
+}

@@ -1,0 +1,18 @@
+//! Where a deadline task would run at once: the search of `cpudl`, with its costs.
+
+use crate::rq::cx::Cx;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, CpuMask, Instant};
+
+/// Finds a CPU where a task of this deadline would run at once, other than `near`.
+pub(crate) fn find_later_for<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    deadline: Instant,
+    allowed: Option<&CpuMask>,
+    near: CpuId,
+) -> Option<CpuId> {
+    let domain = cx.shared.domain(near);
+    let found = cx.io.observer.cpu(|| domain.cpudl.find(deadline, allowed, near, &cx.config.topology));
+    cx.io.costs.cpus_scanned += 1;
+    found.filter(|cpu| *cpu != near)
+}

@@ -1,0 +1,172 @@
+//! Boosting: a task of a throttled hierarchy that is in kernel mode runs until it is back in user mode, so that nobody
+//! waits for what it holds until its group gets quota again.
+//!
+//! ```text
+//!             wakes in a limited group, or comes there in kernel mode [1]
+//!   ordinary -------------------------------------------------------------> boosted
+//!            <-------------------------------------------------------------
+//!             is back in user mode and leaves its CPU [3];
+//!             waits, ends, moves, or changes its class [4]
+//!
+//!   boost_in_kernel also: its CPU leaves it in kernel mode [2]
+//! ```
+//!
+//! It is boosted whether its group is throttled then or not: a group is often throttled by the very switch that follows a wakeup, and
+//! must find the task boosted.
+//!
+//! A boosted task marks its entity, and the group entities above it up to the root's queue, as boosted. A queue picks the
+//! boosted among its entities first; one that is cut is queued at its parent for them alone. What they run is charged as
+//! always: the group owes it, and its next quota pays that first. The mark stays until [3] or [4] if the queue gets
+//! quota meanwhile, and comes before others of the group only.
+//!
+//! Work: O(depth x log n) to boost and to end it. A task that is not boosted pays one comparison per level and pick.
+//!
+//! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for a woken task until it
+//! leaves the kernel; [2] is its open case, fully preemptible kernels ("boosting forcibly preempted tasks thus not
+//! allowing to throttle"). differs: the group runs for the boosted task
+//! alone, else its busy loops would run on its ticket; the text leaves that open.
+
+use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled, unwait, wait};
+use crate::class::fair::run::{put_down, rearm};
+use crate::class::fair::throttle::{above, release_if_empty};
+use crate::entity::fair::{EntityRef, QueueIx, Standing};
+use crate::queue::fair::queue::Queue;
+use crate::queue::fair::tally::Tally;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use crate::words::life::Engaged;
+use crate::words::mode::TaskMode;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::TraceEvent;
+use zerolag_model::settings::Throttle;
+
+/// A task has been queued in kernel mode: it woke, or was moved here. [1]
+pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if !rq.fair.tune.throttle.boosts_woken() {
+        return;
+    }
+    let task = &rq.tasks[slot];
+    // One that is put to the holder of a lock does not wake; one that lent its turn may have kept its boost.
+    if task.engaged == Engaged::No && task.fair.standing == Standing::Ordinary && is_limited(rq, slot) {
+        boost(rq, cx, slot);
+    }
+}
+
+/// The CPU has left a task that wants to go on: in kernel mode it is to, whatever becomes of its group. [2]
+pub(crate) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &rq.tasks[slot];
+    let is_ordinary_in_kernel = task.mode == TaskMode::Kernel && task.fair.standing == Standing::Ordinary;
+    if rq.fair.tune.throttle == Throttle::BoostInKernel && is_ordinary_in_kernel && is_limited(rq, slot) {
+        boost(rq, cx, slot);
+    }
+}
+
+/// Returns whether a group that a task is in has a limit. O(depth).
+pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
+    above(rq, rq.tasks[slot].fair.queue).any(|q| rq.queue(q).bandwidth.is_limited())
+}
+
+/// Returns the entity of a queue that runs before those which are not boosted, if it has one. The current one goes on.
+#[inline(always)]
+pub(crate) fn first(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
+    if queue.boosted.runnable == 0 { None } else { first_boosted(rq, queue) }
+}
+
+fn first_boosted(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
+    let current = queue.current.filter(|current| rq.entity(*current).standing == Standing::Boosted);
+    current.or_else(|| rq.fair.timeline.first(queue.ahead).map(|node| rq.fair.timeline.entity(node)))
+}
+
+fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
+    rq.unpublished.add(Unpublished::ALL);
+    let task = Tally::runnable(rq, slot);
+    let now = rq.averages_clock();
+    let mut entity = EntityRef::Task(slot);
+    let mut at = rq.tasks[slot].fair.queue;
+    // Up to the first queue that is cut it counts already.
+    let mut is_beyond = false;
+    while let Some(parent) = rq.queue(at).parent {
+        mark(rq, at, entity, Standing::Boosted);
+        if is_beyond {
+            count_level(rq, at, now, task, Tally::default());
+        }
+        let queue = rq.queue_mut(at);
+        queue.boosted = queue.boosted.plus(task);
+        is_beyond |= queue.bandwidth.is_cut();
+        join_group(rq, cx, at, parent);
+        entity = EntityRef::Group(at);
+        at = parent;
+    }
+    if is_beyond {
+        count_level(rq, QueueIx::ROOT, now, task, Tally::default());
+        rq.nr_running += 1;
+        rq.fair.nr_apart -= 1;
+    }
+    cx.io.costs.throttles += 1;
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: true });
+    rearm(rq, cx);
+}
+
+/// Ends the boost of a task: below a queue that is cut it waits again, with all that was queued for it. [3] [4]
+pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.tasks[slot].fair.standing == Standing::Ordinary {
+        return;
+    }
+    rq.unpublished.add(Unpublished::ALL);
+    let task = Tally::runnable(rq, slot);
+    let now = rq.averages_clock();
+    let leaf = rq.tasks[slot].fair.queue;
+    let (mut at, mut is_beyond) = (leaf, false);
+    while let Some(parent) = rq.queue(at).parent {
+        if is_beyond {
+            count_level(rq, at, now, Tally::default(), task);
+        }
+        let queue = rq.queue_mut(at);
+        queue.boosted = queue.boosted.minus(task);
+        is_beyond |= queue.bandwidth.is_cut();
+        at = parent;
+    }
+    if is_beyond {
+        count_level(rq, QueueIx::ROOT, now, Tally::default(), task);
+        rq.nr_running -= 1;
+        rq.fair.nr_apart += 1;
+    }
+    let (mut at, mut entity) = (leaf, EntityRef::Task(slot));
+    while let Some(parent) = rq.queue(at).parent {
+        mark(rq, at, entity, Standing::Ordinary);
+        if rq.queue(at).boosted.runnable > 0 {
+            break; // Others keep it and all above.
+        }
+        if rq.queue(at).bandwidth.is_cut() && rq.queue(at).entity.is_queued() {
+            put_down(rq, at);
+            part(rq, cx, parent, EntityRef::Group(at), true);
+            part_above_throttled(rq, cx, parent);
+        }
+        entity = EntityRef::Group(at);
+        at = parent;
+    }
+    cx.io.costs.throttles += 1;
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
+    // What lies above the first queue that is cut may have had nobody else.
+    release_if_empty(rq, cx, leaf);
+}
+
+/// Gives an entity its standing; it keeps its place in virtual time.
+fn mark(rq: &mut Rq, q: QueueIx, entity: EntityRef, standing: Standing) {
+    if rq.entity(entity).standing == standing {
+        return;
+    }
+    let waits = rq.entity(entity).node.is_some();
+    if waits {
+        unwait(rq, q, entity);
+    }
+    rq.entity_mut(entity).standing = standing;
+    if waits {
+        wait(rq, q, entity);
+    }
+}

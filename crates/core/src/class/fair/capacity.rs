@@ -1,0 +1,61 @@
+//! What is left of a CPU for fair tasks: its capacity less what deadline and real-time tasks and interrupts lately took.
+//!
+//! The time of the classes above is averaged as the load is ([`Average`], util alone); it is added where a CPU begins or
+//! ends to run such a task. The time of interrupts is what the CPU's clock has ahead of its task clock. A CPU works out
+//! what is left when it balances, for its own sake, and publishes it: others may read an old figure, as they do of Linux.
+//!
+//! ```text
+//!   left = (capacity - util of deadline and real-time tasks) * (capacity - util of interrupts) / capacity, at least 1
+//! ```
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `scale_rt_capacity`, `update_cpu_capacity`; `kernel/sched/pelt.c`,
+//! `update_rt_rq_load_avg`, `update_dl_rq_load_avg`, `update_irq_load_avg`. differs: the two classes above share one
+//! average; interrupts are taken as spread evenly over the time since they were last looked at.
+
+use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
+use crate::class::fair::misfit;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use lock_api::RawMutex;
+use zerolag_model::ClassId;
+
+/// Returns whether the classes above take much of a CPU. `check_cpu_capacity`.
+pub(crate) const fn is_reduced(left: u64, full: u64) -> bool {
+    left * IMBALANCE_PCT < full * 100
+}
+
+/// The CPU runs another task, of this class, or none.
+#[inline]
+pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
+    if !rq.fair.tune.tracks_load {
+        return;
+    }
+    if rq.fair.asymmetric.is_some() {
+        misfit::switched(rq, cx);
+    }
+    let is_above = is_above(class);
+    if is_above != rq.fair.pressure.is_above {
+        let now = rq.averages_clock();
+        rq.fair.pressure.age(now);
+        rq.fair.pressure.is_above = is_above;
+    }
+}
+
+pub(crate) const fn is_above(class: ClassId) -> bool {
+    match class {
+        ClassId::Stop | ClassId::Deadline | ClassId::Rt => true,
+        ClassId::Fair | ClassId::Idle => false,
+    }
+}
+
+/// Publishes what is left of this CPU. Returns whether much of it was taken. O(1).
+pub(crate) fn publish<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> bool {
+    if !rq.fair.tune.tracks_load {
+        return false;
+    }
+    let full = u64::from(cx.config.topology.capacity(rq.cpu));
+    let averages = rq.averages_clock();
+    let left = rq.fair.pressure.left(rq.clock, averages, full);
+    cx.shared.publish_capacity(rq.cpu, left);
+    is_reduced(left, full)
+}

@@ -1,0 +1,116 @@
+//! Delayed dequeue: an entity that blocks while it owes service stays queued until the others have caught up.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
+//! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
+
+use crate::class::fair::enqueue::{come, go, part, part_above, unwait, wait};
+use crate::class::fair::run::{pick, rearm};
+use crate::class::fair::{boost, groups, throttle};
+use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::vtime::Vlag;
+use crate::queue::fair::eevdf;
+use crate::queue::fair::rq::Join;
+use crate::queue::fair::tally::Tally;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue;
+use crate::rq::run_queue::Rq;
+use crate::task::body::Parcel;
+use crate::words::ids::Slot;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::settings::FairAlgorithm;
+
+/// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
+pub(crate) fn owes(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
+    rq.fair.tune.delay_dequeue && rq.fair.tune.algorithm == FairAlgorithm::Eevdf && !eevdf::is_eligible(rq, q, entity)
+}
+
+/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its sleep.
+///
+/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
+pub(crate) fn undelay(rq: &mut Rq, entity: EntityRef) {
+    let q = rq.entity(entity).queue;
+    rq.entity_mut(entity).state = FairState::Runnable; // [4]
+    if eevdf::average(rq, q).since(rq.entity(entity).vruntime) <= Vlag::ZERO {
+        return;
+    }
+    let is_current = rq.queue(q).current == Some(entity);
+    if is_current {
+        rq.queue_mut(q).current = None;
+    } else {
+        unwait(rq, q, entity);
+    }
+    rq.queue_mut(q).nr_queued -= 1;
+    rq.entity_mut(entity).vlag = Vlag::ZERO;
+    eevdf::place(rq, q, entity, Join::Wakeup);
+    rq.queue_mut(q).nr_queued += 1;
+    if is_current {
+        rq.queue_mut(q).current = Some(entity);
+    } else {
+        wait(rq, q, entity);
+    }
+}
+
+/// Wakes a task whose dequeue is delayed; `false` if it is not.
+pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    if !is_delayed(rq, slot) {
+        return false;
+    }
+    let leaf = rq.tasks[slot].fair.queue;
+    undelay(rq, EntityRef::Task(slot));
+    rq.unpublished.add(Unpublished::ALL);
+    let runnable = Tally::runnable(rq, slot);
+    come(rq, cx, leaf, runnable, Tally::DELAYED);
+    boost::woken(rq, cx, slot);
+    rearm(rq, cx);
+    true
+}
+
+/// Ends a delayed dequeue: a task's body goes into the host's hands.
+pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
+    let q = rq.entity(entity).queue;
+    part(rq, cx, q, entity, true);
+    // `DELAY_ZERO`: whoever sleeps on collects no credit while it waits to leave.
+    let leaving = rq.entity_mut(entity);
+    leaving.vlag = leaving.vlag.min(Vlag::ZERO);
+    match entity {
+        EntityRef::Task(slot) => {
+            if !go(rq, cx, q, Tally::DELAYED) {
+                rq.nr_running += 1; // It did not count; `detach` counts one less.
+                rq.fair.nr_apart -= 1;
+            }
+            rq.fair.recency.remove(slot);
+            if rq.current == Some(slot) {
+                rq.current = None;
+            }
+            let body = run_queue::detach(rq, cx, slot);
+            cx.io.parked.push(Parcel(body));
+        }
+        EntityRef::Group(owned) => {
+            groups::rest_queue(rq, &cx.shared.groups, owned);
+            part_above(rq, cx, q);
+        }
+    }
+    throttle::release_if_empty(rq, cx, q);
+}
+
+/// Ends the delayed dequeue of a task; `false` if it is not delayed.
+pub(crate) fn finish_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    let is_delayed = is_delayed(rq, slot);
+    if is_delayed {
+        finish(rq, cx, EntityRef::Task(slot));
+    }
+    is_delayed
+}
+
+/// Ends all delayed dequeues if no fair task wants to run: the CPU is as good as idle.
+pub(crate) fn finish_if_only_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.nr_delayed() > 0 && rq.fair.nr_running() == 0 {
+        let none = pick(rq, cx);
+        assert!(none.is_none() && rq.fair.nr_delayed() == 0, "what does not want to run is delayed");
+    }
+}
+
+pub(crate) fn is_delayed(rq: &Rq, slot: Slot) -> bool {
+    rq.tasks[slot].fair.is_delayed()
+}

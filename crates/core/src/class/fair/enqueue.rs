@@ -1,0 +1,368 @@
+//! Queueing: an entity joins a queue and leaves it, and with it the groups above that have or had nothing else.
+//!
+//! Work: O(depth x log n) for a task; the numbers are those of [`super::entity`].
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`, `reweight_entity`.
+
+use crate::class::fair::delay::{owes, undelay};
+use crate::class::fair::run::rearm;
+use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
+use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::weight::{LoadWeight, Weight};
+use crate::queue::fair::queue::Queue;
+use crate::queue::fair::rq::Join;
+use crate::queue::fair::tally::Tally;
+use crate::queue::fair::{cfs, eevdf, slice};
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use crate::words::life::{Dequeue, Dequeued, Enqueue};
+use crate::words::mode::TaskMode;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::settings::FairAlgorithm;
+use zerolag_model::{Duration, Instant};
+
+/// What others may have to know when an entity comes or goes.
+const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
+
+/// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
+/// queue that is cut does not count above it.
+pub(crate) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
+    climb(rq, from, more, less, |_, _, _| {})
+}
+
+/// As [`count`], for tasks that have come to a queue: on the way every group is queued that had nothing here, and the weights of the
+/// others follow.
+pub(crate) fn come<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, more: Tally, less: Tally) -> bool {
+    climb(rq, from, more, less, |rq, q, parent| join_group(rq, cx, q, parent))
+}
+
+/// As [`count`], for tasks that have gone from a queue: on the way every group is taken off that has nothing left here, and the
+/// weights of the others follow.
+pub(crate) fn go<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
+    climb(rq, from, Tally::default(), less, |rq, q, parent| part_group(rq, cx, q, parent, Leaving::Sleeps))
+}
+
+/// The way from a queue to the root, or to one that is cut, in one walk: at each level first the averages, then the count, then
+/// `above`, which is told of a group's queue and its parent.
+#[inline(always)]
+fn climb(
+    rq: &mut Rq,
+    from: QueueIx,
+    more: Tally,
+    less: Tally,
+    mut above: impl FnMut(&mut Rq, QueueIx, QueueIx),
+) -> bool {
+    let now = rq.averages_clock();
+    let mut q = from;
+    loop {
+        let queue = count_level(rq, q, now, more, less);
+        if queue.bandwidth.is_cut() {
+            return false;
+        }
+        let Some(parent) = queue.parent else { return true };
+        above(rq, q, parent);
+        q = parent;
+    }
+}
+
+/// Counts tasks that come and tasks that go, at one queue, which it returns.
+#[inline]
+pub(crate) fn count_level(rq: &mut Rq, q: QueueIx, now: Instant, more: Tally, less: Tally) -> &mut Queue {
+    let queue = rq.aged_level(q, now);
+    queue.tally = queue.tally.plus(more).minus(less);
+    queue
+}
+
+/// A queue that has got its first entity may have no quota.
+fn check_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    if rq.queue(q).nr_queued == 1 {
+        bandwidth::check_enqueue(rq, cx, q);
+    }
+}
+
+/// Queues a task, and on the way up every group that had nothing here.
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    let base_slice = rq.fair.tune.base_slice;
+    let task = &mut rq.tasks[slot];
+    let weight = task.fair.load.value();
+    task.fair.obey(task.attr, base_slice);
+    let is_reweighed = task.fair.load.value() != weight;
+    let (group, hint) = (task.group, task.fair.queue);
+    let slept = cx.now.wall.since(task.last_ran);
+    let leaf = groups::queue_of(rq, cx, group, hint);
+    let how = match why {
+        Enqueue::Wakeup => Join::Wakeup,
+        Enqueue::New => Join::New,
+        Enqueue::Migrated | Enqueue::Changed => Join::Back,
+    };
+    load::arrive(rq, cx, leaf, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
+    if is_reweighed {
+        rq.reweigh_average(leaf, EntityRef::Task(slot), weight);
+    }
+    join(rq, leaf, EntityRef::Task(slot), how, slept);
+    check_first(rq, cx, leaf);
+    if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
+        rq.nr_running -= 1; // Its group is throttled.
+        rq.fair.nr_apart += 1;
+    }
+    note_idleness(rq, leaf, slot);
+    if rq.tasks[slot].mode == TaskMode::Kernel {
+        boost::woken(rq, cx, slot);
+    }
+    rq.fair.recency.push(slot);
+    rearm(rq, cx);
+}
+
+/// Notes whether a task that has joined counts as idle, now that the groups it is in have been looked at, and counts it as such.
+/// O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair` (`cfs_rq_is_idle`).
+/// differs: the kernel counts the tasks of a group anew when `cpu.idle` is written.
+fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
+    let mut is_idle = rq.tasks[slot].fair.is_idle;
+    let mut q = leaf;
+    while let Some(parent) = rq.queue(q).parent {
+        is_idle |= rq.queue(q).entity.is_idle;
+        q = parent;
+    }
+    rq.tasks[slot].fair.counts_as_idle = is_idle;
+    if is_idle {
+        count(rq, leaf, Tally::IDLE_POLICY, Tally::default());
+    }
+}
+
+/// Takes a task off its queue, and on the way up every group that has nothing left here.
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
+    let entity = EntityRef::Task(slot);
+    let q = rq.tasks[slot].fair.queue;
+    let sleeps = why == Dequeue::Sleep;
+    rq.age_entity(q, entity);
+    boost::end(rq, cx, slot);
+    if rq.entity(entity).is_parked() {
+        if !sleeps {
+            rq.age_queue(q);
+            rq.unattach(q, entity);
+        }
+        park::take_away(rq, cx, slot);
+        return Dequeued::Gone;
+    }
+    if sleeps && owes(rq, q, entity) {
+        rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
+        let runnable = Tally::runnable(rq, slot);
+        count(rq, q, Tally::DELAYED, runnable);
+        return Dequeued::Delayed;
+    }
+    assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
+    let runnable = Tally::runnable(rq, slot);
+    rq.fair.recency.remove(slot);
+    part(rq, cx, q, entity, sleeps);
+    if !go(rq, cx, q, runnable) {
+        rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
+        rq.fair.nr_apart -= 1;
+    }
+    if rq.fair.nr_throttled > 0 {
+        throttle::release_if_empty(rq, cx, q);
+    }
+    rearm(rq, cx);
+    Dequeued::Gone
+}
+
+/// Queues the group of a queue at its parent, or lets its weight follow.
+pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
+    let group = EntityRef::Group(q);
+    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    slice::follow(rq, q, parent);
+    match rq.entity(group).state {
+        FairState::Off => {
+            rq.fair.wake_queue(q);
+            rq.attach(parent, group);
+            let before = rq.entity(group).load.value();
+            rq.entity_mut(group).reweigh(LoadWeight::of_group(weight));
+            rq.reweigh_average(parent, group, before);
+            join(rq, parent, group, Join::Wakeup, Duration::ZERO);
+            check_first(rq, cx, parent);
+        }
+        FairState::DelayedDequeue => {
+            undelay(rq, group);
+            reweigh(rq, parent, group, weight);
+        }
+        FairState::Runnable => reweigh(rq, parent, group, weight),
+        FairState::Parked { .. } => unreachable!("a group is not parked"),
+    }
+}
+
+/// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the others follow.
+pub(crate) fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    part_above_as(rq, cx, from, Leaving::Sleeps);
+}
+
+/// As [`part_above`], for a queue that has been throttled: nobody stays to pay for its lag.
+pub(crate) fn part_above_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    part_above_as(rq, cx, from, Leaving::Throttled);
+}
+
+/// Why groups leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    Sleeps,
+    Throttled,
+}
+
+fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, why: Leaving) {
+    let mut q = from;
+    while let Some(parent) = rq.queue(q).parent {
+        if rq.queue(q).bandwidth.is_cut() {
+            return;
+        }
+        part_group(rq, cx, q, parent, why);
+        q = parent;
+    }
+}
+
+/// Takes the group of a queue off its parent if it has nothing left, or lets its weight follow.
+fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
+    let group = EntityRef::Group(q);
+    let weight = groups::entity_weight(rq.queue_mut(q), cx);
+    if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
+        if rq.entity(group).is_queued() {
+            slice::follow(rq, q, parent);
+            reweigh(rq, parent, group, weight);
+        }
+    } else if why == Leaving::Sleeps && owes(rq, parent, group) {
+        rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
+    } else if !rq.entity(group).is_delayed() {
+        part(rq, cx, parent, group, true);
+        groups::rest_queue(rq, &cx.shared.groups, q);
+    }
+}
+
+/// Puts an entity on a queue's timeline.
+pub(crate) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
+    debug_assert!(!rq.entity(entity).is_queued(), "an entity is queued once");
+    rq.unpublished.add(CHANGED);
+    advance_zero(rq, q);
+    match rq.fair.tune.algorithm {
+        FairAlgorithm::Eevdf => eevdf::place(rq, q, entity, why),
+        FairAlgorithm::Cfs => cfs::place(rq, q, entity, why, slept),
+    }
+    let joining = rq.entity_mut(entity);
+    joining.state = FairState::Runnable; // [1]
+    joining.queue = q;
+    let weight = joining.load.value();
+    let queue = rq.queue_mut(q);
+    queue.nr_queued += 1;
+    queue.load += weight;
+    slice::joined(rq, q, entity);
+    wait(rq, q, entity);
+}
+
+/// Takes an entity off its queue and keeps what it is owed.
+pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
+    // Its weight leaves the load; a group may leave by itself, when its lag is paid.
+    rq.unpublished.add(CHANGED);
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
+    advance_zero(rq, q);
+    rq.queue_mut(q).buddies.clear(entity);
+    match rq.fair.tune.algorithm {
+        FairAlgorithm::Eevdf => {
+            eevdf::keep_lag(rq, q, entity);
+            if rq.fair.tune.keep_requests && !sleeps {
+                eevdf::keep_request(rq.entity_mut(entity));
+            }
+        }
+        FairAlgorithm::Cfs => cfs::keep_place(rq, q, entity, sleeps),
+    }
+    if rq.queue(q).current == Some(entity) {
+        rq.queue_mut(q).current = None;
+    } else {
+        unwait(rq, q, entity);
+    }
+    let leaving = rq.entity_mut(entity);
+    leaving.state = FairState::Off; // [2]
+    leaving.protected = None;
+    let weight = leaving.load.value();
+    let queue = rq.queue_mut(q);
+    queue.nr_queued -= 1;
+    queue.load -= weight;
+    slice::parted(rq, q, entity);
+    let queue = rq.queue_mut(q);
+    let is_empty = queue.nr_queued == 0;
+    advance_zero(rq, q);
+    if !sleeps {
+        rq.unattach(q, entity);
+    }
+    if is_empty {
+        bandwidth::give_back(rq, cx, q);
+    }
+}
+
+/// Puts a queued entity on the timeline.
+pub(crate) fn wait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
+    rq.member(q, entity).wait();
+}
+
+/// Takes a queued entity off the timeline.
+pub(crate) fn unwait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
+    rq.member(q, entity).unwait();
+}
+
+pub(crate) fn advance_zero(rq: &mut Rq, q: QueueIx) {
+    if let Some(least) = cfs::least(rq, q) {
+        rq.queue_mut(q).advance_zero(least);
+    }
+}
+
+/// Changes the weight of a queued group entity.
+///
+/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now (`reweight_entity`).
+#[inline]
+pub(crate) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, weight: Weight) {
+    if rq.entity(entity).load.weight() != weight {
+        change_weight(rq, q, entity, LoadWeight::of_group(weight));
+    }
+}
+
+fn change_weight(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeight) {
+    rq.unpublished.add(Unpublished::AVERAGES);
+    rq.age_queue(q);
+    rq.age_entity(q, entity);
+    let before = rq.entity(entity).load.value();
+    let is_current = rq.queue(q).current == Some(entity);
+    let state = rq.entity(entity).state;
+    match rq.fair.tune.algorithm {
+        FairAlgorithm::Eevdf => {
+            eevdf::keep_lag(rq, q, entity);
+            eevdf::keep_request(rq.entity_mut(entity));
+            if is_current {
+                rq.queue_mut(q).current = None;
+            } else {
+                unwait(rq, q, entity);
+            }
+            rq.queue_mut(q).load -= before;
+            rq.queue_mut(q).nr_queued -= 1;
+            rq.entity_mut(entity).reweigh(load);
+            eevdf::place(rq, q, entity, Join::Back);
+            rq.queue_mut(q).load += load.value();
+            rq.queue_mut(q).nr_queued += 1;
+            if is_current {
+                rq.queue_mut(q).current = Some(entity);
+                rq.entity_mut(entity).protected = None;
+            } else {
+                wait(rq, q, entity);
+            }
+        }
+        FairAlgorithm::Cfs => {
+            if !is_current {
+                unwait(rq, q, entity);
+            }
+            rq.entity_mut(entity).load = load;
+            rq.queue_mut(q).load = rq.queue(q).load - before + load.value();
+            if !is_current {
+                wait(rq, q, entity);
+            }
+        }
+    }
+    rq.reweigh_average(q, entity, before);
+    debug_assert!(rq.entity(entity).state == state, "a change of weight changes no state");
+}

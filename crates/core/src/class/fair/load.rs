@@ -1,0 +1,115 @@
+//! Load tracking: which averages ([`Average`]) change when, what a CPU publishes of them and how others read it.
+//!
+//! Every fair entity and every queue has averages; an entity's are also counted in its queue's, it is *attached*. It stays
+//! so while it sleeps: its part decays there (blocked load). A task that wakes elsewhere leaves a note for the CPU it
+//! slept on, which takes that part out when it looks next ([`Shared::leave_note`](crate::shared::Shared)).
+//!
+//! What comes to a group's queue or leaves it is felt in all queues above at once: the group's entity takes its queue's util and runnable
+//! average over, and as much load as that is worth at its weight (`propagate_entity_load_avg`). In between a group's entity is averaged
+//! as a task is.
+//!
+//! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or ends to run, changes its
+//! weight; nowhere else, but for the root queue at ticks and when its CPU balances. A CPU on which nothing happens does nothing; who reads
+//! its published load lets it decay himself.
+//!
+//! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights queued there and none
+//! of this is done; likewise on one CPU, where nobody asks.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`, `remove_entity_load_avg`,
+//! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
+//! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
+
+use crate::entity::fair::{EntityRef, QueueIx};
+use crate::entity::pelt::{Average, Removed, Signals};
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::Duration;
+
+/// Returns the load that a queued task has on this CPU, its groups considered: its part of the root queue's.
+/// O(depth). Linux `task_h_load`.
+pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
+    let tracks_load = rq.fair.tune.tracks_load;
+    let (mut entity, mut q) = (EntityRef::Task(slot), rq.tasks[slot].fair.queue);
+    let mut load = 1_u64 << 20;
+    loop {
+        rq.age_queue(q);
+        rq.age_entity(q, entity);
+        let (queue, part) = (rq.queue(q), rq.entity(entity));
+        let (of_queue, of_part) = if tracks_load {
+            (queue.average.load + 1, part.average.load)
+        } else {
+            (queue.load.max(1), part.load.value())
+        };
+        let Some(parent) = queue.parent else {
+            // Of the root's own load; what is left over is rounded down once.
+            let all = if tracks_load { queue.average.load } else { of_queue };
+            let parts = u128::from(load) * u128::from(of_part) * u128::from(all) / u128::from(of_queue);
+            return (parts >> 20) as u64;
+        };
+        load = load * of_part / of_queue;
+        (entity, q) = (EntityRef::Group(q), parent);
+    }
+}
+
+/// A task is about to join a queue here. It may have slept on another CPU, or in another group.
+pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, slot: Slot, slept: Duration) {
+    if !rq.fair.tune.tracks_load {
+        return;
+    }
+    take_notes(rq, cx);
+    if rq.fair.asymmetric.is_some() && !slept.is_zero() {
+        let task = &mut rq.tasks[slot].fair;
+        task.estimate = task.estimate.after(task.average.util, task.average.runnable);
+    }
+    let here = rq.here(q);
+    let task = &mut rq.tasks[slot].fair;
+    match task.attached {
+        Some(there) if there != here => {
+            task.attached = None;
+            // While it slept it was aged nowhere.
+            let last = task.average.last;
+            task.average.age(last + slept, Signals::default(), task.load.value());
+            if there.queue == QueueIx::ROOT {
+                let average = &task.average;
+                let note = Removed { load: average.load, runnable: average.runnable, util: average.util };
+                cx.shared.leave_note(there.cpu, note);
+            }
+        }
+        Some(_) => {}
+        None if task.average == Average::default() => start(rq, slot),
+        None => {}
+    }
+    rq.attach(q, EntityRef::Task(slot));
+}
+
+/// A new task: its load is its weight, its util what the others here have per weight, at most half of what is left.
+fn start(rq: &mut Rq, slot: Slot) {
+    let weight = rq.tasks[slot].fair.load.value();
+    let root = &rq.queue(QueueIx::ROOT).average;
+    let most = rq.fair.full_capacity().saturating_sub(root.util) / 2;
+    let util = if root.util == 0 { most } else { (root.util * weight / (root.load + 1)).min(most) };
+    let mut average = Average::new_task(weight);
+    (average.util, average.runnable) = (util, util);
+    rq.tasks[slot].fair.average = average;
+}
+
+/// Takes out what left while it slept here.
+pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let cpu = rq.cpu;
+    let removed = cx.view().take_notes(cpu);
+    rq.age_queue(QueueIx::ROOT);
+    if removed != Removed::default() {
+        rq.queue_mut(QueueIx::ROOT).average.remove(removed);
+        rq.unpublished.add(Unpublished::AVERAGES);
+    }
+}
+
+/// At ticks with a fair task and when the CPU balances the root queue's averages follow. O(1).
+pub(crate) fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.tune.tracks_load {
+        take_notes(rq, cx);
+    }
+}

@@ -1,0 +1,154 @@
+//! Throttling task by task (`throttle = at_user_return`): a throttled queue stays where it is, and each task below it is
+//! *parked* when it is about to go on in user mode. So nobody is stopped inside the kernel.
+//!
+//! ```text
+//!              about to go on in user mode, below a throttled queue [1]
+//!   queued --------------------------------------------------------------> parked
+//!          <--------------------------------------------------------------
+//!              that queue may run again [2]; or it is moved, or changed [3]
+//! ```
+//!
+//! A task that is picked in user mode is switched to and left again at once, as in the kernel, where it passes through the
+//! return to user mode. A parked task is on no timeline and counts as nothing that runs; it waits at the nearest throttled
+//! queue above it, in order of parking. What tasks run in kernel mode meanwhile is charged, and paid by the next quota.
+//!
+//! Work: O(depth x log n) to park and to take back. A queue that may run again takes back at most [`BATCH`] tasks under one
+//! hold of the lock.
+//!
+//! Sources: Linux v6.18 `kernel/sched/fair.c`, `throttle_cfs_rq_work`, `task_throttle_setup_work`, `tg_unthrottle_up`,
+//! `enqueue_throttled_task`. differs: the kernel takes all back at once.
+
+use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
+use crate::class::fair::groups;
+use crate::class::fair::throttle::{nearest_throttled, release_if_empty};
+use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::vtime::{Vlag, Vtime};
+use crate::queue::fair::tally::Tally;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use crate::words::life::Enqueue;
+use crate::words::mode::TaskMode;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::settings::Throttle;
+use zerolag_model::{ClassId, TraceEvent};
+
+/// The most tasks that a queue takes back under one hold of the lock.
+const BATCH: usize = 32;
+
+/// Returns whether a task is to be parked before it goes on: it is in user mode, and its group may not run.
+#[inline]
+pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
+    rq.fair.nr_throttled > 0 && rq.fair.tune.throttle == Throttle::AtUserReturn && {
+        let task = &rq.tasks[slot];
+        task.mode == TaskMode::User
+            && task.prio.class() == ClassId::Fair
+            && nearest_throttled(rq, task.fair.queue).is_some()
+    }
+}
+
+/// Parks a task that is queued. [1]
+pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let leaf = rq.tasks[slot].fair.queue;
+    let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
+    let runnable = Tally::runnable(rq, slot);
+    count(rq, leaf, Tally::PARKED, runnable);
+    rq.fair.recency.remove(slot);
+    part(rq, cx, leaf, EntityRef::Task(slot), true);
+    part_above_throttled(rq, cx, leaf);
+    rq.nr_running -= 1;
+    rest(rq, cx, slot, at);
+    cx.io.costs.throttles += 1;
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: true });
+}
+
+/// Puts a task that is off its queue to the others that wait at a throttled one.
+fn rest<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, at: QueueIx) {
+    let arrival = Vtime::ZERO.plus(Vlag::from_nanos(cx.now.wall.as_nanos().cast_signed()));
+    let fair = &mut rq.fair;
+    let node = fair.timeline.insert(&mut fair.queues[at.index()].parked, arrival, arrival, EntityRef::Task(slot));
+    let entity = &mut rq.tasks[slot].fair;
+    entity.node = Some(node);
+    entity.state = FairState::Parked { at };
+}
+
+/// Takes a task out of where it is parked, if it is. Returns whether it was; it is off every queue then.
+pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    let FairState::Parked { at } = rq.tasks[slot].fair.state else { return false };
+    lift(rq, slot, at);
+    let leaf = rq.tasks[slot].fair.queue;
+    count(rq, leaf, Tally::default(), Tally::PARKED);
+    rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
+    rq.unpublished.add(Unpublished::ALL);
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: false });
+    true
+}
+
+/// As [`take`], for a task that goes: queues that were kept for it are free. [3]
+pub(crate) fn take_away<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
+    let leaf = rq.tasks[slot].fair.queue;
+    let was_parked = take(rq, cx, slot);
+    if was_parked {
+        release_if_empty(rq, cx, leaf);
+        rest_empty(rq, cx, leaf);
+    }
+    was_parked
+}
+
+fn lift(rq: &mut Rq, slot: Slot, at: QueueIx) {
+    let entity = &mut rq.tasks[slot].fair;
+    entity.state = FairState::Off;
+    let node = entity.node.take().expect("invariant: it is parked");
+    let fair = &mut rq.fair;
+    fair.timeline.remove(&mut fair.queues[at.index()].parked, node);
+}
+
+/// Whether more tasks are to be taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum More {
+    No,
+    Yes,
+}
+
+/// Returns whether tasks are parked at a queue.
+pub(crate) fn has_parked(rq: &Rq, q: QueueIx) -> bool {
+    rq.fair.timeline.first(rq.queue(q).parked).is_some()
+}
+
+/// Takes back the first of the tasks that are parked at a queue, if it may run. [2]
+pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More {
+    for _ in 0..BATCH {
+        if rq.queue(q).bandwidth.is_throttled() {
+            return More::No; // They wait for the next quota.
+        }
+        let Some(node) = rq.fair.timeline.first(rq.queue(q).parked) else { return More::No };
+        let EntityRef::Task(slot) = rq.fair.timeline.entity(node) else { unreachable!("tasks are parked") };
+        match nearest_throttled(rq, rq.tasks[slot].fair.queue) {
+            Some(at) => {
+                lift(rq, slot, q);
+                rest(rq, cx, slot, at);
+            }
+            None => {
+                take(rq, cx, slot);
+                cx.io.costs.throttles += 1;
+                enqueue(rq, cx, slot, Enqueue::Wakeup);
+            }
+        }
+    }
+    if has_parked(rq, q) && !rq.queue(q).bandwidth.is_throttled() { More::Yes } else { More::No }
+}
+
+/// Lets queues rest that nothing needs any more, from one upwards.
+pub(crate) fn rest_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    let mut at = Some(from);
+    while let Some(q) = at {
+        let queue = rq.queue(q);
+        at = queue.parent;
+        if at.is_some() && queue.nr_queued == 0 && !queue.entity.is_queued() && !rq.fair.rests(q) {
+            groups::rest_queue(rq, &cx.shared.groups, q);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Throttling: a group's queue on one CPU is out of quota, and has some again. It is taken out of the hierarchy, with all that
+//! is in it, and put back; or, task by task, it stays where it is (`throttle = at_user_return`).
+//!
+//! ```text
+//!            out of quota when its task leaves the CPU, or when its first entity joins [1]
+//!   free --------------------------------------------------------------------------------> throttled
+//!        <--------------------------------------------------------------------------------
+//!            quota at a refresh, a new limit [2]; or its last task has left [3]
+//! ```
+//!
+//! Tasks may join and leave a throttled queue; counts of tasks stop on the way up at one that is cut.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document of 2010 throttles
+//! when the time is charged; since 3.2 the kernel does so when the task is put, as here.
+
+use crate::class::fair::bandwidth::{receive, with_pool};
+use crate::class::fair::enqueue::{come, count, join_group, part, part_above_throttled};
+use crate::class::fair::park;
+use crate::class::fair::run::put_down;
+use crate::entity::fair::{EntityRef, QueueIx, Standing};
+use crate::queue::fair::local::{Local, Throttled};
+use crate::queue::fair::tally::Tally;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::shared::pool::Taken;
+use crate::words::ids::Slot;
+use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::settings::Throttle;
+use zerolag_model::{GroupId, TraceEvent};
+
+/// Returns whether a task may not run because of its group: it is below a queue that is cut and is not boosted, or is
+/// parked. O(depth) if this CPU has a throttled queue.
+pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
+    let entity = &rq.tasks[slot].fair;
+    rq.fair.nr_throttled > 0
+        && entity.standing == Standing::Ordinary
+        && (entity.is_parked() || above(rq, entity.queue).any(|q| rq.queue(q).bandwidth.is_cut()))
+}
+
+/// Returns the first throttled queue on the way up, from a queue itself. O(depth).
+pub(crate) fn nearest_throttled(rq: &Rq, from: QueueIx) -> Option<QueueIx> {
+    above(rq, from).find(|q| rq.queue(*q).bandwidth.is_throttled())
+}
+
+/// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if that has any throttled.
+pub(crate) fn is_throttled_for<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, group: GroupId) -> bool {
+    let table = &cx.shared.groups;
+    let mut at = group;
+    while rq.fair.nr_throttled > 0 && at != GroupId::ROOT {
+        if rq.fair.live_queue(table, at).is_some_and(|q| rq.queue(q).bandwidth.is_throttled()) {
+            return true;
+        }
+        at = table.parent(at);
+    }
+    false
+}
+
+/// Returns a queue and those above it.
+pub(crate) fn above(rq: &Rq, from: QueueIx) -> impl Iterator<Item = QueueIx> + '_ {
+    core::iter::successors(Some(from), |q| rq.queue(*q).parent)
+}
+
+/// Throttles a queue, unless the pool has quota by now.
+pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    let (group, remaining, cpu) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining, rq.cpu);
+    let taken = with_pool(cx, group, |pool, now| pool.throttle(now, cpu, remaining));
+    if receive(rq, cx, q, taken) {
+        return;
+    }
+    rq.unpublished.add(Unpublished::ALL);
+    rq.fair.nr_throttled += 1;
+    cx.io.costs.throttles += 1;
+    cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
+    let by_task = rq.fair.tune.throttle == Throttle::AtUserReturn;
+    let since = cx.now.wall;
+    rq.queue_mut(q).bandwidth.throttled = if by_task { Throttled::ByTask(since) } else { Throttled::Cut(since) }; // [1]
+    if !by_task {
+        cut(rq, cx, q);
+    }
+    for_each_above(rq, q, |local| local.throttled_below += 1);
+    // It may have rested, and those above it too: they are needed now.
+    let mut at = Some(q);
+    while let Some(q) = at.filter(|q| !rq.queue(*q).entity.is_queued()) {
+        rq.fair.wake_queue(q);
+        at = rq.queue(q).parent;
+    }
+}
+
+/// Takes a queue out of the hierarchy, but for what is boosted.
+fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    let queue = rq.queue(q);
+    let (tally, boosted) = (queue.tally, queue.boosted);
+    let parent = queue.parent.expect("invariant: the root has no limit");
+    put_down(rq, q);
+    if !rq.queue(q).entity.is_queued() {
+        return;
+    }
+    let stays = boosted.runnable > 0;
+    if !stays {
+        part(rq, cx, parent, EntityRef::Group(q), true);
+    }
+    let gone = tally.minus(boosted);
+    if count(rq, parent, Tally::default(), gone) {
+        rq.nr_running -= gone.tasks();
+        rq.fair.nr_apart += gone.tasks();
+    }
+    if !stays {
+        part_above_throttled(rq, cx, parent);
+    }
+}
+
+/// Puts a throttled queue back. The pool knows already.
+pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    rq.unpublished.add(Unpublished::ALL);
+    rq.fair.nr_throttled -= 1;
+    cx.io.costs.throttles += 1;
+    let (group, cpu) = (rq.queue(q).group, rq.cpu);
+    let was_cut = rq.queue(q).bandwidth.is_cut();
+    rq.queue_mut(q).bandwidth.throttled = Throttled::No; // [2] [3]
+    cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
+    for_each_above(rq, q, |local| local.throttled_below -= 1);
+    if rq.queue(q).nr_queued == 0 {
+        park::rest_empty(rq, cx, q);
+        return;
+    }
+    if !was_cut {
+        return; // It was never away.
+    }
+    let (tally, parent) =
+        (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
+    join_group(rq, cx, q, parent);
+    if come(rq, cx, parent, tally, Tally::default()) {
+        rq.nr_running += tally.tasks();
+        rq.fair.nr_apart -= tally.tasks();
+        // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
+        if rq.current.is_none() && rq.phase == Phase::Running && tally.runnable > 0 && rq.is_online {
+            rq.resched(cx, Resched::Now);
+        }
+    }
+}
+
+/// A task has left: throttled queues on its way that have no other are free, so that a group without tasks is throttled
+/// nowhere.
+pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+    let mut at = Some(from);
+    while let Some(q) = at {
+        let queue = rq.queue(q);
+        at = queue.parent;
+        if let Some(since) = queue.bandwidth.throttled_since().filter(|_| queue.tally.tasks() == 0) {
+            let (group, cpu) = (queue.group, rq.cpu);
+            let lasted = cx.now.wall.since(since);
+            with_pool(cx, group, |pool, _| {
+                pool.release(cpu, lasted);
+                Taken::nothing(None)
+            });
+            unthrottle(rq, cx, q);
+        }
+    }
+}
+
+fn for_each_above(rq: &mut Rq, from: QueueIx, mut change: impl FnMut(&mut Local)) {
+    let mut at = rq.queue(from).parent;
+    while let Some(q) = at {
+        let queue = rq.queue_mut(q);
+        change(&mut queue.bandwidth);
+        at = queue.parent;
+    }
+}

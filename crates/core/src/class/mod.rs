@@ -1,0 +1,19 @@
+//! The classes: what happens to a queue when a task comes, goes, runs, or is left.
+//!
+//! | class | module | ordered by |
+//! |---|---|---|
+//! | deadline | [`dl`], with [`dl_server`] and [`dl_sums`] | absolute deadline, then arrival |
+//! | real time | [`rt`], with [`rt_throttle`] | priority, then arrival |
+//! | fair | [`fair`] | virtual deadline or virtual runtime |
+//!
+//! A class knows its own queue and those of the classes before it in this order: real time, fair,
+//! deadline. What concerns several at once is in [`crate::lifecycle`].
+
+pub(crate) mod dl;
+pub(crate) mod dl_later;
+pub(crate) mod dl_server;
+pub(crate) mod dl_sums;
+pub(crate) mod fair;
+pub(crate) mod rt;
+pub(crate) mod rt_lowest;
+pub(crate) mod rt_throttle;

@@ -1,0 +1,250 @@
+//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU. How tasks move between CPUs is in [`push`], [`pull`] and
+//! [`ipi`].
+//!
+//! The most urgent task runs; among equals the one that was queued first. The current task stays on its list, so that a
+//! preempted one goes on before its equals; `sched_yield` and a used-up RR slice put it behind them. A task is
+//! *pushable* while it waits here and may run elsewhere.
+//!
+//! Every operation is O(1).
+//!
+//! Sources: Linux v6.12 `kernel/sched/rt.c` (`enqueue_task_rt`, `task_tick_rt`, `check_preempt_equal_prio`);
+//! POSIX.1-2017, scheduling policies.
+
+use crate::class::{rt_lowest, rt_throttle};
+use crate::entity::rt;
+use crate::entity::rt::{Link, PUSHABLE};
+use crate::queue::rt::prio_queue::End;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::task::body::Task;
+use crate::words::ids::Slot;
+use crate::words::op::{Op, RqTimer};
+use crate::words::resched::Resched;
+use lock_api::RawMutex;
+use zerolag_model::settings::{Grain, OverloadScope, RtOverload};
+use zerolag_model::{Duration, TraceEvent};
+
+/// Puts a task on the queue, behind its equals.
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    enqueue_at(rq, cx, slot, End::Back);
+}
+
+/// Puts a task on the queue, before its equals: its priority was lowered.
+pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    enqueue_at(rq, cx, slot, End::Front);
+}
+
+fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End) {
+    rq.rt.run.insert(&mut rq.tasks, slot, end);
+    rq.rt.nr_running += 1;
+    rt_throttle::queued(rq, cx);
+    count_mobility(rq, cx, slot, end);
+    if rq.tasks[slot].rt.slice_left.is_zero() {
+        rq.tasks[slot].rt.slice_left = cx.config.settings.rr_timeslice;
+    }
+    update_overload(rq, cx, slot);
+}
+
+/// Counts a queued task as one that may move, if it may.
+fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.rt.nr_migratory += 1;
+        if rq.current != Some(slot) {
+            rq.rt.pushable.insert(&mut rq.tasks, slot, end);
+        }
+    }
+}
+
+/// Changes where a queued task may go; it keeps its place among its equals.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.rt.nr_migratory -= 1;
+        rq.rt.pushable.remove(&mut rq.tasks, slot);
+    }
+    change(&mut rq.tasks[slot]);
+    count_mobility(rq, cx, slot, End::Back);
+    update_overload(rq, cx, slot);
+}
+
+/// Takes a task off the queue.
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let was_queued = rq.rt.run.remove(&mut rq.tasks, slot);
+    assert!(was_queued, "a task that is dequeued was queued");
+    rq.rt.pushable.remove(&mut rq.tasks, slot);
+    rq.rt.nr_running -= 1;
+    rt_throttle::dequeued(rq);
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
+        rq.rt.nr_migratory -= 1;
+    }
+    update_overload(rq, cx, slot);
+}
+
+/// Keeps the overload mask: see [`RtRq::is_overloaded`].
+///
+/// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
+/// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
+#[inline(always)]
+fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
+    let is_settled = match cx.shared.overload_scope() {
+        // All tasks here have one mask: its bit is what this CPU made it last.
+        OverloadScope::Global | OverloadScope::RootDomain => overloaded == rq.rt.is_in_mask,
+        OverloadScope::Cpuset => !overloaded && !rq.rt.is_in_mask,
+    };
+    if !is_settled {
+        change_overload(rq, cx, slot, overloaded);
+    }
+}
+
+/// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
+fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
+    let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
+    if overloaded {
+        mask.insert(rq.cpu);
+    } else {
+        mask.remove(rq.cpu);
+    }
+    if overloaded != rq.rt.is_in_mask {
+        rq.rt.is_in_mask = overloaded;
+        cx.io.event(cx.now, rq.cpu, || TraceEvent::RtOverload { overloaded });
+    }
+}
+
+/// The first deadline task came, or the last one went: a single real-time task waits behind it, or does no more.
+///
+/// differs: kernels before 6.7 count only real-time tasks, and nobody pulls the one that waits behind a deadline task.
+pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some(slot) = rq.rt.run.first() {
+        update_overload(rq, cx, slot);
+    }
+}
+
+/// Takes a CPU out of what others look at to push here and to pull from here: `rq_offline_rt`.
+pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    rt_throttle::go_offline(rq, cx);
+    cx.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
+    for slot in rq.rt.run.iter(&rq.tasks) {
+        cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).remove(rq.cpu);
+    }
+    rq.rt.is_in_mask = false;
+}
+
+/// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
+pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    rt_throttle::come_online(rq, cx);
+    cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.top_prio());
+    if rq.is_rt_overloaded(cx.config) {
+        for slot in rq.rt.run.iter(&rq.tasks) {
+            cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).insert(rq.cpu);
+        }
+        rq.rt.is_in_mask = true;
+    }
+}
+
+/// Returns the task to run next.
+pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
+    if rq.rt.throttle.is_throttled() { None } else { rq.rt.run.first() }
+}
+
+/// Makes a queued task the current one: it cannot be pushed any more.
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.rt.pushable.remove(&mut rq.tasks, slot) {
+        pushable_changed(rq, cx, slot);
+    }
+    arm_slice(rq, cx, slot);
+}
+
+/// The current task does not run any more but stays queued: it can be pushed.
+pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks[slot].rt.links[PUSHABLE], Link::Out) {
+        rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
+        pushable_changed(rq, cx, slot);
+    }
+}
+
+/// A task began or ceased to wait without coming or going: only one of the two rules looks at that.
+fn pushable_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    match cx.config.settings.rt_overload {
+        RtOverload::Queued => {}
+        RtOverload::Pushable => update_overload(rq, cx, slot),
+    }
+}
+
+/// Returns whether a task that was just queued preempts the current RT task.
+pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
+    if rq.tasks[woken].prio.beats(rq.tasks[current].prio) {
+        return Resched::Now;
+    }
+    let equal = !rq.tasks[current].prio.beats(rq.tasks[woken].prio);
+    if equal && cx.config.settings.rt_select_on_wake && rq.need_resched == Resched::No {
+        return check_preempt_equal_prio(rq, cx, current, woken);
+    }
+    Resched::No
+}
+
+/// Lets a pinned task go before an equal that can run elsewhere. Linux v6.12 `rt.c`, `check_preempt_equal_prio`.
+fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
+    let nr_cpus = cx.shared.nr_cpus();
+    if !rq.tasks[current].can_migrate(nr_cpus) || rt_lowest::find_lowest(rq, cx, current).is_none() {
+        return Resched::No;
+    }
+    if rq.tasks[woken].can_migrate(nr_cpus) && rt_lowest::find_lowest(rq, cx, woken).is_some() {
+        return Resched::No;
+    }
+    rq.rt.run.remove(&mut rq.tasks, woken);
+    rq.rt.run.insert(&mut rq.tasks, woken, End::Front);
+    Resched::Now
+}
+
+/// Puts the current task behind its equals (`sched_yield`).
+pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
+    rq.rt.run.remove(&mut rq.tasks, slot);
+    rq.rt.run.insert(&mut rq.tasks, slot, End::Back);
+}
+
+/// Charges run time against the RR slice, where slices end exactly.
+pub(crate) fn charge(task: &mut Task, enforce: Grain, delta: Duration) {
+    match enforce {
+        Grain::Exact if rt::is_rr(task.attr) => task.rt.slice_left = task.rt.slice_left.saturating_sub(delta),
+        Grain::Exact | Grain::Tick => {}
+    }
+}
+
+/// Charges a tick against the RR slice, however long the task ran since the last one, and ends a used-up slice. Time would not do:
+/// what the switch took of the first tick would make each slice a tick longer. Linux v6.12 `rt.c`, `task_tick_rt`.
+pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    match cx.config.settings.enforce_rt {
+        Grain::Tick if rt::is_rr(rq.tasks[slot].attr) => {
+            let left = &mut rq.tasks[slot].rt.slice_left;
+            *left = left.saturating_sub(cx.config.settings.tick_period());
+        }
+        Grain::Tick | Grain::Exact => {}
+    }
+    check_slice(rq, cx, slot)
+}
+
+/// Ends a used-up RR slice.
+pub(crate) fn check_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
+    let task = &mut rq.tasks[slot];
+    if !rt::is_rr(task.attr) || !task.rt.slice_left.is_zero() {
+        return Resched::No;
+    }
+    task.rt.slice_left = cx.config.settings.rr_timeslice;
+    if rq.rt.run.is_alone(&rq.tasks, slot) {
+        arm_slice(rq, cx, slot);
+        return Resched::No;
+    }
+    requeue_current(rq, slot);
+    Resched::Now
+}
+
+fn arm_slice<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    let task = &rq.tasks[slot];
+    match cx.config.settings.enforce_rt {
+        Grain::Exact if rt::is_rr(task.attr) => {
+            let at = cx.now.wall + task.rt.slice_left;
+            cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+        }
+        Grain::Exact | Grain::Tick => {}
+    }
+}

@@ -1,0 +1,28 @@
+//! Where a real-time task would run at once: the search of `cpupri`, with its costs. O(words of a
+//! CPU mask).
+
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::Rq;
+use crate::words::ids::Slot;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, Prio};
+
+/// Finds the CPU of lowest priority that a task may use and can preempt, other than this one.
+pub(crate) fn find_lowest<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
+    let task = &rq.tasks[slot];
+    find_lowest_for(cx, task.prio, task.allowed.as_deref(), rq.cpu)
+}
+
+/// As [`find_lowest`], for a task that may not be queued.
+pub(crate) fn find_lowest_for<L: RawMutex>(
+    cx: &mut Cx<'_, L>,
+    prio: Prio,
+    allowed: Option<&zerolag_model::CpuMask>,
+    near: CpuId,
+) -> Option<CpuId> {
+    let mut scanned = 0;
+    let domain = cx.shared.domain(near);
+    let found = cx.io.observer.cpu(|| domain.cpupri.find(prio, allowed, near, &cx.config.topology, &mut scanned));
+    cx.io.costs.cpus_scanned += 1;
+    found.filter(|cpu| *cpu != near)
+}

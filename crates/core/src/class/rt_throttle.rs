@@ -1,0 +1,178 @@
+//! RT throttling: the real-time tasks of a CPU may run for `sched_rt_runtime_us` in each `sched_rt_period_us`, 950 ms of a
+//! second. Who runs beyond that waits, for the benefit of fair tasks, or of nobody. What came before deadline servers.
+//!
+//! ```text
+//!             [1] a real-time task is queued: the period begins
+//!   Idle ------------------------------------------------------> Counting
+//!   Idle <---- [4] a period ends, nothing is queued or owed ------- |   ^
+//!                                        [2] more than the runtime  v   |  [3] a period ends: what was run
+//!                                                              Throttled       becomes less by the runtime
+//! ```
+//!
+//! Time is counted whenever a real-time or deadline task is charged, so the limit takes effect at the tick as a rule; what
+//! was run beyond it is debt. Throttled tasks stay on their run queue and do not count as running there; the CPU goes on
+//! with fair tasks, or idles.
+//!
+//! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of its root domain: of
+//! what each has not used, that CPU's part. O(CPUs of the domain), once per exceeding charge; all else is O(1).
+//!
+//! Limit and period may be set in mid-run, or lifted: [`Scheduler::set_rt_bandwidth`]. The timer that ends periods is started when a real-time
+//! task is queued while there is a limit, so who runs already when one is set is counted without it, until the runtime is exceeded or
+//! another one is queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who is queued started it, so
+//! that a busy loop that exceeded its runtime was throttled for good (commit 9b58e976b3b3).
+//!
+//! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`, `do_start_rt_bandwidth`,
+//! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer, the
+//! kernel one for all, so that there a task that is queued on another CPU starts it too.
+
+use crate::class::rt;
+use crate::queue::rt::throttle::State;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::words::bandwidth::RtLimit;
+use crate::words::op::{Op, RqTimer};
+use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
+use lock_api::RawMutex;
+use zerolag_model::{Duration, Instant, RtBandwidth, TraceEvent};
+
+/// A real-time task is queued here now; it has been counted as running.
+pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.rt.throttle.is_throttled() {
+        rq.nr_running -= 1;
+    }
+    let RtBandwidth { runtime, period } = rq.rt.throttle.limit.bandwidth;
+    if runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
+        return;
+    }
+    let now = rq.clock.wall;
+    if rq.rt.throttle.state == State::Idle {
+        rq.rt.throttle.state = State::Counting; // [1]
+        start_timer(rq, cx, now.saturating_add(period));
+    } else {
+        start_timer(rq, cx, now);
+    }
+}
+
+/// A real-time task is not queued here any more; it will be counted off.
+pub(crate) fn dequeued(rq: &mut Rq) {
+    if rq.rt.throttle.is_throttled() {
+        rq.nr_running += 1;
+    }
+}
+
+fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
+    rq.rt.throttle.period_ends = Some(at);
+    cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::RtPeriod, at });
+}
+
+/// Counts what a real-time or deadline task has run.
+pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    if rq.rt.throttle.state != State::Counting {
+        return;
+    }
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
+    let time = rq.rt.throttle.time + delta;
+    set_time(rq, cx, time);
+    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online {
+        return;
+    }
+    rq.rt.throttle.state = State::Throttled; // [2]
+    rq.unpublished.add(Unpublished::ALL);
+    rq.nr_running -= rq.rt.nr_running;
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: true });
+    rq.resched(cx, Resched::Now);
+    if rq.rt.throttle.period_ends.is_none() && !cx.config.settings.rt_period_timer_lost {
+        start_timer(rq, cx, rq.clock.wall);
+    }
+}
+
+fn set_time<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, time: Duration) {
+    rq.rt.throttle.time = time;
+    if cx.config.settings.rt_runtime_share {
+        cx.shared.publish_rt_time(rq.cpu, time);
+    }
+}
+
+/// Returns what this CPU's real-time tasks may run per period; more than its limit if it needs that and may borrow.
+fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Duration) -> Duration {
+    if !cx.config.settings.rt_runtime_share {
+        return limit;
+    }
+    let (shared, cpu, period) = (cx.shared, rq.cpu, rq.rt.throttle.limit.bandwidth.period);
+    let nanos = cx.io.observer.u64(|| shared.rt_runtime(cpu, needed, period).as_nanos());
+    cx.io.costs.inner_locks += 1;
+    Duration::from_nanos(nanos)
+}
+
+/// The period timer fired; the current task has been charged.
+pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else {
+        set_time(rq, cx, Duration::ZERO);
+        end_throttling(rq, cx, State::Idle);
+        return;
+    };
+    // A timer that comes late ends several periods.
+    let periods = rq.clock.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
+    let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, limit, Duration::ZERO));
+    let left = time.saturating_sub(runtime * periods);
+    set_time(rq, cx, left);
+    if time.is_zero() && rq.rt.nr_running == 0 {
+        rq.rt.throttle.state = State::Idle; // [4]
+        return;
+    }
+    start_timer(rq, cx, period_ends.saturating_add(period * periods));
+    if left < runtime {
+        end_throttling(rq, cx, State::Counting); // [3]
+    }
+}
+
+/// The real-time tasks may go on, if they might not.
+fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
+    let was_throttled = rq.rt.throttle.is_throttled();
+    rq.rt.throttle.state = next;
+    if !was_throttled {
+        return;
+    }
+    rq.unpublished.add(Unpublished::ALL);
+    rq.nr_running += rq.rt.nr_running;
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: false });
+    let waits = rt::pick(rq).is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));
+    if waits && rq.phase == Phase::Running {
+        rq.resched(cx, Resched::Now);
+    }
+}
+
+/// The CPU goes offline or leaves its root domain: it settles with the others there, and nobody waits any more: `__disable_runtime`.
+pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.rt.throttle.is_throttled() {
+        end_throttling(rq, cx, State::Counting);
+    }
+    if let Some(limit) = rq.rt.throttle.limit.bandwidth.runtime
+        && cx.config.settings.rt_runtime_share
+    {
+        cx.shared.settle_rt_runtime(rq.cpu, limit);
+        cx.io.costs.inner_locks += 1;
+    }
+}
+
+/// It is back, or in another one, and begins anew: `__enable_runtime`.
+pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    set_time(rq, cx, Duration::ZERO);
+    if rq.rt.throttle.limit.bandwidth.runtime.is_some() && cx.config.settings.rt_runtime_share {
+        cx.shared.set_rt_runtime(rq.cpu, rq.rt.throttle.limit);
+        cx.io.costs.inner_locks += 1;
+    }
+}
+
+/// Reads the limit of all CPUs.
+pub(crate) fn observed<L: RawMutex>(cx: &mut Cx<'_, L>) -> RtLimit {
+    let RtLimit { bandwidth: RtBandwidth { runtime, period }, round } = *cx.shared.rt_limit.lock();
+    let observer = &mut cx.io.observer;
+    let runtime = observer.u64(|| runtime.map_or(u64::MAX, Duration::as_nanos));
+    let period = Duration::from_nanos(observer.u64(|| period.as_nanos()));
+    let round = u32::try_from(observer.u64(|| u64::from(round))).expect("invariant: a recorded round");
+    let runtime = (runtime != u64::MAX).then(|| Duration::from_nanos(runtime));
+    RtLimit { bandwidth: RtBandwidth { runtime, period }, round }
+}

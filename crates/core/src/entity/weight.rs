@@ -1,0 +1,191 @@
+//! Weights: how large an entity's share is, and how fast its virtual time passes.
+//!
+//! A nice level is worth about 25 % of weight against its neighbour, so that one level up or down changes a CPU-bound
+//! task's share by about 10 points against one competitor; nice 0 weighs 1024 ([`Weight::NICE_0`]). Virtual time passes
+//! at `1024 / weight` of real time; the division is done once per change of weight ([`LoadWeight`]), then each charge is
+//! one multiplication and one shift, with the kernel's own precision, so that virtual times agree to the nanosecond.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_prio_to_weight` (the forty published values) and
+//! `sched_prio_to_wmult` (2^32 / weight, rounded to nearest); `kernel/sched/fair.c`, `__calc_delta`.
+
+use crate::entity::vtime::Vlag;
+use core::fmt;
+use zerolag_model::{Duration, FairPolicy, Nice};
+
+/// A share of a queue: 1024 is that of nice 0. Of a group, the kernel's `cpu.shares`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// The weight of nice 0 and of a group with `cpu.weight = 100`.
+    pub const NICE_0: Self = Self(1024);
+    /// The weight of SCHED_IDLE tasks and of idle groups.
+    pub const IDLE: Self = Self(3);
+    /// The least weight of a group (`MIN_SHARES`).
+    pub const MIN_SHARES: Self = Self(2);
+    /// The most weight of a group (`MAX_SHARES`).
+    pub const MAX_SHARES: Self = Self(1 << 18);
+
+    /// Returns the weight of a nice level.
+    #[must_use]
+    pub const fn from_nice(nice: Nice) -> Self {
+        Self(nice.weight())
+    }
+
+    /// Returns the weight of a task.
+    #[must_use]
+    pub const fn of_policy(policy: FairPolicy, nice: Nice) -> Self {
+        match policy {
+            FairPolicy::Other | FairPolicy::Batch => Self::from_nice(nice),
+            FairPolicy::Idle => Self::IDLE,
+        }
+    }
+
+    /// Returns a group's weight from `cpu.shares`, or `None` outside 2..=262144.
+    #[must_use]
+    pub const fn from_shares(shares: u64) -> Option<Self> {
+        if shares >= Self::MIN_SHARES.0 as u64 && shares <= Self::MAX_SHARES.0 as u64 {
+            Some(Self(shares as u32))
+        } else {
+            None
+        }
+    }
+
+    /// Returns a group's weight from `cpu.weight` (1..=10000, 100 is neutral), rounded to nearest, or `None` outside.
+    #[must_use]
+    pub const fn from_cpu_weight(weight: u64) -> Option<Self> {
+        if weight >= 1 && weight <= 10_000 { Some(Self(((weight * 1024 + 50) / 100) as u32)) } else { None }
+    }
+
+    /// Returns the number; 1024 is nice 0.
+    #[must_use]
+    pub const fn value(self) -> u32 {
+        self.0
+    }
+
+    /// Returns a weight from arithmetic on weights, at least 2 and at most `high`.
+    pub(crate) fn clamped(value: u64, high: Self) -> Self {
+        let low = u64::from(Self::MIN_SHARES.0);
+        Self(u32::try_from(value.clamp(low, u64::from(high.0).max(low))).expect("invariant: clamped to 32 bits"))
+    }
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// A weight with what turns real into virtual time: `virtual = real * mult >> shift`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LoadWeight {
+    weight: Weight,
+    mult: u32,
+    shift: u8,
+}
+
+impl LoadWeight {
+    /// Returns the weight of a task: the inverse is rounded to nearest, as the kernel's table has it.
+    pub(crate) const fn of_task(weight: Weight) -> Self {
+        let inverse = ((1_u64 << 32) + weight.0 as u64 / 2) / weight.0 as u64;
+        Self::with_inverse(weight, inverse)
+    }
+
+    /// Returns the weight of a group: the inverse is rounded down, as the kernel computes it.
+    pub(crate) const fn of_group(weight: Weight) -> Self {
+        Self::with_inverse(weight, u32::MAX as u64 / weight.0 as u64)
+    }
+
+    const fn with_inverse(weight: Weight, inverse: u64) -> Self {
+        let (mult, shift) = factor(Weight::NICE_0.0 as u64, inverse);
+        Self { weight, mult, shift }
+    }
+
+    pub(crate) const fn weight(self) -> Weight {
+        self.weight
+    }
+
+    pub(crate) const fn value(self) -> u64 {
+        self.weight.0 as u64
+    }
+
+    /// Returns how far virtual time moves while the entity runs for `time`, rounded down.
+    #[inline]
+    pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
+        // The shift is at most 32; a compiler that is not told provides for one beyond the lower word.
+        let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
+        Vlag::from_nanos(wide as i64)
+    }
+
+    /// Returns how long the entity must run for virtual time to move by `distance`, rounded up.
+    pub(crate) fn to_real_ceil(self, distance: Vlag) -> Duration {
+        let wide =
+            (u128::from(distance.as_nanos().max(0).unsigned_abs()) << self.shift).div_ceil(u128::from(self.mult));
+        Duration::from_nanos(u64::try_from(wide).unwrap_or(u64::MAX))
+    }
+}
+
+/// Returns `time * weight / total` with the kernel's precision, rounded down.
+pub(crate) fn share_of(time: Duration, weight: Weight, total: u64) -> Duration {
+    let (mult, shift) = factor(u64::from(weight.0), u64::from(u32::MAX) / total.max(1));
+    Duration::from_nanos(((u128::from(time.as_nanos()) * u128::from(mult)) >> shift) as u64)
+}
+
+/// Returns `weight * inverse / 2^32` as a factor of at most 32 bits and a shift.
+const fn factor(weight: u64, inverse: u64) -> (u32, u8) {
+    let product = weight * inverse;
+    let excess = 32 - ((product >> 32) as u32).leading_zeros();
+    ((product >> excess) as u32, (32 - excess) as u8)
+}
+
+/// The weight that a waiting RT task adds to a CPU's load where the balancer moves RT tasks: twice that of nice -20
+/// (Linux v2.6.23 `kernel/sched.c`, `set_load_weight`).
+pub(crate) const RT_LOAD: u64 = 2 * Nice::MIN.weight() as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nice: i64) -> LoadWeight {
+        LoadWeight::of_task(Weight::from_nice(Nice::new(nice).expect("-20..=19")))
+    }
+
+    #[test]
+    fn inverses_are_the_published_ones() {
+        let published = [(-20, 48_388), (-19, 59_856), (-18, 76_040), (0, 4_194_304), (1, 5_237_765), (4, 10_153_587)];
+        for (nice, inverse) in published {
+            let weight = Weight::from_nice(Nice::new(nice).expect("in range"));
+            assert_eq!(LoadWeight::of_task(weight), LoadWeight::with_inverse(weight, inverse), "nice {nice}");
+        }
+        assert_eq!(LoadWeight::of_task(Weight::IDLE), LoadWeight::with_inverse(Weight::IDLE, 1_431_655_765));
+    }
+
+    #[test]
+    fn virtual_time_of_nice_0_is_real_time() {
+        for ns in [0, 1, 4_000_000, 1 << 40] {
+            assert_eq!(at(0).to_virtual(Duration::from_nanos(ns)), Vlag::from_nanos(ns as i64));
+        }
+        assert_eq!(at(5).to_virtual(Duration::from_millis(4)).as_nanos(), 12_226_865);
+        assert!(at(-5).to_virtual(Duration::from_millis(4)).as_nanos() < 1_320_000);
+    }
+
+    #[test]
+    fn real_time_undoes_virtual_time() {
+        for nice in -20..20 {
+            for ns in [1, 700_000, 3_000_000] {
+                let real = at(nice).to_real_ceil(Vlag::from_nanos(ns));
+                assert!(at(nice).to_virtual(real).as_nanos() >= ns, "nice {nice} {ns}");
+                assert!(at(nice).to_virtual(real - Duration::from_nanos(1)).as_nanos() < ns, "nice {nice} {ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn group_weights_round_as_cgroups_do() {
+        assert_eq!(Weight::from_cpu_weight(100), Some(Weight::NICE_0));
+        assert_eq!(Weight::from_cpu_weight(1).map(Weight::value), Some(10));
+        assert_eq!(Weight::from_cpu_weight(10_000).map(Weight::value), Some(102_400));
+        assert_eq!(Weight::from_cpu_weight(0), None);
+        assert_eq!(Weight::from_shares(1), None);
+    }
+}

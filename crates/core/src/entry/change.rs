@@ -1,0 +1,346 @@
+//! Changes in mid-run: what a task asks for, what it inherits, where it may run. Part of [`Scheduler`].
+//!
+//! A queued task is changed on its run queue, a parked one in its owner's hands. A change takes the task off its queue,
+//! alters it, puts it back and sees who should run now: a CPU that becomes less urgent pulls, a task that cannot run
+//! here is pushed.
+//!
+//! A task that holds a lock inherits from whoever waits for it ([`Lent`]): a priority, or the parameters of a deadline task, with which it
+//! is one itself until it gives the lock back.
+//!
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`, `rt_mutex_setprio`).
+
+use crate::balance::{dl_pull, rt_pull};
+use crate::class::{dl, dl_server, rt};
+use crate::entry::admission::Request;
+use crate::entry::scheduler::Scheduler;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::task::body::{Parcel, Task};
+use crate::task::deadline;
+use crate::task::io::Io;
+use crate::words::clock::Clock;
+use crate::words::error::TaskError;
+use crate::words::ids::Slot;
+use crate::words::life::{Dequeue, Dequeued, Engaged, Enqueue};
+use crate::words::resched::Resched;
+use crate::words::step::Step;
+use crate::words::unpublished::Unpublished;
+use crate::words::wait::Lent;
+use alloc::sync::Arc;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Changes what a queued task asks for.
+    ///
+    /// # Errors
+    /// It is not on this run queue; a deadline task is not admitted.
+    pub fn set_attr(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        attr: SchedAttr,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        self.check_attr(task, attr)?;
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let body = &rq.tasks[slot];
+        let had = body.dl.reserved;
+        let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu };
+        let reserved = self.reserve(request, now.wall)?;
+        cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
+        let prio = effective(attr, rq.tasks[slot].inherited);
+        if prio == rq.tasks[slot].prio && prio.is_rt() {
+            // Only the policy changes: it keeps its place.
+            rq.tasks[slot].attr = attr;
+            if rq.current == Some(slot) {
+                rt::set_next(rq, cx, slot);
+            }
+            rq.publish(cx);
+            return Ok(Step::Done);
+        }
+        if let (Some(had), Some(reserved)) = (had, reserved) {
+            // The present job goes on as it is; the next has the new parameters.
+            dl::change_reserved(rq, slot, had, reserved);
+            rq.tasks[slot].attr = attr;
+            if rq.current == Some(slot) {
+                dl::flags_changed(rq, cx, slot);
+            }
+            return Ok(Step::Done);
+        }
+        if reserved.is_none() {
+            self.give_back_all(&rq.tasks[slot], now.wall);
+        }
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.attr = attr;
+            body.prio = prio;
+            body.dl.reserved = reserved;
+            if had.is_some() != reserved.is_some() {
+                body.dl.reset();
+            }
+            body.dl.boost = boost(body);
+        }))
+    }
+
+    /// Changes what a parked task asks for.
+    ///
+    /// # Errors
+    /// A deadline task is not admitted.
+    pub fn set_attr_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        attr: SchedAttr,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        self.check_attr(parcel.id(), attr)?;
+        let body = &mut parcel.0;
+        let had = body.dl.reserved;
+        let request = Request { task: body.id, attr, had, allowed: body.allowed.as_deref(), near: body.last_cpu };
+        let reserved = self.reserve(request, now.wall)?;
+        if let Some(had) = had {
+            if reserved.is_none() {
+                self.give_back_all(body, now.wall);
+            }
+            dl::change_asleep(&self.shared, body, had, reserved);
+        }
+        body.dl.reserved = reserved;
+        if had.is_none() || body.dl.reserved.is_none() {
+            body.dl.reset();
+        }
+        body.attr = attr;
+        body.prio = effective(attr, body.inherited);
+        body.dl.boost = boost(body);
+        let task = body.id;
+        io.event(now, by, || TraceEvent::AttrChange { task, attr });
+        Ok(())
+    }
+
+    /// Lends a queued task the priority, or the deadline parameters, of whoever waits for it; `None` takes them back. Only
+    /// what is more urgent counts.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn inherit(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        from: Option<Lent>,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let body = &rq.tasks[slot];
+        let (before, after) = (body.prio, effective(body.attr, from));
+        let (had, had_boost) = (body.inherited, body.dl.boost);
+        rq.tasks[slot].inherited = from;
+        // Whoever is lent deadline parameters anew begins anew with them.
+        if before == after && (had == from || boost(&rq.tasks[slot]) == had_boost && had_boost.is_none()) {
+            return Ok(Step::Done);
+        }
+        if before != after {
+            cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+        }
+        let wall = now.wall;
+        Ok(self.change_prio(rq, cx, slot, |body| {
+            body.prio = after;
+            lend(body, wall);
+        }))
+    }
+
+    /// As [`inherit`](Self::inherit), for a parked task.
+    pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Lent>, by: CpuId, io: &mut Io) {
+        let body = &mut parcel.0;
+        let (task, before) = (body.id, body.prio);
+        body.inherited = from;
+        body.prio = effective(body.attr, from);
+        lend(body, now.wall);
+        let after = body.prio;
+        if before != after {
+            io.event(now, by, || TraceEvent::PrioInherit { task, from: before, to: after });
+        }
+    }
+
+    /// Takes a task off its queue, changes it, puts it back and sees who should run now.
+    ///
+    /// A real-time task that becomes less urgent goes before its new equals, any other behind them. A current task that does not come
+    /// first any more is asked to give way: it may have become less urgent, have a later deadline, or be served no longer.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
+    /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
+    /// becomes less urgent, or the last real-time task leaves the class; here whenever the most urgent one does.
+    pub(crate) fn change_prio(
+        &self,
+        rq: &mut Rq,
+        cx: &mut Cx<'_, L>,
+        slot: Slot,
+        change: impl FnOnce(&mut Task),
+    ) -> Step {
+        lifecycle::charge_current(rq, cx);
+        let before = rq.tasks[slot].prio;
+        let (highest, earliest) = (rq.top_prio(), rq.dl.earliest());
+        let runs = rq.current == Some(slot);
+        let gone = lifecycle::dequeue(rq, cx, slot, Dequeue::Change);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        let job = rq.tasks[slot].dl.abs_deadline;
+        change(&mut rq.tasks[slot]);
+        let after = rq.tasks[slot].prio;
+        if rq.tasks[slot].dl.abs_deadline != job {
+            dl::trace_job(rq, cx, slot);
+        }
+        if after.is_rt() && before.beats(after) {
+            rt::enqueue_first(rq, cx, slot);
+            dl_server::update(rq, cx);
+        } else {
+            lifecycle::enqueue(rq, cx, slot, Enqueue::Changed);
+        }
+        let is_later = earliest.is_some_and(|before| rq.dl.earliest().is_none_or(|after| before < after));
+        let mut step = if is_later { dl_pull::begin(rq, cx) } else { self.pull_after(rq, cx, highest, slot) };
+        if runs {
+            self.go_on_running(rq, cx, slot);
+            dl::stop_serving(rq, slot);
+            if (before.beats(after) || dl::is_overtaken(rq)) && rq.phase == Phase::Running {
+                rq.resched(cx, Resched::Now);
+            }
+        } else {
+            lifecycle::check_preempt(rq, cx, slot);
+            if step == Step::Done {
+                step = self.push_woken(rq, cx, slot);
+            }
+        }
+        rq.publish(cx);
+        step
+    }
+
+    /// The current task was taken off its queue and put back: it is current again.
+    fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+        rq.unpublished.add(Unpublished::ALL);
+        let class = rq.tasks[slot].prio.class();
+        lifecycle::set_next(rq, cx, slot, class);
+    }
+
+    /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
+    fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
+        let cpuset = rq.tasks[slot].cpuset;
+        rt_pull::begin(rq, cx, highest, cpuset)
+    }
+
+    /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
+    /// [`Placement::Displaced`](crate::Placement::Displaced); a running one is displaced when it leaves. Either way there is a step to carry out.
+    ///
+    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
+    /// was about to run is taken away; without that a task waits that could run.
+    ///
+    /// # Errors
+    /// It is not on this run queue; affinity and cpuset share no CPU; a deadline task must keep its root domain.
+    pub fn set_affinity(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        affinity: Option<Arc<CpuMask>>,
+        io: &mut Io,
+    ) -> Result<(Option<Parcel>, Step), TaskError> {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task)?;
+        let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
+        self.check_deadline_affinity(&rq.tasks[slot], allowed.as_deref())?;
+        self.trace_affinity(cx, task, allowed.as_ref());
+        let highest = rq.top_prio();
+        lifecycle::change_allowed(rq, cx, slot, |body| {
+            body.affinity = affinity;
+            body.allowed = allowed;
+        });
+        // A lender does not run: where it may matters when it is woken.
+        let may_stay = rq.tasks[slot].may_run_on(rq.cpu) || matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
+        let mut displaced = None;
+        let step = match (rq.runs(slot), rq.phase) {
+            (true, Phase::Running) => {
+                if !may_stay {
+                    rq.resched(cx, Resched::Now);
+                }
+                Step::Done
+            }
+            (true, Phase::Switching { .. }) if may_stay => Step::Done,
+            // The CPU has left it: if it is not picked again, it would wait where it may not run.
+            (true, Phase::Switching { prev, .. }) => {
+                displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
+                rt_pull::begin(rq, cx, highest, prev.cpuset)
+            }
+            (false, _) if may_stay => self.push_woken(rq, cx, slot),
+            (false, _) => {
+                let body = lifecycle::deactivate(rq, cx, slot, Dequeue::Migrate);
+                let cpuset = body.cpuset;
+                displaced = Some(Parcel(body));
+                rt_pull::begin(rq, cx, highest, cpuset)
+            }
+        };
+        rq.publish(cx);
+        Ok((displaced, step))
+    }
+
+    /// Changes where a parked task may run.
+    ///
+    /// # Errors
+    /// Affinity and cpuset share no CPU; a deadline task must keep its root domain.
+    pub fn set_affinity_parked(
+        &self,
+        now: Clock,
+        parcel: &mut Parcel,
+        affinity: Option<Arc<CpuMask>>,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<(), TaskError> {
+        let allowed = self.allowed(parcel.id(), affinity.as_ref(), parcel.0.cpuset)?;
+        self.check_deadline_affinity(&parcel.0, allowed.as_deref())?;
+        let cx = &mut self.cx(by, now, io);
+        self.trace_affinity(cx, parcel.id(), allowed.as_ref());
+        parcel.0.affinity = affinity;
+        parcel.0.allowed = allowed;
+        Ok(())
+    }
+
+    fn trace_affinity(&self, cx: &mut Cx<'_, L>, task: TaskId, allowed: Option<&Arc<CpuMask>>) {
+        let nr_cpus = self.shared.nr_cpus();
+        cx.io.event(cx.now, cx.by, || TraceEvent::Affinity {
+            task,
+            cpus: allowed.map_or_else(|| Arc::new(CpuMask::first_n(nr_cpus)), Arc::clone),
+        });
+    }
+}
+
+/// Returns the priority that counts: the more urgent of one's own and the inherited one. That of the deadline class is lent with
+/// parameters only.
+fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
+    let own = attr.prio();
+    let highest = Prio::from_rt(RtPriority::MAX);
+    let inherited = inherited.map(|lent| match lent {
+        Lent::Prio(prio) if prio.beats(highest) => highest,
+        Lent::Prio(_) | Lent::Deadline { .. } => lent.prio(),
+    });
+    inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
+}
+
+/// Returns the deadline parameters by which a task runs in place of its own: a deadline task takes only those of an earlier deadline
+/// (`pi_se` in `rt_mutex_setprio`).
+fn boost(task: &Task) -> Option<DlParams> {
+    match (task.inherited, task.attr) {
+        (Some(Lent::Deadline { deadline, .. }), SchedAttr::Deadline(_)) if deadline >= task.dl.abs_deadline => None,
+        (Some(Lent::Deadline { params, .. }), _) => Some(params),
+        (Some(Lent::Prio(_)) | None, _) => None,
+    }
+}
+
+/// What a task inherits has changed while it is on no queue.
+fn lend(task: &mut Task, now: Instant) {
+    let (boost, own) = (boost(task), deadline::own_params(task));
+    task.dl.lend(boost, own, now);
+}

@@ -1,0 +1,26 @@
+//! What must hold of limited groups across run queues. For tests and debugging hosts.
+
+use crate::entry::scheduler::Scheduler;
+use crate::rq::run_queue::Rq;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, GroupId};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Checks that each pool lists exactly the CPUs on which its group is throttled. `rqs` are all run queues.
+    ///
+    /// # Panics
+    /// If it does not; the message says which group.
+    pub fn check_bandwidth(&self, rqs: &[&Rq]) {
+        let table = &self.shared.groups;
+        for group in table.ids().filter(|group| *group != GroupId::ROOT) {
+            let mut listed: Vec<CpuId> = table.pool(group).throttled().collect();
+            listed.sort_unstable();
+            let throttled =
+                |rq: &&&Rq| rq.fair.live_queue(table, group).is_some_and(|q| rq.queue(q).bandwidth.is_throttled());
+            let found: Vec<CpuId> = rqs.iter().filter(throttled).map(|rq| rq.cpu).collect();
+            assert_eq!(listed, found, "CPUs on which group {group} is throttled");
+            assert!(listed.is_empty() || table.pool(group).is_active(), "nobody would free group {group}");
+        }
+    }
+}

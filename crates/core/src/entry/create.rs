@@ -1,0 +1,158 @@
+//! How tasks come into being. Part of [`Scheduler`].
+//!
+//! An id belongs to one task at a time. What other CPUs have in hand of a task that has ended (a push that was about to resume) must not take a
+//! later one of the same id for it, so a body that is used again counts its stays on run queues on.
+
+use crate::entity::dl::DlEntity;
+use crate::entity::fair::FairEntity;
+use crate::entity::rt::RtEntity;
+use crate::entry::admission::Request;
+use crate::entry::scheduler::Scheduler;
+use crate::rq::run_queue::Rq;
+use crate::task::body::{Parcel, Task, TaskSpec};
+use crate::words::clock::Clock;
+use crate::words::error::TaskError;
+use crate::words::life::Engaged;
+use crate::words::mode::TaskMode;
+use alloc::boxed::Box;
+use lock_api::RawMutex;
+use zerolag_model::{DlFlags, Instant, SchedAttr, TaskCounters, TaskId};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Creates a task with an id that no task had before. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
+    ///
+    /// # Errors
+    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
+    ///
+    /// [`Placement::Fork`]: crate::Placement::Fork
+    pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
+        self.make_body(now, spec, 0).map(|body| Parcel(Box::new(body)))
+    }
+
+    /// Creates a task in the body of one that has ended ([`Left::Dead`]), which had the same id: for hosts on which tasks come and go
+    /// without end. Allocates nothing.
+    ///
+    /// # Errors
+    /// As [`create_task`](Self::create_task); the parcel is then what it was.
+    ///
+    /// # Panics
+    /// If the ids differ.
+    ///
+    /// [`Left::Dead`]: crate::Left::Dead
+    pub fn recreate_task(&self, now: Clock, ended: &mut Parcel, spec: TaskSpec) -> Result<(), TaskError> {
+        assert!(ended.id() == spec.id, "the body of task {} is not task {}'s", ended.id(), spec.id);
+        *ended.0 = self.make_body(now, spec, ended.0.stay)?;
+        self.shared.wakers.forget(ended.id());
+        Ok(())
+    }
+
+    fn make_body(&self, now: Clock, spec: TaskSpec, stay: u32) -> Result<Task, TaskError> {
+        if spec.id.index() >= self.shared.tasks_reserved() {
+            return Err(TaskError::NotReserved(spec.id));
+        }
+        self.check_attr(spec.id, spec.attr)?;
+        let allowed = self.allowed(spec.id, spec.affinity.as_ref(), spec.cpuset)?;
+        self.shared.groups.join(spec.group).map_err(|_| TaskError::NoSuchGroup(spec.group))?;
+        let allowed_on = allowed.as_deref();
+        let request = Request { task: spec.id, attr: spec.attr, had: None, allowed: allowed_on, near: spec.born_on };
+        let dl = match self.reserve(request, now.wall) {
+            Ok(reserved) => DlEntity::new(reserved),
+            Err(error) => {
+                self.shared.groups.quit(spec.group);
+                return Err(error);
+            }
+        };
+        self.shared.recent_used.set(spec.id, spec.born_on);
+        Ok(Task {
+            id: spec.id,
+            stay,
+            attr: spec.attr,
+            prio: spec.attr.prio(),
+            inherited: None,
+            allowed,
+            affinity: spec.affinity,
+            group: spec.group,
+            cpuset: spec.cpuset,
+            last_cpu: spec.born_on,
+            is_new: true,
+            mode: TaskMode::User,
+            engaged: Engaged::No,
+            bound: None,
+            exec_start: Instant::ZERO,
+            last_ran: Instant::ZERO,
+            counters: TaskCounters::default(),
+            rt: RtEntity::default(),
+            fair: FairEntity::default(),
+            dl,
+        })
+    }
+
+    /// Checks whether a task on this run queue may fork: a deadline task may not, but with `SCHED_FLAG_RESET_ON_FORK`.
+    ///
+    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
+    ///
+    /// # Errors
+    /// It is a deadline task; it is not on this run queue.
+    pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
+        match rq.tasks[self.slot_of(rq, parent)?].attr {
+            SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
+            SchedAttr::Deadline(_) => Err(TaskError::DeadlineForks(parent)),
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::task::io::{Io, Left, Tracing};
+    use crate::words::ids::CpusetId;
+    use crate::words::life::Leave;
+    use crate::words::step::{Next, Step};
+    use crate::{Clock, Config, Parcel, Placement, Rq, Scheduler, TaskSpec};
+    use zerolag_model::{CpuId, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
+
+    type Spinning = Scheduler<parking_lot::RawMutex>;
+
+    fn spec(attr: SchedAttr, group: GroupId) -> TaskSpec {
+        TaskSpec { id: TaskId(0), attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CpuId(0) }
+    }
+
+    /// Runs a task to its end; returns its body and how often that has been queued.
+    fn live(scheduler: &Spinning, rq: &mut Rq, parcel: Parcel, ms: u64) -> (Parcel, u32) {
+        let (now, io) = (Clock::at(Instant::from_nanos(ms * 1_000_000)), &mut Io::new(Tracing::Off));
+        assert_eq!(scheduler.wake(rq, now, parcel, CpuId(0), Placement::Fork, io), Step::Done);
+        let pick = |rq: &mut Rq, io: &mut Io| loop {
+            match scheduler.pick(rq, now, io) {
+                Next::Balance(step) => assert_eq!(step, Step::Done),
+                next => break next,
+            }
+        };
+        assert!(matches!(scheduler.leave(rq, now, Leave::Preempted, io), Left::Queued));
+        assert_eq!(pick(rq, io), Next::Run(TaskId(0)));
+        let Left::Dead(ended) = scheduler.leave(rq, now, Leave::Exit, io) else { panic!("it ended") };
+        assert_eq!(pick(rq, io), Next::Idle);
+        let stays = ended.0.stay;
+        (ended, stays)
+    }
+
+    #[test]
+    fn a_body_is_used_again_and_counts_its_stays_on() {
+        let config = Config::new(Topology::flat(1).expect("a CPU"), Settings::default());
+        let mut scheduler = Spinning::new(config);
+        scheduler.reserve_tasks(1);
+        let mut rq = scheduler.new_rq(CpuId(0));
+        let at = |ms: u64| Clock::at(Instant::from_nanos(ms * 1_000_000));
+        let first = scheduler.create_task(at(0), spec(SchedAttr::NORMAL, GroupId::ROOT)).expect("a reserved id");
+        let (mut ended, stays) = live(&scheduler, &mut rq, first, 0);
+        scheduler.recreate_task(at(1), &mut ended, spec(SchedAttr::NORMAL, GroupId(7))).expect_err("no such group");
+        assert_eq!((ended.0.stay, ended.attr()), (stays, SchedAttr::NORMAL), "what is refused changes nothing");
+        scheduler.recreate_task(at(1), &mut ended, spec(SchedAttr::fifo_at(5), GroupId::ROOT)).expect("the id is free");
+        assert_eq!(
+            (ended.attr(), ended.counters().wakeups),
+            (SchedAttr::fifo_at(5), 0),
+            "nothing is left of the first"
+        );
+        let (_, later) = live(&scheduler, &mut rq, ended, 2);
+        assert!(later > stays, "a continuation of the first cannot take the second for it: {later} after {stays}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The life cycle of groups: made, weighed, joined, removed. Part of [`Scheduler`].
+
+use crate::entity::weight::Weight;
+use crate::entry::scheduler::Scheduler;
+use crate::rq::run_queue::Rq;
+use crate::task::body::Parcel;
+use crate::task::io::Io;
+use crate::words::clock::Clock;
+use crate::words::group::{GroupError, Idleness};
+use crate::words::step::Step;
+use lock_api::RawMutex;
+use zerolag_model::{GroupId, TaskId, TraceEvent};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Makes a group. Its id is free again once it is removed.
+    ///
+    /// # Errors
+    /// No such parent, deeper than 32 levels, or no reserved group left ([`Config::with_group_reserve`]).
+    ///
+    /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
+    pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
+        self.shared.groups.create(parent, weight)
+    }
+
+    /// Removes a group that has neither tasks nor groups.
+    ///
+    /// # Errors
+    /// It has; or it does not exist; or it is the root.
+    pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
+        self.shared.groups.remove(group)
+    }
+
+    /// Changes a group's weight. Each CPU follows at its next tick in the group, or when something joins or leaves it.
+    ///
+    /// # Errors
+    /// The group does not exist, is the root, or is idle (EINVAL).
+    pub fn set_group_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
+        self.shared.groups.change_weight(group, weight)
+    }
+
+    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight; one that was idle weighs 1024 again, whatever
+    /// its weight was before.
+    ///
+    /// # Errors
+    /// The group does not exist or is the root.
+    pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
+        self.shared.groups.change_idleness(group, idleness)
+    }
+
+    /// Moves a queued task to another group.
+    ///
+    /// # Errors
+    /// The task is not on this run queue; the group does not exist. Nothing is changed then.
+    pub fn set_group(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        group: GroupId,
+        io: &mut Io,
+    ) -> Result<Step, GroupError> {
+        if !self.shared.groups.exists(group) {
+            return Err(GroupError::NoSuchGroup(group));
+        }
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let slot = self.slot_to_change(rq, cx, task).map_err(|_| GroupError::NotHere(task))?;
+        self.shared.groups.join(group)?;
+        self.shared.groups.quit(rq.tasks[slot].group);
+        cx.io.event(now, rq.cpu, || TraceEvent::GroupChange { task, group });
+        Ok(self.change_prio(rq, cx, slot, |body| body.group = group))
+    }
+
+    /// Moves a parked task to another group.
+    ///
+    /// # Errors
+    /// The group does not exist.
+    pub fn set_group_parked(&self, parcel: &mut Parcel, group: GroupId) -> Result<(), GroupError> {
+        self.shared.groups.join(group)?;
+        self.shared.groups.quit(parcel.0.group);
+        parcel.0.group = group;
+        Ok(())
+    }
+}

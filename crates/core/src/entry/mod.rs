@@ -1,0 +1,22 @@
+//! The entry points: every event of a host is a method of [`Scheduler`](scheduler::Scheduler).
+//!
+//! An entry point sets the clock of its run queue, makes the context of the call, lets the floors
+//! below decide and publishes. It decides nothing by itself.
+
+pub(crate) mod admission;
+pub(crate) mod bandwidth;
+pub(crate) mod bandwidth_hotplug;
+pub(crate) mod change;
+pub(crate) mod check;
+pub(crate) mod check_bandwidth;
+pub(crate) mod check_fair;
+pub(crate) mod create;
+pub(crate) mod domain;
+pub(crate) mod groups;
+pub(crate) mod hotplug;
+pub(crate) mod mode;
+pub(crate) mod proxy;
+pub(crate) mod rt_limit;
+pub(crate) mod scheduler;
+pub(crate) mod servers;
+pub(crate) mod ticks;

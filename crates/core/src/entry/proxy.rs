@@ -1,0 +1,151 @@
+//! Entry points of proxy execution: locks and their owners, and tasks that lend their turn. The
+//! rules are those of [`crate::balance::proxy`].
+
+use crate::balance::proxy;
+use crate::class::fair::boost;
+use crate::entry::scheduler::Scheduler;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue::{Phase, Prev, Rq};
+use crate::task::body::Parcel;
+use crate::task::io::Io;
+use crate::words::clock::Clock;
+use crate::words::error::TaskError;
+use crate::words::ids::{LockId, Slot};
+use crate::words::life::{Dequeue, Engaged, Enqueue};
+use crate::words::resched::Resched;
+use crate::words::step::Step;
+use lock_api::RawMutex;
+use zerolag_model::{ClassId, CpuId, PrevState, TaskId, TraceEvent};
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Makes room for lock numbers below `locks`.
+    pub fn reserve_locks(&mut self, locks: usize) {
+        self.shared.lock_owners.reserve(locks);
+    }
+
+    /// Says who holds a lock, alone; `None` if nobody does, or several. O(1).
+    ///
+    /// # Panics
+    /// If the number is beyond what was reserved.
+    pub fn set_lock_owner(&self, lock: LockId, owner: Option<TaskId>) {
+        self.shared.lock_owners.set(lock, owner);
+    }
+
+    /// Returns who holds a lock.
+    #[must_use]
+    pub fn lock_owner(&self, lock: LockId) -> Option<TaskId> {
+        self.shared.lock_owners.get(lock)
+    }
+
+    /// The acting task has given up a lock: if it runs on another's turn, that may be over.
+    pub fn lock_dropped(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        if rq.executor.is_some() {
+            let cx = &mut self.cx(rq.cpu, now, io);
+            rq.resched(cx, Resched::Now);
+        }
+    }
+
+    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend its turn there. `[1]`
+    ///
+    /// # Errors
+    /// The parcel, if nobody there could run on its turn: it stays blocked as it is.
+    pub fn lend(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        parcel: Parcel,
+        lock: LockId,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<Step, Parcel> {
+        rq.set_clock(now);
+        let cx = &mut self.cx(by, now, io);
+        let is_deadline = parcel.prio().class() == ClassId::Deadline;
+        if !cx.config.settings.proxy_exec || is_deadline || !rq.is_online || proxy::end_of_chain(rq, cx, lock).is_none()
+        {
+            return Err(parcel);
+        }
+        lifecycle::charge_current(rq, cx);
+        let mut body = parcel.0;
+        body.engaged = Engaged::Lends { lock, from: body.last_cpu };
+        rq.lending += 1;
+        let slot = lifecycle::activate(rq, cx, body, Enqueue::Wakeup);
+        lifecycle::check_preempt(rq, cx, slot);
+        rq.publish(cx);
+        Ok(Step::Done)
+    }
+
+    /// A lender is woken. [2]
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, TaskError> {
+        if rq.executor.is_some() {
+            rq.resched(cx, Resched::Now); // It may be one of the chain.
+        }
+        if rq.current == Some(slot) {
+            // Whoever ran on its turn goes on by its own until the CPU schedules.
+            let executor = rq.executor.is_some().then(|| proxy::end(rq, cx));
+            lifecycle::switch_to(rq, cx, executor);
+            if let Some(slot) = executor {
+                rq.tasks[slot].counters.switches_in -= 1;
+            }
+        }
+        let stays = matches!(rq.tasks[slot].engaged, Engaged::Lends { from, .. } if from == rq.cpu);
+        if !stays || !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu) {
+            let task = rq.tasks[slot].id;
+            proxy::take_off(rq, cx, slot, Dequeue::Migrate);
+            rq.publish(cx);
+            return Err(TaskError::NotHere(task));
+        }
+        proxy::free(rq, cx, slot);
+        if rq.tasks[slot].prio.class() == ClassId::Fair {
+            boost::woken(rq, cx, slot);
+        }
+        let (task, prio, target, by, now) = (rq.tasks[slot].id, rq.tasks[slot].prio, rq.cpu, cx.by, cx.now);
+        rq.tasks[slot].counters.wakeups += 1;
+        cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
+        cx.io.event(now, target, || TraceEvent::Wakeup { task, prio });
+        lifecycle::check_preempt(rq, cx, slot);
+        let step = self.push_woken(rq, cx, slot);
+        rq.publish(cx);
+        Ok(step)
+    }
+
+    /// Chooses and switches where tasks lend their turns. Counts the executor's switches instead of the donor's.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) {
+        let next = proxy::pick(rq, cx);
+        let is_counted = rq.current != next;
+        lifecycle::switch_to(rq, cx, next);
+        if let Some(slot) = next.filter(|_| is_counted) {
+            rq.tasks[slot].counters.switches_in -= 1;
+        }
+        let Some(slot) = rq.acting() else { return };
+        let goes_on = prev.task == Some(rq.tasks[slot].id) && prev.state == PrevState::Runnable;
+        rq.tasks[slot].counters.switches_in += u64::from(!goes_on);
+    }
+}
+
+impl Rq {
+    /// Returns whether a task's code runs here, on its own turn or another's.
+    pub(crate) fn runs(&self, slot: Slot) -> bool {
+        self.current == Some(slot) || self.executor.is_some_and(|executor| executor.slot == slot)
+    }
+
+    /// Checks that loans are what they should be. For tests and debugging hosts.
+    ///
+    /// # Panics
+    /// If something does not hold.
+    pub fn check_loans(&self) {
+        let lending = self.tasks.iter().filter(|(_, task)| matches!(task.engaged, Engaged::Lends { .. })).count();
+        assert_eq!(self.lending as usize, lending, "lenders are counted");
+        let executing = self.tasks.iter().find(|(_, task)| task.engaged == Engaged::Executes).map(|(slot, _)| slot);
+        assert_eq!(executing, self.executor.map(|executor| executor.slot), "the executor is known");
+        if let (Some(_), Some(donor)) = (self.executor, self.current) {
+            assert!(matches!(self.tasks[donor].engaged, Engaged::Lends { .. }), "a donor lends");
+        }
+        assert!(self.executor.is_none() || self.phase == Phase::Running, "the CPU leaves the executor, not the donor");
+    }
+}

@@ -1,0 +1,40 @@
+//! Entry points of RT throttling: what real-time tasks can run per period. The rules are those of
+//! [`crate::class::rt_throttle`].
+
+use crate::class::rt_throttle;
+use crate::entry::scheduler::Scheduler;
+use crate::lifecycle;
+use crate::queue::rt::throttle::State;
+use crate::rq::run_queue::Rq;
+use crate::task::io::Io;
+use crate::words::clock::Clock;
+use lock_api::RawMutex;
+
+impl<L: RawMutex> Scheduler<L> {
+    /// A CPU follows the limit of real-time tasks that has been [set](Self::set_rt_bandwidth). Who is throttled stays so until the period
+    /// ends; that is when it would have ended, the next one is as long as the new one says. Without `rt_throttling` nothing is changed. O(1).
+    ///
+    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_constraints`, `sched_rt_do_global`.
+    pub fn follow_rt_limit(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        if !cx.config.settings.rt_throttling {
+            return;
+        }
+        let limit = rt_throttle::observed(cx);
+        if limit.round == rq.rt.throttle.limit.round {
+            return; // Its loans would be forgotten on one side only.
+        }
+        lifecycle::charge_current(rq, cx);
+        if let (State::Idle, Some(_)) = (rq.rt.throttle.state, limit.bandwidth.runtime)
+            && rq.rt.nr_running > 0
+        {
+            rq.rt.throttle.state = State::Counting;
+        }
+        rq.rt.throttle.limit = limit;
+        if rq.is_online {
+            cx.shared.set_rt_runtime(rq.cpu, limit);
+        }
+        rq.publish(cx);
+    }
+}

@@ -1,0 +1,662 @@
+//! [`Scheduler`]: the entry points. Every event that a host can have is a method here.
+//!
+//! | event | method | locks that the host holds |
+//! |---|---|---|
+//! | a task is created | [`create_task`](Scheduler::create_task), [`recreate_task`](Scheduler::recreate_task) | none |
+//! | a task wakes: where to? | [`select_cpu`](Scheduler::select_cpu) | none |
+//! | ... and is put there | [`wake`](Scheduler::wake) | the target |
+//! | a blocked task that is still queued wakes | [`wake_queued`](Scheduler::wake_queued) | its home |
+//! | the current task changes mode | [`enter_kernel`](Scheduler::enter_kernel), [`return_to_user`](Scheduler::return_to_user) | its own |
+//! | the current task gives up its CPU | [`leave`](Scheduler::leave), [`pick`](Scheduler::pick), [`switched`](Scheduler::switched) | its own |
+//! | tick, timer, interrupt from a CPU | [`tick`](Scheduler::tick), [`timer`](Scheduler::timer), [`remote`](Scheduler::remote) | its own |
+//! | a step goes on | [`resume`](Scheduler::resume), [`resume_pair`](Scheduler::resume_pair) | one, two |
+//! | attributes, affinity, inherited priority | `set_*`, `inherit*` | its home, or the parcel in hand |
+//! | a CPU changes its root domain | [`join_domain`](Scheduler::join_domain) | its own |
+//! | a CPU goes, comes | [`offline`](Scheduler::offline), [`evict`](Scheduler::evict), [`online`](Scheduler::online) | its own |
+//!
+//! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the run queue.
+
+use crate::balance::fair::{distribute, newidle, periodic, select};
+use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_pull, rt_push, rt_select};
+use crate::class::fair::park;
+use crate::class::{dl, dl_server, fair, rt, rt_throttle};
+use crate::entry::ticks;
+use crate::lifecycle;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue;
+use crate::rq::run_queue::{Phase, Prev, Rq, Stage};
+use crate::shared::state::{Home, Shared};
+use crate::task::body::{Parcel, Task};
+use crate::task::deadline;
+use crate::task::io::{Io, Left, Tracing};
+use crate::words::clock::{Clock, PairClock};
+use crate::words::config::Config;
+use crate::words::error;
+use crate::words::error::TaskError;
+use crate::words::ids::{CpusetId, Slot};
+use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Placement};
+use crate::words::mode::TaskMode;
+use crate::words::op::{Op, RqTimer, Work};
+use crate::words::resched::Resched;
+use crate::words::step::{AfterPush, Cont, Next, PairCont, Step};
+use crate::words::wait::Lent;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use lock_api::RawMutex;
+use zerolag_model::settings::Preempt;
+use zerolag_model::{
+    ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
+};
+
+/// The scheduler of one machine: what its CPUs share. The run queues are the host's.
+#[derive(Debug)]
+pub struct Scheduler<L: RawMutex> {
+    pub(crate) config: Config,
+    pub(crate) shared: Shared<L>,
+}
+
+impl<L: RawMutex> Scheduler<L> {
+    /// Builds the scheduler of a machine.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let shared = Shared::new(&config);
+        Self { config, shared }
+    }
+
+    /// Returns what it was built from.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Makes the run queue of a CPU, idle and online.
+    #[must_use]
+    pub fn new_rq(&self, cpu: CpuId) -> Rq {
+        let mut rq = Rq::new(cpu, &self.config);
+        self.shared.domain(cpu).cpupri.set(cpu, Prio::IDLE);
+        let mut io = Io::new(Tracing::Off);
+        let cx = self.cx(cpu, Clock::at(Instant::ZERO), &mut io);
+        rq.publish(&cx);
+        rq
+    }
+
+    /// Makes room for task ids below `tasks`.
+    pub fn reserve_tasks(&mut self, tasks: usize) {
+        self.shared.reserve_tasks(tasks);
+    }
+
+    /// Returns where a task's body was when this was called; the lock of that run queue makes it certain.
+    #[must_use]
+    pub fn home(&self, task: TaskId) -> Home {
+        self.shared.home(task).map_or(Home::Parcel, |(cpu, _)| Home::Rq(cpu))
+    }
+
+    /// Returns the number of the root domain that a CPU is in.
+    #[must_use]
+    pub fn root_domain(&self, cpu: CpuId) -> usize {
+        self.shared.domain_of(cpu).index()
+    }
+
+    /// Returns the RT overload masks, one per scope, for checks.
+    pub fn overload_masks(&self) -> impl Iterator<Item = CpuMask> + '_ {
+        self.shared.overload_snapshots()
+    }
+
+    /// Returns whether a CPU that is doing this gives way to such a request now.
+    ///
+    /// Linux v6.12 `kernel/Kconfig.preempt`; lazy: `kernel/sched/core.c`, `resched_curr_lazy`.
+    #[must_use]
+    pub const fn preempts(&self, request: Resched, mode: CpuMode) -> bool {
+        let model = self.config.settings.preempt;
+        match (request, mode) {
+            (Resched::No, _) => false,
+            (_, CpuMode::Idle | CpuMode::User) => true,
+            (Resched::Lazy, _) => false,
+            (Resched::Now, CpuMode::Kernel) => matches!(model, Preempt::Full | Preempt::Lazy | Preempt::Rt),
+            (Resched::Now, CpuMode::KernelPoint) => !matches!(model, Preempt::None),
+            (Resched::Now, CpuMode::CondResched) => true,
+            (Resched::Now, CpuMode::KernelLocked) => matches!(model, Preempt::Rt),
+        }
+    }
+
+    pub(crate) fn cx<'a>(&'a self, by: CpuId, now: Clock, io: &'a mut Io) -> Cx<'a, L> {
+        Cx { shared: &self.shared, config: &self.config, now, by, io }
+    }
+
+    pub(crate) fn check_attr(&self, task: TaskId, attr: SchedAttr) -> Result<(), TaskError> {
+        match attr {
+            SchedAttr::Rt { .. } | SchedAttr::Fair { .. } => Ok(()),
+            SchedAttr::Deadline(params) => {
+                error::check_params(params).map_err(|wrong| TaskError::DeadlineParams(task, wrong))
+            }
+        }
+    }
+
+    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU. Who asks for nothing keeps away from isolated CPUs.
+    pub(crate) fn allowed(
+        &self,
+        task: TaskId,
+        affinity: Option<&Arc<CpuMask>>,
+        cpuset: CpusetId,
+    ) -> Result<Option<Arc<CpuMask>>, TaskError> {
+        let cpus = self.config.cpusets.get(usize::from(cpuset.0)).ok_or(TaskError::NoSuchCpuset(cpuset))?;
+        let both = match affinity {
+            None if cpuset == CpusetId::default() => return Ok(self.config.housekeeping.clone()),
+            None => cpus.clone(),
+            Some(affinity) => affinity.and(cpus),
+        };
+        if both.is_empty() {
+            return Err(TaskError::NoCpu(task));
+        }
+        Ok((both.count() < self.shared.nr_cpus()).then(|| Arc::new(both)))
+    }
+
+    /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
+    ///
+    /// Reads published state only; the answer is a hint that placing does not check. An offline CPU is chosen only for a
+    /// task that may use no other: a host keeps one online for each of its tasks.
+    pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
+        let cx = &mut self.cx(by, now, io);
+        let task = &*parcel.0;
+        let allowed = task.allowed.as_deref();
+        let pinned = allowed.filter(|mask| mask.first() == mask.last()).and_then(CpuMask::first);
+        if let Some(cpu) = pinned {
+            return cpu;
+        }
+        let cpu = match task.prio.class() {
+            ClassId::Rt => rt_select::select(cx, task, why),
+            ClassId::Fair => select::select(cx, task, why),
+            ClassId::Deadline => return dl_select::select(cx, task, why),
+            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        };
+        cx.view().online_or_other(cpu, allowed).unwrap_or(cpu)
+    }
+
+    /// Puts a task on the run queue that was chosen for it.
+    pub fn wake(&self, rq: &mut Rq, now: Clock, parcel: Parcel, by: CpuId, why: Placement, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(by, now, io);
+        let mut body = parcel.0;
+        lifecycle::charge_at_wakeup(rq, cx, body.prio.class());
+        self.follow(&mut body, rq.cpu);
+        let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
+        let new = core::mem::take(&mut body.is_new);
+        let bound = body.bound.take();
+        if why != Placement::Displaced {
+            body.counters.wakeups += 1;
+            cx.io.event(now, by, || TraceEvent::Waking { task, prio, target: to, new });
+        }
+        if from != to && !new {
+            body.counters.migrations += 1;
+            let reason = match why {
+                Placement::Wakeup | Placement::Fork => MigrateReason::Wakeup,
+                Placement::Displaced if bound.is_some_and(|bound| bound.to == to) => MigrateReason::Active,
+                Placement::Displaced => MigrateReason::Affinity,
+            };
+            cx.io.event(now, by, || TraceEvent::Migrate { task, prio, from, to, reason });
+        }
+        let enqueue = match why {
+            Placement::Wakeup => Enqueue::Wakeup,
+            Placement::Fork => Enqueue::New,
+            Placement::Displaced => Enqueue::Migrated,
+        };
+        let slot = lifecycle::activate(rq, cx, body, enqueue);
+        newidle::woken(rq, cx);
+        if let Some(bound) = bound {
+            periodic::arrived(rq, bound);
+        }
+        if why != Placement::Displaced {
+            cx.io.event(now, to, || TraceEvent::Wakeup { task, prio });
+        }
+        lifecycle::check_preempt(rq, cx, slot);
+        let step = self.push_woken(rq, cx, slot);
+        rq.publish(cx);
+        step
+    }
+
+    /// Pushes after a wakeup if the woken deadline or RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`;
+    /// `deadline.c`, `task_woken_dl`.
+    pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
+        if rq.tasks[slot].prio.class() == ClassId::Deadline {
+            let waits = deadline::is_contending(&rq.tasks[slot])
+                && rq.need_resched == Resched::No
+                && rq.phase == Phase::Running
+                && rq.current != Some(slot);
+            return if waits && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done };
+        }
+        let waits = rq.tasks[slot].prio.is_rt()
+            && rq.need_resched == Resched::No
+            && rq.phase == Phase::Running
+            && !rq.tasks[slot].prio.beats(rq.current_prio());
+        if waits && self.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
+            rt_push::begin(rq, cx, AfterPush::Nothing)
+        } else {
+            Step::Done
+        }
+    }
+
+    /// Wakes a task that is blocked but still queued here ([`Left::Delayed`]).
+    ///
+    /// # Errors
+    /// It is not here any more: its body has been parked (maybe by this very call, because it may not run here any more:
+    /// see [`Io::parked`]), or it has been moved. Look up its home again.
+    pub fn wake_queued(
+        &self,
+        rq: &mut Rq,
+        now: Clock,
+        task: TaskId,
+        by: CpuId,
+        io: &mut Io,
+    ) -> Result<Step, TaskError> {
+        rq.set_clock(now);
+        let slot = self.slot_of(rq, task)?;
+        let cx = &mut self.cx(by, now, io);
+        lifecycle::charge_current(rq, cx);
+        rq.publish(cx);
+        if matches!(rq.tasks[slot].engaged, Engaged::Lends { .. }) {
+            return self.wake_lender(rq, cx, slot);
+        }
+        let may_stay = rq.is_online && rq.tasks[slot].may_run_on(rq.cpu);
+        if !may_stay && fair::finish_delayed(rq, cx, slot) {
+            rq.publish(cx);
+            return Err(TaskError::NotHere(task));
+        }
+        if !fair::wake_delayed(rq, cx, slot) {
+            return Err(TaskError::NotHere(task));
+        }
+        dl_server::update(rq, cx);
+        let (prio, target) = (rq.tasks[slot].prio, rq.cpu);
+        rq.tasks[slot].counters.wakeups += 1;
+        cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
+        cx.io.event(now, target, || TraceEvent::Wakeup { task, prio });
+        lifecycle::check_preempt(rq, cx, slot);
+        rq.publish(cx);
+        Ok(Step::Done)
+    }
+
+    pub(crate) fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
+        match self.shared.home(task) {
+            Some((cpu, slot)) if cpu == rq.cpu && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
+            _ => Err(TaskError::NotHere(task)),
+        }
+    }
+
+    /// Returns the slot of a task that is about to be changed. One that is blocked but still queued is parked first:
+    /// its body goes to [`Io::parked`], and it is not here any more.
+    pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, TaskError> {
+        let slot = self.slot_of(rq, task)?;
+        lifecycle::charge_current(rq, cx);
+        rq.publish(cx);
+        if fair::finish_delayed(rq, cx, slot) {
+            rq.publish(cx);
+            return Err(TaskError::NotHere(task));
+        }
+        Ok(slot)
+    }
+
+    /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come between.
+    ///
+    /// # Panics
+    /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task blocks.
+    pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
+        assert!(rq.phase == Phase::Running, "CPU {} leaves twice", rq.cpu);
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let asked = dl::asked(rq);
+        let acted = rq.current_prio();
+        lifecycle::charge_current(rq, cx);
+        let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
+        let acting = if rq.executor.is_some() { Some(proxy::end(rq, cx)) } else { rq.current };
+        let (Some(slot), Some(turn)) = (acting, rq.current) else {
+            assert!(why == Leave::Preempted, "an idle CPU is only preempted");
+            rq.phase = Phase::Switching {
+                prev: Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() },
+                stage: Stage::Fresh,
+            };
+            return Left::Queued;
+        };
+        let task = &rq.tasks[slot];
+        let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online && task.may_run_on(rq.cpu));
+        let stays = matches!(why, Leave::Preempted | Leave::Yield);
+        let displaced = stays && !may_stay || periodic::is_asked_for(rq, slot, why);
+        let prev = Prev {
+            task: Some(id),
+            prio,
+            state: match why {
+                Leave::Preempted | Leave::Yield => PrevState::Runnable,
+                Leave::Block | Leave::BlockOn(_) => PrevState::Blocked,
+                Leave::Exit => PrevState::Dead,
+            },
+            cpuset,
+        };
+        let left = match why {
+            Leave::Preempted | Leave::Yield if displaced => {
+                Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
+            }
+            Leave::Preempted => {
+                if acted == Prio::DEADLINE {
+                    dl::put_back(rq, cx, turn, asked);
+                }
+                Left::Queued
+            }
+            Leave::Yield => {
+                match rq.tasks[turn].prio.class() {
+                    ClassId::Rt => rt::requeue_current(rq, turn),
+                    ClassId::Fair => fair::yield_current(rq, cx, turn),
+                    ClassId::Deadline => dl::throttle_current(rq, cx, turn),
+                    ClassId::Stop | ClassId::Idle => unreachable!("no task of this class"),
+                }
+                Left::Queued
+            }
+            Leave::BlockOn(lock) if proxy::lends(rq, cx, slot, lock) => {
+                rq.tasks[slot].mode = TaskMode::Kernel;
+                Left::Delayed
+            }
+            Leave::Block | Leave::BlockOn(_) => {
+                rq.tasks[slot].mode = TaskMode::Kernel;
+                match lifecycle::dequeue(rq, cx, slot, Dequeue::Sleep) {
+                    Dequeued::Gone => {
+                        rq.current = rq.current.filter(|current| *current != slot);
+                        Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
+                    }
+                    Dequeued::Delayed => Left::Delayed,
+                }
+            }
+            Leave::Exit => {
+                let body = self.take_current(rq, cx, slot, Dequeue::Exit);
+                self.shared.groups.quit(body.group);
+                self.give_back_all(&body, now.wall);
+                Left::Dead(Parcel(body))
+            }
+        };
+        // Published by `pick`, which follows at once.
+        rq.phase = Phase::Switching { prev, stage: Stage::Fresh };
+        left
+    }
+
+    pub(crate) fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
+        let gone = lifecycle::dequeue(rq, cx, slot, why);
+        assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+        rq.current = rq.current.filter(|current| *current != slot);
+        self.detach_left(rq, cx, slot)
+    }
+
+    fn detach_left(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
+        let mut body = run_queue::detach(rq, cx, slot);
+        body.last_ran = cx.now.wall;
+        body
+    }
+
+    /// Chooses what runs next. Answers [`Next::Balance`] at most three times per switch; carry it out and call again.
+    ///
+    /// # Panics
+    /// If `leave` was not called before.
+    pub fn pick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Next {
+        let Phase::Switching { prev, stage } = rq.phase else { panic!("CPU {} picks without having left", rq.cpu) };
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = self.search(rq, cx, prev, stage);
+        if step != Step::Done {
+            rq.publish(cx);
+            return Next::Balance(step);
+        }
+        if rq.lending == 0 {
+            let next = lifecycle::pick(rq, cx);
+            lifecycle::switch_to(rq, cx, next);
+        } else {
+            self.switch_lent(rq, cx, prev);
+        }
+        let next = rq.acting().map(|slot| (slot, &rq.tasks[slot]));
+        let next_task = next.map(|(_, task)| task.id);
+        let may_stay = next.is_none_or(|(_, task)| rq.is_online && task.may_run_on(rq.cpu));
+        let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
+        rq.phase = Phase::Running;
+        rq.need_resched = Resched::No;
+        if rq.dl.has_lowered {
+            rq.resched(cx, Resched::Now); // A server left while the CPU switched: it looks elsewhere once more.
+        }
+        if !may_stay {
+            rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
+        }
+        if is_due_to_park {
+            rq.resched(cx, Resched::Now); // It passes through the return to user mode.
+        }
+        if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
+            rq.nr_switches += 1;
+            if cx.io.is_tracing() {
+                record_switch(rq, cx, prev, next_task);
+            }
+        }
+        rq.publish(cx);
+        next_task.map_or(Next::Idle, Next::Run)
+    }
+
+    /// Looks elsewhere for better work, each kind once per switch.
+    fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
+        if stage == Stage::Fresh {
+            lifecycle::throttle_exhausted(rq, cx);
+        }
+        if stage == Stage::Fresh && prev.prio.class() == ClassId::Deadline {
+            rq.pass(Stage::DlPulled);
+            let step = dl_pull::begin(rq, cx);
+            if step != Step::Done {
+                return step;
+            }
+        }
+        if matches!(stage, Stage::Fresh | Stage::DlPulled) {
+            rq.pass(Stage::Pulled);
+            let step = rt_pull::begin(rq, cx, prev.prio, prev.cpuset);
+            if step != Step::Done {
+                return step;
+            }
+        }
+        if rq.rt.nr_running() == 0 {
+            fair::finish_if_only_delayed(rq, cx);
+        }
+        if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
+            rq.pass(Stage::Searched);
+            return newidle::begin(rq, cx);
+        }
+        Step::Done
+    }
+
+    /// The CPU has switched: tasks that the switch left waiting are pushed.
+    pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let is_deadline = rq.current_prio() == Prio::DEADLINE;
+        let step =
+            if is_deadline && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { rt_push::left_behind(rq, cx) };
+        if step != Step::Done {
+            rq.publish(cx);
+        }
+        step
+    }
+
+    /// The periodic tick of a CPU.
+    pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        self.tick_current(rq, cx);
+        let step = periodic::tick(rq, cx);
+        rq.publish(cx);
+        step
+    }
+
+    /// Counts the tick that was due last (`jiffies`): for a host on which ticks do not come at once, when that of the CPU comes which counts for all
+    /// (`tick_do_timer_cpu`). A CPU whose own tick comes before sees the count of the tick before, and so do its balancing intervals. Until this is
+    /// called each CPU goes by its clock. O(1).
+    pub fn count_tick(&self, now: Instant) {
+        self.shared.count_tick(now.round_down_to(self.config.settings.tick_period()));
+    }
+
+    /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a second: `sched_tick_remote`.
+    pub fn remote_tick(&self, rq: &mut Rq, now: Clock, by: CpuId, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(by, now, io);
+        self.tick_current(rq, cx);
+        rq.publish(cx);
+    }
+
+    #[inline(always)]
+    fn tick_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
+        lifecycle::charge_current(rq, cx);
+        if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
+            let resched = match rq.current_class() {
+                ClassId::Rt => rt::tick(rq, cx, slot),
+                ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
+                ClassId::Deadline => {
+                    dl::tell_overrun(rq, cx, slot);
+                    dl::check_budget(rq, cx, slot)
+                }
+                ClassId::Stop | ClassId::Idle => Resched::No,
+            };
+            let lazy_is_due = rq.need_resched == Resched::Lazy;
+            rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
+        }
+    }
+
+    /// A timer of the run queue fired.
+    pub fn timer(&self, rq: &mut Rq, now: Clock, timer: RqTimer, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = match timer {
+            RqTimer::Slice => {
+                self.slice_ended(rq, cx);
+                Step::Done
+            }
+            RqTimer::Replenish => self.replenish(rq, cx),
+            RqTimer::Server(kind) => {
+                lifecycle::charge_current(rq, cx);
+                dl_server::timer(rq, cx, kind);
+                Step::Done
+            }
+            RqTimer::RtPeriod => {
+                lifecycle::charge_current(rq, cx);
+                rt_throttle::period_over(rq, cx);
+                Step::Done
+            }
+        };
+        rq.publish(cx);
+        step
+    }
+
+    /// A throttled task may run again, here or elsewhere: Linux v6.12 `deadline.c`, `dl_task_timer`.
+    fn replenish(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
+        lifecycle::charge_current(rq, cx);
+        let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
+        lifecycle::check_preempt(rq, cx, slot);
+        self.push_woken(rq, cx, slot)
+    }
+
+    fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
+        lifecycle::charge_current(rq, cx);
+        let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) else { return };
+        let resched = match rq.current_class() {
+            ClassId::Rt => rt::check_slice(rq, cx, slot),
+            ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
+            ClassId::Deadline => dl::check_budget(rq, cx, slot),
+            ClassId::Stop | ClassId::Idle => Resched::No,
+        };
+        rq.resched(cx, resched);
+    }
+
+    /// Work that another CPU asked for by interrupt.
+    pub fn remote(&self, rq: &mut Rq, now: Clock, work: Work, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = match work {
+            Work::RtPush(domain) => rt_push::begin(rq, cx, AfterPush::PassOn(domain)),
+            Work::RtPushFor(source) => rt_push::begin(rq, cx, AfterPush::PassOnChain(source)),
+            Work::IdleBalance => periodic::idle(rq, cx),
+        };
+        rq.publish(cx);
+        step
+    }
+
+    /// Goes on with one run queue.
+    pub fn resume(&self, rq: &mut Rq, now: Clock, cont: Cont, io: &mut Io) -> Step {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        let step = match cont {
+            Cont::RtPush(after) => rt_push::begin(rq, cx, after),
+            Cont::Bandwidth(work) => distribute::resume(rq, cx, work),
+        };
+        rq.publish(cx);
+        step
+    }
+
+    /// Goes on with two run queues: the one that the work belongs to, and the other.
+    ///
+    /// # Panics
+    /// If both are the same CPU's.
+    pub fn resume_pair(&self, own: &mut Rq, other: &mut Rq, now: PairClock, cont: PairCont, io: &mut Io) -> Step {
+        assert!(own.cpu != other.cpu, "a pair is two run queues");
+        own.set_clock(now.own);
+        other.set_clock(now.other);
+        let cx = &mut self.cx(own.cpu, now.own, io);
+        let step = match cont {
+            PairCont::RtPush(push) => rt_push::resume(own, other, cx, push),
+            PairCont::RtPull { scope } => rt_pull::resume(own, other, cx, scope),
+            PairCont::DlPush(push) => dl_push::resume(own, other, cx, push),
+            PairCont::DlPull => dl_pull::resume(own, other, cx),
+            PairCont::Balance(work) => periodic::resume(own, other, cx, work),
+        };
+        own.publish(cx);
+        other.publish(cx);
+        step
+    }
+
+    /// Charges the current task up to now, for whoever reads its counters.
+    pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu, now, io);
+        lifecycle::charge_current(rq, cx);
+        proxy::settle(rq);
+        rq.publish(cx);
+    }
+
+    /// Returns what was counted for a task queued here.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, TaskError> {
+        Ok(rq.tasks[self.slot_of(rq, task)?].counters)
+    }
+
+    /// Returns what a task queued here lends to the holder of a lock that it waits for.
+    ///
+    /// # Errors
+    /// It is not on this run queue.
+    pub fn lends(&self, rq: &Rq, task: TaskId) -> Result<Lent, TaskError> {
+        Ok(rq.tasks[self.slot_of(rq, task)?].lends())
+    }
+
+    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped; a CPU of `nohz_full`, only while the tick
+    /// decides something.
+    #[must_use]
+    #[inline(always)]
+    pub fn needs_tick(&self, rq: &Rq) -> bool {
+        ticks::are_needed(rq)
+    }
+}
+
+/// Apart, and given values: what is borrowed for a record has to be in memory whether one is made or not.
+#[cold]
+fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
+    cx.io.event(cx.now, rq.cpu, || TraceEvent::Switch {
+        prev: prev.task,
+        prev_state: prev.state,
+        next,
+        next_prio: rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
+    });
+}
+
+const _: () = {
+    const fn assert_small<T>() {
+        assert!(size_of::<T>() <= 32);
+    }
+    assert_small::<PairCont>();
+    assert_small::<Cont>();
+    assert_small::<Op>();
+};

@@ -1,0 +1,32 @@
+//! When a CPU needs its tick. The rules are those of [`crate::rq::ticks`].
+
+use crate::class::fair::boost;
+use crate::entity::rt;
+use crate::rq::run_queue::Rq;
+use crate::rq::ticks::Ticks;
+use zerolag_model::ClassId;
+
+/// Returns whether a CPU needs its tick now.
+#[inline(always)]
+pub(crate) fn are_needed(rq: &Rq) -> bool {
+    match rq.ticks {
+        Ticks::Busy => rq.nr_running > 0,
+        Ticks::Always => true,
+        Ticks::Needed => decides(rq),
+    }
+}
+
+/// Returns whether the tick may change anything here: `sched_can_stop_tick`.
+#[cold]
+fn decides(rq: &Rq) -> bool {
+    if !rq.dl.is_empty() {
+        return true;
+    }
+    if rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled() {
+        // Of several that take turns; one, or FIFO tasks, run on whatever waits below.
+        let in_turn = rq.rt.in_order(&rq.tasks).filter(|slot| rt::is_rr(rq.tasks[*slot].attr)).count();
+        return in_turn > 1;
+    }
+    let is_limited = |slot| rq.tasks[slot].prio.class() == ClassId::Fair && boost::is_limited(rq, slot);
+    rq.nr_running > 1 || rq.current.is_some_and(is_limited)
+}

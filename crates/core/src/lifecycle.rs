@@ -1,0 +1,371 @@
+//! The life cycle that all classes share: putting a task on a run queue, taking it off, moving it, charging it.
+//!
+//! The classes only order their tasks; what happens around that is here, once. Dispatch is a `match` over the closed set
+//! of classes, asked in the order of [`ClassId::rank`].
+//!
+//! | class | module | ordered by |
+//! |---|---|---|
+//! | deadline | [`crate::dl`] | absolute deadline, then arrival |
+//! | real time | [`crate::rt`] | priority, then arrival |
+//! | fair | [`crate::fair`] | virtual deadline or virtual runtime |
+//!
+//! A new class is one module with these functions and one arm in each `match` here.
+
+use crate::class::fair::{boost, capacity, park, throttle};
+use crate::class::{dl, dl_server, fair, rt, rt_throttle};
+use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
+use crate::queue::dl::rq::DlEntityRef;
+use crate::rq::cx::Cx;
+use crate::rq::run_queue;
+use crate::rq::run_queue::{Phase, Rq};
+use crate::task::body::Task;
+use crate::task::deadline;
+use crate::words::group::MAX_DEPTH;
+use crate::words::ids::Slot;
+use crate::words::life::{Dequeue, Dequeued, Engaged, Enqueue};
+use crate::words::mode::TaskMode;
+use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
+use alloc::boxed::Box;
+use lock_api::RawMutex;
+use zerolag_model::settings::Preempt;
+use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
+
+/// Gives a body to a run queue and queues the task.
+#[inline]
+pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
+    let is_lender = body.engaged != Engaged::No;
+    debug_assert!(is_lender || body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
+    body.stay = body.stay.wrapping_add(1);
+    body.last_cpu = rq.cpu;
+    let id = body.id;
+    let slot = rq.tasks.insert(body);
+    cx.shared.set_home(id, Some((rq.cpu, slot)));
+    rq.nr_running += 1;
+    enqueue(rq, cx, slot, why);
+    slot
+}
+
+/// Takes a task off its queue and its body out of the run queue. The task must not be current.
+pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
+    debug_assert!(!rq.runs(slot), "who runs is left, not taken");
+    let gone = dequeue(rq, cx, slot, why);
+    assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
+    run_queue::detach(rq, cx, slot)
+}
+
+#[inline]
+pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
+    rq.unpublished.add(Unpublished::QUEUED);
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => rt::enqueue(rq, cx, slot),
+        ClassId::Fair => fair::enqueue(rq, cx, slot, why),
+        ClassId::Deadline => dl::enqueue(rq, cx, slot, why),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+    dl_server::update(rq, cx);
+}
+
+#[inline]
+pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
+    rq.unpublished.add(Unpublished::QUEUED);
+    let dequeued = match rq.tasks[slot].prio.class() {
+        ClassId::Rt => {
+            rt::dequeue(rq, cx, slot);
+            Dequeued::Gone
+        }
+        ClassId::Fair => fair::dequeue(rq, cx, slot, why),
+        ClassId::Deadline => {
+            dl::dequeue(rq, cx, slot, why);
+            Dequeued::Gone
+        }
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    };
+    dl_server::update(rq, cx);
+    dequeued
+}
+
+/// Changes where a queued task may go. A real-time task keeps its place among its equals.
+pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
+    rq.unpublished.add(Unpublished::PRIOS);
+    match rq.tasks[slot].prio.class() {
+        ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
+        // No queue of this class depends on it.
+        ClassId::Fair => change(&mut rq.tasks[slot]),
+        ClassId::Deadline => dl::change_allowed(rq, cx, slot, change),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Moves a waiting task from one run queue to another.
+pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, reason: MigrateReason) {
+    if from.current_class() == ClassId::Fair {
+        charge_current(from, cx);
+    }
+    if to.current_class() == ClassId::Fair {
+        charge_current(to, cx);
+    }
+    let mut body = deactivate(from, cx, slot, Dequeue::Migrate);
+    body.counters.migrations += 1;
+    cx.io.costs.tasks_moved += 1;
+    let (task, prio, source, target) = (body.id, body.prio, from.cpu, to.cpu);
+    cx.io.event(cx.now, cx.by, || TraceEvent::Migrate { task, prio, from: source, to: target, reason });
+    let slot = activate(to, cx, body, Enqueue::Migrated);
+    check_preempt(to, cx, slot);
+}
+
+/// Asks for a switch if a task that was just queued should run before the current one.
+pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
+    if rq.phase != Phase::Running {
+        return; // `pick` is about to look at everything.
+    }
+    let class = rq.tasks[slot].prio.class();
+    if deadline::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
+        return; // It wants to run, but may not yet.
+    }
+    if class == ClassId::Fair && throttle::is_barred(rq, slot) {
+        return; // Its group may not yet.
+    }
+    // Of whom a server runs his own class decides: who comes before it is looked at by `pick`.
+    let current_class = rq.current_class();
+    let resched = match rq.current {
+        None => Resched::Now,
+        Some(_) if class.rank() < current_class.rank() => Resched::Now,
+        Some(_) if class.rank() > current_class.rank() => Resched::No,
+        Some(current) => match class {
+            ClassId::Rt => rt::check_preempt(rq, cx, current, slot),
+            ClassId::Fair => fair::check_preempt(rq, cx, current, slot),
+            ClassId::Deadline => dl::check_preempt(rq, slot),
+            ClassId::Stop | ClassId::Idle => Resched::No,
+        },
+    };
+    let lazy = class == ClassId::Fair && current_class == ClassId::Fair;
+    rq.resched(cx, if lazy { soften(resched, cx.config.settings.preempt) } else { resched });
+}
+
+/// Makes a fair task's request lazy where the preemption model says so.
+pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
+    match (resched, preempt) {
+        (Resched::Now, Preempt::Lazy) => Resched::Lazy,
+        (other, _) => other,
+    }
+}
+
+/// Charges the current task up to now.
+#[inline(always)]
+pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if let Some(slot) = rq.current {
+        let delta = rq.clock.task.since(rq.tasks[slot].exec_start);
+        if !delta.is_zero() {
+            charge(rq, cx, slot, delta);
+        }
+    } else {
+        charge_idle(rq, cx);
+    }
+}
+
+/// Charges the current task because somebody wakes. Whom a server runs is charged when somebody of his own class does: that the server is used up is not
+/// seen before (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
+#[inline(always)]
+pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: ClassId) {
+    if rq.dl.serving.is_none_or(|kind| kind.class() == woken) {
+        charge_current(rq, cx);
+    }
+}
+
+fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
+    let task = &mut rq.tasks[slot];
+    task.exec_start = rq.clock.task;
+    task.counters.exec += delta;
+    match task.prio.class() {
+        ClassId::Rt => {
+            rt::charge(task, cx.config.settings.enforce_rt, delta);
+            rt_throttle::charge(rq, cx, delta);
+            dl_server::charge(rq, cx, ClassId::Rt, delta);
+        }
+        ClassId::Fair => {
+            fair::charge(rq, cx, slot, delta);
+            dl_server::charge(rq, cx, ClassId::Fair, delta);
+        }
+        ClassId::Deadline => {
+            dl::charge(rq, cx, slot, delta);
+            rt_throttle::charge(rq, cx, delta);
+        }
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Tells the servers of the time that the CPU has idled.
+fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
+    let Some(since) = rq.idle_since else { return };
+    let delta = rq.clock.task.since(since);
+    if !delta.is_zero() {
+        rq.idle_since = Some(rq.clock.task);
+        dl_server::idled(rq, cx, delta);
+    }
+}
+
+/// Returns the task that should run now; it may be the current one.
+#[inline(always)]
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    pick_by_deadline(rq, cx).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
+}
+
+/// Makes `next` the current task of the CPU in place of whoever was.
+#[inline(always)]
+pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
+    // Whoever blocked is current no more: that nobody follows is a switch all the same.
+    let begins_to_idle = next.is_none() && rq.idle_since.is_none();
+    rq.idle_since = match next {
+        None => rq.idle_since.or(Some(rq.clock.task)),
+        Some(_) => None,
+    };
+    if rq.current == next && !begins_to_idle {
+        return;
+    }
+    let mut was_fair = false;
+    if let Some(slot) = rq.current {
+        let prev = &mut rq.tasks[slot];
+        prev.last_ran = cx.now.wall;
+        match prev.prio.class() {
+            ClassId::Rt => rt::put_prev(rq, cx, slot),
+            ClassId::Fair => was_fair = true, // Below: groups that `prev` and `next` share stay current.
+            ClassId::Deadline => dl::put_prev(rq, cx, slot),
+            ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+        }
+    }
+    rq.current = next;
+    let Some(slot) = next else {
+        rq.unpublished.add(Unpublished::PRIOS);
+        fair::put_prev(rq);
+        cx.shared.publish_current(rq.cpu, None);
+        capacity::switched(rq, cx, ClassId::Idle);
+        return;
+    };
+    let task = &mut rq.tasks[slot];
+    task.exec_start = rq.clock.task;
+    task.counters.switches_in += 1;
+    let (id, class) = (task.id, task.prio.class());
+    let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
+    if class != ClassId::Fair {
+        fair::put_prev(rq);
+    }
+    // Between fair tasks no more changes than who runs; others are often told the same of both.
+    if !was_fair || class != ClassId::Fair || shown != rq.shows_of_current() {
+        rq.unpublished.add(Unpublished::PRIOS);
+    }
+    cx.shared.publish_current(rq.cpu, Some(id));
+    set_next(rq, cx, slot, class);
+}
+
+/// The current task runs as one of this class from now on.
+#[inline(always)]
+pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, class: ClassId) {
+    capacity::switched(rq, cx, class);
+    match class {
+        ClassId::Rt => rt::set_next(rq, cx, slot),
+        ClassId::Fair => fair::set_next(rq, cx, slot),
+        ClassId::Deadline => dl::set_next(rq, cx, slot),
+        ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
+    }
+}
+
+/// Returns whom the class of a server would run.
+fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
+    match class {
+        ClassId::Fair => fair::pick(rq, cx),
+        ClassId::Rt => rt::pick(rq),
+        ClassId::Stop | ClassId::Deadline | ClassId::Idle => None,
+    }
+}
+
+/// Returns whom a server that is first runs. If its class has nobody after all, it is stopped.
+fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
+    let client = pick_client(rq, cx, kind.class());
+    if client.is_none() {
+        dl_server::stop(rq, cx, kind);
+    }
+    client
+}
+
+/// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody is stopped.
+#[inline(always)]
+fn pick_by_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    if rq.dl.is_empty() && rq.dl.serving.is_none() { None } else { pick_queued(rq, cx) }
+}
+
+fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+    let overlooked = rq.dl.serving.filter(|kind| rq.dl.server(*kind).queued().is_none());
+    let (next, by) = match overlooked {
+        Some(kind) => (pick_client(rq, cx, kind.class()), None),
+        None => pick_first(rq, cx),
+    };
+    if rq.dl.serving != by {
+        rq.unpublished.add(Unpublished::PRIOS);
+        rq.dl.serving = by;
+    }
+    if let Some(kind) = by {
+        dl_server::set_next(rq, cx, kind);
+    }
+    next
+}
+
+/// Returns who comes first, and the server that runs it.
+fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Option<ServerKind>) {
+    // Bounded by the servers: each turn but the last stops one.
+    loop {
+        match rq.dl.first() {
+            None => return (None, None),
+            Some((_, DlEntityRef::Task(slot))) => return (Some(slot), None),
+            Some((_, DlEntityRef::Server(kind))) => {
+                if let Some(slot) = pick_served(rq, cx, kind) {
+                    return (Some(slot), Some(kind));
+                }
+            }
+        }
+    }
+}
+
+/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from the task upwards. What
+/// that means for the task itself depends on where it is left.
+#[inline]
+pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    if rq.fair.has_limits {
+        throttle_groups(rq, cx);
+    }
+}
+
+fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
+    let goes_on = |rq: &Rq| rq.current.filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
+    if let Some(slot) = goes_on(rq)
+        && rq.tasks[slot].fair.standing == Standing::Boosted
+        && rq.tasks[slot].mode == TaskMode::User
+    {
+        boost::end(rq, cx, slot);
+        dl_server::update(rq, cx);
+    } else if let Some(slot) = goes_on(rq) {
+        boost::preempted(rq, cx, slot);
+    }
+    let mut path = [QueueIx::ROOT; MAX_DEPTH];
+    let mut depth = 0;
+    let mut at = rq.queue(QueueIx::ROOT).current;
+    while let Some(EntityRef::Group(q)) = at {
+        path[depth] = q;
+        depth += 1;
+        at = rq.queue(q).current;
+    }
+    for q in path[..depth].iter().rev().copied() {
+        let queue = rq.queue(q);
+        // A group that has left with its last task, or stays only for its lag, runs nothing.
+        let may_run = queue.entity.is_queued() && queue.tally.tasks() > 0;
+        if may_run && queue.bandwidth.is_out_of_quota() && !queue.bandwidth.is_throttled() {
+            throttle::throttle(rq, cx, q);
+            dl_server::update(rq, cx);
+        }
+    }
+    let Some(slot) = goes_on(rq).filter(|_| rq.fair.nr_throttled > 0) else { return };
+    if park::is_due(rq, slot) {
+        park::park(rq, cx, slot);
+        dl_server::update(rq, cx);
+    }
+}

@@ -1,0 +1,119 @@
+//! [`Heap`]: queued tasks by an instant, earliest first; equals in order of arrival.
+//!
+//! A heap of four children per node in one vector; each task knows its place, so that it can be taken out from the
+//! middle. A task has two places ([`PLACES`]): it is queued *or* throttled, and it may be pushable besides. Insert and
+//! remove are O(log n), the first is O(1), nothing is allocated below the high-water mark.
+
+use crate::task::slab::TaskSlab;
+use crate::words::ids::Slot;
+use alloc::vec::Vec;
+use zerolag_model::Instant;
+
+const CHILDREN: usize = 4;
+
+/// A task in a heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    at: Instant,
+    /// Order among equals; unique on a run queue.
+    seq: u64,
+    slot: Slot,
+}
+
+impl Entry {
+    fn before(&self, other: &Self) -> bool {
+        (self.at, self.seq) < (other.at, other.seq)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Heap<const PLACE: usize> {
+    entries: Vec<Entry>,
+}
+
+impl<const PLACE: usize> Heap<PLACE> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new() }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the first task and its instant.
+    pub(crate) fn first(&self) -> Option<(Instant, Slot)> {
+        self.entries.first().map(|entry| (entry.at, entry.slot))
+    }
+
+    /// Returns the first task, its instant and its order among equals.
+    pub(crate) fn first_of_all(&self) -> Option<(Instant, u64, Slot)> {
+        self.entries.first().map(|entry| (entry.at, entry.seq, entry.slot))
+    }
+
+    /// Returns the first of the tasks that `fits`. O(n).
+    pub(crate) fn first_that(&self, mut fits: impl FnMut(Slot) -> bool) -> Option<(Instant, Slot)> {
+        let fitting = self.entries.iter().filter(|entry| fits(entry.slot));
+        fitting.min_by_key(|entry| (entry.at, entry.seq)).map(|entry| (entry.at, entry.slot))
+    }
+
+    pub(crate) fn contains(&self, tasks: &TaskSlab, slot: Slot) -> bool {
+        let place = tasks[slot].dl.places[PLACE];
+        place.and_then(|place| self.entries.get(place as usize)).is_some_and(|entry| entry.slot == slot)
+    }
+
+    pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, at: Instant, seq: u64) {
+        assert!(tasks[slot].dl.places[PLACE].is_none(), "a task is in a heap once");
+        self.entries.push(Entry { at, seq, slot });
+        self.rise(tasks, self.entries.len() - 1);
+    }
+
+    /// Takes a task out; `false` if it was not in.
+    pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
+        if !self.contains(tasks, slot) {
+            return false;
+        }
+        let place = tasks[slot].dl.places[PLACE].take().expect("invariant: just seen") as usize;
+        self.entries.swap_remove(place);
+        if place < self.entries.len() {
+            let moved = self.rise(tasks, place);
+            self.sink(tasks, moved);
+        }
+        true
+    }
+
+    /// Moves an entry up to its place, and returns that.
+    fn rise(&mut self, tasks: &mut TaskSlab, mut place: usize) -> usize {
+        let entry = self.entries[place];
+        while place > 0 {
+            let parent = (place - 1) / CHILDREN;
+            if !entry.before(&self.entries[parent]) {
+                break;
+            }
+            self.put(tasks, place, self.entries[parent]);
+            place = parent;
+        }
+        self.put(tasks, place, entry);
+        place
+    }
+
+    fn sink(&mut self, tasks: &mut TaskSlab, mut place: usize) {
+        let entry = self.entries[place];
+        loop {
+            let children = place * CHILDREN + 1..(place * CHILDREN + 1 + CHILDREN).min(self.entries.len());
+            let Some(first) = children.min_by_key(|child| (self.entries[*child].at, self.entries[*child].seq)) else {
+                break;
+            };
+            if !self.entries[first].before(&entry) {
+                break;
+            }
+            self.put(tasks, place, self.entries[first]);
+            place = first;
+        }
+        self.put(tasks, place, entry);
+    }
+
+    fn put(&mut self, tasks: &mut TaskSlab, place: usize, entry: Entry) {
+        self.entries[place] = entry;
+        tasks[entry.slot].dl.places[PLACE] = Some(u32::try_from(place).expect("invariant: fewer than 2^32 tasks"));
+    }
+}

@@ -1,0 +1,6 @@
+//! The deadline queue of a CPU: heaps by deadline, servers, and sums of bandwidth.
+
+pub(crate) mod heap;
+pub(crate) mod rq;
+pub(crate) mod server;
+pub(crate) mod sums;

@@ -1,0 +1,109 @@
+//! [`DlRq`]: the deadline tasks and servers of one CPU, by absolute deadline.
+
+use crate::entity::dl::{PUSHABLE, QUEUE};
+use crate::queue::dl::heap::Heap;
+use crate::queue::dl::server::Server;
+use crate::queue::dl::sums::Sums;
+use crate::queue::published::PublishedDeadlines;
+use crate::task::slab::TaskSlab;
+use crate::words::config::Config;
+use crate::words::ids::Slot;
+use zerolag_model::{CpuId, Instant, ServerKind};
+
+/// The deadline queue of one CPU.
+#[derive(Debug)]
+pub(crate) struct DlRq {
+    pub(crate) ready: Heap<QUEUE>,
+    pub(crate) throttled: Heap<QUEUE>,
+    pub(crate) pushable: Heap<PUSHABLE>,
+    next_seq: u64,
+    /// What the replenishment timer is set to.
+    pub(crate) timer: Option<Instant>,
+    /// The bandwidth of those that belong here, and what of it is active.
+    pub(crate) sums: Sums,
+    /// Whether the current task takes what others leave.
+    pub(crate) reclaims: bool,
+    pub(crate) is_in_mask: bool,
+    servers: [Server; ServerKind::ALL.len()],
+    /// The server that the current task runs by. It is queued then, except from [`server::overlook`] to the switch.
+    pub(crate) serving: Option<ServerKind>,
+    /// A server has left the queue since the CPU last scheduled: it may have become less urgent without a switch.
+    pub(crate) has_lowered: bool,
+}
+
+/// Who wants to run in this class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DlEntityRef {
+    /// A task.
+    Task(Slot),
+    /// A server of the CPU.
+    Server(ServerKind),
+}
+
+impl DlRq {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
+        Self {
+            ready: Heap::new(),
+            throttled: Heap::new(),
+            pushable: Heap::new(),
+            next_seq: 0,
+            timer: None,
+            sums: Sums::new(),
+            reclaims: false,
+            is_in_mask: false,
+            servers: ServerKind::ALL.map(|kind| Server::new(config.server(cpu, kind))),
+            serving: None,
+            has_lowered: false,
+        }
+    }
+
+    /// Returns whether no deadline task and no server wants to run here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.servers.iter().all(|server| server.queued().is_none())
+    }
+
+    pub(crate) const fn server(&self, kind: ServerKind) -> &Server {
+        &self.servers[kind as usize]
+    }
+
+    pub(crate) const fn server_mut(&mut self, kind: ServerKind) -> &mut Server {
+        &mut self.servers[kind as usize]
+    }
+
+    /// Returns who comes first, and its deadline.
+    pub(crate) fn first(&self) -> Option<(Instant, DlEntityRef)> {
+        let mut first = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, DlEntityRef::Task(slot)));
+        for kind in ServerKind::ALL {
+            if let Some((at, seq)) = self.server(kind).queued()
+                && first.is_none_or(|(first_at, first_seq, _)| (at, seq) < (first_at, first_seq))
+            {
+                first = Some((at, seq, DlEntityRef::Server(kind)));
+            }
+        }
+        first.map(|(at, _, entity)| (at, entity))
+    }
+
+    pub(crate) const fn take_seq(&mut self) -> u64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        seq
+    }
+
+    pub(crate) const fn has_pushable(&self) -> bool {
+        !self.pushable.is_empty()
+    }
+
+    pub(crate) fn earliest(&self) -> Option<Instant> {
+        self.first().map(|(at, _)| at)
+    }
+
+    pub(crate) fn published(&self) -> PublishedDeadlines {
+        PublishedDeadlines { earliest: self.earliest(), pushable: self.pushable.first().map(|(at, _)| at) }
+    }
+
+    pub(crate) fn push_ready(&mut self, tasks: &mut TaskSlab, slot: Slot) {
+        let seq = self.take_seq();
+        tasks[slot].dl.seq = seq;
+        self.ready.insert(tasks, slot, tasks[slot].dl.abs_deadline, seq);
+    }
+}

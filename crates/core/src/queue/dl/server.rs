@@ -1,0 +1,151 @@
+//! [`Server`]: the state of a deadline server. When it changes is decided in
+//! [`crate::class::dl_server`], which has the diagram.
+
+use crate::entity::dl;
+use crate::words::bandwidth::Bandwidth;
+use zerolag_model::{Activation, DlParams, Instant, ServerParams, ServerState, SignedDuration};
+
+/// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
+pub(crate) const FULL_CAPACITY: u64 = 1024;
+
+/// The server of one class on one CPU.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) params: ServerParams,
+    pub(crate) state: State,
+    pub(crate) runtime_left: SignedDuration,
+    pub(crate) abs_deadline: Instant,
+    /// Order among equal deadlines on the run queue.
+    pub(crate) seq: u64,
+    /// What its timer is set to.
+    pub(crate) timer: Option<Instant>,
+    /// What was left of its runtime when it was stopped: its 0-lag time follows from that.
+    pub(crate) left_when_stopped: SignedDuration,
+}
+
+/// Where a server is: see the diagram of the module.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Stopped,
+    Interrupted,
+    Deferred,
+    Queued(Since),
+    Throttled { until: Instant },
+}
+
+/// Since when a server is queued: whether it may go on at once if it is stopped and started again (`dl_defer_running`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Since {
+    /// Its start.
+    Start,
+    /// Its zero laxity: its class had starved until then.
+    ZeroLaxity,
+}
+
+impl State {
+    pub(crate) const fn is_started(self) -> bool {
+        match self {
+            Self::Stopped | Self::Interrupted => false,
+            Self::Deferred | Self::Queued(_) | Self::Throttled { .. } => true,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) const fn new(params: ServerParams) -> Self {
+        Self {
+            params,
+            state: State::Stopped,
+            runtime_left: SignedDuration::from_nanos(0),
+            abs_deadline: Instant::ZERO,
+            seq: 0,
+            timer: None,
+            left_when_stopped: SignedDuration::from_nanos(0),
+        }
+    }
+
+    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and until its 0-lag time after that.
+    pub(crate) fn is_active(&self, now: Instant) -> bool {
+        self.state.is_started() || self.zero_lag().is_some_and(|at| now < at)
+    }
+
+    /// Returns when it is not active any more, if it has been stopped.
+    pub(crate) fn zero_lag(&self) -> Option<Instant> {
+        let is_on = self.params.is_on() && !self.state.is_started();
+        is_on.then(|| dl::zero_lag(entity_params(self.params), self.abs_deadline, self.left_when_stopped))
+    }
+
+    pub(crate) const fn params(&self) -> ServerParams {
+        self.params
+    }
+
+    /// Returns its deadline and its order among equals, if it is queued.
+    pub(crate) const fn queued(&self) -> Option<(Instant, u64)> {
+        match self.state {
+            State::Queued(_) => Some((self.abs_deadline, self.seq)),
+            State::Stopped | State::Interrupted | State::Deferred | State::Throttled { .. } => None,
+        }
+    }
+
+    /// Returns what it does, and what is left of its runtime.
+    pub(crate) const fn shows(&self) -> (ServerState, SignedDuration) {
+        let state = match self.state {
+            State::Stopped | State::Interrupted => ServerState::Stopped,
+            State::Deferred => ServerState::Deferred { until: self.zero_laxity() },
+            State::Queued(_) => ServerState::Queued { deadline: self.abs_deadline },
+            State::Throttled { until } => ServerState::Throttled { until },
+        };
+        (state, self.runtime_left)
+    }
+
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.runtime_left.as_nanos() <= 0
+    }
+
+    pub(crate) const fn is_deferred(&self) -> bool {
+        matches!(self.params.activation, Activation::Deferred)
+    }
+
+    pub(crate) const fn zero_laxity(&self) -> Instant {
+        let left = SignedDuration::from_nanos(-self.runtime_left.as_nanos());
+        self.abs_deadline.saturating_offset(left)
+    }
+
+    pub(crate) fn begin_period(&mut self, now: Instant) {
+        self.abs_deadline = now.saturating_add(self.params.period);
+        self.runtime_left = self.params.runtime.to_signed();
+    }
+
+    /// Returns whether more of its runtime is left than its bandwidth allows until its deadline.
+    pub(crate) fn overflows(&self, now: Instant) -> bool {
+        dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
+    }
+
+    /// Cuts what is left of its runtime to what its bandwidth allows until its deadline: `update_dl_revised_wakeup`.
+    pub(crate) fn cut(&mut self, now: Instant) {
+        let ServerParams { runtime, period, .. } = self.params;
+        let laxity = self.abs_deadline.since(now);
+        self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();
+    }
+
+    /// [6] The next period begins; debt skips as many as it takes.
+    pub(crate) fn replenish(&mut self, now: Instant) {
+        let debt = (-self.runtime_left).max_zero();
+        let periods = debt.as_nanos() / self.params.runtime.as_nanos() + 1;
+        self.runtime_left = self.runtime_left + (self.params.runtime * periods).to_signed();
+        self.abs_deadline = self.abs_deadline.saturating_add(self.params.period * periods);
+        if self.abs_deadline < now {
+            self.begin_period(now);
+        }
+    }
+}
+
+/// Returns a server's parameters as those of a task.
+const fn entity_params(params: ServerParams) -> DlParams {
+    DlParams::new(params.runtime, params.period, params.period)
+}
+
+/// Returns the bandwidth that a server takes from its root domain.
+pub(crate) const fn bandwidth(params: ServerParams) -> Bandwidth {
+    Bandwidth::of(entity_params(params))
+}

@@ -1,0 +1,79 @@
+//! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with both.
+//!
+//! A switch ages the task that goes and the one that comes, and moves both on and off the timeline. Found by number, each of these
+//! steps is checks of bounds, a multiplication and loads again: a tenth of a switch.
+
+use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
+use crate::entity::vtime::Vtime;
+use crate::queue::fair::queue::Queue;
+use crate::queue::fair::rq::{FairRq, Tunables};
+use crate::queue::fair::timeline::Timeline;
+use crate::task::slab::TaskSlab;
+use zerolag_model::settings::FairAlgorithm;
+
+/// An entity and its queue.
+pub(crate) struct Member<'a> {
+    pub(crate) which: EntityRef,
+    pub(crate) entity: &'a mut FairEntity,
+    pub(crate) queue: &'a mut Queue,
+    pub(crate) tune: &'a Tunables,
+    /// How many tasks want to run by it: itself, or those in its group.
+    pub(crate) runnable: u32,
+    timeline: &'a mut Timeline,
+}
+
+impl FairEntity {
+    /// Returns what it is ordered by where it waits.
+    #[inline(always)]
+    pub(crate) fn key(&self, algorithm: FairAlgorithm) -> Vtime {
+        match algorithm {
+            FairAlgorithm::Eevdf => self.virtual_deadline,
+            FairAlgorithm::Cfs => self.vruntime,
+        }
+    }
+}
+
+impl<'a> Member<'a> {
+    /// As [`Rq::member`].
+    #[inline(always)]
+    pub(crate) fn of(fair: &'a mut FairRq, tasks: &'a mut TaskSlab, q: QueueIx, which: EntityRef) -> Self {
+        let FairRq { queues, timeline, tune, .. } = fair;
+        let (entity, queue, runnable) = match which {
+            EntityRef::Task(slot) => {
+                let entity = &mut tasks[slot].fair;
+                let runnable = entity.runnable_task();
+                (entity, &mut queues[q.index()], runnable)
+            }
+            EntityRef::Group(owned) => {
+                let both = queues.get_disjoint_mut([q.index(), owned.index()]);
+                let [queue, owned] = both.expect("invariant: a group is on its parent's queue");
+                let runnable = owned.tally.runnable;
+                (&mut owned.entity, queue, runnable)
+            }
+        };
+        Self { which, entity, queue, tune, runnable, timeline }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.queue.current == Some(self.which)
+    }
+
+    /// Puts it on the timeline.
+    #[inline(always)]
+    pub(crate) fn wait(self) {
+        debug_assert!(self.entity.node.is_none(), "an entity waits once");
+        let vruntime = self.entity.vruntime;
+        let key = self.entity.key(self.tune.algorithm);
+        self.queue.add_to_sums(vruntime, self.entity.load.value());
+        let root = self.queue.waiting_as(self.entity.standing);
+        self.entity.node = Some(self.timeline.insert(root, key, vruntime, self.which));
+    }
+
+    /// Takes it off the timeline.
+    #[inline(always)]
+    pub(crate) fn unwait(&mut self) {
+        let node = self.entity.node.take().expect("invariant: it waits");
+        self.timeline.remove(self.queue.waiting_as(self.entity.standing), node);
+        self.queue.take_from_sums(self.entity.vruntime, self.entity.load.value());
+    }
+}

@@ -1,0 +1,109 @@
+//! [`Pressure`]: the share of a CPU that interrupts and the classes above take. The rules are those
+//! of [`crate::class::fair::capacity`].
+
+use crate::entity::pelt;
+use crate::entity::pelt::{Average, Signals};
+use crate::words::clock::Clock;
+use zerolag_model::Instant;
+
+/// What the rest of the system takes of a CPU.
+#[derive(Debug)]
+pub(crate) struct Pressure {
+    /// Of deadline and real-time tasks.
+    above: Average,
+    /// Whether one runs.
+    pub(crate) is_above: bool,
+    /// Util of interrupts.
+    interrupts: u64,
+    /// Up to when they are counted.
+    counted: Clock,
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Self { above: Average::default(), is_above: false, interrupts: 0, counted: Clock::at(Instant::ZERO) }
+    }
+}
+
+impl Pressure {
+    /// Returns what is left of a CPU of this capacity. O(1).
+    pub(crate) fn left(&mut self, now: Clock, averages: Instant, capacity: u64) -> u64 {
+        self.age(averages);
+        self.count_interrupts(now);
+        let used = self.above.util;
+        if self.interrupts >= capacity || used >= capacity {
+            return 1;
+        }
+        ((capacity - used) * (capacity - self.interrupts) / capacity).max(1)
+    }
+
+    /// Returns the util of deadline and real-time tasks, as of when it was last aged.
+    pub(crate) const fn above_util(&self) -> u64 {
+        self.above.util
+    }
+
+    /// Adds the time since the last call, in which a task of the classes above ran or none did.
+    pub(crate) fn age(&mut self, now: Instant) {
+        let signals = Signals { load: u64::from(self.is_above), runnable: 0, runs: self.is_above };
+        self.above.age(now, signals, 1);
+    }
+
+    fn count_interrupts(&mut self, now: Clock) {
+        let passed = now.wall.since(self.counted.wall);
+        let periods = pelt::periods(passed);
+        if periods == 0 {
+            return;
+        }
+        let taken = passed.saturating_sub(now.task.since(self.counted.task));
+        let target = taken.mul_div_floor(1024, passed.as_nanos()).as_nanos();
+        self.interrupts = pelt::approach(self.interrupts, target, periods);
+        self.counted = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::Duration;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn all_is_left_of_a_cpu_that_does_nothing_else() {
+        let mut pressure = Pressure::default();
+        assert_eq!(pressure.left(Clock::at(Instant::ZERO + ms(1000)), Instant::ZERO + ms(1000), 1024), 1024);
+    }
+
+    #[test]
+    fn what_runs_above_for_half_of_the_time_leaves_half() {
+        let mut pressure = Pressure::default();
+        let mut now = Instant::ZERO;
+        for _ in 0..200 {
+            for is_above in [true, false] {
+                now += ms(2);
+                pressure.age(now);
+                pressure.is_above = is_above;
+            }
+        }
+        let left = pressure.left(Clock::at(now), now, 1024);
+        assert!(left.abs_diff(512) < 32, "{left}");
+        pressure.is_above = true;
+        let left = pressure.left(Clock::at(now + ms(1000)), now + ms(1000), 1024);
+        assert!(left <= 2, "a real-time task that never stops leaves nothing: {left}");
+    }
+
+    #[test]
+    fn interrupts_take_their_part_of_what_is_left() {
+        let mut pressure = Pressure::default();
+        for quarter in 1..=400 {
+            let wall = Instant::ZERO + ms(4 * quarter);
+            let task = Instant::ZERO + ms(3 * quarter);
+            pressure.left(Clock { wall, task }, task, 1024);
+        }
+        assert!(pressure.interrupts.abs_diff(256) < 4, "{}", pressure.interrupts);
+        let clock = Clock { wall: Instant::ZERO + ms(1600), task: Instant::ZERO + ms(1200) };
+        assert_eq!(pressure.left(clock, clock.task, 1024), 1024 - pressure.interrupts);
+    }
+}

@@ -1,0 +1,163 @@
+//! [`FairRq`]: the fair class's part of a run queue: its queues, one arena of timeline nodes, and
+//! the settings that paths read.
+
+use crate::entity::fair::{Frame, QueueIx};
+use crate::queue::fair::asymmetric::Asymmetric;
+use crate::queue::fair::balance::BalanceState;
+use crate::queue::fair::newidle::NewIdle;
+use crate::queue::fair::pressure::Pressure;
+use crate::queue::fair::queue::Queue;
+use crate::queue::fair::recency::Recency;
+use crate::queue::fair::timeline::Timeline;
+use crate::words::config::Config;
+use crate::words::resched::Resched;
+use alloc::vec::Vec;
+use zerolag_model::settings::{FairAlgorithm, Grain, SliceProtection, Throttle};
+use zerolag_model::{CpuId, Duration, GroupId};
+
+/// Queues at rest that a CPU keeps.
+pub(crate) const RESTING_MAX: usize = 64;
+
+/// The fair class's part of a run queue.
+#[derive(Debug)]
+pub(crate) struct FairRq {
+    pub(crate) tune: Tunables,
+    pub(crate) timeline: Timeline,
+    /// Queue 0 is the root's.
+    pub(crate) queues: Vec<Queue>,
+    /// Places in `queues` that are free.
+    pub(crate) free: Vec<QueueIx>,
+    /// Queues of groups, live or at rest, by id.
+    pub(crate) by_group: Vec<(GroupId, QueueIx)>,
+    /// Queues of groups that have nothing here, longest first.
+    pub(crate) resting: Vec<QueueIx>,
+    /// Queues made so far.
+    pub(crate) lives: u32,
+    /// Whether a charge found that the current task's turn is over.
+    pub(crate) due: Resched,
+    /// Whether the queue of any group has ever had a limit: if not, nothing is throttled or boosted.
+    pub(crate) has_limits: bool,
+    /// Queues of groups that are out of quota.
+    pub(crate) nr_throttled: u32,
+    /// Tasks in them, which do not count as running.
+    pub(crate) nr_apart: u32,
+    pub(crate) recency: Recency,
+    pub(crate) balance: BalanceState,
+    pub(crate) newidle: NewIdle,
+    pub(crate) pressure: Pressure,
+    /// On machines whose CPUs differ.
+    pub(crate) asymmetric: Option<Asymmetric>,
+}
+
+/// The settings that the paths read, scaled for the machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tunables {
+    pub(crate) algorithm: FairAlgorithm,
+    pub(crate) enforce: Grain,
+    pub(crate) base_slice: Duration,
+    /// The base slice before scaling.
+    pub(crate) quantum: Duration,
+    pub(crate) latency: Duration,
+    pub(crate) min_granularity: Duration,
+    pub(crate) wakeup_granularity: Duration,
+    pub(crate) tick: Duration,
+    pub(crate) nr_latency: u64,
+    pub(crate) run_to_parity: bool,
+    pub(crate) protection: SliceProtection,
+    pub(crate) group_min_slice: bool,
+    pub(crate) preempt_short: bool,
+    pub(crate) place_lag: bool,
+    pub(crate) keep_requests: bool,
+    pub(crate) delay_dequeue: bool,
+    pub(crate) wakeup_preemption: bool,
+    pub(crate) yield_forfeits: bool,
+    /// Whether averages are kept (`load_tracking = pelt`, more than one CPU).
+    pub(crate) tracks_load: bool,
+    pub(crate) throttle: Throttle,
+}
+
+/// Why an entity joins a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Join {
+    Wakeup,
+    New,
+    /// It was taken off while runnable.
+    Back,
+}
+
+impl FairRq {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
+        let settings = &config.settings;
+        let tune = Tunables {
+            algorithm: settings.fair,
+            enforce: settings.enforce_fair,
+            base_slice: config.scaled(settings.base_slice),
+            quantum: settings.base_slice,
+            latency: config.scaled(settings.latency),
+            min_granularity: config.scaled(settings.min_granularity),
+            wakeup_granularity: config.scaled(settings.wakeup_granularity),
+            tick: settings.tick_period(),
+            nr_latency: settings.latency.as_nanos().div_ceil(settings.min_granularity.as_nanos().max(1)),
+            run_to_parity: settings.run_to_parity,
+            protection: settings.slice_protection,
+            group_min_slice: settings.group_min_slice && settings.fair == FairAlgorithm::Eevdf,
+            preempt_short: settings.preempt_short,
+            place_lag: settings.place_lag,
+            keep_requests: settings.place_rel_deadline,
+            delay_dequeue: settings.delay_dequeue,
+            wakeup_preemption: settings.wakeup_preemption,
+            yield_forfeits: settings.yield_forfeits,
+            throttle: settings.throttle,
+            tracks_load: settings.tracks_load() && config.topology.nr_cpus() > 1,
+        };
+        let mut queues = Vec::with_capacity(8);
+        queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
+        Self {
+            tune,
+            timeline: Timeline::with_capacity(config.queue_reserve),
+            queues,
+            free: Vec::with_capacity(8),
+            by_group: Vec::with_capacity(8),
+            resting: Vec::with_capacity(RESTING_MAX),
+            lives: 0,
+            due: Resched::No,
+            has_limits: false,
+            nr_throttled: 0,
+            nr_apart: 0,
+            recency: Recency::with_capacity(config.queue_reserve),
+            balance: BalanceState::new(config),
+            newidle: NewIdle::new(config),
+            pressure: Pressure::default(),
+            asymmetric: Asymmetric::new(config, cpu).filter(|_| tune.tracks_load),
+        }
+    }
+
+    fn root(&self) -> &Queue {
+        &self.queues[0]
+    }
+
+    /// Returns whether averages are kept.
+    pub(crate) const fn tracks_load(&self) -> bool {
+        self.tune.tracks_load
+    }
+
+    /// Returns the sum of the weights of the root's entities.
+    pub(crate) fn load(&self) -> u64 {
+        self.root().load
+    }
+
+    /// Returns the tasks that want to run and may, the current one included.
+    pub(crate) fn nr_running(&self) -> u32 {
+        self.root().tally.runnable
+    }
+
+    /// Returns the blocked tasks that stay queued until their lag is paid.
+    pub(crate) fn nr_delayed(&self) -> u32 {
+        self.root().tally.delayed
+    }
+
+    /// Returns the tasks of policy SCHED_IDLE that want to run, the current one included.
+    pub(crate) fn nr_idle_policy(&self) -> u32 {
+        self.root().tally.idle_policy
+    }
+}

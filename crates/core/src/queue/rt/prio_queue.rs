@@ -1,0 +1,149 @@
+//! [`PrioQueue`]: tasks by real-time priority, first come first served among equals.
+//!
+//! A list per priority, linked through the tasks' slots, and a bit per list that is not empty (Linux
+//! `struct rt_prio_array`). Each task carries two links, so that it can be on the run list and on the list of pushable
+//! tasks at once; `LINK` says which. Every operation is O(1); iteration is in order of urgency.
+
+use crate::entity::rt::Link;
+use crate::task::slab::TaskSlab;
+use crate::words::ids::Slot;
+use alloc::boxed::Box;
+use zerolag_model::Prio;
+
+const PRIOS: usize = 100;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    first: Option<Slot>,
+    last: Option<Slot>,
+}
+
+#[derive(Debug)]
+pub(crate) struct PrioQueue<const LINK: usize> {
+    lists: Box<[Ends; PRIOS]>,
+    /// Bit `p % 64` of word `p / 64` is set if and only if list `p` is not empty.
+    occupied: [u64; 2],
+}
+
+/// Which end of its list a task is put on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Front,
+    Back,
+}
+
+impl<const LINK: usize> PrioQueue<LINK> {
+    pub(crate) fn new() -> Self {
+        Self { lists: Box::new([Ends::default(); PRIOS]), occupied: [0; 2] }
+    }
+
+    /// Puts a task on the list of its effective priority.
+    pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
+        let prio = index(tasks[slot].prio);
+        assert!(matches!(tasks[slot].rt.links[LINK], Link::Out), "a task is on a list once");
+        let ends = &mut self.lists[prio];
+        let link = match end {
+            End::Back => Link::In { before: ends.last, after: None },
+            End::Front => Link::In { before: None, after: ends.first },
+        };
+        let Link::In { before, after } = link else { unreachable!("just made") };
+        match before {
+            Some(neighbour) => set_after::<LINK>(tasks, neighbour, Some(slot)),
+            None => ends.first = Some(slot),
+        }
+        match after {
+            Some(neighbour) => set_before::<LINK>(tasks, neighbour, Some(slot)),
+            None => ends.last = Some(slot),
+        }
+        tasks[slot].rt.links[LINK] = link;
+        self.occupied[prio / 64] |= 1 << (prio % 64);
+    }
+
+    /// Takes a task off the list of its effective priority; `false` if it was on none.
+    pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
+        let Link::In { before, after } = core::mem::take(&mut tasks[slot].rt.links[LINK]) else { return false };
+        let prio = index(tasks[slot].prio);
+        let ends = &mut self.lists[prio];
+        match before {
+            Some(neighbour) => set_after::<LINK>(tasks, neighbour, after),
+            None => ends.first = after,
+        }
+        match after {
+            Some(neighbour) => set_before::<LINK>(tasks, neighbour, before),
+            None => ends.last = before,
+        }
+        if ends.first.is_none() {
+            self.occupied[prio / 64] &= !(1 << (prio % 64));
+        }
+        true
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.occupied[0] == 0 && self.occupied[1] == 0
+    }
+
+    /// Returns the most urgent priority that has a task.
+    #[inline]
+    pub(crate) fn highest(&self) -> Option<Prio> {
+        self.first_list().map(prio_of)
+    }
+
+    /// Returns the list of the most urgent priority that has a task.
+    #[inline]
+    fn first_list(&self) -> Option<u32> {
+        match self.occupied {
+            [0, 0] => None,
+            [0, high] => Some(64 + high.trailing_zeros()),
+            [low, _] => Some(low.trailing_zeros()),
+        }
+    }
+
+    /// Returns the first task of the most urgent priority.
+    pub(crate) fn first(&self) -> Option<Slot> {
+        self.lists[self.first_list()? as usize].first
+    }
+
+    /// Returns whether the task is alone on its list.
+    pub(crate) fn is_alone(&self, tasks: &TaskSlab, slot: Slot) -> bool {
+        matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
+    }
+
+    /// Returns the task that comes after a queued one: its equal, or the first of the next priority that has a task.
+    pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
+        let Link::In { after, .. } = tasks[slot].rt.links[LINK] else { return None };
+        after.or_else(|| {
+            let occupied = u128::from(self.occupied[1]) << 64 | u128::from(self.occupied[0]);
+            let below = occupied & (u128::MAX << index(tasks[slot].prio) << 1);
+            (below != 0).then(|| self.lists[below.trailing_zeros() as usize].first)?
+        })
+    }
+
+    /// Returns all tasks, most urgent first.
+    pub(crate) fn iter<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        core::iter::successors(self.first(), |slot| self.after(tasks, *slot))
+    }
+}
+
+fn index(prio: Prio) -> usize {
+    assert!(prio.is_rt(), "only real-time tasks are queued by priority");
+    prio.raw().unsigned_abs() as usize
+}
+
+#[inline]
+fn prio_of(index: u32) -> Prio {
+    Prio::from_raw(i16::try_from(index).expect("invariant: below 100"))
+}
+
+fn set_after<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
+    match &mut tasks[slot].rt.links[LINK] {
+        Link::In { after, .. } => *after = to,
+        Link::Out => unreachable!("a neighbour is on the list"),
+    }
+}
+
+fn set_before<const LINK: usize>(tasks: &mut TaskSlab, slot: Slot, to: Option<Slot>) {
+    match &mut tasks[slot].rt.links[LINK] {
+        Link::In { before, .. } => *before = to,
+        Link::Out => unreachable!("a neighbour is on the list"),
+    }
+}

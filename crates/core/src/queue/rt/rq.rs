@@ -1,0 +1,76 @@
+//! [`RtRq`]: the real-time tasks of one CPU, by priority; those that wait and can move are on a
+//! list of their own.
+
+use crate::entity::rt::{PUSHABLE, RUN};
+use crate::queue::rt::prio_queue::PrioQueue;
+use crate::queue::rt::throttle::Throttle;
+use crate::task::slab::TaskSlab;
+use crate::words::ids::Slot;
+use zerolag_model::settings::RtOverload;
+use zerolag_model::{Prio, Settings};
+
+/// The real-time queue of one CPU.
+#[derive(Debug)]
+pub(crate) struct RtRq {
+    pub(crate) run: PrioQueue<RUN>,
+    pub(crate) pushable: PrioQueue<PUSHABLE>,
+    pub(crate) nr_running: u32,
+    /// Queued tasks that may run on more than one CPU, the current one included (`rt_nr_migratory`).
+    pub(crate) nr_migratory: u32,
+    /// Whether this CPU has put itself into an overload mask.
+    pub(crate) is_in_mask: bool,
+    pub(crate) throttle: Throttle,
+}
+
+impl RtRq {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            run: PrioQueue::new(),
+            pushable: PrioQueue::new(),
+            nr_running: 0,
+            nr_migratory: 0,
+            is_in_mask: false,
+            throttle: Throttle::new(settings),
+        }
+    }
+
+    /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if none).
+    pub(crate) fn highest(&self) -> Prio {
+        self.run.highest().unwrap_or(Prio::IDLE)
+    }
+
+    /// Returns the most urgent priority that waits and could run elsewhere ([`Prio::IDLE`] if none).
+    pub(crate) fn highest_pushable(&self) -> Prio {
+        self.pushable.highest().unwrap_or(Prio::IDLE)
+    }
+
+    pub(crate) const fn has_pushable(&self) -> bool {
+        !self.pushable.is_empty()
+    }
+
+    pub(crate) const fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+
+    /// Returns whether this CPU belongs into an overload mask: by `queued` a task that may move is queued together with
+    /// another one, or behind a deadline task; by `pushable` one waits.
+    ///
+    /// Sources: Linux v6.6 `kernel/sched/rt.c`, `update_rt_migration`; v6.12 `enqueue_pushable_task`,
+    /// `dequeue_pushable_task`.
+    pub(crate) const fn is_overloaded(&self, rule: RtOverload, has_deadline: bool) -> bool {
+        match rule {
+            RtOverload::Queued => (self.nr_running > 1 || has_deadline) && self.nr_migratory > 0,
+            RtOverload::Pushable => self.has_pushable(),
+        }
+    }
+
+    /// Returns the tasks in the order in which they would run.
+    pub(crate) fn in_order<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        self.run.iter(tasks)
+    }
+
+    /// Returns the tasks that wait and could run elsewhere, most urgent first.
+    pub(crate) fn waiting<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
+        self.pushable.iter(tasks)
+    }
+}

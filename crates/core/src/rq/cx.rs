@@ -1,0 +1,40 @@
+//! [`Cx`]: what a call works with besides run queues. One per call; it holds the call's one notion of now.
+
+use crate::queue::fair::averages::CpuAverages;
+use crate::shared::state::Shared;
+use crate::shared::view::View;
+use crate::task::io::Io;
+use crate::words::clock::Clock;
+use crate::words::config::Config;
+use lock_api::RawMutex;
+use zerolag_model::CpuId;
+
+/// What an entry point works with besides its run queue.
+pub(crate) struct Cx<'a, L: RawMutex> {
+    pub(crate) shared: &'a Shared<L>,
+    pub(crate) config: &'a Config,
+    pub(crate) now: Clock,
+    /// The CPU that makes the call.
+    pub(crate) by: CpuId,
+    pub(crate) io: &'a mut Io,
+}
+
+impl<L: RawMutex> Cx<'_, L> {
+    pub(crate) fn view(&mut self) -> View<'_, L> {
+        View { shared: self.shared, observer: &mut self.io.observer }
+    }
+
+    /// Returns the averages of a CPU: those that it published, decayed since if nothing is queued there.
+    pub(crate) fn averages_of(&mut self, cpu: CpuId) -> CpuAverages {
+        let now = self.now.task;
+        self.view().averages(cpu).decayed(now)
+    }
+
+    /// Returns the capacity that a CPU has left for fair tasks, as it published it; all of it if it never has.
+    pub(crate) fn capacity_of(&mut self, cpu: CpuId) -> u64 {
+        match self.view().capacity(cpu) {
+            0 => u64::from(self.config.topology.capacity(cpu)),
+            left => left,
+        }
+    }
+}

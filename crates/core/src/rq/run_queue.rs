@@ -1,0 +1,555 @@
+//! [`Rq`]: everything that one CPU's scheduler owns. A value, one per CPU, in the host's hands and under the host's lock.
+//!
+//! It holds the bodies of its tasks, the queues of each class and the point at which a switch is ([`Phase`]). Whatever
+//! other CPUs may know of it is published at the end of each call ([`Rq::publish`]) from here and from nowhere else.
+//!
+//! ```text
+//!            leave [1]                    pick -> Run, Idle [3]
+//!  Running ------------> Switching(stage) ----------------------> Running
+//!                         |         ^
+//!                         +---------+ pick -> Balance [2]: each stage is passed once per switch
+//! ```
+
+use crate::class::fair;
+use crate::entity::weight::RT_LOAD;
+use crate::queue::dl::rq::DlRq;
+use crate::queue::fair::averages::CpuAverages;
+use crate::queue::fair::rq::FairRq;
+use crate::queue::published::{PublishedCounts, PublishedDeadlines, PublishedPrios};
+use crate::queue::rt::rq::RtRq;
+use crate::rq::cx::Cx;
+use crate::rq::ticks::Ticks;
+use crate::shared::cpudl::DlLevel;
+use crate::task::body::Task;
+use crate::task::deadline;
+use crate::task::slab::TaskSlab;
+use crate::words::atomic_mask::Threads;
+use crate::words::clock::Clock;
+use crate::words::config::Config;
+use crate::words::ids::{CpusetId, Slot};
+use crate::words::mode::TaskMode;
+use crate::words::op::Op;
+use crate::words::resched::Resched;
+use crate::words::step::Stay;
+use crate::words::unpublished::Unpublished;
+use alloc::boxed::Box;
+use core::sync::atomic::{Ordering, fence};
+use lock_api::RawMutex;
+use zerolag_model::attr::SchedAttr;
+use zerolag_model::{
+    ClassId, CpuId, Duration, GroupId, Instant, PrevState, Prio, ServerKind, ServerParams, ServerState, Settings,
+    SignedDuration, TaskId, TraceEvent,
+};
+
+impl Rq {
+    /// Returns where the current task's code is; user mode while nothing runs.
+    #[must_use]
+    #[inline]
+    pub fn current_mode(&self) -> TaskMode {
+        self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
+    }
+}
+
+/// Takes the body of a dequeued task out of the run queue.
+#[inline]
+pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
+    let body = rq.tasks.remove(slot);
+    cx.shared.set_home(body.id, None);
+    rq.nr_running -= 1;
+    rq.unpublished.add(Unpublished::QUEUED);
+    body
+}
+
+/// The run queue of one CPU.
+#[derive(Debug)]
+pub struct Rq {
+    pub(crate) cpu: CpuId,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: TaskSlab,
+    /// Whose turn it is.
+    pub(crate) current: Option<Slot>,
+    /// Who runs on that turn if it is not the current task: that one waits for it ([`crate::proxy`]).
+    pub(crate) executor: Option<Executor>,
+    /// Queued tasks that lend their turn.
+    pub(crate) lending: u32,
+    pub(crate) phase: Phase,
+    pub(crate) need_resched: Resched,
+    pub(crate) dl: DlRq,
+    pub(crate) rt: RtRq,
+    pub(crate) fair: FairRq,
+    /// Queued tasks of all classes, the current one included, throttled ones not.
+    pub(crate) nr_running: u32,
+    pub(crate) is_online: bool,
+    /// Fair tasks are neither brought here nor taken away (`isolcpus`).
+    pub(crate) is_isolated: bool,
+    /// When it needs its tick.
+    pub(crate) ticks: Ticks,
+    pub(crate) nr_switches: u64,
+    /// Task clock up to which the present idle time is accounted; `None` while something runs.
+    pub(crate) idle_since: Option<Instant>,
+    /// What may have changed since it was published. Noted where tasks come, go and become current.
+    pub(crate) unpublished: Unpublished,
+    published: Published,
+}
+
+/// Where a CPU is in a switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// `current` runs (or the CPU idles).
+    Running,
+    /// Between `leave` and the end of `pick`.
+    Switching {
+        /// Who was left.
+        prev: Prev,
+        /// What has been tried for this switch.
+        stage: Stage,
+    },
+}
+
+/// The task that a CPU is leaving.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Prev {
+    pub(crate) task: Option<TaskId>,
+    pub(crate) prio: Prio,
+    pub(crate) state: PrevState,
+    pub(crate) cpuset: CpusetId,
+}
+
+/// What `pick` has already looked for elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// Nothing.
+    Fresh,
+    /// Deadline tasks to pull.
+    DlPulled,
+    /// RT tasks too.
+    Pulled,
+    /// And fair ones.
+    Searched,
+}
+
+/// What the CPU has published, to publish changes only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Published {
+    prios: PublishedPrios,
+    averages: CpuAverages,
+    counts: PublishedCounts,
+    deadlines: PublishedDeadlines,
+    is_online: bool,
+    is_idle: bool,
+}
+
+impl Rq {
+    pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
+        Self {
+            cpu,
+            clock: Clock::at(Instant::ZERO),
+            tasks: TaskSlab::with_capacity(config.queue_reserve),
+            current: None,
+            executor: None,
+            lending: 0,
+            phase: Phase::Running,
+            need_resched: Resched::No,
+            dl: DlRq::new(cpu, config),
+            rt: RtRq::new(&config.settings),
+            fair: FairRq::new(cpu, config),
+            nr_running: 0,
+            is_online: true,
+            is_isolated: config.isolated.contains(cpu),
+            ticks: Ticks::of(cpu, config),
+            nr_switches: 0,
+            idle_since: Some(Instant::ZERO),
+            unpublished: Unpublished::ALL,
+            published: Published {
+                prios: PublishedPrios::IDLE,
+                averages: CpuAverages::default(),
+                counts: PublishedCounts::default(),
+                deadlines: PublishedDeadlines::NONE,
+                is_online: false,
+                is_idle: false,
+            },
+        }
+    }
+
+    /// Returns whose run queue this is.
+    #[must_use]
+    pub const fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    /// Returns the task that runs here; `None` while idle or switching.
+    #[must_use]
+    pub fn current(&self) -> Option<TaskId> {
+        self.acting().map(|slot| self.tasks[slot].id)
+    }
+
+    /// Returns the effective priority of the task that runs here; one that a deadline server runs has the server's, one that
+    /// runs on another's turn has that task's.
+    #[must_use]
+    pub fn current_prio(&self) -> Prio {
+        let Some(slot) = self.current else { return Prio::IDLE };
+        // Looked up in any case: the callers' own looking up is the same then.
+        let own = self.tasks[slot].prio;
+        if self.dl.serving.is_some() { Prio::DEADLINE } else { own }
+    }
+
+    /// Returns the absolute deadline by which the current task runs, its own or its server's.
+    #[must_use]
+    pub fn current_deadline(&self) -> Option<Instant> {
+        match (self.current, self.dl.serving) {
+            (Some(_), Some(kind)) => self.dl.server(kind).queued().map(|(deadline, _)| deadline),
+            (Some(slot), None) if self.tasks[slot].prio.class() == ClassId::Deadline => {
+                Some(self.tasks[slot].dl.abs_deadline)
+            }
+            (Some(_) | None, _) => None,
+        }
+    }
+
+    /// Returns what a deadline server of this CPU promises, what it does and what is left of its runtime.
+    #[must_use]
+    pub const fn server(&self, kind: ServerKind) -> (ServerParams, ServerState, SignedDuration) {
+        let server = self.dl.server(kind);
+        let (state, left) = server.shows();
+        (server.params(), state, left)
+    }
+
+    /// Returns whether the real-time tasks of this CPU may not run before the next period (RT throttling).
+    #[must_use]
+    pub const fn is_rt_throttled(&self) -> bool {
+        self.rt.throttle.is_throttled()
+    }
+
+    /// Returns the server that the current task runs by, if it does.
+    #[must_use]
+    pub const fn serving(&self) -> Option<ServerKind> {
+        self.dl.serving
+    }
+
+    /// Returns whether this CPU is asked to schedule, and how urgently.
+    pub const fn need_resched(&self) -> Resched {
+        self.need_resched
+    }
+
+    /// Returns the number of queued tasks, the current one included, without deadline tasks that wait for their budget.
+    #[must_use]
+    pub const fn nr_running(&self) -> u32 {
+        self.nr_running
+    }
+
+    /// Returns the number of switches to another task so far.
+    #[must_use]
+    pub const fn nr_switches(&self) -> u64 {
+        self.nr_switches
+    }
+
+    /// Returns whether nothing runs and nothing is queued.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.nr_running == 0 && self.current.is_none()
+    }
+
+    /// Returns the tasks queued here, the current one included, with effective priority. For checks: O(slots).
+    pub fn queued(&self) -> impl Iterator<Item = (TaskId, Prio)> + '_ {
+        self.tasks.iter().map(|(_, task)| (task.id, task.prio))
+    }
+
+    /// Returns whether a queued task may run on a CPU. For checks: O(slots).
+    #[must_use]
+    pub fn may_run_on(&self, task: TaskId, cpu: CpuId) -> bool {
+        self.tasks.iter().any(|(_, body)| body.id == task && body.may_run_on(cpu))
+    }
+
+    /// Returns what a queued task asks for. For checks: O(slots).
+    #[must_use]
+    pub fn attr(&self, task: TaskId) -> Option<SchedAttr> {
+        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
+    }
+
+    /// Returns whether a task here may not run before its class gets more time: a deadline task that waits for its next
+    /// budget, or a real-time task while these are throttled. For checks: O(slots).
+    #[must_use]
+    pub fn is_throttled(&self, task: TaskId) -> bool {
+        let is = |body: &Task| deadline::is_throttled(body) || body.prio.is_rt() && self.rt.throttle.is_throttled();
+        self.tasks.iter().any(|(_, body)| body.id == task && is(body))
+    }
+
+    /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For checks: O(slots).
+    #[must_use]
+    pub fn deadline(&self, task: TaskId) -> Option<(Instant, SignedDuration)> {
+        let body = self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body)?;
+        (body.prio == Prio::DEADLINE).then_some((body.dl.abs_deadline, body.dl.runtime_left))
+    }
+
+    /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For checks: O(slots).
+    #[must_use]
+    pub fn is_delayed(&self, task: TaskId) -> bool {
+        self.tasks.iter().any(|(slot, body)| body.id == task && fair::is_delayed(self, slot))
+    }
+
+    /// Returns whether this CPU takes part.
+    #[must_use]
+    pub const fn is_online(&self) -> bool {
+        self.is_online
+    }
+
+    /// Returns the group of a queued task. For checks: O(slots).
+    #[must_use]
+    pub fn group(&self, task: TaskId) -> Option<GroupId> {
+        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.group)
+    }
+
+    /// Advances the clocks; they never go back.
+    pub(crate) fn set_clock(&mut self, now: Clock) {
+        debug_assert!(now.wall >= self.clock.wall, "wall clock of CPU {} went back", self.cpu);
+        debug_assert!(now.task >= self.clock.task, "task clock of CPU {} went back", self.cpu);
+        self.clock = now;
+    }
+
+    /// Notes what has been looked for elsewhere for the present switch.
+    pub(crate) fn pass(&mut self, passed: Stage) {
+        match &mut self.phase {
+            Phase::Switching { stage, .. } => *stage = passed,
+            Phase::Running => unreachable!("a stage is one of a switch"),
+        }
+    }
+
+    pub(crate) fn stay(&self, slot: Slot) -> Stay {
+        let task = &self.tasks[slot];
+        Stay { task: task.id, slot: slot.0, stay: task.stay }
+    }
+
+    /// Returns the slot of a task if this is still the same stay.
+    pub(crate) fn find_stay(&self, stay: Stay) -> Option<Slot> {
+        let slot = Slot(stay.slot);
+        self.tasks.get(slot).filter(|task| task.id == stay.task && task.stay == stay.stay).map(|_| slot)
+    }
+
+    /// Asks this CPU to schedule. The first urgent request sends a kick.
+    pub(crate) fn resched<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>, how: Resched) {
+        let before = self.need_resched;
+        self.need_resched = before.max(how);
+        if self.need_resched == Resched::Now && before != Resched::Now {
+            let by = cx.by;
+            cx.io.op(Op::Kick { cpu: self.cpu });
+            cx.io.event(cx.now, self.cpu, || TraceEvent::NeedResched { by });
+        }
+    }
+
+    /// Publishes what other CPUs may know, where it changed. The last thing that an entry point does which may have
+    /// changed it; `leave` lets `pick` do it.
+    #[inline(always)]
+    pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE);
+        if changed != Unpublished::NONE {
+            self.publish_changes(cx, changed);
+        }
+        debug_assert!(self.to_publish(cx) == self.published, "CPU {} changed without a note of it", self.cpu);
+    }
+
+    /// Returns what others should know now.
+    fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
+        Published {
+            prios: self.published_prios(cx),
+            averages: self.published_averages(cx.config.settings.rt_balance.is_passive()),
+            counts: self.published_counts(&cx.config.settings),
+            deadlines: self.dl.published(),
+            is_online: self.is_online,
+            is_idle: self.is_idle_to_others(),
+        }
+    }
+
+    /// Returns what others have been told of the current task: its priority, and whether it may run elsewhere.
+    pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
+        (self.published.prios.current, self.published.prios.current_movable)
+    }
+
+    fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
+        let current = self.current.map(|slot| &self.tasks[slot]);
+        PublishedPrios {
+            current: match (current, self.dl.serving) {
+                (None, _) => Prio::IDLE,
+                (Some(_), Some(_)) => Prio::DEADLINE,
+                (Some(task), None) => task.prio,
+            },
+            highest: self.top_prio(),
+            pushable: self.rt.highest_pushable(),
+            current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
+        }
+    }
+
+    /// Returns whether others may send work here for want of any.
+    pub(crate) const fn is_idle_to_others(&self) -> bool {
+        self.nr_running == 0 && self.is_online && !self.is_isolated
+    }
+
+    /// Returns what others count here.
+    pub(crate) fn published_counts(&self, settings: &Settings) -> PublishedCounts {
+        let (runnable, phantoms) = (self.nr_runnable(), self.phantoms(settings));
+        let moves_rt = settings.rt_balance.is_passive();
+        let (running, fair) = (runnable + phantoms, self.fair.nr_running() + phantoms);
+        PublishedCounts {
+            running,
+            fair,
+            only_idle_policy: runnable > 0 && self.fair.nr_idle_policy() == runnable,
+            has_waiting: running > 1 && (moves_rt || fair > 0) && self.is_online && !self.is_isolated,
+        }
+    }
+
+    /// Returns the throttled tasks that count as running all the same (`hierarchical_running = off`).
+    pub(crate) const fn phantoms(&self, settings: &Settings) -> u32 {
+        if settings.hierarchical_running { 0 } else { self.fair.nr_apart }
+    }
+
+    /// Thing by thing, each made and compared on its own: most calls change one or two of them.
+    fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>, changed: Unpublished) {
+        let cpu = self.cpu;
+        if changed.has(Unpublished::PRIOS) {
+            let prios = self.published_prios(cx);
+            if prios != self.published.prios {
+                let had = core::mem::replace(&mut self.published.prios, prios);
+                if prios.highest != had.highest && self.is_online {
+                    cx.shared.domain(cpu).cpupri.set(cpu, prios.highest);
+                }
+                cx.shared.publish_prios(cpu, prios);
+            }
+        }
+        // The load of kernels that do not track it is a sum of weights, and may have real-time tasks in it.
+        if changed.has(Unpublished::AVERAGES) || !self.fair.tracks_load() {
+            let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
+            if averages != self.published.averages {
+                self.published.averages = averages;
+                cx.shared.publish_averages(cpu, averages);
+            }
+        }
+        if changed.has(Unpublished::COUNTS) {
+            self.publish_counts(cx);
+        }
+        if changed.has(Unpublished::DEADLINES) {
+            self.publish_deadlines(cx);
+        }
+    }
+
+    fn publish_counts<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let cpu = self.cpu;
+        let counts = self.published_counts(&cx.config.settings);
+        if counts != self.published.counts {
+            let had = core::mem::replace(&mut self.published.counts, counts);
+            if counts.has_waiting != had.has_waiting {
+                cx.shared.publish_waiting(cpu, counts.has_waiting);
+            }
+            cx.shared.publish_counts(cpu, counts);
+        }
+        let is_idle = self.is_idle_to_others();
+        if is_idle != self.published.is_idle {
+            self.published.is_idle = is_idle;
+            cx.shared.publish_idle(cpu, is_idle);
+        }
+    }
+
+    fn publish_deadlines<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        let (cpu, is_online, deadlines) = (self.cpu, self.is_online, self.dl.published());
+        let has = &mut self.published;
+        let came_or_went = is_online != has.is_online;
+        if came_or_went {
+            has.is_online = is_online;
+            cx.shared.publish_online(cpu, is_online);
+        }
+        let had = core::mem::replace(&mut has.deadlines, deadlines);
+        if deadlines != had {
+            cx.shared.publish_deadlines(cpu, deadlines);
+        }
+        if deadlines.earliest != had.earliest || came_or_went {
+            cx.shared.domain(cpu).cpudl.set(cpu, self.level_at(deadlines.earliest));
+        }
+    }
+
+    /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.
+    pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
+        self.publish(cx);
+        if cx.config.threads == Threads::Many {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Returns what this CPU is to the deadline class.
+    pub(crate) fn dl_level(&self) -> DlLevel {
+        self.level_at(self.dl.earliest())
+    }
+
+    /// As [`dl_level`](Self::dl_level), with the first deadline in hand.
+    const fn level_at(&self, earliest: Option<Instant>) -> DlLevel {
+        match earliest {
+            _ if !self.is_online => DlLevel::Gone,
+            None => DlLevel::Free,
+            Some(deadline) => DlLevel::Busy(deadline),
+        }
+    }
+
+    /// Returns the most urgent priority queued above the fair class, the current task's included ([`Prio::IDLE`] if
+    /// none): what a real-time task must beat here.
+    pub(crate) fn top_prio(&self) -> Prio {
+        if self.dl.is_empty() { self.rt.highest() } else { Prio::DEADLINE }
+    }
+
+    /// Returns whether a real-time task waits, or will, that could run elsewhere.
+    pub(crate) fn is_rt_overloaded(&self, config: &Config) -> bool {
+        self.rt.is_overloaded(config.settings.rt_overload, !self.dl.is_empty())
+    }
+
+    /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.
+    pub(crate) fn nr_runnable(&self) -> u32 {
+        self.nr_running - self.fair.nr_delayed()
+    }
+
+    /// Returns whether a task waits here that the balancer of the fair class may move.
+    pub(crate) fn has_waiting(&self, moves_rt: bool) -> bool {
+        self.nr_runnable() > 1 && (moves_rt || self.fair.nr_running() > 0)
+    }
+
+    /// Returns the class of the task that runs here: its own, also if a server runs it.
+    pub(crate) fn current_class(&self) -> ClassId {
+        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio).class()
+    }
+}
+
+/// Who runs on the turn of the current task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Executor {
+    pub(crate) slot: Slot,
+    /// The donor's counter of CPU time when this was last settled.
+    pub(crate) settled: Duration,
+}
+
+impl Rq {
+    /// Returns the task whose code runs here.
+    #[inline]
+    pub(crate) fn acting(&self) -> Option<Slot> {
+        match self.executor {
+            Some(executor) => Some(executor.slot),
+            None => self.current,
+        }
+    }
+
+    /// Returns the task on whose turn another runs here.
+    #[must_use]
+    pub fn donor(&self) -> Option<TaskId> {
+        self.executor.and(self.current).map(|slot| self.tasks[slot].id)
+    }
+
+    /// Returns how many tasks here lend their turn.
+    #[must_use]
+    pub const fn nr_lending(&self) -> u32 {
+        self.lending
+    }
+}
+
+impl Rq {
+    /// Returns what this CPU publishes as its load.
+    pub(crate) fn published_averages(&self, counts_rt: bool) -> CpuAverages {
+        if self.fair.tune.tracks_load {
+            return self.averages();
+        }
+        let rt = if counts_rt { RT_LOAD * u64::from(self.rt.nr_running()) } else { 0 };
+        CpuAverages { load: self.fair.load() + rt, ..CpuAverages::default() }
+    }
+}

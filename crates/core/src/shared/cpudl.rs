@@ -1,0 +1,217 @@
+//! `cpudl`: the earliest deadline on each CPU, per root domain; answers "where would a task of this deadline run at once".
+//!
+//! CPUs without deadline tasks are a set; the others are a heap with the latest deadline on top, under one lock. A search
+//! takes the nearest free CPU, or else looks at the top only. Changing a CPU is O(log CPUs), a search O(words + levels of
+//! distance).
+//!
+//! Staleness: the answer is a hint; whoever acts on it checks again under the lock of the run queue.
+//!
+//! Sources: Linux v6.12 `kernel/sched/cpudeadline.c` (`cpudl_find`, `cpudl_set`, `cpudl_clear`), `deadline.c`
+//! (`find_later_rq` for the order among free CPUs).
+
+use crate::words::atomic_mask::{AtomicCpuMask, Threads};
+use alloc::vec::Vec;
+use lock_api::{Mutex, RawMutex};
+use zerolag_model::{CpuId, CpuMask, Distance, Instant, Topology};
+
+/// What a CPU is to the deadline class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DlLevel {
+    /// Offline: nothing is sent there.
+    Gone,
+    /// It has no deadline task.
+    Free,
+    /// Its earliest deadline.
+    Busy(Instant),
+}
+
+#[derive(Debug)]
+pub(crate) struct CpuDl<L: RawMutex> {
+    free: AtomicCpuMask,
+    busy: Mutex<L, LatestFirst>,
+}
+
+impl<L: RawMutex> CpuDl<L> {
+    pub(crate) fn new(nr_cpus: usize, threads: Threads) -> Self {
+        let busy = LatestFirst { heap: Vec::with_capacity(nr_cpus), place: alloc::vec![None; nr_cpus] };
+        Self { free: AtomicCpuMask::new(nr_cpus, threads), busy: Mutex::new(busy) }
+    }
+
+    /// Says what a CPU is now. Called under that run queue's lock.
+    pub(crate) fn set(&self, cpu: CpuId, level: DlLevel) {
+        let mut busy = self.busy.lock();
+        match level {
+            DlLevel::Busy(deadline) => busy.set(cpu, deadline),
+            DlLevel::Free | DlLevel::Gone => busy.remove(cpu),
+        }
+        let is_free = level == DlLevel::Free;
+        if is_free != self.free.contains(cpu) {
+            self.free.assign(cpu, is_free);
+        }
+    }
+
+    /// Returns whether a CPU is held as this and nothing else, for checks.
+    pub(crate) fn is_exact(&self, cpu: CpuId, level: DlLevel) -> bool {
+        let busy = self.busy.lock();
+        let held = match (busy.deadline(cpu), self.free.contains(cpu)) {
+            (None, false) => DlLevel::Gone,
+            (None, true) => DlLevel::Free,
+            (Some(deadline), false) => DlLevel::Busy(deadline),
+            (Some(_), true) => return false,
+        };
+        held == level
+    }
+
+    /// Finds the free CPU nearest to `near` that the task may use, or else the one of latest deadline if that is later
+    /// than the task's.
+    pub(crate) fn find(
+        &self,
+        deadline: Instant,
+        allowed: Option<&CpuMask>,
+        near: CpuId,
+        topology: &Topology,
+    ) -> Option<CpuId> {
+        if let Some(any) = self.free.next_and(allowed, CpuId(0)) {
+            for distance in Distance::ALL {
+                let span = topology.span(near, distance);
+                let found = self.free.next_and(allowed, CpuId(span.start)).filter(|cpu| cpu.0 < span.end);
+                if found.is_some() {
+                    return found;
+                }
+            }
+            return Some(any);
+        }
+        let (latest, cpu) = self.busy.lock().first()?;
+        let may_use = allowed.is_none_or(|mask| mask.contains(cpu));
+        (may_use && deadline < latest).then_some(cpu)
+    }
+}
+
+/// CPUs by deadline, the latest first; among equals the lowest number.
+#[derive(Debug)]
+struct LatestFirst {
+    heap: Vec<(Instant, CpuId)>,
+    place: Vec<Option<u32>>,
+}
+
+impl LatestFirst {
+    fn first(&self) -> Option<(Instant, CpuId)> {
+        self.heap.first().copied()
+    }
+
+    fn deadline(&self, cpu: CpuId) -> Option<Instant> {
+        self.place[cpu.index()].map(|place| self.heap[place as usize].0)
+    }
+
+    /// Adds a CPU, or changes the deadline of one: that moves it from where it is, most often not at all.
+    fn set(&mut self, cpu: CpuId, deadline: Instant) {
+        match self.place[cpu.index()] {
+            Some(place) => {
+                self.heap[place as usize].0 = deadline;
+                let place = self.rise(place as usize);
+                self.sink(place);
+            }
+            None => {
+                self.heap.push((deadline, cpu));
+                self.rise(self.heap.len() - 1);
+            }
+        }
+    }
+
+    fn remove(&mut self, cpu: CpuId) {
+        let Some(place) = self.place[cpu.index()].take() else { return };
+        let place = place as usize;
+        self.heap.swap_remove(place);
+        if place < self.heap.len() {
+            let place = self.rise(place);
+            self.sink(place);
+        }
+    }
+
+    fn before(a: (Instant, CpuId), b: (Instant, CpuId)) -> bool {
+        a.0 > b.0 || a.0 == b.0 && a.1 < b.1
+    }
+
+    fn rise(&mut self, mut at: usize) -> usize {
+        let entry = self.heap[at];
+        while at > 0 && Self::before(entry, self.heap[(at - 1) / 2]) {
+            self.put(at, self.heap[(at - 1) / 2]);
+            at = (at - 1) / 2;
+        }
+        self.put(at, entry);
+        at
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            if left >= self.heap.len() {
+                break;
+            }
+            let right_first = right < self.heap.len() && Self::before(self.heap[right], self.heap[left]);
+            let child = if right_first { right } else { left };
+            if !Self::before(self.heap[child], entry) {
+                break;
+            }
+            self.put(at, self.heap[child]);
+            at = child;
+        }
+        self.put(at, entry);
+    }
+
+    fn put(&mut self, at: usize, entry: (Instant, CpuId)) {
+        self.heap[at] = entry;
+        self.place[entry.1.index()] = Some(u32::try_from(at).expect("invariant: fewer than 2^32 CPUs"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Lock = parking_lot::RawMutex;
+
+    #[test]
+    fn the_nearest_free_cpu_wins_then_the_latest_deadline() {
+        let machine = Topology::new(2, 1, 4, 1).expect("8 CPUs");
+        let cpudl = CpuDl::<Lock>::new(8, Threads::Many);
+        let at = Instant::from_nanos;
+        for cpu in machine.cpus() {
+            cpudl.set(cpu, DlLevel::Busy(at(100 + u64::from(cpu.0 * 37 % 8))));
+        }
+        let find = |deadline, allowed: Option<&str>, near| {
+            let allowed = allowed.map(|list| list.parse().expect("a list"));
+            cpudl.find(at(deadline), allowed.as_ref(), CpuId(near), &machine)
+        };
+        assert_eq!(find(106, None, 0), Some(CpuId(3)), "37 * 3 % 8 is 7");
+        assert_eq!(find(107, None, 0), None, "an equal deadline does not preempt");
+        assert_eq!(find(1, Some("0-2"), 0), None, "only the top is looked at");
+        cpudl.set(CpuId(1), DlLevel::Free);
+        cpudl.set(CpuId(6), DlLevel::Free);
+        assert_eq!((find(900, None, 0), find(900, None, 5)), (Some(CpuId(1)), Some(CpuId(6))));
+        for cpu in [1, 6, 3] {
+            cpudl.set(CpuId(cpu), DlLevel::Gone);
+        }
+        assert_eq!(find(1, None, 0), Some(CpuId(4)), "37 * 4 % 8 is 4: the latest that is left");
+    }
+
+    #[test]
+    fn the_heap_agrees_with_a_list() {
+        let mut heap = LatestFirst { heap: Vec::new(), place: alloc::vec![None; 16] };
+        let mut list = [None; 16];
+        let mut random = 12_345_u64;
+        for _ in 0..4000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let cpu = CpuId((random >> 60) as u32);
+            let deadline = (random >> 40) % 5;
+            list[cpu.index()] = (deadline > 0).then_some(Instant::from_nanos(deadline));
+            match list[cpu.index()] {
+                Some(deadline) => heap.set(cpu, deadline),
+                None => heap.remove(cpu),
+            }
+            let latest = (0..16_u32).rev().filter_map(|cpu| Some((list[cpu as usize]?, CpuId(cpu))));
+            assert_eq!(heap.first(), latest.max_by_key(|(deadline, _)| *deadline));
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! [`GroupTable`]: the tree of groups, as all CPUs see it: parent, weight, limit, published load.
+//!
+//! Rows change under a lock and are read with atomics. The part of a group that lives on one CPU is
+//! a [`Queue`](crate::queue::fair::queue::Queue).
+
+use crate::entity::weight::Weight;
+use crate::shared::pool::{Pool, Refreshed};
+use crate::words::group::{GroupError, Idleness, MAX_DEPTH};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use zerolag_model::settings::BandwidthControl;
+use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant};
+
+/// The mark of an idle group beside its weight.
+pub(crate) const IDLE_GROUP: u64 = 1 << 32;
+
+/// One group, as all CPUs see it.
+#[derive(Debug)]
+struct Row<L: RawMutex> {
+    /// The parent's id; meaningless for the root and while free.
+    parent: AtomicU32,
+    depth: AtomicU32,
+    weight: AtomicU32,
+    /// Whether it is an idle group (`cpu.idle`): 0 or 1.
+    idle: AtomicU32,
+    /// Counts the groups that had this id; odd while one has it.
+    generation: AtomicU32,
+    /// Sum of what its queues on all CPUs publish.
+    load: AtomicU64,
+    nr_tasks: AtomicU32,
+    nr_children: AtomicU32,
+    /// The number of its limit; 0 is none.
+    limit: AtomicU32,
+    /// Its own slice in ns; 0 is none.
+    slice: AtomicU64,
+    /// How often its pool has been filled at the end of a period.
+    refreshes: AtomicU32,
+    pool: Mutex<L, Pool>,
+}
+
+impl<L: RawMutex> Row<L> {
+    fn new(pool: Pool) -> Self {
+        Self {
+            parent: AtomicU32::default(),
+            depth: AtomicU32::default(),
+            weight: AtomicU32::default(),
+            idle: AtomicU32::default(),
+            generation: AtomicU32::default(),
+            load: AtomicU64::default(),
+            nr_tasks: AtomicU32::default(),
+            nr_children: AtomicU32::default(),
+            limit: AtomicU32::default(),
+            slice: AtomicU64::default(),
+            refreshes: AtomicU32::default(),
+            pool: Mutex::new(pool),
+        }
+    }
+}
+
+/// The tree of groups. Rows change under the lock; readers use atomics.
+///
+/// Staleness: a CPU may compute a share from a load that others have just changed; it does so again at its next tick.
+#[derive(Debug)]
+pub(crate) struct GroupTable<L: RawMutex> {
+    rows: Vec<Row<L>>,
+    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as late as can be.
+    free: Mutex<L, VecDeque<u32>>,
+}
+
+impl<L: RawMutex> GroupTable<L> {
+    /// Returns a table with the root group and room for `groups` more, on a machine of `cpus` CPUs.
+    pub(crate) fn new(groups: usize, control: BandwidthControl, cpus: usize) -> Self {
+        let rows: Vec<Row<L>> = (0..=groups).map(|_| Row::new(Pool::new(control, cpus))).collect();
+        rows[0].generation.store(1, Ordering::Relaxed);
+        rows[0].weight.store(Weight::NICE_0.value(), Ordering::Relaxed);
+        let ids = 1..=u32::try_from(groups).expect("invariant: fewer than 2^32 groups");
+        Self { rows, free: Mutex::new(ids.collect()) }
+    }
+
+    fn row(&self, group: GroupId) -> Result<&Row<L>, GroupError> {
+        self.rows
+            .get(group.index())
+            .filter(|row| row.generation.load(Ordering::Acquire) % 2 == 1)
+            .ok_or(GroupError::NoSuchGroup(group))
+    }
+
+    pub(crate) fn exists(&self, group: GroupId) -> bool {
+        self.row(group).is_ok()
+    }
+
+    pub(crate) fn create(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
+        let mut free = self.free.lock();
+        let above = self.row(parent)?;
+        let depth = above.depth.load(Ordering::Relaxed) + 1;
+        if depth as usize > MAX_DEPTH {
+            return Err(GroupError::TooDeep(parent));
+        }
+        let group = GroupId(free.pop_front().ok_or(GroupError::NoneFree)?);
+        let row = &self.rows[group.index()];
+        row.parent.store(parent.0, Ordering::Relaxed);
+        row.depth.store(depth, Ordering::Relaxed);
+        row.weight.store(weight.value(), Ordering::Relaxed);
+        row.idle.store(0, Ordering::Relaxed);
+        row.generation.fetch_add(1, Ordering::Release);
+        above.nr_children.fetch_add(1, Ordering::Relaxed);
+        Ok(group)
+    }
+
+    pub(crate) fn remove(&self, group: GroupId) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let mut free = self.free.lock();
+        let row = self.row(group)?;
+        if row.nr_children.load(Ordering::Relaxed) > 0 {
+            return Err(GroupError::HasChildren(group));
+        }
+        if row.nr_tasks.load(Ordering::Relaxed) > 0 {
+            return Err(GroupError::HasTasks(group));
+        }
+        row.generation.fetch_add(1, Ordering::Release);
+        row.limit.store(0, Ordering::Release);
+        row.slice.store(0, Ordering::Release);
+        row.pool.lock().clear();
+        self.rows[row.parent.load(Ordering::Relaxed) as usize].nr_children.fetch_sub(1, Ordering::Relaxed);
+        free.push_back(group.0);
+        Ok(())
+    }
+
+    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_shares`.
+    pub(crate) fn change_weight(&self, group: GroupId, weight: Weight) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let row = self.row(group)?;
+        if row.idle.load(Ordering::Acquire) == 1 {
+            return Err(GroupError::IsIdle(group));
+        }
+        row.weight.store(weight.value(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_idle`: a group that was idle has the weight of a new one.
+    pub(crate) fn change_idleness(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let row = self.row(group)?;
+        let is_idle = u32::from(idleness == Idleness::Idle);
+        if row.idle.swap(is_idle, Ordering::AcqRel) != is_idle {
+            row.weight.store(Weight::NICE_0.value(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Returns a group's pool, locked: an inner lock, taken with at most one run queue held and nothing under it.
+    pub(crate) fn pool(&self, group: GroupId) -> MutexGuard<'_, L, Pool> {
+        self.rows[group.index()].pool.lock()
+    }
+
+    pub(crate) fn limit(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].limit.load(Ordering::Acquire)
+    }
+
+    /// Returns what a CPU takes of its quota at a time, if that is its own.
+    pub(crate) fn slice(&self, group: GroupId) -> Option<Duration> {
+        let nanos = self.rows[group.index()].slice.load(Ordering::Acquire);
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
+    }
+
+    pub(crate) fn refreshes(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].refreshes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_phase(&self, group: GroupId, phase: Duration) -> Result<(), GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        self.row(group)?.pool.lock().set_phase(phase);
+        Ok(())
+    }
+
+    pub(crate) fn set_max(&self, group: GroupId, now: Instant, max: CpuMax) -> Result<Refreshed, GroupError> {
+        if group == GroupId::ROOT {
+            return Err(GroupError::IsRoot);
+        }
+        let row = self.row(group)?;
+        let mut pool = row.pool.lock();
+        let set = pool.set(now, max);
+        row.slice.store(max.slice.map_or(0, Duration::as_nanos), Ordering::Release);
+        row.limit.store(pool.limit(), Ordering::Release);
+        row.refreshes.fetch_add(1, Ordering::Release);
+        Ok(set)
+    }
+
+    pub(crate) fn max(&self, group: GroupId) -> Result<CpuMax, GroupError> {
+        Ok(self.row(group)?.pool.lock().max())
+    }
+
+    pub(crate) fn stat(&self, group: GroupId) -> Result<CpuStat, GroupError> {
+        Ok(self.row(group)?.pool.lock().stat())
+    }
+
+    /// The period of a group has ended.
+    pub(crate) fn refresh(&self, group: GroupId, now: Instant) -> Option<Refreshed> {
+        let row = &self.rows[group.index()];
+        let refreshed = row.pool.lock().refresh(now)?;
+        row.refreshes.fetch_add(1, Ordering::Release);
+        Some(refreshed)
+    }
+
+    /// Counts a task in a group.
+    pub(crate) fn join(&self, group: GroupId) -> Result<(), GroupError> {
+        self.row(group)?.nr_tasks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a task out of the count.
+    pub(crate) fn quit(&self, group: GroupId) {
+        let before = self.rows[group.index()].nr_tasks.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "group {group} loses a task that it does not have");
+    }
+
+    /// Returns the ids of all groups, for checks.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = GroupId> + '_ {
+        let ids = 0..u32::try_from(self.rows.len()).expect("invariant: fewer than 2^32 groups");
+        ids.map(GroupId).filter(|group| self.exists(*group))
+    }
+
+    pub(crate) fn generation(&self, group: GroupId) -> u32 {
+        self.rows[group.index()].generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn parent(&self, group: GroupId) -> GroupId {
+        GroupId(self.rows[group.index()].parent.load(Ordering::Relaxed))
+    }
+
+    /// Returns a group's weight; that of an idle group is [`Weight::IDLE`] with bit 32 set.
+    pub(crate) fn weight(&self, group: GroupId) -> u64 {
+        let row = &self.rows[group.index()];
+        if row.idle.load(Ordering::Acquire) == 1 {
+            return IDLE_GROUP | u64::from(Weight::IDLE.value());
+        }
+        u64::from(row.weight.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn load(&self, group: GroupId) -> u64 {
+        self.rows[group.index()].load.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_load(&self, group: GroupId, delta: i64) {
+        self.rows[group.index()].load.fetch_add(delta.cast_unsigned(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,189 @@
+//! [`HardLimits`]: the competing design of 2009: the quota of a group is divided over the CPUs, and each throttles by itself.
+//!
+//! A CPU uses up its own part first. When it needs more it goes round the others and takes, of what each has not used in this
+//! period, one part in as many as there are CPUs; what it has then, it keeps for later periods too, so parts follow the
+//! tasks, slowly. No part grows beyond a period: one CPU cannot use more.
+//!
+//! ```text
+//!   part of CPU 0  [######------]  used, not used
+//!   part of CPU 1  [###---------]--.  1/3 of what it has not used
+//!   part of CPU 2  [############]<-+--- needs more
+//! ```
+//!
+//! What a CPU without tasks of the group has is lost to the group unless another CPU borrows it *before* it is throttled: a
+//! throttled CPU asks again at the end of the period only. That is why the design gives less than the quota where tasks and
+//! parts do not sit on the same CPUs, and one of the reasons for the pool.
+//!
+//! Work: O(1) while the own part lasts; to borrow, and at the end of a period, O(CPUs), each with a lock of its own there,
+//! which is counted. Memory: 16 bytes per CPU of each limited group.
+//!
+//! Sources: Rao 2009 and 2010, "CFS hard limits" v2 ("Added CFS runtime borrowing"), v5 ("Make RT bandwidth and runtime
+//! handling code generic and use it in CFS also"); of that code Linux v2.6.33 `kernel/sched_rt.c`, `do_balance_runtime`,
+//! `do_sched_rt_period_timer`. differs: the quota is that of all CPUs together, as `cpu.max` has it, their patches gave each
+//! CPU the value of the file; a burst is ignored, there was none.
+
+use alloc::vec::Vec;
+use zerolag_model::{CpuId, Duration, SignedDuration};
+
+/// The quota of a group, by CPU.
+#[derive(Debug)]
+pub(crate) struct HardLimits {
+    nr_cpus: usize,
+    /// One per CPU; none without a limit.
+    parts: Vec<Part>,
+}
+
+/// What one CPU has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    /// What it may use per period (`rt_runtime`).
+    runtime: Duration,
+    /// What it has used in this one, or owes from earlier ones (`rt_time`).
+    time: Duration,
+}
+
+impl Part {
+    fn left(&self) -> Duration {
+        self.runtime.saturating_sub(self.time)
+    }
+}
+
+impl HardLimits {
+    pub(crate) const fn new(nr_cpus: usize) -> Self {
+        Self { nr_cpus, parts: Vec::new() }
+    }
+
+    /// Returns the state without a limit.
+    pub(crate) const fn forget(&self) -> Self {
+        Self::new(self.nr_cpus)
+    }
+
+    /// Divides a quota evenly; the first CPUs have the nanoseconds that are left over.
+    pub(crate) fn divide(&mut self, quota: Duration) {
+        let cpus = self.nr_cpus as u64;
+        let (each, over) = (quota.as_nanos() / cpus, quota.as_nanos() % cpus);
+        let part = |cpu| Part { runtime: Duration::from_nanos(each + u64::from(cpu < over)), time: Duration::ZERO };
+        self.parts.clear();
+        self.parts.extend((0..cpus).map(part));
+        debug_assert_eq!(self.left(), quota, "nothing is lost");
+    }
+
+    /// Returns what nobody has used in this period.
+    pub(crate) fn left(&self) -> Duration {
+        self.parts.iter().map(Part::left).sum()
+    }
+
+    /// A CPU needs `want`: what it gets, and how many others it looked at. `period` bounds what one CPU can use.
+    pub(crate) fn take(&mut self, cpu: CpuId, want: Duration, period: Duration) -> (Duration, u32) {
+        let scanned = if self.parts[cpu.index()].left() < want { self.borrow(cpu, period) } else { 0 };
+        let own = &mut self.parts[cpu.index()];
+        let amount = want.min(own.left());
+        own.time += amount;
+        (amount, scanned)
+    }
+
+    /// Takes a part of what each other CPU has not used (`do_balance_runtime`); returns how many it looked at.
+    fn borrow(&mut self, cpu: CpuId, period: Duration) -> u32 {
+        let weight = self.parts.len() as u64;
+        let mut scanned = 0;
+        for other in 0..self.parts.len() {
+            let room = period.saturating_sub(self.parts[cpu.index()].runtime);
+            if room.is_zero() {
+                break;
+            }
+            if other != cpu.index() {
+                scanned += 1;
+                let amount = Duration::from_nanos(self.parts[other].left().as_nanos() / weight).min(room);
+                self.parts[other].runtime -= amount;
+                self.parts[cpu.index()].runtime += amount;
+            }
+        }
+        scanned
+    }
+
+    /// Periods have ended; returns how many CPUs it looked at.
+    pub(crate) fn refill(&mut self, periods: u64) -> u32 {
+        for part in &mut self.parts {
+            part.time = part.time.saturating_sub(part.runtime * periods);
+        }
+        self.parts.len() as u32
+    }
+
+    /// A CPU gives back what it has taken and not used, or leaves a debt.
+    pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
+        let time = &mut self.parts[cpu.index()].time;
+        *time = if remaining.is_negative() {
+            *time + (-remaining).max_zero()
+        } else {
+            time.saturating_sub(remaining.max_zero())
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const PERIOD: Duration = Duration::from_millis(100);
+
+    fn divided(cpus: usize, quota: u64) -> HardLimits {
+        let mut parts = HardLimits::new(cpus);
+        parts.divide(MS * quota);
+        parts
+    }
+
+    #[test]
+    fn a_cpu_borrows_a_share_of_what_each_other_has_left() {
+        let mut parts = divided(4, 80);
+        assert_eq!(parts.take(CpuId(0), MS * 20, PERIOD), (MS * 20, 0));
+        assert_eq!(parts.take(CpuId(1), MS * 12, PERIOD), (MS * 12, 0));
+        // A quarter of 8, 20 and 20 ms.
+        assert_eq!(parts.take(CpuId(0), MS * 20, PERIOD), (MS * 12, 3));
+        assert_eq!(parts.take(CpuId(0), MS * 20, PERIOD), (MS * 9, 3), "again of what is left");
+        assert_eq!(parts.left(), MS * (80 - 20 - 12 - 12 - 9));
+    }
+
+    #[test]
+    fn no_part_grows_beyond_a_period() {
+        let mut parts = divided(2, 180);
+        assert_eq!(parts.take(CpuId(0), MS * 120, PERIOD).0, PERIOD);
+        assert_eq!(parts.take(CpuId(0), MS, PERIOD), (Duration::ZERO, 0));
+    }
+
+    #[test]
+    fn what_was_borrowed_is_kept_and_what_was_used_is_not() {
+        let mut parts = divided(2, 40);
+        assert_eq!(parts.take(CpuId(0), MS * 40, PERIOD).0, MS * 30);
+        assert_eq!(parts.refill(1), 2);
+        assert_eq!(parts.take(CpuId(0), MS * 30, PERIOD), (MS * 30, 0));
+        parts.settle(CpuId(0), SignedDuration::from_nanos(-5_000_000));
+        parts.refill(1);
+        assert_eq!(parts.left(), MS * 35, "a debt is paid by the next period");
+    }
+
+    proptest! {
+        /// Whatever is taken and borrowed, the parts stay the quota and no more than that is handed out per period.
+        #[test]
+        fn the_parts_are_the_quota(
+            cpus in 1_usize..20,
+            quota in 1_u64..2_000,
+            takes in proptest::collection::vec((0_usize..20, 1_u64..50_000_000, any::<bool>()), 1..60),
+        ) {
+            let mut parts = divided(cpus, quota);
+            let mut handed = Duration::ZERO;
+            for (cpu, want, ends) in takes {
+                let cpu = CpuId::from_index(cpu % cpus);
+                handed += parts.take(cpu, Duration::from_nanos(want), PERIOD).0;
+                let all: Duration = parts.parts.iter().map(|part| part.runtime).sum();
+                prop_assert_eq!(all, MS * quota);
+                prop_assert_eq!(handed + parts.left(), MS * quota);
+                if ends {
+                    parts.refill(1);
+                    handed = Duration::ZERO;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! What CPUs know of each other, and what belongs to none of them.
+//!
+//! Everything here is atomic or under an inner lock. Reads go through a [`view`], which records and
+//! replays them.
+
+pub(crate) mod booked;
+pub(crate) mod budgets;
+pub(crate) mod cpudl;
+pub(crate) mod cpupri;
+pub(crate) mod groups;
+pub(crate) mod hard_limits;
+pub(crate) mod lock_owners;
+pub(crate) mod pool;
+pub(crate) mod recent_used;
+pub(crate) mod rt_runtime;
+pub(crate) mod state;
+pub(crate) mod view;
+pub(crate) mod wakers;

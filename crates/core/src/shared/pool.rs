@@ -1,0 +1,523 @@
+//! [`Pool`]: the quota of one group that no CPU has taken yet, and the CPUs that wait for it.
+//!
+//! Where that quota is, is a setting: in one place for all CPUs, or divided over them ([`HardLimits`]). Periods, the list of
+//! throttled CPUs and statistics are the same for both.
+//!
+//! ```text
+//!                 take [1]                       refresh, idle and nobody throttled [3]
+//!   Stopped ------------------> Active(fresh) ----------------------------------------> Stopped
+//!                                 |      ^
+//!                refresh, nobody  |      |  take
+//!                throttled [2]    v      |
+//!                               Active(idle)
+//! ```
+//!
+//! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped. Where
+//! that grid begins is the machine's start, or a time that the host gives each group.
+//!
+//! Everything here is under the group's own lock, which is taken while at most one run queue is held; no run queue is
+//! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group), and what
+//! [`HardLimits`] says of itself.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`, `__assign_cfs_rq_runtime`,
+//! `start_cfs_bandwidth`, `do_sched_cfs_period_timer`, `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
+
+use crate::shared::hard_limits::HardLimits;
+use alloc::collections::VecDeque;
+use zerolag_model::settings::BandwidthControl;
+use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
+
+/// Quota is not handed out by the slack timer when the period ends within this time (`min_bandwidth_expiration`).
+const ENDS_SOON: Duration = Duration::from_millis(2);
+
+/// How long slack is collected before it is handed out (`cfs_bandwidth_slack_period`).
+const SLACK_PERIOD: Duration = Duration::from_millis(5);
+
+/// The quota of one group.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    max: CpuMax,
+    /// Counts the limits that the group has had.
+    epoch: u32,
+    quota: Quota,
+    /// When the present period ends, or ended when the pool was stopped.
+    ends: Instant,
+    state: PoolState,
+    slack: Slack,
+    /// CPUs whose queue of the group is throttled, in the order in which they were.
+    throttled: VecDeque<CpuId>,
+    stat: CpuStat,
+}
+
+/// Where the quota is that no CPU has taken.
+#[derive(Debug)]
+enum Quota {
+    /// In one place.
+    Common {
+        /// (`runtime`).
+        runtime: Duration,
+        /// What was there after the last refresh (`runtime_snap`).
+        filled: Duration,
+    },
+    /// At each CPU its part.
+    Divided(HardLimits),
+}
+
+impl Quota {
+    const EMPTY: Self = Self::Common { runtime: Duration::ZERO, filled: Duration::ZERO };
+
+    /// Returns what is there in all. O(CPUs) where it is divided.
+    fn total(&self) -> Duration {
+        match self {
+            Self::Common { runtime, .. } => *runtime,
+            Self::Divided(parts) => parts.left(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PoolState {
+    /// The period timer does not run.
+    Stopped,
+    /// It runs; something was taken in this period.
+    Fresh,
+    /// It runs; nothing was taken since the last refresh.
+    Idle,
+}
+
+/// The timer that hands returned quota out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Slack {
+    Stopped,
+    Armed,
+}
+
+/// What a CPU asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    /// If there is plenty.
+    pub(crate) most: Duration,
+    /// If there is little: more than a quarter of what is left is not given beyond this.
+    pub(crate) least: Duration,
+}
+
+impl Request {
+    /// As much as there is, up to `amount`.
+    pub(crate) const fn exactly(amount: Duration) -> Self {
+        Self { most: amount, least: amount }
+    }
+}
+
+/// What a CPU got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Taken {
+    pub(crate) amount: Duration,
+    /// The period timer is to be set to this.
+    pub(crate) arm: Option<Instant>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
+}
+
+impl Taken {
+    /// Nothing but a timer to set.
+    pub(crate) const fn nothing(arm: Option<Instant>) -> Self {
+        Self { amount: Duration::ZERO, arm, scanned: 0 }
+    }
+}
+
+/// What a refresh leaves to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Refreshed {
+    /// What is in the pool now.
+    pub(crate) runtime: Duration,
+    /// The period timer is to be set to this.
+    pub(crate) arm: Option<Instant>,
+    /// The first throttled CPU, and how many there are.
+    pub(crate) first: Option<(CpuId, u32)>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
+}
+
+/// What a throttled CPU gets of what is in the pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Share {
+    pub(crate) amount: Duration,
+    /// The next throttled CPU, if there is something left for it.
+    pub(crate) next: Option<CpuId>,
+    /// CPUs whose part was looked at under its lock.
+    pub(crate) scanned: u32,
+}
+
+impl Pool {
+    /// Returns the pool of a group without a limit, on a machine of `cpus` CPUs.
+    pub(crate) fn new(control: BandwidthControl, cpus: usize) -> Self {
+        Self::with(match control {
+            BandwidthControl::Pool => Quota::EMPTY,
+            BandwidthControl::HardLimits => Quota::Divided(HardLimits::new(cpus)),
+        })
+    }
+
+    const fn with(quota: Quota) -> Self {
+        Self {
+            max: CpuMax::UNLIMITED,
+            epoch: 0,
+            quota,
+            ends: Instant::ZERO,
+            state: PoolState::Stopped,
+            slack: Slack::Stopped,
+            throttled: VecDeque::new(),
+            stat: CpuStat {
+                nr_periods: 0,
+                nr_throttled: 0,
+                throttled: Duration::ZERO,
+                nr_bursts: 0,
+                burst: Duration::ZERO,
+            },
+        }
+    }
+
+    pub(crate) const fn max(&self) -> CpuMax {
+        self.max
+    }
+
+    pub(crate) const fn stat(&self) -> CpuStat {
+        self.stat
+    }
+
+    /// Returns whether its period timer runs, for checks.
+    pub(crate) fn is_active(&self) -> bool {
+        self.state != PoolState::Stopped
+    }
+
+    /// Returns the CPUs whose queue is throttled, for checks.
+    pub(crate) fn throttled(&self) -> impl Iterator<Item = CpuId> + '_ {
+        self.throttled.iter().copied()
+    }
+
+    /// Returns the number of the present limit: 0 without one.
+    pub(crate) const fn limit(&self) -> u32 {
+        if self.max.quota.is_some() { self.epoch } else { 0 }
+    }
+
+    /// Sets where periods begin, before the first limit. Linux v6.4 `fair.c`, `init_cfs_bandwidth`: a random part of the usual
+    /// period after the machine's start.
+    pub(crate) fn set_phase(&mut self, phase: Duration) {
+        debug_assert!(self.state == PoolState::Stopped, "a group without a limit");
+        self.ends = Instant::ZERO + phase;
+    }
+
+    /// Sets a limit and fills the pool, or gives each CPU its part.
+    pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
+        self.max = max;
+        if self.state == PoolState::Stopped {
+            // A machine has been up for many periods when a group is limited, even if the clock of its host begins with it.
+            self.ends = Instant::from_nanos(self.ends.as_nanos() % max.period.as_nanos());
+        }
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        match &mut self.quota {
+            Quota::Common { runtime, .. } if max.quota.is_none() => *runtime = Duration::ZERO,
+            Quota::Common { .. } => {}
+            Quota::Divided(parts) => parts.divide(max.quota.unwrap_or_default()),
+        }
+        let scanned = self.fill(0);
+        let arm = if max.quota.is_some() { self.start(now) } else { None };
+        Refreshed { runtime: self.quota.total(), arm, first: self.first_throttled(), scanned }
+    }
+
+    /// Forgets everything: the group is removed. Limits go on being counted.
+    pub(crate) fn clear(&mut self) {
+        assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
+        let quota = match &mut self.quota {
+            Quota::Common { .. } => Quota::EMPTY,
+            Quota::Divided(parts) => Quota::Divided(parts.forget()),
+        };
+        *self = Self { epoch: self.epoch, ..Self::with(quota) };
+    }
+
+    fn first_throttled(&self) -> Option<(CpuId, u32)> {
+        self.throttled.front().map(|cpu| (*cpu, self.throttled.len() as u32))
+    }
+
+    /// Adds the quota of one period to the pool; at most quota and burst are kept. Where it is divided, each CPU has its part
+    /// anew. Returns how many CPUs were looked at.
+    fn fill(&mut self, periods: u64) -> u32 {
+        let Some(quota) = self.max.quota else { return 0 };
+        match &mut self.quota {
+            Quota::Common { runtime, filled } => {
+                *runtime += quota;
+                let above = filled.saturating_sub(*runtime);
+                if !above.is_zero() {
+                    self.stat.nr_bursts += 1;
+                    self.stat.burst += above;
+                }
+                *runtime = (*runtime).min(quota + self.max.burst);
+                *filled = *runtime;
+                0
+            }
+            Quota::Divided(parts) => parts.refill(periods),
+        }
+    }
+
+    /// Starts the period timer; returns what it is to be set to if it did not run.
+    fn start(&mut self, now: Instant) -> Option<Instant> {
+        if self.state != PoolState::Stopped {
+            return None;
+        }
+        self.state = PoolState::Fresh; // [1]
+        self.forward(now);
+        Some(self.ends)
+    }
+
+    /// Moves the end of the period behind now, by whole periods; returns by how many.
+    fn forward(&mut self, now: Instant) -> u64 {
+        if now < self.ends {
+            return 0;
+        }
+        let periods = now.since(self.ends) / self.max.period + 1;
+        self.ends += self.max.period * periods;
+        periods
+    }
+
+    /// A CPU asks for quota.
+    pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Request) -> Taken {
+        if self.max.quota.is_none() {
+            return Taken { amount: want.most, arm: None, scanned: 0 };
+        }
+        let arm = self.start(now);
+        let (amount, scanned) = self.draw(cpu, want);
+        if !amount.is_zero() {
+            self.state = PoolState::Fresh;
+        }
+        Taken { amount, arm, scanned }
+    }
+
+    /// Hands out what there is; returns it, and how many CPUs were looked at.
+    fn draw(&mut self, cpu: CpuId, want: Request) -> (Duration, u32) {
+        match &mut self.quota {
+            Quota::Common { runtime, .. } => {
+                let amount = want.most.min(want.least.max(*runtime / 4)).min(*runtime);
+                *runtime -= amount;
+                (amount, 0)
+            }
+            Quota::Divided(parts) => parts.take(cpu, want.most, self.max.period),
+        }
+    }
+
+    /// A CPU is out of quota: it is throttled unless its debt and 1 ns more can be paid.
+    pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
+        let taken = self.take(now, cpu, Request::exactly(above(remaining, 1)));
+        if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
+            debug_assert!(!self.throttled.contains(&cpu), "a CPU is throttled once");
+            self.throttled.push_back(cpu);
+        }
+        taken
+    }
+
+    /// A CPU is not throttled any more, after `lasted`.
+    pub(crate) fn release(&mut self, cpu: CpuId, lasted: Duration) {
+        let place = self.throttled.iter().position(|throttled| *throttled == cpu);
+        self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
+        self.stat.throttled += lasted;
+    }
+
+    /// Gives quota to a throttled CPU: what it owes and 1 ns, so that it runs and asks again.
+    pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
+        let (amount, scanned) = self.draw(cpu, Request::exactly(above(remaining, 1)));
+        if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
+            self.release(cpu, lasted);
+        } else if matches!(self.quota, Quota::Divided(_)) {
+            // Its part does not pay its debt; that of others may.
+            let place = self.throttled.iter().position(|throttled| *throttled == cpu);
+            self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
+            self.throttled.push_back(cpu);
+        }
+        Share { amount, next: self.next_to_serve(), scanned }
+    }
+
+    /// Returns the first throttled CPU if there is something to give.
+    pub(crate) fn next_to_serve(&self) -> Option<CpuId> {
+        let has_some = match &self.quota {
+            Quota::Common { runtime, .. } => !runtime.is_zero(),
+            Quota::Divided(_) => true,
+        };
+        self.throttled.front().copied().filter(|_| has_some)
+    }
+
+    /// The period timer fired. `None` if it is a timer of the past.
+    pub(crate) fn refresh(&mut self, now: Instant) -> Option<Refreshed> {
+        if self.state == PoolState::Stopped || self.max.quota.is_none() {
+            self.state = PoolState::Stopped;
+            return None;
+        }
+        let periods = self.forward(now);
+        if periods == 0 {
+            return None;
+        }
+        self.stat.nr_periods += periods;
+        let scanned = self.fill(periods);
+        let first = self.first_throttled();
+        self.state = match (first, self.state) {
+            (Some(_), _) => {
+                self.stat.nr_throttled += periods;
+                PoolState::Fresh
+            }
+            (None, PoolState::Fresh) => PoolState::Idle, // [2]
+            (None, PoolState::Idle | PoolState::Stopped) => PoolState::Stopped, // [3]
+        };
+        let arm = (self.state != PoolState::Stopped).then_some(self.ends);
+        Some(Refreshed { runtime: self.quota.total(), arm, first, scanned })
+    }
+
+    /// A CPU gives quota back; returns what the slack timer is to be set to. `slice` is that of groups without one of their own.
+    pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
+        self.max.quota?;
+        match &mut self.quota {
+            Quota::Common { runtime, .. } => *runtime += amount,
+            Quota::Divided(parts) => {
+                parts.settle(cpu, amount.to_signed());
+                return None;
+            }
+        }
+        let is_worth_it = self.quota.total() > self.max.slice.unwrap_or(slice) && !self.throttled.is_empty();
+        if !is_worth_it || self.slack == Slack::Armed || self.ends_within(now, SLACK_PERIOD + ENDS_SOON) {
+            return None;
+        }
+        self.slack = Slack::Armed;
+        Some(now + SLACK_PERIOD)
+    }
+
+    /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as there is quota.
+    pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
+        match &mut self.quota {
+            Quota::Common { runtime, .. } if remaining.is_negative() => {
+                *runtime = runtime.saturating_sub((-remaining).max_zero());
+            }
+            Quota::Common { runtime, .. } => *runtime += remaining.max_zero(),
+            Quota::Divided(parts) => parts.settle(cpu, remaining),
+        }
+    }
+
+    /// The slack timer fired: returns the first throttled CPU, and how many there are, if they are to be served.
+    pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
+        if self.slack == Slack::Stopped {
+            return None;
+        }
+        self.slack = Slack::Stopped;
+        if self.max.quota.is_none()
+            || self.ends_within(now, ENDS_SOON)
+            || self.quota.total() <= self.max.slice.unwrap_or(slice)
+        {
+            return None;
+        }
+        self.first_throttled()
+    }
+
+    /// Returns whether the pool is filled anyway within this time (`runtime_refresh_within`).
+    fn ends_within(&self, now: Instant, time: Duration) -> bool {
+        self.state != PoolState::Stopped && self.ends.since(now) < time
+    }
+}
+
+/// Returns what is missing to `target` nanoseconds.
+fn above(remaining: SignedDuration, target: i64) -> Duration {
+    SignedDuration::from_nanos(target - remaining.as_nanos()).max_zero()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const CPU: CpuId = CpuId(0);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + MS * ms
+    }
+
+    fn pool(quota: u64, burst: u64) -> Pool {
+        let mut pool = Pool::new(BandwidthControl::Pool, 2);
+        let max = CpuMax { quota: Some(MS * quota), period: MS * 100, burst: MS * burst, slice: None };
+        let set = pool.set(at(30), max);
+        assert_eq!(set, Refreshed { runtime: MS * quota, arm: Some(at(100)), first: None, scanned: 0 });
+        pool
+    }
+
+    #[test]
+    fn the_timer_stops_after_an_idle_period_and_keeps_its_grid() {
+        let mut pool = pool(20, 0);
+        assert_eq!(pool.take(at(40), CPU, Request::exactly(MS * 5)), Taken { amount: MS * 5, arm: None, scanned: 0 });
+        assert_eq!(pool.refresh(at(100)).and_then(|refreshed| refreshed.arm), Some(at(200)));
+        assert_eq!(pool.refresh(at(200)).and_then(|refreshed| refreshed.arm), None);
+        assert_eq!(pool.refresh(at(300)), None, "it does not run");
+        assert_eq!(
+            pool.take(at(725), CPU, Request::exactly(MS * 5)),
+            Taken { amount: MS * 5, arm: Some(at(800)), scanned: 0 }
+        );
+        assert_eq!(pool.stat.nr_periods, 2);
+    }
+
+    #[test]
+    fn periods_begin_where_the_host_says() {
+        let max = |period| CpuMax { quota: Some(MS), period: MS * period, ..CpuMax::UNLIMITED };
+        let armed = |period, now| {
+            let mut pool = Pool::new(BandwidthControl::Pool, 1);
+            pool.set_phase(MS * 73);
+            pool.set(at(now), max(period)).arm
+        };
+        assert_eq!([armed(100, 0), armed(100, 80), armed(10, 0)], [at(73), at(173), at(3)].map(Some));
+    }
+
+    #[test]
+    fn a_burst_is_saved_up_and_counted() {
+        let mut pool = pool(20, 30);
+        for end in [100, 200, 300] {
+            pool.take(at(end - 10), CPU, Request::exactly(MS));
+            pool.refresh(at(end));
+        }
+        assert_eq!(pool.quota.total(), MS * 50);
+        assert_eq!(pool.take(at(310), CPU, Request::exactly(MS * 60)).amount, MS * 50);
+        let refreshed = pool.refresh(at(400)).expect("it runs");
+        assert_eq!(refreshed.runtime, MS * 20);
+        assert_eq!((pool.stat.nr_bursts, pool.stat.burst), (1, MS * 30));
+    }
+
+    #[test]
+    fn little_is_left_to_others_too() {
+        let mut pool = pool(20, 0);
+        let stepped = Request { most: MS * 5, least: MS };
+        let taken: Vec<u64> = (0..30).map(|_| pool.take(at(40), CPU, stepped).amount.as_nanos() / 10_000).collect();
+        assert_eq!(taken[..6], [500, 375, 281, 210, 158, 118]);
+        assert_eq!(taken[6..12], [100, 100, 100, 55, 0, 0], "what is owed and 1 ms is given while there is some");
+    }
+
+    #[test]
+    fn a_throttled_cpu_gets_its_debt_and_one_nanosecond() {
+        let mut pool = pool(20, 0);
+        pool.take(at(40), CPU, Request::exactly(MS * 20));
+        let debt = SignedDuration::from_nanos(-3_000_000);
+        assert_eq!(pool.throttle(at(44), CpuId(1), debt).amount, Duration::ZERO);
+        assert_eq!(pool.throttle(at(44), CpuId(0), debt).amount, Duration::ZERO);
+        let refreshed = pool.refresh(at(100)).expect("it runs");
+        assert_eq!(refreshed.first, Some((CpuId(1), 2)));
+        let share = pool.share(CpuId(1), debt, MS * 56);
+        let one = Duration::from_nanos(1);
+        assert_eq!(share, Share { amount: MS * 3 + one, next: Some(CpuId(0)), scanned: 0 });
+        assert_eq!(pool.share(CpuId(0), debt, MS * 56).next, None);
+        assert_eq!((pool.stat.nr_throttled, pool.stat.throttled), (1, MS * 112));
+    }
+
+    #[test]
+    fn slack_is_handed_out_unless_the_period_ends_soon() {
+        let mut pool = pool(20, 0);
+        pool.take(at(40), CPU, Request::exactly(MS * 20));
+        pool.throttle(at(44), CpuId(1), SignedDuration::from_nanos(0));
+        assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), None, "not more than a slice");
+        assert_eq!(pool.give_back(at(50), CPU, MS * 4, MS * 5), Some(at(55)));
+        assert_eq!(pool.give_back(at(51), CPU, MS * 4, MS * 5), None, "the timer runs");
+        assert_eq!(pool.serve_slack(at(55), MS * 5), Some((CpuId(1), 1)));
+        assert_eq!(pool.give_back(at(94), CPU, MS, MS * 5), None, "the period ends in 6 ms");
+        pool.max.slice = Some(MS * 20);
+        assert_eq!(pool.give_back(at(60), CPU, MS, MS * 5), None, "its own slice is larger than what is there");
+    }
+}

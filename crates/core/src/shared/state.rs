@@ -1,0 +1,493 @@
+//! [`Shared`]: what CPUs know of each other without a lock.
+//!
+//! Small and named: per CPU a published state, per root domain `cpupri`, the overload masks and the token of the
+//! circulating IPI. Selection and balancing read only this; whoever acts on what he read checks it again under the lock
+//! of the run queue concerned. Every read goes through a [`View`], which can record or replay it.
+//!
+//! | published | written by | stale means |
+//! |---|---|---|
+//! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
+//! | earliest and pushable deadline, `cpudl`, deadline overload masks | likewise | as priorities |
+//! | root domain of a CPU | the CPU's lock holder | a push finds the target gone and looks again; a pull skips it |
+//! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
+//! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
+//! | the task that runs, and what each task has woken | the CPU's lock holder; the CPU on which it wakes | a woken task is drawn to its waker once more, or not |
+//! | what searches for idle CPUs may cost (`SIS_PROP`) | the CPU on which tasks wake; who ends its idle time | a search looks at some CPUs more or fewer |
+//! | groups that tasks bound to CPUs keep uneven | whoever balances in the domain | the domain above moves a task, or none, one round late |
+//! | load of a misfit (where CPUs differ) | the CPU's lock holder | a stronger CPU finds nobody there, or a task that fits, and takes none |
+//! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
+//! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
+//! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
+//! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
+//! | `cpupri` | likewise | as priorities |
+//! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
+//! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
+//! | holders of locks | the host, when a lock is taken or given up | a waiter is parked, and is put to the holder again |
+//! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
+//!
+//! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
+//! less urgent now"), then a fence, then looks at the other ([`Rq::publish_first`](crate::Rq)).
+//!
+//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
+
+use crate::entity::pelt::Removed;
+use crate::queue::dl::server;
+use crate::queue::dl::sums::Note;
+use crate::queue::fair::averages::CpuAverages;
+use crate::queue::published;
+use crate::queue::published::{PublishedCounts, PublishedDeadlines, PublishedPrios};
+use crate::shared::booked::Booked;
+use crate::shared::budgets::Budgets;
+use crate::shared::cpudl::CpuDl;
+use crate::shared::cpupri::CpuPri;
+use crate::shared::groups::GroupTable;
+use crate::shared::lock_owners::LockOwners;
+use crate::shared::recent_used::RecentUsed;
+use crate::shared::wakers::Wakers;
+use crate::words::atomic_mask::{AtomicCpuMask, Threads};
+use crate::words::bandwidth::{Bandwidth, DlLimit, RtLimit};
+use crate::words::config::Config;
+use crate::words::ids::{CpusetId, DomainId, Slot};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use lock_api::{Mutex, RawMutex};
+use zerolag_model::settings::OverloadScope;
+use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
+
+/// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct CachePadded<T>(pub(crate) T);
+
+/// What a CPU publishes of itself.
+#[derive(Debug)]
+pub(crate) struct CpuState {
+    /// [`PublishedPrios`], packed.
+    pub(crate) prios: AtomicU64,
+    /// [`CpuAverages`], packed: its two words.
+    pub(crate) load: AtomicU64,
+    pub(crate) util: AtomicU64,
+    /// [`Notes`], packed: written by other CPUs.
+    pub(crate) notes: AtomicU64,
+    /// What is left of its capacity for fair tasks; 0 until it has looked.
+    pub(crate) capacity: AtomicU64,
+    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0 while nobody has said. Stale by an
+    /// interval of balancing, as in the kernel: a hint.
+    pub(crate) idle_scan: AtomicU64,
+    /// Of the first CPU of a group: for each level whose groups begin here, a bit that says that tasks which are bound to CPUs keep it uneven.
+    pub(crate) uneven: AtomicU64,
+    /// [`PublishedCounts`], packed.
+    pub(crate) counts: AtomicU64,
+    /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this CPU is on it.
+    pub(crate) current: AtomicU32,
+    /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
+    pub(crate) earliest: AtomicU64,
+    pub(crate) pushable_deadline: AtomicU64,
+    /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
+    pub(crate) rt_time: AtomicU64,
+    pub(crate) rt_runtime: AtomicU64,
+    /// Who lends to whom ([`RtLimit::round`]).
+    pub(crate) rt_round: AtomicU32,
+    has_dl_notes: AtomicBool,
+}
+
+impl CpuState {
+    /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time priorities.
+    fn idle(settings: &Settings) -> Self {
+        let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
+        let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
+        let [load, util, capacity, notes, counts, rt_time, idle_scan, uneven] = [const { AtomicU64::new(0) }; 8];
+        let rt_runtime = AtomicU64::new(settings.rt_runtime.as_nanos());
+        let has_dl_notes = AtomicBool::new(false);
+        Self {
+            prios,
+            load,
+            util,
+            notes,
+            capacity,
+            idle_scan,
+            uneven,
+            counts,
+            current: AtomicU32::new(0),
+            earliest,
+            pushable_deadline,
+            rt_time,
+            rt_runtime,
+            rt_round: AtomicU32::new(0),
+            has_dl_notes,
+        }
+    }
+}
+
+/// Adds to notes, each field up to its width: load 32 bits, util and runnable 16.
+fn pack_notes(notes: Removed, more: Removed) -> u64 {
+    let load = (notes.load + more.load).min(u64::from(u32::MAX));
+    let util = (notes.util + more.util).min(u64::from(u16::MAX));
+    let runnable = (notes.runnable + more.runnable).min(u64::from(u16::MAX));
+    load | util << 32 | runnable << 48
+}
+
+pub(crate) const fn unpack_notes(word: u64) -> Removed {
+    Removed { load: word & 0xffff_ffff, util: word >> 32 & 0xffff, runnable: word >> 48 }
+}
+
+/// The IPI of a root domain (`rto_*`).
+#[derive(Debug)]
+pub(crate) struct RtoToken {
+    /// The CPU that the IPI is at or on its way to (`rto_cpu`); `None` when none circulates.
+    pub(crate) cpu: Option<CpuId>,
+    /// The value of `loop_next` that the current round serves (`rto_loop`).
+    pub(crate) round: u32,
+}
+
+/// An exclusive set of CPUs within which RT tasks move.
+#[derive(Debug)]
+pub(crate) struct RootDomain<L: RawMutex> {
+    /// Its CPUs. Each enters and leaves by itself, under its run queue's lock (`domain.rs`).
+    pub(crate) span: AtomicCpuMask,
+    pub(crate) cpupri: CpuPri,
+    pub(crate) cpudl: CpuDl<L>,
+    /// CPUs on which a deadline task waits that could run elsewhere (`dlo_mask`).
+    pub(crate) dl_overload: AtomicCpuMask,
+    /// Bandwidth of its deadline tasks (`dl_bw.total_bw`).
+    pub(crate) dl_booked: Mutex<L, Booked>,
+    /// Held while real-time runtime is lent.
+    pub(crate) rt_lending: Mutex<L, ()>,
+    /// `rto_loop_next`: raised by each CPU that lowers its priority.
+    pub(crate) loop_next: AtomicU32,
+    /// `rto_loop_start`: taken by compare-and-swap by the CPU that starts the IPI.
+    pub(crate) loop_start: AtomicU32,
+    pub(crate) rto: Mutex<L, RtoToken>,
+}
+
+/// The chain of IPIs that one CPU keeps going (`ipi_per_cpu`; `rt_rq.push_flags` and `push_cpu`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PushChain {
+    /// None is on its way.
+    Stopped,
+    /// One is at this CPU or on its way there.
+    At(CpuId),
+    /// Likewise, and the priority was lowered again meanwhile: it starts over at its source.
+    Restart(CpuId),
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared<L: RawMutex> {
+    pub(crate) cpus: Box<[CachePadded<CpuState>]>,
+    pub(crate) idle: AtomicCpuMask,
+    pub(crate) online: AtomicCpuMask,
+    /// CPUs with a waiting task that the balancer may move.
+    pub(crate) waiting: AtomicCpuMask,
+    pub(crate) domains: Vec<RootDomain<L>>,
+    /// The root domain of each CPU; written under the lock of its run queue.
+    domain_of: Box<[AtomicU32]>,
+    /// One mask per root domain, per cpuset, or one in all: see `overload_scope`.
+    overload: Vec<AtomicCpuMask>,
+    overload_scope: OverloadScope,
+    pub(crate) chains: Box<[Mutex<L, PushChain>]>,
+    pub(crate) groups: GroupTable<L>,
+    /// Per CPU the load of the task that runs there and does not fit; empty where CPUs are equal.
+    pub(crate) misfits: Box<[AtomicU64]>,
+    /// Per CPU what it is to be told of deadline tasks that have blocked there.
+    dl_notes: Box<[Mutex<L, Vec<Note>>]>,
+    /// What each CPU follows by itself ([`set_rt_runtime`](Self::set_rt_runtime)).
+    pub(crate) rt_limit: Mutex<L, RtLimit>,
+    directory: Vec<AtomicU64>,
+    pub(crate) wakers: Wakers,
+    pub(crate) recent_used: RecentUsed,
+    /// When the last tick was due that has been counted, in nanoseconds ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
+    jiffies: AtomicU64,
+    /// What searches for idle CPUs may cost.
+    pub(crate) budgets: Budgets,
+    pub(crate) lock_owners: LockOwners,
+}
+
+/// Where a task's body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// In the host's hands: parked, or on its way to a run queue.
+    Parcel,
+    /// On this CPU's run queue; whoever locks it checks again.
+    Rq(CpuId),
+}
+
+impl<L: RawMutex> Shared<L> {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (nr_cpus, threads) = (config.topology.nr_cpus(), config.threads);
+        let (domains, groups) = (config.domains.clone(), config.group_reserve);
+        let scope = if config.settings.rt_balance.is_by_ipi() {
+            OverloadScope::RootDomain
+        } else {
+            config.settings.overload_scope
+        };
+        let domain_of: Box<[AtomicU32]> = (0..nr_cpus).map(|_| AtomicU32::new(0)).collect();
+        for (index, span) in domains.iter().enumerate() {
+            let index = u32::try_from(index).expect("invariant: fewer domains than 65536");
+            for cpu in span.iter() {
+                domain_of[cpu.index()].store(index, Ordering::Relaxed);
+            }
+        }
+        let rt_bandwidth = config.settings.rt_bandwidth();
+        let masks = match scope {
+            OverloadScope::Global => 1,
+            OverloadScope::Cpuset => config.cpusets.len(),
+            OverloadScope::RootDomain => domains.len(),
+        };
+        Self {
+            cpus: (0..nr_cpus).map(|_| CachePadded(CpuState::idle(&config.settings))).collect(),
+            idle: AtomicCpuMask::new(nr_cpus, threads),
+            online: AtomicCpuMask::new(nr_cpus, threads),
+            waiting: AtomicCpuMask::new(nr_cpus, threads),
+            domains: domains
+                .into_iter()
+                .map(|span| RootDomain {
+                    dl_booked: Mutex::new(Booked::new(servers_of(&span, config), DlLimit::of(rt_bandwidth))),
+                    rt_lending: Mutex::new(()),
+                    span: atomic_copy(&span, nr_cpus, threads),
+                    cpupri: CpuPri::new(nr_cpus, threads),
+                    cpudl: CpuDl::new(nr_cpus, threads),
+                    dl_overload: AtomicCpuMask::new(nr_cpus, threads),
+                    loop_next: AtomicU32::new(0),
+                    loop_start: AtomicU32::new(0),
+                    rto: Mutex::new(RtoToken { cpu: None, round: 0 }),
+                })
+                .collect(),
+            domain_of,
+            overload: (0..masks).map(|_| AtomicCpuMask::new(nr_cpus, threads)).collect(),
+            overload_scope: scope,
+            chains: (0..nr_cpus).map(|_| Mutex::new(PushChain::Stopped)).collect(),
+            groups: GroupTable::new(groups, config.settings.bandwidth, nr_cpus),
+            misfits: (0..config.topology.asymmetry().map_or(0, |_| nr_cpus)).map(|_| AtomicU64::new(0)).collect(),
+            dl_notes: (0..nr_cpus).map(|_| Mutex::new(Vec::new())).collect(),
+            directory: Vec::new(),
+            wakers: Wakers::default(),
+            recent_used: RecentUsed::default(),
+            jiffies: AtomicU64::new(u64::MAX),
+            budgets: Budgets::new(config),
+            lock_owners: LockOwners::default(),
+            rt_limit: Mutex::new(RtLimit { bandwidth: rt_bandwidth, round: 0 }),
+        }
+    }
+
+    pub(crate) fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    pub(crate) fn count_tick(&self, due: Instant) {
+        self.jiffies.store(due.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns when the last tick was due that has been counted, in the far future if nobody counts them.
+    pub(crate) fn counted_tick(&self) -> Instant {
+        Instant::from_nanos(self.jiffies.load(Ordering::Relaxed))
+    }
+
+    /// Returns the root domain of a CPU. It is certain under the lock of that run queue only.
+    pub(crate) fn domain(&self, cpu: CpuId) -> &RootDomain<L> {
+        &self.domains[self.domain_of(cpu).index()]
+    }
+
+    pub(crate) fn domain_of(&self, cpu: CpuId) -> DomainId {
+        DomainId(self.domain_of[cpu.index()].load(Ordering::Acquire) as u16)
+    }
+
+    /// A CPU changes its root domain. Called under the lock of its run queue.
+    pub(crate) fn set_domain(&self, cpu: CpuId, to: DomainId) {
+        self.domain(cpu).span.remove(cpu);
+        self.domain_of[cpu.index()].store(u32::from(to.0), Ordering::Release);
+        self.domain(cpu).span.insert(cpu);
+    }
+
+    /// Returns where overload masks are kept: `overload_scope`, or what the IPI modes need.
+    pub(crate) const fn overload_scope(&self) -> OverloadScope {
+        self.overload_scope
+    }
+
+    fn overload_index(&self, cpuset: CpusetId, cpu: CpuId) -> usize {
+        match self.overload_scope {
+            OverloadScope::Global => 0,
+            OverloadScope::Cpuset => usize::from(cpuset.0),
+            OverloadScope::RootDomain => self.domain_of(cpu).index(),
+        }
+    }
+
+    /// Returns whether two CPUs are in one overload mask, as tasks of this cpuset see it.
+    pub(crate) fn share_overload(&self, cpuset: CpusetId, one: CpuId, other: CpuId) -> bool {
+        self.overload_index(cpuset, one) == self.overload_index(cpuset, other)
+    }
+
+    /// Returns the overload mask of a root domain, which the IPI of that domain goes by.
+    pub(crate) fn overload_of(&self, domain: DomainId) -> &AtomicCpuMask {
+        debug_assert!(self.overload_scope == OverloadScope::RootDomain);
+        &self.overload[domain.index()]
+    }
+
+    /// Returns the mask in which a task of this cpuset on this CPU counts.
+    pub(crate) fn overload(&self, cpuset: CpusetId, cpu: CpuId) -> &AtomicCpuMask {
+        &self.overload[self.overload_index(cpuset, cpu)]
+    }
+
+    /// Returns copies of all overload masks, for checks.
+    pub(crate) fn overload_snapshots(&self) -> impl Iterator<Item = CpuMask> + '_ {
+        self.overload.iter().map(AtomicCpuMask::snapshot)
+    }
+
+    /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it counts as idle.
+    pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
+        let state = &self.cpus[cpu.index()].0;
+        (
+            PublishedPrios::unpack(state.prios.load(Ordering::Acquire)),
+            CpuAverages::unpack(state.load.load(Ordering::Relaxed), state.util.load(Ordering::Relaxed)),
+            PublishedCounts::unpack(state.counts.load(Ordering::Relaxed)),
+            self.idle.contains(cpu),
+        )
+    }
+
+    pub(crate) fn publish_prios(&self, cpu: CpuId, prios: PublishedPrios) {
+        self.cpus[cpu.index()].0.prios.store(prios.pack(), Ordering::Release);
+    }
+
+    pub(crate) fn publish_averages(&self, cpu: CpuId, averages: CpuAverages) {
+        let state = &self.cpus[cpu.index()].0;
+        let (load, util) = averages.pack();
+        state.load.store(load, Ordering::Relaxed);
+        state.util.store(util, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_idle_scan(&self, first: CpuId, cpus: u64) {
+        self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
+    }
+
+    /// Says of a group of a level, which begins with this CPU, whether it is uneven for want of tasks that may move.
+    pub(crate) fn publish_uneven(&self, first: CpuId, level: usize, is_uneven: bool) {
+        let word = &self.cpus[first.index()].0.uneven;
+        if is_uneven {
+            word.fetch_or(1 << level, Ordering::Relaxed);
+        } else {
+            word.fetch_and(!(1 << level), Ordering::Relaxed);
+        }
+    }
+
+    /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on machines whose CPUs differ. Stale by
+    /// a switch: a hint, looked at again with the run queue in hand.
+    pub(crate) fn publish_misfit(&self, cpu: CpuId, load: u64) {
+        if let Some(word) = self.misfits.get(cpu.index()) {
+            word.store(load, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn publish_capacity(&self, cpu: CpuId, left: u64) {
+        self.cpus[cpu.index()].0.capacity.store(left, Ordering::Relaxed);
+    }
+
+    /// A task that slept on `cpu` wakes elsewhere: what it counts there is to be taken out.
+    pub(crate) fn leave_note(&self, cpu: CpuId, removed: Removed) {
+        let notes = &self.cpus[cpu.index()].0.notes;
+        let add = |word| Some(pack_notes(unpack_notes(word), removed));
+        notes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).expect("invariant: it always adds");
+    }
+
+    /// Tells a CPU of a deadline task that has blocked there. O(notes that it has not read).
+    pub(crate) fn leave_dl_note(&self, cpu: CpuId, note: Note) {
+        let mut notes = self.dl_notes[cpu.index()].lock();
+        match notes.iter_mut().find(|earlier| earlier.task == note.task) {
+            Some(earlier) => earlier.come = note.come,
+            None => notes.push(note),
+        }
+        self.cpus[cpu.index()].0.has_dl_notes.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_dl_notes(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].0.has_dl_notes.load(Ordering::Relaxed)
+    }
+
+    /// Hands a CPU what it was told.
+    pub(crate) fn take_dl_notes(&self, cpu: CpuId, each: impl FnMut(Note)) {
+        let mut notes = self.dl_notes[cpu.index()].lock();
+        self.cpus[cpu.index()].0.has_dl_notes.store(false, Ordering::Relaxed);
+        notes.drain(..).for_each(each);
+    }
+
+    /// Returns what a CPU has not read yet, for checks.
+    pub(crate) fn unread_dl_notes(&self, cpu: CpuId) -> Vec<Note> {
+        self.dl_notes[cpu.index()].lock().clone()
+    }
+
+    pub(crate) fn publish_current(&self, cpu: CpuId, task: Option<TaskId>) {
+        self.cpus[cpu.index()].0.current.store(task.map_or(0, |task| task.0 + 1), Ordering::Relaxed);
+    }
+
+    /// Returns the task that a CPU said it runs, for checks.
+    pub(crate) fn published_current(&self, cpu: CpuId) -> Option<TaskId> {
+        let word = self.cpus[cpu.index()].0.current.load(Ordering::Relaxed);
+        word.checked_sub(1).map(TaskId)
+    }
+
+    pub(crate) fn publish_counts(&self, cpu: CpuId, counts: PublishedCounts) {
+        self.cpus[cpu.index()].0.counts.store(counts.pack(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_deadlines(&self, cpu: CpuId, deadlines: PublishedDeadlines) {
+        let (state, [earliest, pushable]) = (&self.cpus[cpu.index()].0, deadlines.words());
+        state.earliest.store(earliest, Ordering::Release);
+        state.pushable_deadline.store(pushable, Ordering::Release);
+    }
+
+    /// Returns the deadlines that a CPU has published, for checks.
+    pub(crate) fn published_deadlines(&self, cpu: CpuId) -> PublishedDeadlines {
+        let state = &self.cpus[cpu.index()].0;
+        PublishedDeadlines {
+            earliest: published::unpack_deadline(state.earliest.load(Ordering::Acquire)),
+            pushable: published::unpack_deadline(state.pushable_deadline.load(Ordering::Acquire)),
+        }
+    }
+
+    pub(crate) fn publish_idle(&self, cpu: CpuId, is_idle: bool) {
+        self.idle.assign(cpu, is_idle);
+    }
+
+    pub(crate) fn publish_waiting(&self, cpu: CpuId, has_waiting: bool) {
+        self.waiting.assign(cpu, has_waiting);
+    }
+
+    pub(crate) fn publish_online(&self, cpu: CpuId, is_online: bool) {
+        self.online.assign(cpu, is_online);
+    }
+
+    /// Makes room in the directory for task ids below `tasks`.
+    pub(crate) fn reserve_tasks(&mut self, tasks: usize) {
+        let have = self.directory.len();
+        self.directory.extend((have..tasks).map(|_| AtomicU64::new(0)));
+        self.wakers.reserve(tasks);
+        self.recent_used.reserve(tasks);
+    }
+
+    pub(crate) fn tasks_reserved(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Says where a body went. Called by whoever holds it, under the lock of that run queue if it is one.
+    pub(crate) fn set_home(&self, task: TaskId, home: Option<(CpuId, Slot)>) {
+        let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.0));
+        self.directory[task.index()].store(word, Ordering::Release);
+    }
+
+    pub(crate) fn home(&self, task: TaskId) -> Option<(CpuId, Slot)> {
+        let word = self.directory.get(task.index())?.load(Ordering::Acquire);
+        let cpu = (word >> 32).checked_sub(1)?;
+        Some((CpuId(u32::try_from(cpu).expect("invariant: a CPU")), Slot((word & 0xffff_ffff) as u32)))
+    }
+}
+
+fn atomic_copy(mask: &CpuMask, nr_cpus: usize, threads: Threads) -> AtomicCpuMask {
+    let copy = AtomicCpuMask::new(nr_cpus, threads);
+    mask.iter().for_each(|cpu| copy.insert(cpu));
+    copy
+}
+
+/// Returns the bandwidth that the deadline servers of some CPUs take.
+fn servers_of(span: &CpuMask, config: &Config) -> Bandwidth {
+    let of = |cpu| ServerKind::ALL.map(|kind| server::bandwidth(config.server(cpu, kind)).0).iter().sum::<u64>();
+    Bandwidth(span.iter().map(of).sum())
+}

@@ -1,0 +1,203 @@
+//! [`View`]: the shared state as one call sees it. Every read is observed.
+
+use crate::entity::pelt::Removed;
+use crate::queue::fair::averages::CpuAverages;
+use crate::queue::published;
+use crate::queue::published::{PublishedCounts, PublishedDeadlines, PublishedPrios};
+use crate::shared::state;
+use crate::shared::state::Shared;
+use crate::words::ids::{CpusetId, DomainId};
+use crate::words::observe::Observer;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use lock_api::RawMutex;
+use zerolag_model::{CpuId, CpuMask, Duration, GroupId, TaskId};
+
+/// The shared state as one call sees it: every read is observed.
+pub(crate) struct View<'a, L: RawMutex> {
+    pub(crate) shared: &'a Shared<L>,
+    pub(crate) observer: &'a mut Observer,
+}
+
+impl<L: RawMutex> View<'_, L> {
+    pub(crate) fn prios(&mut self, cpu: CpuId) -> PublishedPrios {
+        let state = &self.shared.cpus[cpu.index()].0;
+        PublishedPrios::unpack(self.observer.u64(|| state.prios.load(Ordering::Acquire)))
+    }
+
+    pub(crate) fn deadlines(&mut self, cpu: CpuId) -> PublishedDeadlines {
+        let state = &self.shared.cpus[cpu.index()].0;
+        PublishedDeadlines {
+            earliest: published::unpack_deadline(self.observer.u64(|| state.earliest.load(Ordering::Acquire))),
+            pushable: published::unpack_deadline(self.observer.u64(|| state.pushable_deadline.load(Ordering::Acquire))),
+        }
+    }
+
+    /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task waits.
+    pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
+    }
+
+    /// Returns whether a CPU is in the root domain of another one, whose lock is held.
+    pub(crate) fn is_in_domain_of(&mut self, cpu: CpuId, other: CpuId) -> bool {
+        self.observer.flag(|| self.shared.domain(cpu).span.contains(other))
+    }
+
+    /// Returns the lowest idle CPU at or above `from` of this CPU's root domain.
+    pub(crate) fn next_idle_in_domain(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.idle.next_in_both(&self.shared.domain(cpu).span, from))
+    }
+
+    /// Returns where a task stays that was last on this CPU, and whose bandwidth is booked in a root domain: there, or, if
+    /// that CPU is not in it any more, on the domain's lowest that it may use. A domain without such CPUs keeps nobody.
+    pub(crate) fn stay_in_domain(&mut self, domain: Option<DomainId>, last: CpuId, allowed: Option<&CpuMask>) -> CpuId {
+        let stay = || {
+            let span = &self.shared.domains[domain.unwrap_or_else(|| self.shared.domain_of(last)).index()].span;
+            let may_stay = span.contains(last) && allowed.is_none_or(|mask| mask.contains(last));
+            if may_stay { Some(last) } else { span.next_and(allowed, CpuId(0)) }
+        };
+        // All CPUs have left its domain: it is not bound to it any more, but to its own CPUs.
+        let elsewhere = || allowed.filter(|mask| !mask.contains(last)).and_then(CpuMask::first);
+        self.observer.cpu(stay).or_else(elsewhere).unwrap_or(last)
+    }
+
+    /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that the task may use, if
+    /// any. O(CPUs of the domain) if it is not.
+    pub(crate) fn online_in_domain(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
+        self.observer.cpu(|| {
+            let online = &self.shared.online;
+            let may_use = |cpu: &CpuId| online.contains(*cpu) && allowed.is_none_or(|mask| mask.contains(*cpu));
+            if online.contains(cpu) { Some(cpu) } else { self.shared.domain(cpu).span.iter().find(may_use) }
+        })
+    }
+
+    /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`] ages them).
+    pub(crate) fn averages(&mut self, cpu: CpuId) -> CpuAverages {
+        let state = &self.shared.cpus[cpu.index()].0;
+        let load = self.observer.u64(|| state.load.load(Ordering::Relaxed));
+        CpuAverages::unpack(load, self.observer.u64(|| state.util.load(Ordering::Relaxed)))
+    }
+
+    /// Returns what a CPU published as left of its capacity for fair tasks; 0 if it has not.
+    pub(crate) fn capacity(&mut self, cpu: CpuId) -> u64 {
+        let state = &self.shared.cpus[cpu.index()].0;
+        self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
+    }
+
+    /// Returns the load of the task that runs on a CPU and does not fit there; 0 without.
+    pub(crate) fn misfit(&mut self, cpu: CpuId) -> u64 {
+        self.observer.u64(|| self.shared.misfits.get(cpu.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
+    }
+
+    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so. `first` is its first CPU.
+    pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
+        let state = &self.shared.cpus[first.index()].0;
+        self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
+    }
+
+    /// Returns whether a group of a level, which begins with this CPU, is uneven for want of tasks that may move.
+    pub(crate) fn is_uneven(&mut self, first: CpuId, level: usize) -> bool {
+        let state = &self.shared.cpus[first.index()].0;
+        self.observer.flag(|| state.uneven.load(Ordering::Relaxed) & 1 << level != 0)
+    }
+
+    /// Takes what others left for this CPU.
+    pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Removed {
+        let notes = &self.shared.cpus[cpu.index()].0.notes;
+        let take = || match notes.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => notes.swap(0, Ordering::Relaxed),
+        };
+        state::unpack_notes(self.observer.u64(take))
+    }
+
+    pub(crate) fn counts(&mut self, cpu: CpuId) -> PublishedCounts {
+        let state = &self.shared.cpus[cpu.index()].0;
+        PublishedCounts::unpack(self.observer.u64(|| state.counts.load(Ordering::Relaxed)))
+    }
+
+    /// Returns the task that runs on a CPU.
+    pub(crate) fn current(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let state = &self.shared.cpus[cpu.index()].0;
+        let word = self.observer.u64(|| u64::from(state.current.load(Ordering::Relaxed)));
+        word.checked_sub(1).map(|task| TaskId(task as u32))
+    }
+
+    pub(crate) fn is_idle(&mut self, cpu: CpuId) -> bool {
+        self.observer.flag(|| self.shared.idle.contains(cpu))
+    }
+
+    pub(crate) fn is_online(&mut self, cpu: CpuId) -> bool {
+        self.observer.flag(|| self.shared.online.contains(cpu))
+    }
+
+    /// Returns the number of idle CPUs in a range that the task may use. O(words of the range).
+    pub(crate) fn nr_idle(&mut self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.idle.count_and(allowed, range))) as u32
+    }
+
+    /// Returns the lowest CPU at or above `from` with a waiting task that the balancer may move.
+    pub(crate) fn next_waiting(&mut self, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.waiting.next_and(None, from))
+    }
+
+    /// Returns whether any CPU is idle. O(1).
+    pub(crate) fn has_idle(&mut self) -> bool {
+        self.observer.flag(|| !self.shared.idle.is_empty())
+    }
+
+    /// Returns the lowest idle CPU at or above `from` that the task may use.
+    pub(crate) fn next_idle(&mut self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
+    }
+
+    /// Returns the CPU itself if it is online, else the lowest one that is and that the task may use, if any.
+    pub(crate) fn online_or_other(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
+        self.observer.cpu(|| {
+            let online = &self.shared.online;
+            if online.contains(cpu) { Some(cpu) } else { online.next_and(allowed, CpuId(0)) }
+        })
+    }
+
+    /// Returns whether a CPU other than this one is overloaded in the scope of this cpuset and CPU.
+    pub(crate) fn has_overload_elsewhere(&mut self, cpuset: CpusetId, cpu: CpuId) -> bool {
+        self.observer.flag(|| {
+            let mask = self.shared.overload(cpuset, cpu);
+            !mask.is_empty()
+                && mask
+                    .next_and(None, CpuId(0))
+                    .is_some_and(|first| first != cpu || mask.next_and(None, CpuId(cpu.0 + 1)).is_some())
+        })
+    }
+
+    /// Returns a group's weight.
+    pub(crate) fn group_weight(&mut self, group: GroupId) -> u64 {
+        self.observer.u64(|| self.shared.groups.weight(group))
+    }
+
+    /// Returns the number of a group's limit; 0 without one.
+    pub(crate) fn group_limit(&mut self, group: GroupId) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.groups.limit(group))) as u32
+    }
+
+    /// Returns what a CPU takes of a group's quota at a time, if that is its own.
+    pub(crate) fn group_slice(&mut self, group: GroupId) -> Option<Duration> {
+        let nanos = self.observer.u64(|| self.shared.groups.slice(group).map_or(0, Duration::as_nanos));
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
+    }
+
+    /// Returns how often a group's pool has been filled at the end of a period.
+    pub(crate) fn group_refreshes(&mut self, group: GroupId) -> u32 {
+        self.observer.u64(|| u64::from(self.shared.groups.refreshes(group))) as u32
+    }
+
+    /// Returns the sum of a group's load on all CPUs.
+    pub(crate) fn group_load(&mut self, group: GroupId) -> u64 {
+        self.observer.u64(|| self.shared.groups.load(group))
+    }
+
+    /// Returns the lowest overloaded CPU at or above `from` in that scope.
+    pub(crate) fn next_overloaded(&mut self, cpuset: CpusetId, cpu: CpuId, from: CpuId) -> Option<CpuId> {
+        self.observer.cpu(|| self.shared.overload(cpuset, cpu).next_and(None, from))
+    }
+}

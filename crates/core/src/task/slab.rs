@@ -1,0 +1,76 @@
+//! [`TaskSlab`]: the bodies that a run queue owns, by slot.
+//!
+//! A slot is good for one stay of one task; queues link slots. O(1) throughout; grows when more tasks are queued than
+//! ever before and never shrinks.
+
+use crate::task::body::Task;
+use crate::words::ids::Slot;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+#[derive(Debug, Default)]
+pub(crate) struct TaskSlab {
+    bodies: Vec<Option<Box<Task>>>,
+    free: Vec<Slot>,
+}
+
+impl TaskSlab {
+    pub(crate) fn with_capacity(tasks: usize) -> Self {
+        Self { bodies: Vec::with_capacity(tasks), free: Vec::with_capacity(tasks) }
+    }
+
+    pub(crate) fn insert(&mut self, body: Box<Task>) -> Slot {
+        if let Some(slot) = self.free.pop() {
+            let place = &mut self.bodies[slot.0 as usize];
+            assert!(place.is_none(), "a free slot holds no task");
+            *place = Some(body);
+            return slot;
+        }
+        let slot = Slot(u32::try_from(self.bodies.len()).expect("invariant: fewer than 2^32 tasks"));
+        self.bodies.push(Some(body));
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Box<Task> {
+        let body = self.bodies[slot.0 as usize].take().expect("invariant: a queued slot holds a task");
+        self.free.push(slot);
+        body
+    }
+
+    /// Returns two tasks at once.
+    ///
+    /// # Panics
+    /// If they are one, or a slot holds none.
+    #[inline]
+    pub(crate) fn two(&mut self, one: Slot, other: Slot) -> [&mut Task; 2] {
+        let both = self.bodies.get_disjoint_mut([one.0 as usize, other.0 as usize]);
+        both.expect("invariant: two slots")
+            .map(|body| body.as_deref_mut().expect("invariant: a queued slot holds a task"))
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Task> {
+        self.bodies.get(slot.0 as usize)?.as_deref()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.bodies.iter_mut().filter_map(|body| body.as_deref_mut())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Task)> {
+        (0..).map(Slot).zip(&self.bodies).filter_map(|(slot, body)| Some((slot, body.as_deref()?)))
+    }
+}
+
+impl Index<Slot> for TaskSlab {
+    type Output = Task;
+    fn index(&self, slot: Slot) -> &Task {
+        self.bodies[slot.0 as usize].as_deref().expect("invariant: a queued slot holds a task")
+    }
+}
+
+impl IndexMut<Slot> for TaskSlab {
+    fn index_mut(&mut self, slot: Slot) -> &mut Task {
+        self.bodies[slot.0 as usize].as_deref_mut().expect("invariant: a queued slot holds a task")
+    }
+}

@@ -1,0 +1,60 @@
+//! Shares of a CPU: [`Bandwidth`] and the limits on it, as the deadline class and RT throttling
+//! count them.
+
+use crate::words::ids::DomainId;
+use zerolag_model::{DlParams, Duration, RtBandwidth};
+
+/// The limit of all CPUs, each of which follows it by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RtLimit {
+    pub(crate) bandwidth: RtBandwidth,
+    /// How often it has been set anew: CPUs for which that is equal lend to each other.
+    pub(crate) round: u32,
+}
+
+/// A share of one CPU in units of 2^-20 (`BW_SHIFT`), rounded down.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Bandwidth(pub(crate) u64);
+
+impl Bandwidth {
+    /// Returns runtime/period: `to_ratio`.
+    pub(crate) const fn of(params: DlParams) -> Self {
+        Self::ratio(params.runtime, params.period)
+    }
+
+    const fn ratio(runtime: Duration, period: Duration) -> Self {
+        Self((runtime.as_nanos() << 20) / period.as_nanos())
+    }
+}
+
+/// The share of each CPU that the deadline tasks of a root domain may have, and at which rate those that reclaim spend their budgets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DlLimit {
+    /// `dl_bw.bw`; `None` is no limit: nobody is refused.
+    pub(crate) admitted: Option<Bandwidth>,
+    /// The inverse of [`share`](Self::share) in units of 2^-8 (`bw_ratio`, `RATIO_SHIFT`).
+    pub(crate) inverse: u64,
+}
+
+impl DlLimit {
+    /// Returns the limit that follows from that of real-time tasks: Linux v6.12 `kernel/sched/deadline.c`, `sched_dl_do_global`,
+    /// `init_dl_rq_bw_ratio`.
+    pub(crate) fn of(global: RtBandwidth) -> Self {
+        let Some(runtime) = global.runtime else { return Self { admitted: None, inverse: 1 << 8 } };
+        let inverse = if runtime.is_zero() { 0 } else { Bandwidth::ratio(global.period, runtime).0 >> 12 };
+        Self { admitted: Some(Bandwidth::ratio(runtime, global.period)), inverse }
+    }
+
+    /// Returns the share that is counted with; a whole CPU if there is no limit (`max_bw`).
+    pub(crate) fn share(self) -> Bandwidth {
+        self.admitted.unwrap_or(Bandwidth(1 << 20))
+    }
+}
+
+/// What a task has of a root domain's bandwidth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reserved {
+    /// Where it is booked.
+    pub(crate) domain: DomainId,
+    pub(crate) bandwidth: Bandwidth,
+}

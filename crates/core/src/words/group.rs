@@ -1,0 +1,59 @@
+//! Groups as hosts name them: how deep they can be, whether they are idle, and why a change is
+//! refused.
+
+use core::fmt;
+use zerolag_model::{CpuMaxError, GroupId, TaskId};
+
+/// The deepest level of a group; the root is 0.
+pub(crate) const MAX_DEPTH: usize = 32;
+
+/// Why a group cannot be made or changed so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There is no such group.
+    NoSuchGroup(GroupId),
+    /// All reserved groups are in use.
+    NoneFree,
+    /// The group would be deeper than 32 levels.
+    TooDeep(GroupId),
+    /// The root group is not changed or removed.
+    IsRoot,
+    /// The group is idle: its weight is not changed (EINVAL).
+    IsIdle(GroupId),
+    /// Tasks are still in the group.
+    HasTasks(GroupId),
+    /// Groups are still in the group.
+    HasChildren(GroupId),
+    /// The task is not on the run queue that was given: look up its home again.
+    NotHere(TaskId),
+    /// The limit is out of range (EINVAL).
+    Max(CpuMaxError),
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchGroup(group) => write!(f, "there is no group {group}"),
+            Self::NoneFree => f.write_str("every reserved group is in use"),
+            Self::TooDeep(parent) => write!(f, "a group below group {parent} would be deeper than {MAX_DEPTH} levels"),
+            Self::IsRoot => f.write_str("the root group has no weight and no limit and cannot be removed"),
+            Self::IsIdle(group) => write!(f, "group {group} is idle, and its weight is that of idle groups (EINVAL)"),
+            Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
+            Self::HasChildren(group) => write!(f, "group {group} still has groups"),
+            Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+            Self::Max(wrong) => write!(f, "{wrong} (EINVAL)"),
+        }
+    }
+}
+
+impl core::error::Error for GroupError {}
+
+/// What a group is to others that compete with it (`cpu.idle`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idleness {
+    /// It competes by its weight.
+    Normal,
+    /// It gives way to all that is not idle, as SCHED_IDLE tasks do; its weight is theirs.
+    Idle,
+}

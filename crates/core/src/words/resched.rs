@@ -1,0 +1,29 @@
+//! [`Resched`]: whether a CPU is asked to schedule, and how urgently.
+
+/// Whether and how urgently a CPU must schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub enum Resched {
+    /// Not at all.
+    #[default]
+    No,
+    /// At the next tick or return to user mode (`preempt = lazy`).
+    Lazy,
+    /// As soon as the preemption model allows.
+    Now,
+}
+
+impl Resched {
+    const fn urgency(self) -> u8 {
+        match self {
+            Self::No => 0,
+            Self::Lazy => 1,
+            Self::Now => 2,
+        }
+    }
+
+    /// Returns the more urgent of two.
+    pub const fn max(self, other: Self) -> Self {
+        if self.urgency() >= other.urgency() { self } else { other }
+    }
+}
