@@ -208,7 +208,7 @@ fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 /// Returns the task that should run now; it may be the current one.
 #[inline(always)]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    pick_by_deadline(rq, cx).or_else(|| rt::pick(rq)).or_else(|| fair::pick(rq, cx))
+    pick_by_deadline(rq, cx).or_else(|| rq.rt.pick()).or_else(|| fair::pick(rq, cx))
 }
 
 /// Makes `next` the current task of the CPU in place of whoever was.
@@ -274,7 +274,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
 fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
     match class {
         ClassId::Fair => fair::pick(rq, cx),
-        ClassId::Rt => rt::pick(rq),
+        ClassId::Rt => rq.rt.pick(),
         ClassId::Stop | ClassId::Deadline | ClassId::Idle => None,
     }
 }

@@ -40,7 +40,6 @@
 //! v4.15 and v6.12 (`rto_start_trylock`, `rto_next_cpu`, `rto_push_irq_work_func`; commit 364f56653708: the work holds its
 //! root domain); commit 94894c9c477e (`rt_ipi_skip_self`).
 
-use crate::balance::rt_push;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::shared::state::{PushChain, RootDomain, RtoToken};
@@ -92,7 +91,7 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
 }
 
 /// Sends the IPI of a root domain on after this CPU has pushed. The CPU may have left that domain meanwhile.
-pub(crate) fn pass_on<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Step {
+pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Sent {
     let skip = skipped(rq, cx);
     let (domain, overloaded) = (&cx.shared.domains[id.index()], cx.shared.overload_of(id));
     cx.io.costs.rto_accesses += 1;
@@ -106,7 +105,16 @@ pub(crate) fn pass_on<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, id: DomainId
         send(rq, cx, cpu, Work::RtPush(id));
     }
     let looks_again = skip.is_some() && cx.io.observer.flag(|| passed_over == PassedOver::ForNewRequest);
-    if looks_again { rt_push::begin(rq, cx, AfterPush::Nothing) } else { Step::Done } // [11]
+    if looks_again { Sent::LookAgain } else { Sent::Done } // [11]
+}
+
+/// What the CPU that has sent the IPI on is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// Nothing.
+    Done,
+    /// Push once more: a request came while it was passed over.
+    LookAgain,
 }
 
 /// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that would send it.
@@ -230,59 +238,4 @@ fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: 
 fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId, work: Work) {
     cx.io.op(Op::Ipi { cpu: to, work });
     cx.io.event(cx.now, rq.cpu, || TraceEvent::IpiSend { to, reason: work.reason() });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Clock, Config, Io, Leave, Left, Next, Placement, Scheduler, TaskSpec, Tracing};
-    use alloc::sync::Arc;
-    use zerolag_model::{CpuMask, GroupId, Instant, KernelVersion, SchedAttr, TaskId, Topology};
-
-    type Lock = parking_lot::RawMutex;
-
-    /// A handler looks for a target and then sends on; another CPU may become one in between. With threads that window
-    /// is some nanoseconds wide, so it is opened here by hand.
-    #[test]
-    fn a_request_between_push_and_send_on_is_not_lost() {
-        let settings = KernelVersion::V6_12.settings();
-        let settings = zerolag_model::Settings { rt_ipi_skip_self: true, ..settings };
-        let mut scheduler = Scheduler::<Lock>::new(Config::new(Topology::flat(2).expect("two CPUs"), settings));
-        scheduler.reserve_tasks(3);
-        let mut rqs = [0, 1].map(|cpu| scheduler.new_rq(CpuId(cpu)));
-        let (io, now) = (&mut Io::new(Tracing::Off), Clock::at(Instant::ZERO));
-        for (task, priority, cpu, pinned) in [(0, 60, 0, true), (1, 60, 1, true), (2, 40, 0, false)] {
-            let cpu = CpuId(cpu);
-            let parcel = scheduler
-                .create_task(
-                    Clock::at(Instant::ZERO),
-                    TaskSpec {
-                        id: TaskId(task),
-                        attr: SchedAttr::fifo_at(priority),
-                        affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
-                        group: GroupId::ROOT,
-                        cpuset: CpusetId::default(),
-                        born_on: cpu,
-                    },
-                )
-                .expect("it is a task");
-            let rq = &mut rqs[cpu.index()];
-            let step = scheduler.wake(rq, now, parcel, cpu, Placement::Fork, io);
-            assert_eq!(step, Step::Done, "nobody is lower");
-            if pinned {
-                assert!(matches!(scheduler.leave(rq, now, Leave::Preempted, io), Left::Queued));
-                assert_eq!(scheduler.pick(rq, now, io), Next::Run(TaskId(task)));
-            }
-        }
-        let domain = &scheduler.shared.domains[0];
-        // The IPI is at CPU 0, which has found no target.
-        domain.rto.lock().cpu = Some(CpuId(0));
-        let left = scheduler.leave(&mut rqs[1], now, Leave::Block, io);
-        assert!(matches!(left, Left::Parked(_)));
-        assert_eq!(scheduler.pick(&mut rqs[1], now, io), Next::Idle, "it asks, and goes on");
-        assert_eq!(domain.loop_next.load(Ordering::SeqCst), 1);
-        let step = pass_on(&mut rqs[0], &mut scheduler.cx(CpuId(0), now, io), DomainId::REST);
-        assert!(matches!(step, Step::Pair { own: CpuId(0), other: CpuId(1), .. }), "{step:?}");
-        assert_eq!(domain.rto.lock().cpu, None, "and no IPI circulates");
-    }
 }

@@ -21,7 +21,7 @@
 //!
 //! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`, `find_lock_lowest_rq`.
 
-use crate::balance::rt_ipi;
+use crate::balance::rt_ipi::{self, Sent};
 use crate::class::rt_lowest;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
@@ -84,7 +84,10 @@ pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step 
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
         AfterPush::Nothing => Step::Done,
-        AfterPush::PassOn(domain) => rt_ipi::pass_on(rq, cx, domain),
+        AfterPush::PassOn(domain) => match rt_ipi::pass_on(rq, cx, domain) {
+            Sent::Done => Step::Done,
+            Sent::LookAgain => begin(rq, cx, AfterPush::Nothing),
+        },
         AfterPush::PassOnChain(source) => rt_ipi::pass_on_chain(rq, cx, source),
     }
 }
@@ -125,5 +128,62 @@ fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush
         }
         // It has nowhere to go; those behind it may have (`rt_push_skip_stuck`).
         None => begin(own, cx, push.after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::ids::{CpusetId, DomainId};
+    use crate::{Clock, Config, Io, Leave, Left, Next, Placement, Scheduler, TaskSpec, Tracing};
+    use alloc::sync::Arc;
+    use core::sync::atomic::Ordering;
+    use zerolag_model::{CpuId, CpuMask, GroupId, Instant, KernelVersion, SchedAttr, TaskId, Topology};
+
+    type Lock = parking_lot::RawMutex;
+
+    /// A handler looks for a target and then sends on; another CPU may become one in between. With threads that window
+    /// is some nanoseconds wide, so it is opened here by hand.
+    #[test]
+    fn a_request_between_push_and_send_on_is_not_lost() {
+        let settings = KernelVersion::V6_12.settings();
+        let settings = zerolag_model::Settings { rt_ipi_skip_self: true, ..settings };
+        let mut scheduler = Scheduler::<Lock>::new(Config::new(Topology::flat(2).expect("two CPUs"), settings));
+        scheduler.reserve_tasks(3);
+        let mut rqs = [0, 1].map(|cpu| scheduler.new_rq(CpuId(cpu)));
+        let (io, now) = (&mut Io::new(Tracing::Off), Clock::at(Instant::ZERO));
+        for (task, priority, cpu, pinned) in [(0, 60, 0, true), (1, 60, 1, true), (2, 40, 0, false)] {
+            let cpu = CpuId(cpu);
+            let parcel = scheduler
+                .create_task(
+                    Clock::at(Instant::ZERO),
+                    TaskSpec {
+                        id: TaskId(task),
+                        attr: SchedAttr::fifo_at(priority),
+                        affinity: pinned.then(|| Arc::new(CpuMask::single(cpu))),
+                        group: GroupId::ROOT,
+                        cpuset: CpusetId::default(),
+                        born_on: cpu,
+                    },
+                )
+                .expect("it is a task");
+            let rq = &mut rqs[cpu.index()];
+            let step = scheduler.wake(rq, now, parcel, cpu, Placement::Fork, io);
+            assert_eq!(step, Step::Done, "nobody is lower");
+            if pinned {
+                assert!(matches!(scheduler.leave(rq, now, Leave::Preempted, io), Left::Queued));
+                assert_eq!(scheduler.pick(rq, now, io), Next::Run(TaskId(task)));
+            }
+        }
+        let domain = &scheduler.shared.domains[0];
+        // The IPI is at CPU 0, which has found no target.
+        domain.rto.lock().cpu = Some(CpuId(0));
+        let left = scheduler.leave(&mut rqs[1], now, Leave::Block, io);
+        assert!(matches!(left, Left::Parked(_)));
+        assert_eq!(scheduler.pick(&mut rqs[1], now, io), Next::Idle, "it asks, and goes on");
+        assert_eq!(domain.loop_next.load(Ordering::SeqCst), 1);
+        let step = end(&mut rqs[0], &mut scheduler.cx(CpuId(0), now, io), AfterPush::PassOn(DomainId::REST));
+        assert!(matches!(step, Step::Pair { own: CpuId(0), other: CpuId(1), .. }), "{step:?}");
+        assert_eq!(domain.rto.lock().cpu, None, "and no IPI circulates");
     }
 }

@@ -24,7 +24,6 @@
 
 use crate::class::{dl_server, dl_sums, rt};
 use crate::entity::dl::{DlState, Overrun};
-use crate::queue::dl::rq::DlEntityRef;
 use crate::queue::dl::sums::{Note, Then};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -41,12 +40,9 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Grain;
 use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
 
-/// What others may have to know when somebody of this class comes or goes, or may run or not.
-pub(crate) const QUEUED: Unpublished = Unpublished::QUEUED.and(Unpublished::DEADLINES);
-
 /// Puts a task on the queue, or among the throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     let now = rq.clock.wall;
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
@@ -162,7 +158,7 @@ fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// Takes a task off its queue.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     match rq.tasks[slot].dl.state {
         DlState::Contending => dequeue_ready(rq, cx, slot),
         DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
@@ -216,7 +212,7 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
 /// at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     assert!(rq.current == Some(slot), "only the current task spends its budget");
     let now = rq.clock.wall;
     dequeue_ready(rq, cx, slot);
@@ -243,7 +239,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
 
 /// Brings the first throttled task back if it is due. The timer is set to the next.
 pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     let now = rq.clock.wall;
     rq.dl.timer = None;
     let due = rq.dl.throttled.first().filter(|(until, _)| *until <= now).map(|(_, slot)| slot);
@@ -306,7 +302,7 @@ pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
 
 /// A CPU went or came: others pull from it or do not.
 pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     update_overload(rq, cx);
 }
 
@@ -351,12 +347,7 @@ pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, ha
 /// Returns the server that a switch would ask now whom to run, if it runs the current task already.
 #[inline(always)]
 pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
-    rq.dl.serving.filter(|kind| is_first(rq, *kind))
-}
-
-/// Returns whether a server is the first of its run queue.
-pub(crate) fn is_first(rq: &Rq, kind: ServerKind) -> bool {
-    matches!(rq.dl.first(), Some((_, DlEntityRef::Server(first))) if first == kind)
+    rq.dl.serving.filter(|kind| rq.dl.is_first(*kind))
 }
 
 /// The current task may have left the class of the server that ran it: it runs as itself then.

@@ -43,15 +43,16 @@
 //! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
 //! period when the microseconds until the switch are charged to it. [5] found by a switch loses its request with `fair_server.resched_lost`: [`overlook`].
 
-use crate::class::dl::QUEUED;
-use crate::class::{dl, rt};
+use crate::class::rt;
 use crate::queue::dl::server;
-use crate::queue::dl::server::{FULL_CAPACITY, Since, State};
+use crate::queue::dl::server::{Since, State};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::bandwidth::Bandwidth;
+use crate::words::level::FULL_CAPACITY;
 use crate::words::op::{Op, RqTimer};
 use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, ServerStart, ServerStop, ServerWakeup};
 use zerolag_model::{Activation, ClassId, Duration, Instant, ServerKind, ServerParams, SignedDuration, TraceEvent};
@@ -151,7 +152,7 @@ pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
 }
 
 fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
-    rq.unpublished.add(QUEUED);
+    rq.unpublished.add(Unpublished::DL_QUEUED);
     rq.dl.server_mut(kind).state = state;
     let (now, cpu) = (cx.now, rq.cpu);
     let server = rq.dl.server(kind);
@@ -166,7 +167,7 @@ fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, since
     if was_empty {
         rt::deadline_came_or_went(rq, cx);
     }
-    if dl::is_first(rq, kind) {
+    if rq.dl.is_first(kind) {
         rq.resched(cx, Resched::Now);
     }
 }

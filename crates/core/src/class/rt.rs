@@ -141,11 +141,6 @@ pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns the task to run next.
-pub(crate) fn pick(rq: &Rq) -> Option<Slot> {
-    if rq.rt.throttle.is_throttled() { None } else { rq.rt.run.first() }
-}
-
 /// Makes a queued task the current one: it cannot be pushed any more.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.rt.pushable.remove(&mut rq.tasks, slot) {

@@ -25,7 +25,6 @@
 //! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer, the
 //! kernel one for all, so that there a task that is queued on another CPU starts it too.
 
-use crate::class::rt;
 use crate::queue::rt::throttle::State;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
@@ -138,7 +137,7 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     rq.unpublished.add(Unpublished::ALL);
     rq.nr_running += rq.rt.nr_running;
     cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: false });
-    let waits = rt::pick(rq).is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));
+    let waits = rq.rt.pick().is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));
     if waits && rq.phase == Phase::Running {
         rq.resched(cx, Resched::Now);
     }

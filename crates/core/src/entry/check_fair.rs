@@ -1,10 +1,9 @@
 //! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and debugging hosts.
 
 use crate::class::fair::capacity;
-use crate::class::fair::run;
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
-use crate::queue::fair::eevdf;
 use crate::queue::fair::tally::Tally;
+use crate::queue::fair::{eevdf, turn};
 use crate::rq::run_queue::Rq;
 use alloc::format;
 use alloc::string::String;
@@ -150,7 +149,7 @@ impl Rq {
         let mut all = waiting;
         if let Some(current) = queue.current {
             assert!(self.entity(current).node.is_none(), "the current entity does not wait");
-            assert!(run::is_current(self, q), "what is above a current entity is current");
+            assert!(turn::is_current(&self.fair, q), "what is above a current entity is current");
             all.push(current);
         }
         let (mut tally, mut boosted) = (Tally::default(), Tally::default());
@@ -162,7 +161,7 @@ impl Rq {
             assert_eq!(entity_here.queue, q, "an entity knows its queue");
             let here = match entity {
                 EntityRef::Task(slot) if self.tasks[*slot].fair.is_delayed() => Tally::DELAYED,
-                EntityRef::Task(slot) => Tally::runnable(self, *slot),
+                EntityRef::Task(slot) => Tally::runnable(&self.tasks, *slot),
                 EntityRef::Group(owned) => {
                     let owned = self.queue(*owned);
                     assert!(owned.nr_queued > 0 || owned.entity.is_delayed(), "a queued group has entities");
@@ -189,7 +188,7 @@ impl Rq {
         }
         assert_eq!(queue.load, all.iter().map(|entity| self.entity(*entity).load.value()).sum::<u64>(), "load");
         if self.fair.tune.algorithm == FairAlgorithm::Eevdf && !all.is_empty() {
-            let eligible = all.iter().filter(|entity| eevdf::is_eligible(self, q, **entity)).count();
+            let eligible = all.iter().filter(|entity| eevdf::is_eligible(&self.fair, &self.tasks, q, **entity)).count();
             assert!(eligible > 0, "someone is always eligible");
         }
         all

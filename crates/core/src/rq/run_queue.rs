@@ -10,7 +10,6 @@
 //!                         +---------+ pick -> Balance [2]: each stage is passed once per switch
 //! ```
 
-use crate::class::fair;
 use crate::entity::weight::RT_LOAD;
 use crate::queue::dl::rq::DlRq;
 use crate::queue::fair::averages::CpuAverages;
@@ -283,7 +282,7 @@ impl Rq {
     /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For checks: O(slots).
     #[must_use]
     pub fn is_delayed(&self, task: TaskId) -> bool {
-        self.tasks.iter().any(|(slot, body)| body.id == task && fair::is_delayed(self, slot))
+        self.tasks.iter().any(|(_, body)| body.id == task && body.fair.is_delayed())
     }
 
     /// Returns whether this CPU takes part.
@@ -339,7 +338,8 @@ impl Rq {
     /// changed it; `leave` lets `pick` do it.
     #[inline(always)]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
-        let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE);
+        let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE)
+            .and(core::mem::replace(&mut self.fair.changed, Unpublished::NONE));
         if changed != Unpublished::NONE {
             self.publish_changes(cx, changed);
         }
@@ -547,7 +547,7 @@ impl Rq {
     /// Returns what this CPU publishes as its load.
     pub(crate) fn published_averages(&self, counts_rt: bool) -> CpuAverages {
         if self.fair.tune.tracks_load {
-            return self.averages();
+            return self.fair.averages();
         }
         let rt = if counts_rt { RT_LOAD * u64::from(self.rt.nr_running()) } else { 0 };
         CpuAverages { load: self.fair.load() + rt, ..CpuAverages::default() }

@@ -12,3 +12,5 @@ pub(crate) const LEVELS: [(Distance, Distance); 4] = [
 
 /// The capacity of the fastest CPU when nothing else takes of it (`SCHED_CAPACITY_SCALE`).
 pub(crate) const FULL_CAPACITY: u64 = 1024;
+/// How much busier another CPU must be, in percent (`sd->imbalance_pct`).
+pub(crate) const IMBALANCE_PCT: u64 = 117;

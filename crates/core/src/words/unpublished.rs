@@ -18,6 +18,8 @@ impl Unpublished {
     pub(crate) const DEADLINES: Self = Self(8);
     /// What any task changes that comes, goes, or may run or not.
     pub(crate) const QUEUED: Self = Self::PRIOS.and(Self::COUNTS);
+    /// What a deadline task or server changes that comes, goes, or can run or not.
+    pub(crate) const DL_QUEUED: Self = Self::QUEUED.and(Self::DEADLINES);
     pub(crate) const ALL: Self = Self::QUEUED.and(Self::AVERAGES).and(Self::DEADLINES);
     pub(crate) const NONE: Self = Self(0);
 

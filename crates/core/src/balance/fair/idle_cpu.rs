@@ -3,6 +3,7 @@
 use crate::entity::fair;
 use crate::rq::cx::Cx;
 use crate::task::body::Task;
+use crate::words::level::IMBALANCE_PCT;
 use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Distance};
@@ -37,6 +38,3 @@ pub(crate) fn is_on_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> bo
     let is_idle = cx.view().nr_idle(None, core.clone()) == nr_threads;
     is_idle || core.map(CpuId).all(|thread| cx.view().is_idle(thread) || !cx.view().is_online(thread))
 }
-
-/// How much busier another CPU must be, in percent (`sd->imbalance_pct`).
-pub(crate) const IMBALANCE_PCT: u64 = 117;

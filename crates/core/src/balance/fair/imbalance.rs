@@ -37,12 +37,12 @@
 //! before 5.5 compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over a group that tasks of the classes above
 //! alone overload.
 
-use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
 use crate::balance::fair::{idle_cpu, uneven};
 use crate::class::fair::capacity;
 use crate::queue::fair::asymmetric;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
+use crate::words::level::IMBALANCE_PCT;
 use crate::words::level::{FULL_CAPACITY, LEVELS};
 use crate::words::step::{BalanceKind, Imbalance};
 use core::cmp::Ordering;

@@ -21,12 +21,12 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
 //! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
 
-use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
 use crate::balance::fair::{capacity_search, idle_cpu, recent_used, sis_prop, wakers};
 use crate::class::fair::misfit;
 use crate::entity::weight::{RT_LOAD, Weight};
 use crate::rq::cx::Cx;
 use crate::task::body::Task;
+use crate::words::level::IMBALANCE_PCT;
 use crate::words::life::Placement;
 use core::ops::Range;
 use lock_api::RawMutex;

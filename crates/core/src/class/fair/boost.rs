@@ -26,12 +26,14 @@
 //! allowing to throttle"). differs: the group runs for the boosted task
 //! alone, else its busy loops would run on its ticket; the text leaves that open.
 
-use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled, unwait, wait};
-use crate::class::fair::run::{put_down, rearm};
+use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
+use crate::class::fair::run::rearm;
 use crate::class::fair::throttle::{above, release_if_empty};
 use crate::entity::fair::{EntityRef, QueueIx, Standing};
+use crate::queue::fair::join::{unwait, wait};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::tally::Tally;
+use crate::queue::fair::turn::put_down;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::ids::Slot;
@@ -82,7 +84,7 @@ fn first_boosted(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
 fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
     rq.unpublished.add(Unpublished::ALL);
-    let task = Tally::runnable(rq, slot);
+    let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
     let mut at = rq.tasks[slot].fair.queue;
@@ -117,7 +119,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         return;
     }
     rq.unpublished.add(Unpublished::ALL);
-    let task = Tally::runnable(rq, slot);
+    let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let leaf = rq.tasks[slot].fair.queue;
     let (mut at, mut is_beyond) = (leaf, false);
@@ -142,7 +144,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
             break; // Others keep it and all above.
         }
         if rq.queue(at).bandwidth.is_cut() && rq.queue(at).entity.is_queued() {
-            put_down(rq, at);
+            put_down(&mut rq.fair, &mut rq.tasks, at, now);
             part(rq, cx, parent, EntityRef::Group(at), true);
             part_above_throttled(rq, cx, parent);
         }
@@ -163,10 +165,10 @@ fn mark(rq: &mut Rq, q: QueueIx, entity: EntityRef, standing: Standing) {
     }
     let waits = rq.entity(entity).node.is_some();
     if waits {
-        unwait(rq, q, entity);
+        unwait(&mut rq.fair, &mut rq.tasks, q, entity);
     }
     rq.entity_mut(entity).standing = standing;
     if waits {
-        wait(rq, q, entity);
+        wait(&mut rq.fair, &mut rq.tasks, q, entity);
     }
 }

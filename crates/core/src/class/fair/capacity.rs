@@ -12,10 +12,10 @@
 //! `update_rt_rq_load_avg`, `update_dl_rq_load_avg`, `update_irq_load_avg`. differs: the two classes above share one
 //! average; interrupts are taken as spread evenly over the time since they were last looked at.
 
-use crate::balance::fair::idle_cpu::IMBALANCE_PCT;
 use crate::class::fair::misfit;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
+use crate::words::level::IMBALANCE_PCT;
 use lock_api::RawMutex;
 use zerolag_model::ClassId;
 

@@ -3,13 +3,12 @@
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
 //! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
-use crate::class::fair::enqueue::{come, go, part, part_above, unwait, wait};
+use crate::class::fair::enqueue::{come, go, part, part_above};
 use crate::class::fair::run::{pick, rearm};
 use crate::class::fair::{boost, groups, throttle};
-use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::fair::EntityRef;
 use crate::entity::vtime::Vlag;
-use crate::queue::fair::eevdf;
-use crate::queue::fair::rq::Join;
+use crate::queue::fair::join;
 use crate::queue::fair::tally::Tally;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue;
@@ -18,38 +17,6 @@ use crate::task::body::Parcel;
 use crate::words::ids::Slot;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::settings::FairAlgorithm;
-
-/// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
-pub(crate) fn owes(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
-    rq.fair.tune.delay_dequeue && rq.fair.tune.algorithm == FairAlgorithm::Eevdf && !eevdf::is_eligible(rq, q, entity)
-}
-
-/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its sleep.
-///
-/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
-pub(crate) fn undelay(rq: &mut Rq, entity: EntityRef) {
-    let q = rq.entity(entity).queue;
-    rq.entity_mut(entity).state = FairState::Runnable; // [4]
-    if eevdf::average(rq, q).since(rq.entity(entity).vruntime) <= Vlag::ZERO {
-        return;
-    }
-    let is_current = rq.queue(q).current == Some(entity);
-    if is_current {
-        rq.queue_mut(q).current = None;
-    } else {
-        unwait(rq, q, entity);
-    }
-    rq.queue_mut(q).nr_queued -= 1;
-    rq.entity_mut(entity).vlag = Vlag::ZERO;
-    eevdf::place(rq, q, entity, Join::Wakeup);
-    rq.queue_mut(q).nr_queued += 1;
-    if is_current {
-        rq.queue_mut(q).current = Some(entity);
-    } else {
-        wait(rq, q, entity);
-    }
-}
 
 /// Wakes a task whose dequeue is delayed; `false` if it is not.
 pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
@@ -57,9 +24,9 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
         return false;
     }
     let leaf = rq.tasks[slot].fair.queue;
-    undelay(rq, EntityRef::Task(slot));
+    join::undelay(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
     rq.unpublished.add(Unpublished::ALL);
-    let runnable = Tally::runnable(rq, slot);
+    let runnable = Tally::runnable(&rq.tasks, slot);
     come(rq, cx, leaf, runnable, Tally::DELAYED);
     boost::woken(rq, cx, slot);
     rearm(rq, cx);

@@ -4,27 +4,23 @@
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`, `reweight_entity`.
 
-use crate::class::fair::delay::{owes, undelay};
 use crate::class::fair::run::rearm;
 use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
-use crate::entity::weight::{LoadWeight, Weight};
+use crate::entity::weight::LoadWeight;
+use crate::queue::fair::join::{CHANGED, owes, undelay};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::Join;
 use crate::queue::fair::tally::Tally;
-use crate::queue::fair::{cfs, eevdf, slice};
+use crate::queue::fair::{cfs, eevdf, join, slice};
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
 use crate::words::ids::Slot;
 use crate::words::life::{Dequeue, Dequeued, Enqueue};
 use crate::words::mode::TaskMode;
-use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant};
-
-/// What others may have to know when an entity comes or goes.
-const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
 
 /// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
 /// queue that is cut does not count above it.
@@ -70,7 +66,7 @@ fn climb(
 /// Counts tasks that come and tasks that go, at one queue, which it returns.
 #[inline]
 pub(crate) fn count_level(rq: &mut Rq, q: QueueIx, now: Instant, more: Tally, less: Tally) -> &mut Queue {
-    let queue = rq.aged_level(q, now);
+    let queue = rq.fair.aged_level(q, now);
     queue.tally = queue.tally.plus(more).minus(less);
     queue
 }
@@ -99,9 +95,9 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     };
     load::arrive(rq, cx, leaf, slot, if why == Enqueue::Wakeup { slept } else { Duration::ZERO });
     if is_reweighed {
-        rq.reweigh_average(leaf, EntityRef::Task(slot), weight);
+        rq.fair.reweigh_average(&mut rq.tasks, leaf, EntityRef::Task(slot), weight);
     }
-    join(rq, leaf, EntityRef::Task(slot), how, slept);
+    join::join(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
     check_first(rq, cx, leaf);
     if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
         rq.nr_running -= 1; // Its group is throttled.
@@ -146,14 +142,14 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         park::take_away(rq, cx, slot);
         return Dequeued::Gone;
     }
-    if sleeps && owes(rq, q, entity) {
+    if sleeps && owes(&rq.fair, &rq.tasks, q, entity) {
         rq.entity_mut(entity).state = FairState::DelayedDequeue; // [3]
-        let runnable = Tally::runnable(rq, slot);
+        let runnable = Tally::runnable(&rq.tasks, slot);
         count(rq, q, Tally::DELAYED, runnable);
         return Dequeued::Delayed;
     }
     assert!(!rq.tasks[slot].fair.is_delayed(), "a delayed task is finished, not dequeued");
-    let runnable = Tally::runnable(rq, slot);
+    let runnable = Tally::runnable(&rq.tasks, slot);
     rq.fair.recency.remove(slot);
     part(rq, cx, q, entity, sleeps);
     if !go(rq, cx, q, runnable) {
@@ -169,24 +165,24 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Queues the group of a queue at its parent, or lets its weight follow.
 pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
-    let group = EntityRef::Group(q);
+    let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
-    slice::follow(rq, q, parent);
+    slice::follow(&mut rq.fair, &mut rq.tasks, q, parent);
     match rq.entity(group).state {
         FairState::Off => {
             rq.fair.wake_queue(q);
             rq.attach(parent, group);
             let before = rq.entity(group).load.value();
             rq.entity_mut(group).reweigh(LoadWeight::of_group(weight));
-            rq.reweigh_average(parent, group, before);
-            join(rq, parent, group, Join::Wakeup, Duration::ZERO);
+            rq.fair.reweigh_average(&mut rq.tasks, parent, group, before);
+            join::join(&mut rq.fair, &mut rq.tasks, parent, group, Join::Wakeup, Duration::ZERO);
             check_first(rq, cx, parent);
         }
         FairState::DelayedDequeue => {
-            undelay(rq, group);
-            reweigh(rq, parent, group, weight);
+            undelay(&mut rq.fair, &mut rq.tasks, group);
+            join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now);
         }
-        FairState::Runnable => reweigh(rq, parent, group, weight),
+        FairState::Runnable => join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now),
         FairState::Parked { .. } => unreachable!("a group is not parked"),
     }
 }
@@ -221,14 +217,14 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
 
 /// Takes the group of a queue off its parent if it has nothing left, or lets its weight follow.
 fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
-    let group = EntityRef::Group(q);
+    let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
     if rq.queue(q).nr_queued > 0 || !rq.entity(group).is_queued() {
         if rq.entity(group).is_queued() {
-            slice::follow(rq, q, parent);
-            reweigh(rq, parent, group, weight);
+            slice::follow(&mut rq.fair, &mut rq.tasks, q, parent);
+            join::reweigh(&mut rq.fair, &mut rq.tasks, parent, group, weight, now);
         }
-    } else if why == Leaving::Sleeps && owes(rq, parent, group) {
+    } else if why == Leaving::Sleeps && owes(&rq.fair, &rq.tasks, parent, group) {
         rq.entity_mut(group).state = FairState::DelayedDequeue; // [3]
     } else if !rq.entity(group).is_delayed() {
         part(rq, cx, parent, group, true);
@@ -236,47 +232,27 @@ fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: 
     }
 }
 
-/// Puts an entity on a queue's timeline.
-pub(crate) fn join(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
-    debug_assert!(!rq.entity(entity).is_queued(), "an entity is queued once");
-    rq.unpublished.add(CHANGED);
-    advance_zero(rq, q);
-    match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => eevdf::place(rq, q, entity, why),
-        FairAlgorithm::Cfs => cfs::place(rq, q, entity, why, slept),
-    }
-    let joining = rq.entity_mut(entity);
-    joining.state = FairState::Runnable; // [1]
-    joining.queue = q;
-    let weight = joining.load.value();
-    let queue = rq.queue_mut(q);
-    queue.nr_queued += 1;
-    queue.load += weight;
-    slice::joined(rq, q, entity);
-    wait(rq, q, entity);
-}
-
 /// Takes an entity off its queue and keeps what it is owed.
 pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
     // Its weight leaves the load; a group may leave by itself, when its lag is paid.
-    rq.unpublished.add(CHANGED);
+    rq.fair.changed.add(CHANGED);
     rq.age_queue(q);
     rq.age_entity(q, entity);
-    advance_zero(rq, q);
+    join::advance_zero(&mut rq.fair, &mut rq.tasks, q);
     rq.queue_mut(q).buddies.clear(entity);
     match rq.fair.tune.algorithm {
         FairAlgorithm::Eevdf => {
-            eevdf::keep_lag(rq, q, entity);
+            eevdf::keep_lag(&mut rq.fair, &mut rq.tasks, q, entity);
             if rq.fair.tune.keep_requests && !sleeps {
                 eevdf::keep_request(rq.entity_mut(entity));
             }
         }
-        FairAlgorithm::Cfs => cfs::keep_place(rq, q, entity, sleeps),
+        FairAlgorithm::Cfs => cfs::keep_place(&mut rq.fair, &mut rq.tasks, q, entity, sleeps),
     }
     if rq.queue(q).current == Some(entity) {
         rq.queue_mut(q).current = None;
     } else {
-        unwait(rq, q, entity);
+        join::unwait(&mut rq.fair, &mut rq.tasks, q, entity);
     }
     let leaving = rq.entity_mut(entity);
     leaving.state = FairState::Off; // [2]
@@ -285,84 +261,14 @@ pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, ent
     let queue = rq.queue_mut(q);
     queue.nr_queued -= 1;
     queue.load -= weight;
-    slice::parted(rq, q, entity);
+    slice::parted(&mut rq.fair, &mut rq.tasks, q, entity);
     let queue = rq.queue_mut(q);
     let is_empty = queue.nr_queued == 0;
-    advance_zero(rq, q);
+    join::advance_zero(&mut rq.fair, &mut rq.tasks, q);
     if !sleeps {
         rq.unattach(q, entity);
     }
     if is_empty {
         bandwidth::give_back(rq, cx, q);
     }
-}
-
-/// Puts a queued entity on the timeline.
-pub(crate) fn wait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    rq.member(q, entity).wait();
-}
-
-/// Takes a queued entity off the timeline.
-pub(crate) fn unwait(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    rq.member(q, entity).unwait();
-}
-
-pub(crate) fn advance_zero(rq: &mut Rq, q: QueueIx) {
-    if let Some(least) = cfs::least(rq, q) {
-        rq.queue_mut(q).advance_zero(least);
-    }
-}
-
-/// Changes the weight of a queued group entity.
-///
-/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now (`reweight_entity`).
-#[inline]
-pub(crate) fn reweigh(rq: &mut Rq, q: QueueIx, entity: EntityRef, weight: Weight) {
-    if rq.entity(entity).load.weight() != weight {
-        change_weight(rq, q, entity, LoadWeight::of_group(weight));
-    }
-}
-
-fn change_weight(rq: &mut Rq, q: QueueIx, entity: EntityRef, load: LoadWeight) {
-    rq.unpublished.add(Unpublished::AVERAGES);
-    rq.age_queue(q);
-    rq.age_entity(q, entity);
-    let before = rq.entity(entity).load.value();
-    let is_current = rq.queue(q).current == Some(entity);
-    let state = rq.entity(entity).state;
-    match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => {
-            eevdf::keep_lag(rq, q, entity);
-            eevdf::keep_request(rq.entity_mut(entity));
-            if is_current {
-                rq.queue_mut(q).current = None;
-            } else {
-                unwait(rq, q, entity);
-            }
-            rq.queue_mut(q).load -= before;
-            rq.queue_mut(q).nr_queued -= 1;
-            rq.entity_mut(entity).reweigh(load);
-            eevdf::place(rq, q, entity, Join::Back);
-            rq.queue_mut(q).load += load.value();
-            rq.queue_mut(q).nr_queued += 1;
-            if is_current {
-                rq.queue_mut(q).current = Some(entity);
-                rq.entity_mut(entity).protected = None;
-            } else {
-                wait(rq, q, entity);
-            }
-        }
-        FairAlgorithm::Cfs => {
-            if !is_current {
-                unwait(rq, q, entity);
-            }
-            rq.entity_mut(entity).load = load;
-            rq.queue_mut(q).load = rq.queue(q).load - before + load.value();
-            if !is_current {
-                wait(rq, q, entity);
-            }
-        }
-    }
-    rq.reweigh_average(q, entity, before);
-    debug_assert!(rq.entity(entity).state == state, "a change of weight changes no state");
 }

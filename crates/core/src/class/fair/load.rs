@@ -64,7 +64,7 @@ pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
         let task = &mut rq.tasks[slot].fair;
         task.estimate = task.estimate.after(task.average.util, task.average.runnable);
     }
-    let here = rq.here(q);
+    let here = rq.fair.here(q);
     let task = &mut rq.tasks[slot].fair;
     match task.attached {
         Some(there) if there != here => {

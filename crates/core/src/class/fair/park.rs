@@ -52,7 +52,7 @@ pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
 pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
     let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
-    let runnable = Tally::runnable(rq, slot);
+    let runnable = Tally::runnable(&rq.tasks, slot);
     count(rq, leaf, Tally::PARKED, runnable);
     rq.fair.recency.remove(slot);
     part(rq, cx, leaf, EntityRef::Task(slot), true);

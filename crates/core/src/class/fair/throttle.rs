@@ -16,10 +16,10 @@
 use crate::class::fair::bandwidth::{receive, with_pool};
 use crate::class::fair::enqueue::{come, count, join_group, part, part_above_throttled};
 use crate::class::fair::park;
-use crate::class::fair::run::put_down;
 use crate::entity::fair::{EntityRef, QueueIx, Standing};
 use crate::queue::fair::local::{Local, Throttled};
 use crate::queue::fair::tally::Tally;
+use crate::queue::fair::turn::put_down;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
 use crate::shared::pool::Taken;
@@ -93,7 +93,8 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     let queue = rq.queue(q);
     let (tally, boosted) = (queue.tally, queue.boosted);
     let parent = queue.parent.expect("invariant: the root has no limit");
-    put_down(rq, q);
+    let now = rq.averages_clock();
+    put_down(&mut rq.fair, &mut rq.tasks, q, now);
     if !rq.queue(q).entity.is_queued() {
         return;
     }

@@ -83,6 +83,11 @@ impl DlRq {
         first.map(|(at, _, entity)| (at, entity))
     }
 
+    /// Returns whether a server comes first.
+    pub(crate) fn is_first(&self, kind: ServerKind) -> bool {
+        matches!(self.first(), Some((_, DlEntityRef::Server(first))) if first == kind)
+    }
+
     pub(crate) const fn take_seq(&mut self) -> u64 {
         let seq = self.next_seq;
         self.next_seq += 1;

@@ -5,9 +5,6 @@ use crate::entity::dl;
 use crate::words::bandwidth::Bandwidth;
 use zerolag_model::{Activation, DlParams, Instant, ServerParams, ServerState, SignedDuration};
 
-/// The capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
-pub(crate) const FULL_CAPACITY: u64 = 1024;
-
 /// The server of one class on one CPU.
 #[derive(Debug)]
 pub(crate) struct Server {

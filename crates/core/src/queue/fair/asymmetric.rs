@@ -1,7 +1,6 @@
 //! [`Asymmetric`]: what a CPU keeps on machines whose CPUs differ in capacity. The rules are those
 //! of [`crate::class::fair::misfit`].
 
-use crate::queue::fair::rq::FairRq;
 use crate::words::config::Config;
 use crate::words::level::FULL_CAPACITY;
 use zerolag_model::{CpuId, Distance, Duration, Instant};
@@ -12,7 +11,7 @@ pub(crate) struct Asymmetric {
     /// The least domain that spans all capacities.
     pub(crate) level: Distance,
     /// Of this CPU.
-    capacity: u64,
+    pub(crate) capacity: u64,
     /// Up to when `lag` is counted, on the task clock.
     at: Instant,
     lag: Duration,
@@ -62,13 +61,6 @@ impl Asymmetric {
             }
         }
         self.runs = runs;
-    }
-}
-
-impl FairRq {
-    /// Returns the capacity of this CPU.
-    pub(crate) fn full_capacity(&self) -> u64 {
-        self.asymmetric.as_ref().map_or(FULL_CAPACITY, |uneven| uneven.capacity)
     }
 }
 

@@ -1,11 +1,14 @@
 //! The averages of a queue and of its entities, and the form in which a CPU publishes them. The
 //! rules are those of [`crate::class::fair::load`].
 
-use crate::entity::fair::FairEntity;
+use crate::entity::fair::{Attached, EntityRef, FairEntity, QueueIx};
 use crate::entity::pelt;
-use crate::entity::pelt::Signals;
+use crate::entity::pelt::{Average, Signals};
 use crate::queue::fair::member::Member;
 use crate::queue::fair::queue::Queue;
+use crate::queue::fair::rq::FairRq;
+use crate::task::slab::TaskSlab;
+use crate::words::unpublished::Unpublished;
 use zerolag_model::Instant;
 
 /// What a CPU publishes of its averages.
@@ -83,5 +86,145 @@ impl Member<'_> {
     pub(crate) fn age_entity(&mut self, now: Instant) {
         let runs = self.is_current();
         self.entity.age(now, self.runnable, runs);
+    }
+}
+
+impl FairRq {
+    /// Returns where an entity of this queue is attached.
+    pub(crate) fn here(&self, q: QueueIx) -> Attached {
+        Attached { cpu: self.cpu, queue: q, life: self.queue(q).frame.life }
+    }
+
+    /// Brings a queue's averages up to date, before what it holds changes. O(1).
+    #[inline]
+    pub(crate) fn age_queue(&mut self, q: QueueIx, now: Instant) {
+        if self.tune.tracks_load {
+            let has_changed = self.queue_mut(q).age(now);
+            if q == QueueIx::ROOT && has_changed {
+                self.changed.add(Unpublished::AVERAGES);
+            }
+        }
+    }
+
+    /// Brings an entity's averages up to date, before its state changes. O(1).
+    #[inline]
+    pub(crate) fn age_entity(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
+        if self.tune.tracks_load {
+            self.member(tasks, q, entity).age_entity(now);
+        }
+    }
+
+    /// Brings the averages of a queue and of the group that it is up to date, before what is in it changes; returns the queue.
+    #[inline]
+    pub(crate) fn aged_level(&mut self, q: QueueIx, now: Instant) -> &mut Queue {
+        let parent = self.queue(q).parent;
+        let runs = parent.is_some_and(|parent| self.queue(parent).current == Some(EntityRef::Group(q)));
+        let queue = &mut self.queues[q.index()];
+        if self.tune.tracks_load {
+            let has_changed = queue.age(now);
+            match parent {
+                Some(_) => queue.entity.age(now, queue.tally.runnable, runs),
+                None if has_changed => self.changed.add(Unpublished::AVERAGES),
+                None => {}
+            }
+        }
+        queue
+    }
+
+    /// Brings the averages of a queue and of an entity on it up to date; returns both.
+    #[inline(always)]
+    pub(crate) fn aged<'a>(
+        &'a mut self,
+        tasks: &'a mut TaskSlab,
+        q: QueueIx,
+        entity: EntityRef,
+        now: Instant,
+    ) -> Member<'a> {
+        let mut member = self.member(tasks, q, entity);
+        if member.tune.tracks_load {
+            let has_changed = member.queue.age(now);
+            member.age_entity(now);
+            if q == QueueIx::ROOT && has_changed {
+                member.changed.add(Unpublished::AVERAGES);
+            }
+        }
+        member
+    }
+
+    /// An entity is about to join a queue: its averages are counted there, if they are not yet.
+    pub(crate) fn attach(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
+        if !self.tune.tracks_load {
+            return;
+        }
+        let here = self.here(q);
+        self.age_queue(q, now);
+        if self.entity(tasks, entity).attached == Some(here) {
+            self.age_entity(tasks, q, entity, now);
+            return;
+        }
+        let joining = self.entity_mut(tasks, entity);
+        joining.attached = Some(here);
+        let (mut average, weight) = (joining.average, joining.load.value());
+        self.queue_mut(q).average.attach(&mut average, weight);
+        self.entity_mut(tasks, entity).average = average;
+        self.changed.add(Unpublished::AVERAGES);
+        if let EntityRef::Group(owned) = entity {
+            self.age_queue(owned, now);
+            self.propagate(tasks, owned, 0, now);
+        }
+        self.propagate(tasks, q, average.load_sum().cast_signed(), now);
+    }
+
+    /// Lets the entities of the groups above follow a change in a queue. O(depth).
+    fn propagate(&mut self, tasks: &mut TaskSlab, from: QueueIx, change: i64, now: Instant) {
+        let (mut q, mut change) = (from, change);
+        while let Some(parent) = self.queue(q).parent {
+            if self.queue(q).entity.attached != Some(self.here(parent)) {
+                return; // It will be, and follows then.
+            }
+            self.age_queue(parent, now);
+            self.age_entity(tasks, parent, EntityRef::Group(q), now);
+            let queue = self.queue(q);
+            let (mut entity, own, own_load) = (queue.entity.average, queue.average, queue.load);
+            let weight = queue.entity.load.value();
+            change = self.queue_mut(parent).average.propagate(&mut entity, &own, own_load, weight, change);
+            self.queue_mut(q).entity.average = entity;
+            self.changed.add(Unpublished::AVERAGES);
+            q = parent;
+        }
+    }
+
+    /// An entity has left a queue for good: its averages go with it.
+    pub(crate) fn unattach(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
+        let here = self.here(q);
+        let leaving = self.entity_mut(tasks, entity);
+        if leaving.attached != Some(here) {
+            return;
+        }
+        leaving.attached = None;
+        let (average, weight) = (leaving.average, leaving.load.value());
+        self.queue_mut(q).average.detach(&average, weight);
+        self.changed.add(Unpublished::AVERAGES);
+        self.propagate(tasks, q, -average.load_sum().cast_signed(), now);
+    }
+
+    /// An entity's weight has changed.
+    pub(crate) fn reweigh_average(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, before: u64) {
+        let is_here = self.entity(tasks, entity).attached == Some(self.here(q));
+        if !self.tune.tracks_load || !is_here {
+            return;
+        }
+        let changed = self.entity(tasks, entity);
+        let (mut average, after) = (changed.average, changed.load.value());
+        self.queue_mut(q).average.reweigh(&mut average, before, after);
+        self.entity_mut(tasks, entity).average = average;
+        self.changed.add(Unpublished::AVERAGES);
+    }
+
+    /// Returns what others may know of this CPU's averages.
+    pub(crate) fn averages(&self) -> CpuAverages {
+        let root = self.queue(QueueIx::ROOT);
+        let Average { load, util, runnable, last, .. } = root.average;
+        CpuAverages { load, util, runnable, period: if root.nr_queued == 0 { period_of(last) } else { 0 } }
     }
 }

@@ -19,22 +19,22 @@
 use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::entity::weight::share_of;
+use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Join;
-use crate::rq::run_queue::Rq;
+use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use zerolag_model::{Duration, FairPolicy, SchedAttr};
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
-pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
-    let fair = &rq.fair;
+pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> EntityRef {
     let queue = &fair.queues[q.index()];
     let first = fair.timeline.first(queue.waiting);
     let Some(first) = first else {
         return queue.current.expect("invariant: a queue that is not empty has an entity");
     };
     let left = match queue.current {
-        Some(current) if rq.entity(current).vruntime.is_before(fair.timeline.vruntime(first)) => current,
+        Some(current) if fair.entity(tasks, current).vruntime.is_before(fair.timeline.vruntime(first)) => current,
         Some(_) | None => fair.timeline.entity(first),
     };
     let mut best = left;
@@ -42,25 +42,26 @@ pub(crate) fn pick(rq: &Rq, q: QueueIx) -> EntityRef {
         let next = if queue.current == Some(left) { Some(first) } else { fair.timeline.after(queue.waiting, first) };
         let next = match (next.map(|node| fair.timeline.entity(node)), queue.current) {
             (Some(next), Some(current))
-                if current != left && rq.entity(current).vruntime.is_before(rq.entity(next).vruntime) =>
+                if current != left
+                    && fair.entity(tasks, current).vruntime.is_before(fair.entity(tasks, next).vruntime) =>
             {
                 Some(current)
             }
             (None, Some(current)) if current != left => Some(current),
             (next, _) => next,
         };
-        best = next.filter(|next| !is_unfair(rq, left, *next)).unwrap_or(left);
+        best = next.filter(|next| !is_unfair(fair, tasks, left, *next)).unwrap_or(left);
     }
     [queue.buddies.next, queue.buddies.last]
         .into_iter()
         .flatten()
-        .find(|buddy| !is_unfair(rq, left, *buddy))
+        .find(|buddy| !is_unfair(fair, tasks, left, *buddy))
         .unwrap_or(best)
 }
 
 /// Returns whether picking `buddy` instead of the leftmost entity would set that one back by more than the granularity.
-fn is_unfair(rq: &Rq, left: EntityRef, buddy: EntityRef) -> bool {
-    ahead(rq, buddy, left) == Ahead::Far
+fn is_unfair(fair: &FairRq, tasks: &TaskSlab, left: EntityRef, buddy: EntityRef) -> bool {
+    ahead(fair, tasks, buddy, left) == Ahead::Far
 }
 
 /// How far an entity is ahead of another.
@@ -72,12 +73,12 @@ enum Ahead {
     Far,
 }
 
-fn ahead(rq: &Rq, entity: EntityRef, other: EntityRef) -> Ahead {
-    let other = rq.entity(other);
-    let by = rq.entity(entity).vruntime.since(other.vruntime);
+fn ahead(fair: &FairRq, tasks: &TaskSlab, entity: EntityRef, other: EntityRef) -> Ahead {
+    let other = fair.entity(tasks, other);
+    let by = fair.entity(tasks, entity).vruntime.since(other.vruntime);
     if by <= Vlag::ZERO {
         Ahead::Not
-    } else if by > other.load.to_virtual(rq.fair.tune.wakeup_granularity) {
+    } else if by > other.load.to_virtual(fair.tune.wakeup_granularity) {
         Ahead::Far
     } else {
         Ahead::Near
@@ -85,11 +86,18 @@ fn ahead(rq: &Rq, entity: EntityRef, other: EntityRef) -> Ahead {
 }
 
 /// Gives an entity that joins a queue its vruntime. `slept` is how long it was away.
-pub(crate) fn place(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
-    let queue = &rq.fair.queues[q.index()];
+pub(crate) fn place(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    entity: EntityRef,
+    why: Join,
+    slept: Duration,
+) {
+    let queue = &fair.queues[q.index()];
     let (least, frame, current) = (queue.zero_vruntime, queue.frame, queue.current);
-    let tune = rq.fair.tune;
-    let joining = rq.entity(entity);
+    let tune = fair.tune;
+    let joining = fair.entity(tasks, entity);
     let same_frame = joining.frame == Some(frame);
     let own = if same_frame {
         joining.vruntime
@@ -103,38 +111,38 @@ pub(crate) fn place(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join, slept
             own.later_of(least.minus(Vlag::from_duration(credit / 2)))
         }
         Join::New => {
-            let debit = joining.load.to_virtual(slice(rq, q, entity));
-            let parent = current.map_or(least, |current| rq.entity(current).vruntime);
+            let debit = joining.load.to_virtual(slice(fair, tasks, q, entity));
+            let parent = current.map_or(least, |current| fair.entity(tasks, current).vruntime);
             least.plus(debit).later_of(parent)
         }
         Join::Back => own,
     };
-    rq.entity_mut(entity).vruntime = vruntime;
+    fair.entity_mut(tasks, entity).vruntime = vruntime;
 }
 
 /// Keeps what an entity needs to be placed again.
-pub(crate) fn keep_place(rq: &mut Rq, q: QueueIx, entity: EntityRef, sleeps: bool) {
-    let queue = &rq.fair.queues[q.index()];
+pub(crate) fn keep_place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, sleeps: bool) {
+    let queue = &fair.queues[q.index()];
     let (least, frame) = (queue.zero_vruntime, queue.frame);
-    let leaving = rq.entity_mut(entity);
+    let leaving = fair.entity_mut(tasks, entity);
     leaving.left_at = least;
     leaving.frame = sleeps.then_some(frame);
 }
 
 /// Returns how long an entity runs before it gives way: its part of the latency period at each level, not below the
 /// minimum granularity. O(depth).
-pub(crate) fn slice(rq: &Rq, q: QueueIx, entity: EntityRef) -> Duration {
-    let tune = &rq.fair.tune;
-    let joins = !rq.entity(entity).is_queued();
-    let nr = u64::from(rq.fair.queues[QueueIx::ROOT.index()].tally.runnable) + u64::from(joins);
+pub(crate) fn slice(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> Duration {
+    let tune = &fair.tune;
+    let joins = !fair.entity(tasks, entity).is_queued();
+    let nr = u64::from(fair.queues[QueueIx::ROOT.index()].tally.runnable) + u64::from(joins);
     let mut slice = if nr > tune.nr_latency { tune.min_granularity * nr } else { tune.latency };
     let (mut at, mut q) = (entity, q);
     // Bounded by the depth.
     loop {
-        let queue = &rq.fair.queues[q.index()];
-        let weight = rq.entity(at).load.weight();
+        let queue = &fair.queues[q.index()];
+        let weight = fair.entity(tasks, at).load.weight();
         let mut total = queue.load;
-        if !rq.entity(at).is_queued() {
+        if !fair.entity(tasks, at).is_queued() {
             total += u64::from(weight.value());
         }
         slice = share_of(slice, weight, total);
@@ -146,21 +154,21 @@ pub(crate) fn slice(rq: &Rq, q: QueueIx, entity: EntityRef) -> Duration {
 }
 
 /// Returns whether the current entity's turn is over.
-pub(crate) fn tick(rq: &mut Rq, q: QueueIx, current: EntityRef) -> Resched {
-    if rq.fair.queues[q.index()].nr_queued <= 1 {
+pub(crate) fn tick(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) -> Resched {
+    if fair.queues[q.index()].nr_queued <= 1 {
         return Resched::No;
     }
-    let ideal = slice(rq, q, current).min(rq.fair.tune.latency);
-    let running = rq.entity(current);
+    let ideal = slice(fair, tasks, q, current).min(fair.tune.latency);
+    let running = fair.entity(tasks, current);
     let (ran, vruntime) = (running.ran, running.vruntime);
     if ran > ideal {
-        rq.fair.queues[q.index()].buddies.clear(current);
+        fair.queues[q.index()].buddies.clear(current);
         return Resched::Now;
     }
-    if ran < rq.fair.tune.min_granularity {
+    if ran < fair.tune.min_granularity {
         return Resched::No;
     }
-    let first = rq.fair.timeline.least(rq.fair.queues[q.index()].waiting);
+    let first = fair.timeline.least(fair.queues[q.index()].waiting);
     match first {
         Some(first) if vruntime.since(first) > Vlag::from_duration(ideal) => Resched::Now,
         Some(_) | None => Resched::No,
@@ -168,18 +176,25 @@ pub(crate) fn tick(rq: &mut Rq, q: QueueIx, current: EntityRef) -> Resched {
 }
 
 /// Returns whether a woken entity preempts the current one of the same queue.
-pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: EntityRef, task: Slot) -> Resched {
-    match rq.tasks[task].attr {
+pub(crate) fn preempts(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    current: EntityRef,
+    woken: EntityRef,
+    task: Slot,
+) -> Resched {
+    match tasks[task].attr {
         SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
         SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
         | SchedAttr::Rt { .. }
         | SchedAttr::Deadline(_) => return Resched::No,
     }
-    if ahead(rq, current, woken) != Ahead::Far {
+    if ahead(fair, tasks, current, woken) != Ahead::Far {
         return Resched::No;
     }
-    let crowded = u64::from(rq.fair.queues[q.index()].nr_queued) >= rq.fair.tune.nr_latency;
-    let queue = &mut rq.fair.queues[q.index()];
+    let crowded = u64::from(fair.queues[q.index()].nr_queued) >= fair.tune.nr_latency;
+    let queue = &mut fair.queues[q.index()];
     queue.buddies.next = Some(woken);
     if crowded && matches!(current, EntityRef::Task(_)) {
         queue.buddies.last = Some(current);
@@ -188,17 +203,17 @@ pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: Entit
 }
 
 /// The current entity gives way once: the next pick passes it over if that is not unfair.
-pub(crate) fn yield_current(rq: &mut Rq, q: QueueIx, current: EntityRef) {
-    let queue = &mut rq.fair.queues[q.index()];
+pub(crate) fn yield_current(fair: &mut FairRq, q: QueueIx, current: EntityRef) {
+    let queue = &mut fair.queues[q.index()];
     queue.buddies.clear(current);
     queue.buddies.skip = Some(current);
 }
 
 /// Returns the least vruntime of a queue, the current entity included.
-pub(crate) fn least(rq: &Rq, q: QueueIx) -> Option<Vtime> {
-    let queue = &rq.fair.queues[q.index()];
-    let waiting = rq.fair.timeline.least(queue.waiting);
-    let current = queue.current.map(|current| rq.entity(current).vruntime);
+pub(crate) fn least(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> Option<Vtime> {
+    let queue = &fair.queues[q.index()];
+    let waiting = fair.timeline.least(queue.waiting);
+    let current = queue.current.map(|current| fair.entity(tasks, current).vruntime);
     match (waiting, current) {
         (Some(waiting), Some(current)) => Some(waiting.earlier_of(current)),
         (one, other) => one.or(other),

@@ -24,58 +24,58 @@
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::queue::Queue;
+use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Join;
 use crate::queue::fair::slice;
-use crate::rq::run_queue::Rq;
+use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use zerolag_model::settings::SliceProtection;
 use zerolag_model::{Duration, FairPolicy, SchedAttr};
 
 /// Returns the weighted average vruntime of a queue.
-pub(crate) fn average(rq: &Rq, q: QueueIx) -> Vtime {
-    let queue = &rq.fair.queues[q.index()];
-    queue.average(current_of(rq, queue))
+pub(crate) fn average(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> Vtime {
+    let queue = &fair.queues[q.index()];
+    queue.average(current_of(fair, tasks, queue))
 }
 
 /// Returns whether an entity's lag is not negative.
-pub(crate) fn is_eligible(rq: &Rq, q: QueueIx, entity: EntityRef) -> bool {
-    let queue = &rq.fair.queues[q.index()];
-    !queue.is_beyond_average(current_of(rq, queue), rq.entity(entity).vruntime)
+pub(crate) fn is_eligible(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> bool {
+    let queue = &fair.queues[q.index()];
+    !queue.is_beyond_average(current_of(fair, tasks, queue), fair.entity(tasks, entity).vruntime)
 }
 
 /// Returns vruntime and weight of a queue's current entity.
-fn current_of(rq: &Rq, queue: &Queue) -> Option<(Vtime, u64)> {
+fn current_of(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> Option<(Vtime, u64)> {
     queue.current.map(|entity| {
-        let entity = rq.entity(entity);
+        let entity = fair.entity(tasks, entity);
         (entity.vruntime, entity.load.value())
     })
 }
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
 #[inline]
-pub(crate) fn pick(rq: &Rq, queue: &Queue) -> EntityRef {
-    pick_as(rq, queue, protects(rq))
+pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> EntityRef {
+    pick_as(fair, tasks, queue, protects(fair))
 }
 
 /// Returns whether the current entity's protection counts. Since 6.17 it does without `RUN_TO_PARITY`, too, and is shorter then.
-fn protects(rq: &Rq) -> bool {
-    rq.fair.tune.run_to_parity || rq.fair.tune.protection == SliceProtection::MinSlice
+fn protects(fair: &FairRq) -> bool {
+    fair.tune.run_to_parity || fair.tune.protection == SliceProtection::MinSlice
 }
 
 /// As [`pick`]; `protects` says whether the current entity's protection counts.
 #[inline]
-fn pick_as(rq: &Rq, queue: &Queue, protects: bool) -> EntityRef {
-    let fair = &rq.fair;
+fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> EntityRef {
     if queue.nr_queued == 1 {
-        return queue.current.unwrap_or_else(|| first(rq, queue));
+        return queue.current.unwrap_or_else(|| first(fair, queue));
     }
     let Some(current) = queue.current else {
         let limit = queue.average(None);
         let node = fair.timeline.first_eligible(queue.waiting, limit);
-        return node.map_or_else(|| first(rq, queue), |node| fair.timeline.entity(node));
+        return node.map_or_else(|| first(fair, queue), |node| fair.timeline.entity(node));
     };
-    let running = rq.entity(current);
+    let running = fair.entity(tasks, current);
     let limit = queue.average(Some((running.vruntime, running.load.value())));
     let is_eligible = !limit.is_before(running.vruntime);
     if is_eligible && protects && running.is_protected() {
@@ -90,19 +90,19 @@ fn pick_as(rq: &Rq, queue: &Queue, protects: bool) -> EntityRef {
     }
 }
 
-fn first(rq: &Rq, queue: &Queue) -> EntityRef {
-    let first = rq.fair.timeline.first(queue.waiting);
-    rq.fair.timeline.entity(first.expect("invariant: a queue without a current entity has waiting ones"))
+fn first(fair: &FairRq, queue: &Queue) -> EntityRef {
+    let first = fair.timeline.first(queue.waiting);
+    fair.timeline.entity(first.expect("invariant: a queue without a current entity has waiting ones"))
 }
 
 /// Gives an entity that joins a queue its vruntime and virtual deadline.
-pub(crate) fn place(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join) {
-    let average = average(rq, q);
-    let queue = &rq.fair.queues[q.index()];
-    let tune = rq.fair.tune;
-    let others = queue.sum_weight + queue.current.map_or(0, |current| rq.entity(current).load.value());
+pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, why: Join) {
+    let average = average(fair, tasks, q);
+    let queue = &fair.queues[q.index()];
+    let tune = fair.tune;
+    let others = queue.sum_weight + queue.current.map_or(0, |current| fair.entity(tasks, current).load.value());
     let joins_others = queue.nr_queued > 0;
-    let joining = rq.entity_mut(entity);
+    let joining = fair.entity_mut(tasks, entity);
     let mut slice = joining.load.to_virtual(joining.slice);
     // Joining moves the average towards the entity; its lag would shrink by that. So it is made larger beforehand.
     let lag = if tune.place_lag && joins_others && others > 0 {
@@ -124,10 +124,10 @@ pub(crate) fn place(rq: &mut Rq, q: QueueIx, entity: EntityRef, why: Join) {
 }
 
 /// Keeps an entity's lag while it is off the queue; called while it is still on it.
-pub(crate) fn keep_lag(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let average = average(rq, q);
-    let tick = rq.fair.tune.tick;
-    let leaving = rq.entity_mut(entity);
+pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+    let average = average(fair, tasks, q);
+    let tick = fair.tune.tick;
+    let leaving = fair.entity_mut(tasks, entity);
     let most = leaving.load.to_virtual((leaving.slice * 2).max(tick)).as_nanos();
     let vlag = average.since(leaving.vruntime).as_nanos().clamp(-most, most);
     leaving.vlag = Vlag::from_nanos(vlag);
@@ -153,39 +153,47 @@ pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
 
 /// Returns whether the current entity has lost its protection and is ahead of its share (`did_preempt_short`); where the shortest
 /// slice protects, whether it has lost it (6.17 `update_curr`).
-pub(crate) fn is_overdue(rq: &Rq, q: QueueIx, current: EntityRef) -> bool {
-    match rq.fair.tune.protection {
+pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef) -> bool {
+    match fair.tune.protection {
         SliceProtection::Request => {}
-        SliceProtection::MinSlice => return !rq.entity(current).is_protected(),
+        SliceProtection::MinSlice => return !fair.entity(tasks, current).is_protected(),
     }
-    rq.fair.tune.preempt_short && !rq.entity(current).is_protected() && !is_eligible(rq, q, current)
+    fair.tune.preempt_short && !fair.entity(tasks, current).is_protected() && !is_eligible(fair, tasks, q, current)
 }
 
 /// Returns whether a woken entity preempts the current one of the same queue.
-pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: EntityRef, task: Slot) -> Resched {
-    match rq.tasks[task].attr {
+pub(crate) fn preempts(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    current: EntityRef,
+    woken: EntityRef,
+    task: Slot,
+) -> Resched {
+    match tasks[task].attr {
         SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
         SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
         | SchedAttr::Rt { .. }
         | SchedAttr::Deadline(_) => return Resched::No,
     }
-    match rq.fair.tune.protection {
+    match fair.tune.protection {
         SliceProtection::Request => {
-            if rq.fair.tune.preempt_short && is_short(rq, q, current, woken) {
-                rq.entity_mut(current).protected = None;
+            if fair.tune.preempt_short && is_short(fair, tasks, q, current, woken) {
+                fair.entity_mut(tasks, current).protected = None;
             }
-            if pick(rq, rq.queue(q)) == woken { Resched::Now } else { Resched::No }
+            if pick(fair, tasks, fair.queue(q)) == woken { Resched::Now } else { Resched::No }
         }
         SliceProtection::MinSlice => {
-            let is_short = rq.fair.tune.preempt_short && rq.entity(woken).slice < rq.entity(current).slice;
-            if pick_as(rq, rq.queue(q), !is_short) == woken {
+            let is_short =
+                fair.tune.preempt_short && fair.entity(tasks, woken).slice < fair.entity(tasks, current).slice;
+            if pick_as(fair, tasks, fair.queue(q), !is_short) == woken {
                 if is_short {
-                    rq.entity_mut(current).protected = None;
+                    fair.entity_mut(tasks, current).protected = None;
                 }
                 return Resched::Now;
             }
-            if is_short && rq.fair.tune.run_to_parity {
-                slice::shorten_protection(rq, q, current);
+            if is_short && fair.tune.run_to_parity {
+                slice::shorten_protection(fair, tasks, q, current);
             }
             Resched::No
         }
@@ -193,17 +201,17 @@ pub(crate) fn preempts(rq: &mut Rq, q: QueueIx, current: EntityRef, woken: Entit
 }
 
 /// Returns whether a woken entity that asks for a shorter slice may end the current one's protection.
-fn is_short(rq: &Rq, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
-    let (running, waking) = (rq.entity(current), rq.entity(woken));
+fn is_short(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
+    let (running, waking) = (fair.entity(tasks, current), fair.entity(tasks, woken));
     waking.slice < running.slice
-        && is_eligible(rq, q, woken)
-        && (waking.virtual_deadline.is_before(running.virtual_deadline) || !is_eligible(rq, q, current))
+        && is_eligible(fair, tasks, q, woken)
+        && (waking.virtual_deadline.is_before(running.virtual_deadline) || !is_eligible(fair, tasks, q, current))
 }
 
 /// The current entity gives way: its deadline moves a slice away, and its protection ends.
-pub(crate) fn yield_current(rq: &mut Rq, q: QueueIx, current: EntityRef) {
-    let forfeits = rq.fair.tune.yield_forfeits && is_eligible(rq, q, current);
-    let yielding = rq.entity_mut(current);
+pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
+    let forfeits = fair.tune.yield_forfeits && is_eligible(fair, tasks, q, current);
+    let yielding = fair.entity_mut(tasks, current);
     if forfeits {
         // Left where it was it could be the only eligible one, be picked again and again, and its deadline run away.
         yielding.vruntime = yielding.virtual_deadline;

@@ -9,6 +9,7 @@ use crate::queue::fair::queue::Queue;
 use crate::queue::fair::rq::{FairRq, Tunables};
 use crate::queue::fair::timeline::Timeline;
 use crate::task::slab::TaskSlab;
+use crate::words::unpublished::Unpublished;
 use zerolag_model::settings::FairAlgorithm;
 
 /// An entity and its queue.
@@ -19,7 +20,30 @@ pub(crate) struct Member<'a> {
     pub(crate) tune: &'a Tunables,
     /// How many tasks want to run by it: itself, or those in its group.
     pub(crate) runnable: u32,
+    pub(crate) changed: &'a mut Unpublished,
     timeline: &'a mut Timeline,
+}
+
+impl FairRq {
+    pub(crate) fn entity<'a>(&'a self, tasks: &'a TaskSlab, which: EntityRef) -> &'a FairEntity {
+        match which {
+            EntityRef::Task(slot) => &tasks[slot].fair,
+            EntityRef::Group(q) => &self.queues[q.index()].entity,
+        }
+    }
+
+    pub(crate) fn entity_mut<'a>(&'a mut self, tasks: &'a mut TaskSlab, which: EntityRef) -> &'a mut FairEntity {
+        match which {
+            EntityRef::Task(slot) => &mut tasks[slot].fair,
+            EntityRef::Group(q) => &mut self.queues[q.index()].entity,
+        }
+    }
+
+    /// Looks up an entity of a queue.
+    #[inline(always)]
+    pub(crate) fn member<'a>(&'a mut self, tasks: &'a mut TaskSlab, q: QueueIx, which: EntityRef) -> Member<'a> {
+        Member::of(self, tasks, q, which)
+    }
 }
 
 impl FairEntity {
@@ -34,10 +58,10 @@ impl FairEntity {
 }
 
 impl<'a> Member<'a> {
-    /// As [`Rq::member`].
+    /// As [`FairRq::member`].
     #[inline(always)]
     pub(crate) fn of(fair: &'a mut FairRq, tasks: &'a mut TaskSlab, q: QueueIx, which: EntityRef) -> Self {
-        let FairRq { queues, timeline, tune, .. } = fair;
+        let FairRq { queues, timeline, tune, changed, .. } = fair;
         let (entity, queue, runnable) = match which {
             EntityRef::Task(slot) => {
                 let entity = &mut tasks[slot].fair;
@@ -51,7 +75,7 @@ impl<'a> Member<'a> {
                 (&mut owned.entity, queue, runnable)
             }
         };
-        Self { which, entity, queue, tune, runnable, timeline }
+        Self { which, entity, queue, tune, runnable, changed, timeline }
     }
 
     pub(crate) fn is_current(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::entity::fair::{EntityRef, FairEntity, Frame, QueueIx, Standing};
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::local::Local;
-use crate::queue::fair::slice::OwnSlices;
+use crate::queue::fair::own_slices::OwnSlices;
 use crate::queue::fair::tally::Tally;
 use crate::queue::fair::timeline::Root;
 use zerolag_model::GroupId;

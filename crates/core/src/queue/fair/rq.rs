@@ -10,7 +10,9 @@ use crate::queue::fair::queue::Queue;
 use crate::queue::fair::recency::Recency;
 use crate::queue::fair::timeline::Timeline;
 use crate::words::config::Config;
+use crate::words::level::FULL_CAPACITY;
 use crate::words::resched::Resched;
+use crate::words::unpublished::Unpublished;
 use alloc::vec::Vec;
 use zerolag_model::settings::{FairAlgorithm, Grain, SliceProtection, Throttle};
 use zerolag_model::{CpuId, Duration, GroupId};
@@ -21,6 +23,9 @@ pub(crate) const RESTING_MAX: usize = 64;
 /// The fair class's part of a run queue.
 #[derive(Debug)]
 pub(crate) struct FairRq {
+    pub(crate) cpu: CpuId,
+    /// What others may have to be told of it.
+    pub(crate) changed: Unpublished,
     pub(crate) tune: Tunables,
     pub(crate) timeline: Timeline,
     /// Queue 0 is the root's.
@@ -113,6 +118,8 @@ impl FairRq {
         let mut queues = Vec::with_capacity(8);
         queues.push(Queue::new(GroupId::ROOT, 1, None, Frame { cpu: u32::MAX, life: 0 }));
         Self {
+            cpu,
+            changed: Unpublished::NONE,
             tune,
             timeline: Timeline::with_capacity(config.queue_reserve),
             queues,
@@ -130,6 +137,14 @@ impl FairRq {
             pressure: Pressure::default(),
             asymmetric: Asymmetric::new(config, cpu).filter(|_| tune.tracks_load),
         }
+    }
+
+    pub(crate) fn queue(&self, q: QueueIx) -> &Queue {
+        &self.queues[q.index()]
+    }
+
+    pub(crate) fn queue_mut(&mut self, q: QueueIx) -> &mut Queue {
+        &mut self.queues[q.index()]
     }
 
     fn root(&self) -> &Queue {
@@ -159,5 +174,12 @@ impl FairRq {
     /// Returns the tasks of policy SCHED_IDLE that want to run, the current one included.
     pub(crate) fn nr_idle_policy(&self) -> u32 {
         self.root().tally.idle_policy
+    }
+}
+
+impl FairRq {
+    /// Returns the capacity of this CPU.
+    pub(crate) fn full_capacity(&self) -> u64 {
+        self.asymmetric.as_ref().map_or(FULL_CAPACITY, |uneven| uneven.capacity)
     }
 }

@@ -16,61 +16,29 @@
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
+use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Tunables;
-use crate::rq::run_queue::Rq;
-use alloc::vec::Vec;
+use crate::task::slab::TaskSlab;
 use zerolag_model::Duration;
 use zerolag_model::settings::SliceProtection;
 
-/// The slices of a queue's entities that are not the base slice, shortest first.
-#[derive(Debug, Default)]
-pub(crate) struct OwnSlices {
-    counts: Vec<(Duration, u32)>,
-    /// How many entities there are.
-    entities: u32,
-}
-
-impl OwnSlices {
-    fn add(&mut self, slice: Duration) {
-        self.entities += 1;
-        match self.counts.binary_search_by_key(&slice, |(length, _)| *length) {
-            Ok(place) => self.counts[place].1 += 1,
-            Err(place) => self.counts.insert(place, (slice, 1)),
-        }
-    }
-
-    fn remove(&mut self, slice: Duration) {
-        let place = self.counts.binary_search_by_key(&slice, |(length, _)| *length);
-        let place = place.expect("invariant: a queued slice is listed");
-        self.entities -= 1;
-        self.counts[place].1 -= 1;
-        if self.counts[place].1 == 0 {
-            self.counts.remove(place);
-        }
-    }
-
-    fn shortest(&self) -> Option<Duration> {
-        self.counts.first().map(|(length, _)| *length)
-    }
-}
-
 /// An entity has joined a queue.
 #[inline]
-pub(crate) fn joined(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let joining = rq.entity(entity);
+pub(crate) fn joined(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+    let joining = fair.entity(tasks, entity);
     if joining.has_custom_slice {
         let slice = joining.slice;
-        rq.queue_mut(q).own_slices.add(slice);
+        fair.queue_mut(q).own_slices.add(slice);
     }
 }
 
 /// An entity leaves a queue.
 #[inline]
-pub(crate) fn parted(rq: &mut Rq, q: QueueIx, entity: EntityRef) {
-    let leaving = rq.entity(entity);
+pub(crate) fn parted(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+    let leaving = fair.entity(tasks, entity);
     if leaving.has_custom_slice {
         let slice = leaving.slice;
-        rq.queue_mut(q).own_slices.remove(slice);
+        fair.queue_mut(q).own_slices.remove(slice);
     }
 }
 
@@ -88,27 +56,27 @@ impl Queue {
 
 /// Lets the slice of a group's entity follow what is in its queue. It may be queued at its parent.
 #[inline]
-pub(crate) fn follow(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
-    let queue = rq.queue(owned);
-    if rq.fair.tune.group_min_slice && (queue.own_slices.entities > 0 || queue.entity.has_custom_slice) {
-        follow_shortest(rq, owned, parent);
+pub(crate) fn follow(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, parent: QueueIx) {
+    let queue = fair.queue(owned);
+    if fair.tune.group_min_slice && (queue.own_slices.entities > 0 || queue.entity.has_custom_slice) {
+        follow_shortest(fair, tasks, owned, parent);
     }
 }
 
-fn follow_shortest(rq: &mut Rq, owned: QueueIx, parent: QueueIx) {
-    let slice = rq.queue(owned).shortest_slice(&rq.fair.tune);
-    if slice == rq.queue(owned).entity.slice && rq.queue(owned).entity.has_custom_slice {
+fn follow_shortest(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, parent: QueueIx) {
+    let slice = fair.queue(owned).shortest_slice(&fair.tune);
+    if slice == fair.queue(owned).entity.slice && fair.queue(owned).entity.has_custom_slice {
         return;
     }
-    let is_queued = rq.queue(owned).entity.is_queued();
+    let is_queued = fair.queue(owned).entity.is_queued();
     if is_queued {
-        parted(rq, parent, EntityRef::Group(owned));
+        parted(fair, tasks, parent, EntityRef::Group(owned));
     }
-    let base = rq.fair.tune.base_slice;
-    let entity = &mut rq.queue_mut(owned).entity;
+    let base = fair.tune.base_slice;
+    let entity = &mut fair.queue_mut(owned).entity;
     (entity.slice, entity.has_custom_slice) = (slice, slice != base);
     if is_queued {
-        joined(rq, parent, EntityRef::Group(owned));
+        joined(fair, tasks, parent, EntityRef::Group(owned));
     }
 }
 
@@ -126,9 +94,9 @@ pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
 }
 
 /// One with a shorter slice waits from now on: the current entity is protected for no longer than that.
-pub(crate) fn shorten_protection(rq: &mut Rq, q: QueueIx, current: EntityRef) {
-    let slice = rq.queue(q).shortest_slice(&rq.fair.tune);
-    let running = rq.entity_mut(current);
+pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
+    let slice = fair.queue(q).shortest_slice(&fair.tune);
+    let running = fair.entity_mut(tasks, current);
     let until = running.vruntime.plus(running.load.to_virtual(slice));
     running.protected = running.protected.map(|before| before.earlier_of(until));
 }
@@ -136,6 +104,7 @@ pub(crate) fn shorten_protection(rq: &mut Rq, q: QueueIx, current: EntityRef) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::fair::own_slices::OwnSlices;
 
     #[test]
     fn the_shortest_is_known_while_others_come_and_go() {

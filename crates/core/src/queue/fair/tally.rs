@@ -1,6 +1,6 @@
 //! [`Tally`]: counts of the tasks in a queue and in all queues below it.
 
-use crate::rq::run_queue::Rq;
+use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 
 /// Tasks of a hierarchy, counted.
@@ -27,8 +27,8 @@ impl Tally {
     pub(crate) const PARKED: Self = Self { runnable: 0, delayed: 0, idle_policy: 0, parked: 1 };
 
     /// Returns the tally of one task that wants to run.
-    pub(crate) fn runnable(rq: &Rq, slot: Slot) -> Self {
-        Self { idle_policy: u32::from(rq.tasks[slot].fair.counts_as_idle), ..Self::RUNNABLE }
+    pub(crate) fn runnable(tasks: &TaskSlab, slot: Slot) -> Self {
+        Self { idle_policy: u32::from(tasks[slot].fair.counts_as_idle), ..Self::RUNNABLE }
     }
 
     /// Returns how many tasks there are.

@@ -64,6 +64,11 @@ impl RtRq {
         }
     }
 
+    /// Returns the task to run next; none while the class is throttled.
+    pub(crate) fn pick(&self) -> Option<Slot> {
+        if self.throttle.is_throttled() { None } else { self.run.first() }
+    }
+
     /// Returns the tasks in the order in which they would run.
     pub(crate) fn in_order<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
         self.run.iter(tasks)

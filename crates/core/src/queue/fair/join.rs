@@ -1,0 +1,153 @@
+//! TODO head queue::fair::join
+
+use crate::entity::fair::{EntityRef, FairState, QueueIx};
+use crate::entity::vtime::Vlag;
+use crate::entity::weight::{LoadWeight, Weight};
+use crate::queue::fair::rq::FairRq;
+use crate::queue::fair::rq::Join;
+use crate::queue::fair::{cfs, eevdf, slice};
+use crate::task::slab::TaskSlab;
+use crate::words::unpublished::Unpublished;
+use zerolag_model::Duration;
+use zerolag_model::Instant;
+use zerolag_model::settings::FairAlgorithm;
+
+/// What others may have to know when an entity comes or goes.
+pub(crate) const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
+
+/// Puts an entity on a queue's timeline.
+pub(crate) fn join(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
+    debug_assert!(!fair.entity(tasks, entity).is_queued(), "an entity is queued once");
+    fair.changed.add(CHANGED);
+    advance_zero(fair, tasks, q);
+    match fair.tune.algorithm {
+        FairAlgorithm::Eevdf => eevdf::place(fair, tasks, q, entity, why),
+        FairAlgorithm::Cfs => cfs::place(fair, tasks, q, entity, why, slept),
+    }
+    let joining = fair.entity_mut(tasks, entity);
+    joining.state = FairState::Runnable; // [1]
+    joining.queue = q;
+    let weight = joining.load.value();
+    let queue = fair.queue_mut(q);
+    queue.nr_queued += 1;
+    queue.load += weight;
+    slice::joined(fair, tasks, q, entity);
+    wait(fair, tasks, q, entity);
+}
+
+/// Puts a queued entity on the timeline.
+pub(crate) fn wait(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+    fair.member(tasks, q, entity).wait();
+}
+
+/// Takes a queued entity off the timeline.
+pub(crate) fn unwait(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
+    fair.member(tasks, q, entity).unwait();
+}
+
+pub(crate) fn advance_zero(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx) {
+    if let Some(least) = cfs::least(fair, tasks, q) {
+        fair.queue_mut(q).advance_zero(least);
+    }
+}
+
+/// Changes the weight of a queued group entity.
+///
+/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now (`reweight_entity`).
+#[inline]
+pub(crate) fn reweigh(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    entity: EntityRef,
+    weight: Weight,
+    now: Instant,
+) {
+    if fair.entity(tasks, entity).load.weight() != weight {
+        change_weight(fair, tasks, q, entity, LoadWeight::of_group(weight), now);
+    }
+}
+
+fn change_weight(
+    fair: &mut FairRq,
+    tasks: &mut TaskSlab,
+    q: QueueIx,
+    entity: EntityRef,
+    load: LoadWeight,
+    now: Instant,
+) {
+    fair.changed.add(Unpublished::AVERAGES);
+    fair.age_queue(q, now);
+    fair.age_entity(tasks, q, entity, now);
+    let before = fair.entity(tasks, entity).load.value();
+    let is_current = fair.queue(q).current == Some(entity);
+    let state = fair.entity(tasks, entity).state;
+    match fair.tune.algorithm {
+        FairAlgorithm::Eevdf => {
+            eevdf::keep_lag(fair, tasks, q, entity);
+            eevdf::keep_request(fair.entity_mut(tasks, entity));
+            if is_current {
+                fair.queue_mut(q).current = None;
+            } else {
+                unwait(fair, tasks, q, entity);
+            }
+            fair.queue_mut(q).load -= before;
+            fair.queue_mut(q).nr_queued -= 1;
+            fair.entity_mut(tasks, entity).reweigh(load);
+            eevdf::place(fair, tasks, q, entity, Join::Back);
+            fair.queue_mut(q).load += load.value();
+            fair.queue_mut(q).nr_queued += 1;
+            if is_current {
+                fair.queue_mut(q).current = Some(entity);
+                fair.entity_mut(tasks, entity).protected = None;
+            } else {
+                wait(fair, tasks, q, entity);
+            }
+        }
+        FairAlgorithm::Cfs => {
+            if !is_current {
+                unwait(fair, tasks, q, entity);
+            }
+            fair.entity_mut(tasks, entity).load = load;
+            fair.queue_mut(q).load = fair.queue(q).load - before + load.value();
+            if !is_current {
+                wait(fair, tasks, q, entity);
+            }
+        }
+    }
+    fair.reweigh_average(tasks, q, entity, before);
+    debug_assert!(fair.entity(tasks, entity).state == state, "a change of weight changes no state");
+}
+
+/// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
+pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> bool {
+    fair.tune.delay_dequeue
+        && fair.tune.algorithm == FairAlgorithm::Eevdf
+        && !eevdf::is_eligible(fair, tasks, q, entity)
+}
+
+/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its sleep.
+///
+/// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
+pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {
+    let q = fair.entity(tasks, entity).queue;
+    fair.entity_mut(tasks, entity).state = FairState::Runnable; // [4]
+    if eevdf::average(fair, tasks, q).since(fair.entity(tasks, entity).vruntime) <= Vlag::ZERO {
+        return;
+    }
+    let is_current = fair.queue(q).current == Some(entity);
+    if is_current {
+        fair.queue_mut(q).current = None;
+    } else {
+        unwait(fair, tasks, q, entity);
+    }
+    fair.queue_mut(q).nr_queued -= 1;
+    fair.entity_mut(tasks, entity).vlag = Vlag::ZERO;
+    eevdf::place(fair, tasks, q, entity, Join::Wakeup);
+    fair.queue_mut(q).nr_queued += 1;
+    if is_current {
+        fair.queue_mut(q).current = Some(entity);
+    } else {
+        wait(fair, tasks, q, entity);
+    }
+}
