@@ -160,18 +160,18 @@
 //!
 //! # Where things are
 //!
-//! | module | decides |
+//! Floors: a module uses only floors below its own.
+//!
+//! | floor | holds |
 //! |---|---|
-//! | `scheduler`, `create`, `change` | what each event does: the entry points |
-//! | `step` | what they answer: steps, operations, costs |
-//! | `class` | the life cycle that all classes share |
-//! | `rt`, with `queue`, `push`, `pull`, `ipi` | who runs first among real-time tasks, and where the others go |
-//! | `fair` | shares, slices, lag; where fair tasks go |
-//! | `domain`, `hotplug` | how a CPU changes its root domain; how it goes and comes |
-//! | `rq`, `slab`, `task` | what a CPU owns, and the bodies in it |
-//! | `shared`, `cpupri`, `atomic_mask` | what CPUs know of each other |
-//! | `observe`, `check` | what a call has read; whether the whole is right |
-//! | `config`, `wait` | what a scheduler is built from; queues of waiters |
+//! | `words` | ids, clocks, operations, steps, errors, what a scheduler is built from |
+//! | `entity`, `task` | what a task or a group carries; bodies, and where a run queue keeps them |
+//! | `queue` | the queues of one CPU's classes, and what orders them |
+//! | `shared` | what CPUs know of each other |
+//! | `rq` | the run queue of a CPU; what it publishes |
+//! | `class`, `lifecycle` | what happens when a task comes, goes, runs, or is left |
+//! | `balance` | where a task wakes; what moves between CPUs |
+//! | `entry` | one method per event of a host |
 #![no_std]
 #![warn(missing_docs)]
 

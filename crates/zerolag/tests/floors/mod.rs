@@ -10,6 +10,7 @@
 //! Read are the paths that begin with `crate::` or `super::`, in `use` lines and in code, up to the unit
 //! tests. Methods are not read: whoever calls one has the type, and has named it, or got it from below.
 
+mod core;
 mod sim;
 
 use std::path::Path;
@@ -18,7 +19,7 @@ use std::path::Path;
 type Floors = &'static [&'static [&'static str]];
 
 /// The crates whose floors are checked, by directory.
-pub(crate) const CRATES: &[(&str, Floors)] = &[("sim", sim::FLOORS)];
+pub(crate) const CRATES: &[(&str, Floors)] = &[("core", core::FLOORS), ("sim", sim::FLOORS)];
 
 /// A room of a table and the floor on which it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,9 @@
-//! TODO head queue::fair::join
+//! Joining and leaving one fair queue: the place of an entity, its weight in the sums, its delayed
+//! dequeue. The groups above, and everything that another CPU can see, are the caller's
+//! ([`crate::class::fair::enqueue`], [`crate::class::fair::delay`]).
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_entity`, `reweight_entity`,
+//! `requeue_delayed_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
 use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::Vlag;

@@ -1,4 +1,6 @@
-//! TODO head queue::fair::preempt
+//! Which two entities are compared when a fair task wakes beside another.
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `find_matching_se`.
 
 use crate::entity::fair::EntityRef;
 use crate::queue::fair::rq::FairRq;

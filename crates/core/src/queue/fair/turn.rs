@@ -1,4 +1,8 @@
-//! TODO head queue::fair::turn
+//! The turn of an entity: which one is current on each level, what running costs it, when its turn is
+//! over. Which task is picked is decided in [`crate::class::fair::run`].
+//!
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `set_next_entity`, `put_prev_entity`, `update_curr`,
+//! `hrtick_start_fair`.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
