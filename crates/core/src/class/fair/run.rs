@@ -65,7 +65,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
     match rq.queue(leaf).current {
         // As nearly always. A queue that has a current entity is current itself, and so are those above.
         Some(EntityRef::Task(going)) if going != slot => {
-            turn::take_turns(&mut rq.fair, &mut rq.tasks, leaf, going, slot, now)
+            turn::take_turns(&mut rq.fair, &mut rq.tasks, leaf, going, slot, now);
         }
         Some(_) | None => {
             turn::make_groups_current(&mut rq.fair, &mut rq.tasks, leaf, now);
