@@ -1,21 +1,22 @@
-//! A multiprocessor CPU scheduler to simulate, to embed and to hold against Linux.
+//! The Linux CPU scheduler as a library: simulate your workload on it, embed it, and compare it
+//! with a real kernel.
 //!
-//! This crate is the front door: it names what a user of the library needs and holds what the command line does, so that a
-//! program can do the same.
+//! This crate is the front door: it re-exports everything that a user of the library needs, and
+//! contains the functions behind the command line, so that a program can do the same.
 //!
 //! | module | gives |
 //! |---|---|
-//! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: what looks on while it runs |
+//! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: observers of a run |
 //! | `host` | a workload on the host's own kernel (Linux only) |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
-//! | [`goals`] | what a scenario must reach, held against its figures |
-//! | [`spec`] | Markdown specs: what is written must come out |
-//! | [`repro`] | published experiments, repeated: numbers beside numbers |
-//! | [`sweep`] | one workload under many values of anything; the least value that reaches a goal |
-//! | [`compare`] | one workload under several kernels or settings: what changes for whom |
-//! | [`validate`] | our figures beside those of real kernels |
-//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, whole |
+//! | [`goals`] | goals of a scenario, checked against its figures |
+//! | [`spec`] | Markdown specs with expected timelines |
+//! | [`repro`] | published experiments, repeated: our figures next to the published ones |
+//! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
+//! | [`compare`] | a workload under several kernels or settings: differences per task |
+//! | [`validate`] | simulation results compared with recorded kernels |
+//! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, complete |
 //!
 //! ```
 //! use zerolag::simulation::{Observe, Plan};

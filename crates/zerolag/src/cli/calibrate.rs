@@ -1,4 +1,5 @@
-//! `zerolag calibrate`: a cost profile of this host, and how well the simulator then predicts it.
+//! `zerolag calibrate`: a cost profile of this host, and how well the simulator then predicts the
+//! host.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::progress::{catch_interrupts, interrupted};
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     /// Print the measurements as JSON
     #[arg(long)]
     json: bool,
-    /// End with exit code 99 if a predicted median is further off than this
+    /// Exit with code 99 if a predicted median is off by more than this
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(1..=1000))]
     within: Option<i64>,
 }
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if missed { code::GOAL_MISSED } else { code::OK })
 }
 
-/// What was measured directly: name and samples.
+/// The direct measurements: name and samples.
 fn direct(made: &Calibration) -> [(&'static str, &[u64]); 4] {
     let direct = &made.direct;
     [

@@ -1,4 +1,4 @@
-//! `zerolag check`: the monitors over a trace.
+//! `zerolag check`: runs the monitors over a trace.
 
 use super::failure::Failure;
 use super::{Done, code, output, view};

@@ -11,28 +11,28 @@ use zerolag::model::{Duration, KernelVersion};
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// A kernel; give two or more, the first is the base
+    /// A kernel; give two or more, the first is the baseline
     #[arg(long = "kernel", value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,
-    /// A setting's values, as in rt_balance=passive,pull_locked; instead of kernels
+    /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "kernels")]
     vary: Option<String>,
-    /// Runs of each, with one seed more each time
+    /// Runs per variant; each run adds 1 to the seed
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: u64,
-    /// How long to run [default: the file's, else 10s]
+    /// Duration of each run [default: the file's, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
     duration: Option<Duration>,
     /// A machine of N CPUs under one cache
     #[arg(long, value_name = "N", value_parser = options::cpus)]
     cpus: Option<zerolag::model::Topology>,
-    /// Change a setting in all of them
+    /// Change a setting in all variants
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = options::setting)]
     set: Vec<(String, String)>,
     /// The first seed [default: the file's, else 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print JSON: all figures, changed or not
+    /// Print JSON with all figures, changed or not
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
-    // What there is to say about the file is said once.
+    // Notes about the file are printed once.
     let plan = |kernel, more: Option<(String, String)>, is_first: bool| {
         let set = args.set.iter().cloned().chain(more).collect();
         let (cpus, seed) = (args.cpus.clone(), args.seed);
@@ -61,7 +61,7 @@ fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
     if let Some(vary) = &args.vary {
         let (key, values) = vary
             .split_once('=')
-            .ok_or_else(|| Failure::input("--vary: KEY=VALUE,... is wanted, as in rt_balance=passive,pull_locked"))?;
+            .ok_or_else(|| Failure::input("--vary: expected KEY=VALUE,..., as in rt_balance=passive,pull_locked"))?;
         let values: Vec<&str> = values.split(',').collect();
         if values.len() < 2 {
             return Err(Failure::input(format!("--vary {vary}: two values or more are wanted")));

@@ -10,8 +10,8 @@ use zerolag::trace::{Trace, ftrace, open, perfetto};
 pub(crate) struct Args {
     /// The trace to read, in any known format
     input: PathBuf,
-    /// The file to write; its extension says how: .zlt is zerolag's own format, .pftrace or .perfetto-trace that of the
-    /// Perfetto viewer, .txt the text of tracefs
+    /// The file to write; its extension selects the format: .zlt is zerolag's own, .pftrace or
+    /// .perfetto-trace that of the Perfetto viewer, .txt the text of tracefs
     output: PathBuf,
 }
 
@@ -52,7 +52,7 @@ impl TraceFormat {
             Some("pftrace" | "perfetto-trace") => Ok(Self::Perfetto),
             Some("txt" | "ftrace") => Ok(Self::Ftrace),
             _ => Err(Failure::input_help(
-                format!("`{}` does not say which format it is to have", path.display()),
+                format!("`{}` has no extension that selects a format", path.display()),
                 "end the name in .zlt (zerolag's own), .pftrace (Perfetto) or .txt (text as tracefs prints it)",
             )),
         }

@@ -1,8 +1,10 @@
-//! `zerolag cyclictest`: the tool's options and output, on a simulated machine, alone or beside a workload.
+//! `zerolag cyclictest`: the tool's options and output, on a simulated machine, alone or next to a
+//! workload.
 //!
-//! stdout is the tool's, byte for byte in its format (without the line on `/dev/cpu_dma_latency`, which it prints for a
-//! device that is not simulated); machine, kernel, costs and seed go to stderr and into the JSON. Differs: without `-l`
-//! and `-D` the test ends after 10 s of simulated time; process ids are those of the trace.
+//! stdout is the tool's, byte for byte in its format (without the line on `/dev/cpu_dma_latency`, a
+//! device that is not simulated). Machine, kernel, costs and seed go to stderr and into the JSON.
+//! Differs: without `-l` and `-D` the test ends after 10 s of simulated time; process ids are those
+//! of the trace.
 
 use super::convert::TraceFormat;
 use super::failure::{Failure, eprintln_lossy};
@@ -24,7 +26,7 @@ use zerolag::workload::{self, LoadOptions, Scenario, default_machine};
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
-    /// A workload that runs beside the test: scenario TOML, rt-app JSON or a CSV task set
+    /// A workload that runs next to the test: scenario TOML, rt-app JSON or a CSV task set
     #[arg(value_name = "WORKLOAD")]
     workload: Option<PathBuf>,
     /// Run thread #N on processor #N, or on the processors of a set in round-robin order
@@ -39,7 +41,8 @@ pub(crate) struct Args {
     /// Specify a length for the test run; append 'm', 'h' or 'd' to specify minutes, hours or days
     #[arg(short = 'D', long, value_name = "TIME", value_parser = tool_duration)]
     duration: Option<Duration>,
-    /// Dump a latency histogram to stdout after the run; US is the max latency time to be tracked in microseconds
+    /// Dump a latency histogram to stdout after the run; US is the max latency time to be tracked
+    /// in microseconds
     #[arg(short = 'h', long, value_name = "US", conflicts_with = "histofall")]
     histogram: Option<usize>,
     /// Same as -h except with an additional summary column
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(if interrupted() { code::INTERRUPTED } else { code::OK })
 }
 
-/// Works out what is to be run.
+/// Builds the plan of the run.
 fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
     let beside = args.workload.as_ref().map(|path| load(path, args)).transpose()?;
     let machine = args
@@ -164,7 +167,7 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         plan = plan.with_seed(seed);
     }
     args.machine.apply_settings(&mut plan.config.settings)?;
-    // All cycles of the slowest thread, and time for the last to be late.
+    // All cycles of the slowest thread, plus time for the last one to be late.
     let longest = test.interval(test.threads.saturating_sub(1));
     let cycles = test.loops.map(|loops| {
         let all = longest.as_nanos().saturating_mul(loops.saturating_add(2));
@@ -220,7 +223,8 @@ fn test(args: &Args, cpus: usize) -> Result<Cyclictest, Failure> {
     })
 }
 
-/// As the tool decides: a priority alone means FIFO, a real-time policy alone priority 2.
+/// Chooses the attributes as the tool does: a priority alone means FIFO, a real-time policy alone
+/// priority 2.
 fn attr(args: &Args) -> Result<SchedAttr, Failure> {
     let priority = args.priority.unwrap_or(0);
     let policy = args.policy.as_deref().unwrap_or(if priority > 0 { "fifo" } else { "other" });
@@ -258,7 +262,7 @@ fn affinity(args: &Args, cpus: usize) -> Result<Option<Vec<CpuId>>, Failure> {
     }
 }
 
-/// Returns what the tool prints.
+/// Returns the output of the tool.
 fn printed(args: &Args, test: &Cyclictest, threads: &[Latencies]) -> String {
     if test.histogram.is_some() {
         return histogram(threads, if args.histofall.is_some() { Overall::Yes } else { Overall::No });
@@ -274,7 +278,8 @@ fn printed(args: &Args, test: &Cyclictest, threads: &[Latencies]) -> String {
     (0..).zip(threads).map(line).collect()
 }
 
-/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, and with our own words.
+/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, plus
+/// our own keys.
 fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
     let meta = plan.meta();
     let thread = |number: u32, latencies: &Latencies| {
@@ -285,7 +290,7 @@ fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
             "cycles": latencies.cycles,
             "min": latencies.min,
             "max": latencies.max,
-            // Two digits, as the tool prints it.
+            // Two digits, as in the tool's output.
             "avg": hundredths(latencies),
             "cpu": test.cpu(number).map_or(json!(0), |cpu| json!(cpu.0)),
             "node": -1,
@@ -322,13 +327,13 @@ fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
     format!("{value:#}\n")
 }
 
-/// Returns the mean with two digits behind the point.
+/// Returns the mean with two digits after the point.
 fn hundredths(latencies: &Latencies) -> f64 {
     let scaled = (u128::from(latencies.sum) * 100).checked_div(u128::from(latencies.cycles)).unwrap_or(0);
     u32::try_from(scaled).map_or(f64::from(u32::MAX), f64::from) / 100.0
 }
 
-/// The process id of the first thread: task 0 in the trace's text.
+/// The process id of the first thread: that of task 0 in the trace's text.
 const FIRST_PID: u32 = 1_000;
 /// The most threads.
 const THREADS_MAX: u32 = 100_000;

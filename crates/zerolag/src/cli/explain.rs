@@ -1,4 +1,4 @@
-//! `zerolag explain`: why the worst waits happened, as chains of causes that add up to them.
+//! `zerolag explain`: explains the longest waits as chains of causes that add up to them.
 
 use super::failure::Failure;
 use super::options::{self, MachineArgs, WorkloadArgs};
@@ -20,19 +20,20 @@ use zerolag::trace::perfetto::PerfettoWriter;
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// Explain waits of tasks whose name begins so [default: all]
+    /// Only tasks whose name starts with NAME [default: all]
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
-    /// Explain so many of the longest waits
+    /// Number of longest waits to explain
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     worst: u16,
-    /// Run again with one setting changed, and say what that changes per cause (workloads only)
+    /// Run again with one setting changed, and show the difference per cause (workloads only)
     #[arg(long, value_name = "KEY=VALUE", value_parser = options::setting)]
     what_if: Option<(String, String)>,
-    /// How long to run [default: the file's, else 10s]
+    /// Duration of the run [default: the file's, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
     duration: Option<Duration>,
-    /// Write a trace for the Perfetto viewer with the reasons of these waits beside each task's track
+    /// Write a trace for the Perfetto viewer, with the reasons of these waits next to each task's
+    /// track
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// Print JSON
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let options = || Options { worst: usize::from(args.worst), task: args.task.clone() };
     if let Some(trace) = as_trace(args)? {
         if args.what_if.is_some() {
-            return Err(Failure::input("--what-if runs a workload again, and a trace cannot be run"));
+            return Err(Failure::input("--what-if needs a workload: a trace cannot be run again"));
         }
         let found = explain(&trace, options());
         if let Some(path) = &args.perfetto {
@@ -90,7 +91,7 @@ fn as_trace(args: &Args) -> Result<Option<Trace>, Failure> {
     zerolag::trace::open(path).map(Some).map_err(|error| Failure::trace(path, &error))
 }
 
-/// A sink that explains.
+/// A sink that explains waits.
 struct Listener(Explainer);
 
 impl Sink for Listener {
@@ -148,7 +149,7 @@ fn print(args: &Args, found: &Explanation, other: Option<&(String, Explanation)>
     Ok(code::OK)
 }
 
-/// Appends what a change does to each kind of cause, the largest difference first.
+/// Appends the effect of a change on each kind of cause, the largest difference first.
 fn difference(text: &mut String, change: &str, before: &Explanation, after: &Explanation) {
     let time = |of: &Explanation, kind: &str| of.totals.get(kind).copied().unwrap_or(Duration::ZERO);
     let kinds: BTreeSet<&String> = before.totals.keys().chain(after.totals.keys()).collect();

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let text = rtapp::export(&scenario.program, scenario.duration).map_err(|unsaid| {
         let list: String = unsaid.iter().map(|what| format!("\n  {what}")).collect();
-        Failure::input(format!("{name}: rt-app's grammar cannot say all of this:{list}"))
+        Failure::input(format!("{name}: rt-app's grammar cannot express:{list}"))
     })?;
     match &args.output {
         Some(path) => output::write_text(path, &text)?,

@@ -1,4 +1,4 @@
-//! [`Failure`]: why a subcommand could not do its work, and how that is said.
+//! [`Failure`]: why a subcommand failed, and how that is reported.
 
 use super::code;
 use std::fmt;
@@ -8,21 +8,21 @@ use std::process::ExitCode;
 use zerolag::trace::ReadError;
 use zerolag::workload::Diagnostics;
 
-/// Why a subcommand could not do its work.
+/// Why a subcommand failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The input is invalid: exit code 2.
     Input {
-        /// What is wrong.
+        /// The mistake.
         message: String,
-        /// What would be right.
+        /// A valid alternative.
         help: Option<String>,
     },
     /// A workload file is invalid: exit code 2.
     Workload(Box<Diagnostics>),
-    /// Something went wrong that the user did not write: exit code 1.
+    /// A failure that is not in the input: exit code 1.
     Failed(String),
-    /// Whoever reads stdout has gone away.
+    /// The reader of stdout has closed the pipe.
     PipeClosed,
 }
 
@@ -32,12 +32,12 @@ impl Failure {
         Self::Input { message: message.into(), help: None }
     }
 
-    /// Returns an error of the input with what would be right.
+    /// Returns an error of the input with advice.
     pub(crate) fn input_help(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::Input { message: message.into(), help: Some(help.into()) }
     }
 
-    /// Returns the failure to read a file that the user named.
+    /// Returns the failure to read a file named by the user.
     pub(crate) fn reading(name: impl fmt::Display, error: &io::Error) -> Self {
         let help = match error.kind() {
             io::ErrorKind::NotFound => Some("give the path of a file, or `-` for the standard input".to_owned()),
@@ -60,7 +60,7 @@ impl Failure {
         Self::Failed(format!("cannot write `{}`: {}", path.display(), plain(error)))
     }
 
-    /// Says it on stderr and returns the exit code.
+    /// Reports it on stderr and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Input { message, help } => {
@@ -83,14 +83,14 @@ impl Failure {
     }
 }
 
-/// Writes a line to stderr; nobody can be told if that fails.
+/// Writes a line to stderr; a failure cannot be reported anywhere.
 pub(crate) fn eprintln_lossy(line: &str) {
     use std::io::Write;
     drop(writeln!(io::stderr(), "{line}"));
 }
 
-/// Draws diagnostics with the lines of the file and carets below them; where stderr is no terminal too, since most mistakes are
-/// read in the log of a machine that checks.
+/// Draws diagnostics with the lines of the file and carets below them. Also where stderr is not a
+/// terminal, because most mistakes are read in the log of a CI machine.
 pub(crate) fn carets(diagnostics: Diagnostics) -> String {
     format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! `zerolag init`: a scenario to begin with.
+//! `zerolag init`: a scenario to start with.
 
 use super::failure::Failure;
 use super::{Done, code, output};
@@ -20,13 +20,13 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     output::check_target(&args.file)?;
     if args.file.exists() {
-        let message = format!("`{}` is there already and is left as it is", args.file.display());
+        let message = format!("`{}` already exists; not overwritten", args.file.display());
         return Err(Failure::input_help(message, "name another file"));
     }
     output::write_text(&args.file, SCENARIO)?;
-    output::print(&format!("{0} is written; run it with: zerolag run {0}\n", args.file.display()))?;
+    output::print(&format!("wrote {0}; try: zerolag run {0}\n", args.file.display()))?;
     Ok(code::OK)
 }
 
-/// What a new scenario says.
+/// The text of a new scenario.
 const SCENARIO: &str = include_str!("init.toml");

@@ -1,11 +1,11 @@
-//! Where workloads come from: a file or the standard input.
+//! Reads workloads from a file or the standard input.
 
 use super::failure::Failure;
 use std::io::{self, Read};
 use std::path::Path;
 use zerolag::workload;
 
-/// Reads a file, or stdin; not more than a workload may have.
+/// Reads a file, or stdin, up to the largest size of a workload.
 pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let limit = workload::input::INPUT_MAX as u64 + 1;
     let mut bytes = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     Ok((name, bytes))
 }
 
-/// Reads a file that another one includes.
+/// Reads an included file.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let limit = workload::scenario::SCENARIO_MAX as u64 + 1;
     let mut bytes = Vec::new();

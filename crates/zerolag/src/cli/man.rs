@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `zerolag man`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write one page per subcommand into this directory [default: print the page of zerolag itself]
+    /// Write one page per subcommand into this directory [default: print the page of zerolag
+    /// itself]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The command line: a file per subcommand, what they share beside them.
+//! The command line: a file per subcommand, and their shared parts next to them.
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: [`code`].
 
@@ -39,23 +39,23 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// What a process ends with.
+/// Exit codes of the process.
 pub(crate) mod code {
-    /// All is well.
+    /// Success.
     pub(crate) const OK: u8 = 0;
     /// The run failed: a deadlock, a broken rule, a file that could not be written.
     pub(crate) const FAILURE: u8 = 1;
     /// Wrong usage or invalid input.
     pub(crate) const USAGE: u8 = 2;
-    /// `timerlat`, `osnoise`: a threshold ended the run, which is rtla's `FAILED`.
+    /// `timerlat`, `osnoise`: a threshold ended the run; rtla calls that `FAILED`.
     pub(crate) const THRESHOLD: u8 = 2;
     /// A goal was missed, a figure is outside its band.
     pub(crate) const GOAL_MISSED: u8 = 99;
-    /// Ctrl-C; what there is of a result has been printed.
+    /// Ctrl-C; the results so far have been printed.
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
-/// A multiprocessor CPU scheduler, simulated: who ran, who waited, and why.
+/// The Linux CPU scheduler as a simulator: which task ran, which waited, and why.
 #[derive(Debug, Parser)]
 #[command(name = "zerolag", version, max_term_width = 100, propagate_version = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -69,11 +69,11 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failure, 2 wrong usage or invalid 
 enum Command {
     /// Run a workload on a simulated machine, or on this host
     Run(run::Args),
-    /// What changes for whom: one workload under several kernels or settings
+    /// Compare a workload under several kernels or settings
     Compare(compare::Args),
-    /// One workload under many values of anything, or the least value that is enough
+    /// Run a workload for every combination of values, or find the smallest value that meets a goal
     Sweep(sweep::Args),
-    /// Why the worst waits happened: chains of causes that add up to them
+    /// Explain the longest waits as chains of causes
     Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
@@ -83,22 +83,22 @@ enum Command {
     Timerlat(rtla::TimerlatArgs),
     /// osnoise: what keeps a busy thread per CPU from its CPU
     Osnoise(rtla::OsnoiseArgs),
-    /// Repeat a published experiment: our numbers beside the published ones
+    /// Repeat a published experiment and compare with its published results
     Repro(repro::Args),
-    /// Who ran, waited and slept in a trace, ours or a kernel's
+    /// Summarise a trace: run, wait and sleep times per task
     Report(report::Args),
-    /// Hold the rules of scheduling against a trace
+    /// Check a trace against the scheduling invariants
     Check(check::Args),
-    /// Hold our figures against those of real kernels
+    /// Compare simulation results with recorded kernels
     Validate(validate::Args),
-    /// Measure what this host's operations cost and write a cost profile
+    /// Measure the costs of this host's operations and write a cost profile
     #[cfg(target_os = "linux")]
     Calibrate(calibrate::Args),
-    /// Run specs: what is written must come out
+    /// Run Markdown specs and compare the expected timelines
     Spec(spec::Args),
     /// Convert a trace
     Convert(convert::Args),
-    /// Write a commented scenario to begin with
+    /// Write a commented scenario to start with
     Init(init::Args),
     /// Print the grammar of scenarios as JSON Schema
     Schema,
@@ -117,7 +117,7 @@ pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // A closed pipe is the only way in which this fails, and nobody is left to be told.
+            // This fails only if the pipe is closed, and then the failure cannot be reported.
             drop(error.print());
             return ExitCode::from(if error.use_stderr() { code::USAGE } else { code::OK });
         }
@@ -152,5 +152,5 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// What a subcommand ends with: an exit code, or why it could not do its work.
+/// The result of a subcommand: an exit code, or why it failed.
 type Done = Result<u8, Failure>;

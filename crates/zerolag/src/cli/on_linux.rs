@@ -21,7 +21,8 @@ use zerolag::tools::rtapp_marks;
 use zerolag::workload::Scenario;
 use zerolag::workload::goal::Goal;
 
-/// A CPU that is slower by so many thousandths after the run than before is worth a warning.
+/// The slowdown of a CPU between the start and the end of the run, in thousandths, from which a
+/// warning is printed.
 const DRIFT_WARNING: i64 = 20;
 
 /// Runs the workload.
@@ -56,11 +57,11 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
-/// Says on stderr what a reader must know, and returns the exit code.
+/// Prints warnings on stderr, and returns the exit code.
 fn verdict(report: &HostReport, quiet: bool) -> u8 {
     if !quiet {
         if !report.figures.is_recorded {
-            eprintln_lossy("note: without the kernel's events (--trace) the longest waits are known of wakeups only");
+            eprintln_lossy("note: without the kernel's events (--trace) only waits after wakeups are known");
         }
         for note in &report.figures.notes {
             eprintln_lossy(&format!("note: {note}"));
@@ -69,7 +70,7 @@ fn verdict(report: &HostReport, quiet: bool) -> u8 {
             let (by, how) = (drift.abs(), if *drift > 0 { "slower" } else { "faster" });
             eprintln_lossy(&format!(
                 "warning: cpu {cpu} was {}.{}% {how} after the run than before (clock speed, a sibling, a hypervisor): \
-                 computations did not last as long as they say",
+                 computations took a different time than stated",
                 by / 10,
                 by % 10
             ));
@@ -116,7 +117,8 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
     out
 }
 
-/// Reads the workload for this host and asks the host whether it takes it; returns the workload's goals too.
+/// Reads the workload for this host and checks it against the host; also returns the workload's
+/// goals.
 fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     let host = Host::look();
     let simulated = [
@@ -127,7 +129,10 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     ];
     if let Some((option, _)) = simulated.iter().find(|(_, given)| *given) {
         return Err(Failure::input_help(
-            format!("{option} is of a simulation; with `--on linux` the machine is this host, Linux {}", host.release),
+            format!(
+                "{option} applies to simulations; with `--on linux` the machine is this host, Linux {}",
+                host.release
+            ),
             "leave it out, or leave `--on linux` out",
         ));
     }
@@ -159,7 +164,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     };
     let plan = Plan::new(Arc::new(program), options).map_err(|refusals| {
         let lines: Vec<String> = refusals.iter().map(|refusal| format!("\n  {refusal}")).collect();
-        Failure::Failed(format!("this host does not take the workload; nothing was run:{}", lines.concat()))
+        Failure::Failed(format!("this host refuses the workload; nothing was run:{}", lines.concat()))
     })?;
     Ok((plan, scenario.goals))
 }
@@ -176,7 +181,7 @@ fn say_what_does_not_apply(scenario: &Scenario, host: &Host) {
     let names: Vec<&str> = said.iter().filter(|(_, said)| *said).map(|(name, _)| *name).collect();
     if !names.is_empty() {
         let names = names.join(", ");
-        eprintln_lossy(&format!("note: this is Linux {} as it is; not used of the file: {names}", host.release));
+        eprintln_lossy(&format!("note: this is Linux {}, unchanged; ignored parts of the file: {names}", host.release));
     }
 }
 

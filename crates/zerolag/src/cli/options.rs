@@ -1,4 +1,4 @@
-//! Options that several subcommands share, and how their values are read.
+//! Options that several subcommands share, and the parsing of their values.
 
 use super::failure::Failure;
 use clap::Args;
@@ -14,20 +14,21 @@ use zerolag::workload::{DuplicatePolicy, Includes, LoadOptions};
 /// The workload and how its file is read.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WorkloadArgs {
-    /// The workload: scenario TOML, rt-app JSON or a CSV task set (task,runtime,period,deadline); `-` is the standard
-    /// input
+    /// The workload: scenario TOML, rt-app JSON or a CSV task set (task,runtime,period,deadline);
+    /// `-` is the standard input
     #[arg(value_name = "WORKLOAD")]
     pub(crate) file: PathBuf,
-    /// What a key that stands twice in an object of an rt-app file means
+    /// The meaning of a duplicate key in an object of an rt-app file
     #[arg(long, value_name = "POLICY", default_value = "workgen", value_parser = duplicates())]
     rtapp_duplicates: DuplicatePolicy,
-    /// How the tasks of a CSV task set are scheduled: by deadline, or by SCHED_FIFO in rate monotonic order
+    /// How the tasks of a CSV task set are scheduled: by deadline, or by SCHED_FIFO in rate
+    /// monotonic order
     #[arg(long, value_name = "POLICY", default_value = "deadline", value_parser = task_set())]
     task_set: PeriodicPolicy,
 }
 
 impl WorkloadArgs {
-    /// Returns how the file is to be read.
+    /// Returns the options of reading the file.
     pub(crate) fn load_options(&self, machine: &MachineArgs) -> LoadOptions {
         LoadOptions {
             machine_override: machine.topology(),
@@ -49,13 +50,14 @@ pub(crate) struct MachineArgs {
     /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
     #[arg(long, value_name = "SxLxCxT", value_parser = machine)]
     pub(crate) machine: Option<Topology>,
-    /// The kernel whose scheduler it is [default: the file's, else 6.12]
+    /// The kernel to simulate [default: the file's, else 6.12]
     #[arg(long, value_name = "VERSION", value_parser = kernel)]
     pub(crate) kernel: Option<KernelVersion>,
-    /// Change a setting of the scheduler (`zerolag settings` lists them), or a parameter that the scenario declares
+    /// Change a setting of the scheduler (`zerolag settings` lists them), or a parameter of the
+    /// scenario
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
-    /// What operations cost: zero, default, or a TOML file [default: the file's, else default]
+    /// The costs of operations: zero, default, or a TOML file [default: the file's, else default]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) costs: Option<String>,
     /// Seed of all random numbers [default: the file's, else 0]
@@ -64,17 +66,17 @@ pub(crate) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// Returns the machine that was asked for.
+    /// Returns the requested machine.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.cpus.clone().or_else(|| self.machine.clone())
     }
 
-    /// Applies what was set.
+    /// Applies the settings given on the command line.
     pub(crate) fn apply_settings(&self, settings: &mut Settings) -> Result<(), Failure> {
         self.apply_settings_but(&[], settings)
     }
 
-    /// Applies what was set, parameters of the scenario apart.
+    /// Applies the settings given on the command line, except parameters of the scenario.
     pub(crate) fn apply_settings_but(&self, parameters: &[String], settings: &mut Settings) -> Result<(), Failure> {
         for (key, value) in self.set.iter().filter(|(key, _)| !parameters.contains(key)) {
             settings.set(key, value).map_err(|error| Failure::input(format!("--set {key}={value}: {error}")))?;
@@ -82,7 +84,7 @@ impl MachineArgs {
         Ok(())
     }
 
-    /// Returns the cost profile that was asked for.
+    /// Returns the requested cost profile.
     pub(crate) fn costs(&self) -> Result<Option<Costs>, Failure> {
         self.costs.as_deref().map(costs).transpose()
     }
@@ -111,8 +113,8 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
 /// Reads a number of CPUs.
 pub(crate) fn cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| match text.parse::<CpuMask>() {
-        Ok(_) => "it is how many CPUs the machine has, 1..=4096, not which (timerlat, osnoise: -c)",
-        Err(_) => "a whole number of CPUs is wanted, 1..=4096",
+        Ok(_) => "expected the number of CPUs, 1..=4096, not a list (timerlat, osnoise: -c)",
+        Err(_) => "expected a number of CPUs, 1..=4096",
     })?;
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     Topology::flat(count).map_err(|error| match count {
@@ -127,7 +129,7 @@ fn machine(text: &str) -> Result<Topology, String> {
         Some(&[sockets, llcs, cores, smt]) => {
             Topology::new(sockets, llcs, cores, smt).map_err(|error| error.to_string())
         }
-        _ => Err("four numbers are wanted, as in 2x1x8x2: 2 sockets of 1 LLC of 8 cores of 2 threads".to_owned()),
+        _ => Err("expected four numbers, as in 2x1x8x2: 2 sockets of 1 LLC of 8 cores of 2 threads".to_owned()),
     }
 }
 
@@ -141,19 +143,19 @@ pub(crate) fn kernel(text: &str) -> Result<KernelVersion, String> {
 
 /// Reads a setting and its value.
 pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is wanted, as in rt_balance=passive")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, as in rt_balance=passive")?;
     let (key, value) = (key.trim(), value.trim());
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Reads how long to run.
+/// Reads a duration.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.starts_with('-') {
         return Err("a duration is not negative".to_owned());
     }
     let duration: Duration = text.parse().map_err(|error| format!("{error}, as in 10s or 500ms"))?;
     if duration.is_zero() {
-        return Err("a run takes more than no time".to_owned());
+        return Err("the duration must be above zero".to_owned());
     }
     if duration > MAX_TIME {
         return Err(format!("at most {MAX_TIME} (10 years) can be simulated"));
@@ -161,13 +163,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Reads what duplicate keys of rt-app files mean.
+/// Reads the meaning of duplicate keys in rt-app files.
 fn duplicates() -> impl TypedValueParser<Value = DuplicatePolicy> {
     PossibleValuesParser::new(DuplicatePolicy::ALL.map(DuplicatePolicy::name))
         .map(|name| DuplicatePolicy::from_name(&name).unwrap_or_default())
 }
 
-/// Reads how a CSV task set is scheduled.
+/// Reads the scheduling of a CSV task set.
 fn task_set() -> impl TypedValueParser<Value = PeriodicPolicy> {
     PossibleValuesParser::new(["deadline", "fifo"]).map(|name| match &*name {
         "fifo" => PeriodicPolicy::RateMonotonicFifo,

@@ -1,6 +1,7 @@
-//! How far a long run is, and Ctrl-C.
+//! The progress of a long run, and Ctrl-C.
 //!
-//! Nothing is shown unless stderr is a terminal and the run takes longer than a second; no result depends on any of it.
+//! A progress bar is only shown if stderr is a terminal and the run takes longer than a second;
+//! results never depend on it.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -9,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Takes Ctrl-C from now on: the first ends the run, the second the process.
+/// Handles Ctrl-C from now on: the first ends the run, the second the process.
 pub(crate) fn catch_interrupts() {
     let handler = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(super::code::INTERRUPTED));
         }
     };
-    // Without a handler Ctrl-C ends the process at once: no partial results, nothing worse.
+    // Without a handler Ctrl-C ends the process at once, without partial results.
     drop(ctrlc::set_handler(handler));
 }
 
@@ -25,7 +26,7 @@ pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Shows how far a run is.
+/// Shows the progress of a run.
 #[derive(Debug)]
 pub(crate) struct Progress {
     started: std::time::Instant,
@@ -43,7 +44,7 @@ impl Progress {
         Self { started: std::time::Instant::now(), shown: false, quiet, total, unit, bar: None }
     }
 
-    /// Says where the run is; ends it after Ctrl-C.
+    /// Reports the position of the run; ends the run after Ctrl-C.
     pub(crate) fn at(&mut self, position: u64) -> ControlFlow<()> {
         if interrupted() {
             return ControlFlow::Break(());
@@ -65,7 +66,7 @@ impl Progress {
         ControlFlow::Continue(())
     }
 
-    /// Takes the display away.
+    /// Removes the progress bar.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -10,15 +10,15 @@ use zerolag::trace::open;
 /// Arguments of `zerolag report`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: zerolag's own (.zlt), or the text of tracefs, `perf script --ns`, `trace-cmd report`; xz, gzip and zstd are
-    /// unpacked
+    /// A trace: zerolag's own (.zlt), or the text of tracefs, `perf script --ns`,
+    /// `trace-cmd report`; xz, gzip and zstd are unpacked
     trace: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
-    /// Show at most so many tasks, those that ran longest
+    /// Show at most N tasks, those with the longest run time
     #[arg(long, value_name = "N", default_value_t = text::Limits::default().tasks)]
     tasks: usize,
-    /// Explain so many of the longest waits
+    /// Number of longest waits to list
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..))]
     waits: u16,
 }

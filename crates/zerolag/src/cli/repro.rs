@@ -26,29 +26,29 @@ pub(crate) struct Args {
 enum Experiment {
     /// 2007: push and pull of real-time tasks against the periodic balancer
     RtBalance(RtBalanceArgs),
-    /// 2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs
+    /// 2010: a limit enforced by a pool, by hard limits, and by pinning to as many CPUs
     Bandwidth(BandwidthArgs),
-    /// 2012: throttled while others wait for what one holds, and four cures
+    /// 2012: tasks throttled while they hold what others wait for, and four cures
     Inversion(InversionArgs),
     /// 2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs
     RtIpi(RtIpiArgs),
-    /// 2023: deadline servers against starvation, beside RT throttling
+    /// 2023: deadline servers against starvation, next to RT throttling
     DlServer(DlServerArgs),
 }
 
-/// How an experiment is run, and where its results go.
+/// How an experiment is run, and the place of its results.
 #[derive(Debug, clap::Args)]
 struct Work {
-    /// Threads that work [default: one per CPU of this host]
+    /// Number of worker threads [default: one per CPU of this host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Where tables, plots and figures as JSON are written
+    /// Directory for tables, plots and JSON
     #[arg(long, value_name = "DIR", default_value = "target/repro")]
     out: PathBuf,
 }
 
 impl Work {
-    /// Returns how many threads work.
+    /// Returns the number of worker threads.
     fn threads(&self) -> usize {
         self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
     }
@@ -111,10 +111,10 @@ pub(crate) fn run(args: &Args) -> Done {
         None => {
             output::print(
                 "rt-balance  2007: push and pull of real-time tasks against the periodic balancer\n\
-                 bandwidth   2010: a limit kept by a pool, by hard limits, and by binding to as many CPUs\n\
-                 inversion   2012: throttled while others wait for what one holds, and four cures\n\
+                 bandwidth   2010: a limit enforced by a pool, by hard limits, and by pinning to as many CPUs\n\
+                 inversion   2012: tasks throttled while they hold what others wait for, and four cures\n\
                  rt-ipi      2017: three generations of pulling real-time tasks, from 4 to 4096 CPUs\n\
-                 dl-server   2023: deadline servers against starvation, beside RT throttling\n",
+                 dl-server   2023: deadline servers against starvation, next to RT throttling\n",
             )?;
             Ok(code::OK)
         }
@@ -126,11 +126,11 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-/// Progress that several threads tell: whoever finds another at it does not wait.
+/// Progress that several threads report; a thread that finds it locked does not wait.
 struct Told(Mutex<Progress>);
 
 impl Told {
-    /// Begins to tell of `count` things.
+    /// Starts to report `count` steps.
     fn begin(count: u64, things: &'static str) -> Self {
         catch_interrupts();
         Self(Mutex::new(Progress::new(count, things, false)))
@@ -154,12 +154,12 @@ fn go_on() -> ControlFlow<()> {
     if interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
-/// Makes the directory that results go to, before they are worked out.
+/// Creates the directory of the results, before they are computed.
 fn make_room(out: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(out).map_err(|error| Failure::writing(out, &error))
 }
 
-/// Writes what came out: `text` to standard output and to `NAME.txt`, the other files beside that.
+/// Writes the results: `text` to standard output and to `NAME.txt`, the other files next to that.
 fn publish(out: &Path, name: &str, text: &str, mut files: Vec<(String, String)>) -> Done {
     files.push((format!("{name}.txt"), text.to_owned()));
     for (file, content) in &files {

@@ -1,8 +1,8 @@
 //! `zerolag rt-migrate-test`: the tool's options and output, on a simulated machine.
 //!
-//! stdout is the tool's, byte for byte in its format; what a result of ours always says (machine, kernel, costs, seed)
-//! goes to stderr and into the JSON. Differs: the exit code of a failed check is 1, not 255; `-D` ends the test without
-//! calling it a failure; process ids are those of the trace.
+//! stdout is the tool's, byte for byte in its format; machine, kernel, costs and seed go to stderr
+//! and into the JSON. Differs: the exit code of a failed check is 1, not 255; `-D` ends the test
+//! without calling it a failure; process ids are those of the trace.
 
 use super::convert::TraceFormat;
 use super::failure::{Failure, eprintln_lossy};
@@ -58,13 +58,13 @@ pub(crate) struct Args {
     sleep_time: Duration,
     #[command(flatten)]
     machine: MachineArgs,
-    /// The tool's edition: 2.4, or 2007 (no thread is bound; iterations only are printed)
+    /// The tool's edition: 2.4, or 2007 (no thread is pinned; only iterations are printed)
     #[arg(long, value_name = "EDITION", default_value = "2.4", value_parser = edition, help_heading = "Simulation")]
     edition: Edition,
-    /// CPU time of one look at the clock in the busy loop
+    /// CPU time of one read of the clock in the busy loop
     #[arg(long, value_name = "TIME", default_value = "119ns", value_parser = options::duration, help_heading = "Simulation")]
     loop_time: Duration,
-    /// The longest way out of the barrier [default: 2us; 0ns with costs zero]
+    /// The longest time to leave the barrier [default: 2us; 0ns with costs zero]
     #[arg(long, value_name = "TIME", value_parser = any_duration, help_heading = "Simulation")]
     jitter: Option<Duration>,
     /// Write a trace
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
-/// Works out what is to be run.
+/// Builds the plan of the run.
 fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
     let machine: Topology = args.machine.topology().unwrap_or_else(default_machine);
     let cpus = machine.nr_cpus();
@@ -152,7 +152,7 @@ fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
     Ok((test, plan))
 }
 
-/// Returns what the tool prints.
+/// Returns the output of the tool.
 fn printed(args: &Args, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
     let mut out = String::new();
     write_results(&mut out, args, test, rows, failed).expect("invariant: a string takes everything");
@@ -187,7 +187,8 @@ fn write_results(out: &mut String, args: &Args, test: &RtMigrate, rows: &[Row], 
     }
 }
 
-/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, and with our own words.
+/// Returns the tool's JSON, without the colons that end two of its keys and without wall time, plus
+/// our own keys.
 fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
     let meta = plan.meta();
     let settings = || meta.settings.iter();
@@ -238,7 +239,7 @@ fn in_unit(text: &str, unit: Duration) -> Result<Duration, String> {
     if let Ok(count) = text.parse::<u64>() {
         return count.checked_mul(unit.as_nanos()).map(Duration::from_nanos).ok_or_else(|| "it is too long".to_owned());
     }
-    text.parse().map_err(|_| format!("a whole number is wanted (its unit is {unit}), or one with a unit, as in 20ms"))
+    text.parse().map_err(|_| format!("expected a whole number (its unit is {unit}), or one with a unit, as in 20ms"))
 }
 
 fn millis(text: &str) -> Result<Duration, String> {
@@ -259,14 +260,14 @@ pub(crate) fn tool_duration(text: &str) -> Result<Duration, String> {
     let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
     let (number, seconds) = unit.unwrap_or((text, 1));
     let count: u64 =
-        number.parse().map_err(|_| "a whole number of seconds is wanted, or one with m, h or d".to_owned())?;
+        number.parse().map_err(|_| "expected a whole number of seconds, or one with m, h or d".to_owned())?;
     let most = zerolag::workload::random::MAX_TIME.as_nanos() / 1_000_000_000;
     match count.checked_mul(seconds) {
-        Some(0) => Err("a test takes more than no time".to_owned()),
+        Some(0) => Err("the duration must be above zero".to_owned()),
         Some(time) if time <= most => Ok(Duration::from_secs(time)),
         _ => Err("at most 10 years can be simulated".to_owned()),
     }
 }
 
-/// Process ids as the trace's text has them: task 0 is 1000.
+/// Process ids as in the trace's text: task 0 is 1000.
 const PARENT_PID: u32 = 1_000;

@@ -1,15 +1,22 @@
 //! `zerolag timerlat` and `zerolag osnoise`: rtla's options and output, on a simulated machine.
 //!
-//! stdout is what `rtla timerlat top -q`, `rtla osnoise top -q` and both tools' `hist` print when they end; what a result of
-//! ours always says goes to stderr. Differs: nothing is printed while it runs; without `-d` a run lasts a minute; `--cpus` is
-//! the machine's size, as for every subcommand, and rtla's option of that name only `-c`; threads are the kernel's unless `-u` is given;
-//! there is no auto-analysis: `zerolag explain` does that with the trace.
+//! stdout is the final output of `rtla timerlat top -q`, `rtla osnoise top -q` and both tools'
+//! `hist`; machine, kernel, costs and seed go to stderr. Differs:
 //!
-//! As there, nothing is collected any more once a threshold was passed, and only then `-t` saves a trace: the last records of the run,
-//! as many as a buffer of the kernel's usual size holds; the exit code is 2 then (EXIT STATUS of its manual). What steers the kernel's tracer is
-//! accepted and said to do nothing; what would give another result than the one asked for is refused, with the reason.
+//! * nothing is printed during the run, and without `-d` a run lasts a minute;
+//! * `--cpus` is the machine's size, as for every subcommand; rtla's option of that name is only
+//!   `-c`;
+//! * threads are kernel threads unless `-u` is given;
+//! * there is no auto-analysis: `zerolag explain` does that with the trace.
 //!
-//! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of Debian's 6.1.
+//! As in rtla, collection stops at a threshold, and only then `-t` saves a trace: the last records
+//! of the run, as many as fit into a buffer of the kernel's default size. The exit code is 2 then
+//! (EXIT STATUS of its manual). Options that control the kernel's tracer are accepted, with a note
+//! that they have no effect. Options whose result a simulation cannot give are refused, with the
+//! reason.
+//!
+//! Sources: rtla's manual pages of Linux 6.18, `Documentation/tools/rtla`; `rtla --help` of
+//! Debian's 6.1.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{self, MachineArgs};
@@ -43,7 +50,7 @@ enum Mode {
     Hist,
 }
 
-/// What runs beside the tool.
+/// The load next to the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Load {
     /// Nothing
@@ -54,7 +61,7 @@ enum Load {
     Hogs,
 }
 
-/// Which interrupts the CPUs have besides timers.
+/// The interrupts of the CPUs besides timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum NoiseArg {
     /// None
@@ -68,43 +75,45 @@ struct Common {
     /// CPUs with a thread, rtla's --cpus (here the machine's size) [default: all]
     #[arg(id = "measured", short = 'c', long = "on-cpus", value_name = "CPU-LIST", value_parser = cpu_list)]
     cpus: Option<CpuMask>,
-    /// How long to run: a number of seconds, or with s, m, h, d
+    /// Duration: a number of seconds, or with s, m, h, d
     #[arg(short, long, value_name = "TIME", default_value = "1m", value_parser = rtla_duration)]
     duration: Duration,
-    /// What the threads ask for: o:nice, r:prio, f:prio or d:runtime:period (ms)
+    /// Policy of the threads: o:nice, r:prio, f:prio or d:runtime:period (ms)
     #[arg(short = 'P', long, value_name = "POLICY", value_parser = priority)]
     priority: Option<SchedAttr>,
-    /// Let it run for so many seconds before anything is counted
+    /// Warm-up: seconds before counting starts
     #[arg(long, value_name = "S", default_value = "0", value_parser = seconds)]
     warm_up: Duration,
-    /// Save a trace when a threshold stops it; by extension .txt, .zlt or .pftrace [default: <tool>_trace.txt]
+    /// Save a trace when a threshold stops it; by extension .txt, .zlt or .pftrace [default:
+    /// <tool>_trace.txt]
     #[arg(short, long, value_name = "FILE")]
     trace: Option<Option<PathBuf>>,
     /// At the threshold: trace[,file=FILE], as -t [=FILE]
     #[arg(long, value_name = "ACTION", value_parser = action)]
     on_threshold: Option<SaveTrace>,
-    /// In the end, however that comes: trace[,file=FILE]
+    /// At the end, however it is reached: trace[,file=FILE]
     #[arg(long, value_name = "ACTION", value_parser = action)]
     on_end: Option<SaveTrace>,
-    /// Say nothing but the result
+    /// Print the result only
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
     idle: IdleArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// What runs beside it
+    /// Load next to the tool
     #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
     load: Load,
     /// Interrupts besides timers
     #[arg(long, value_enum, default_value = "workstation", help_heading = "Simulation")]
     noise: NoiseArg,
-    /// CPUs that the load and devices leave alone: the setting of that name
+    /// CPUs without load and devices: the setting of that name
     #[arg(long, value_name = "CPU-LIST", value_parser = cpu_list, help_heading = "Simulation")]
     isolcpus: Option<CpuMask>,
 }
 
-/// What rtla has and a simulation has no use for: a copied command line is not to fail by it.
+/// Options of rtla that have no effect in a simulation: accepted, so that copied command lines
+/// work.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Accepted as rtla's, without effect")]
 struct IdleArgs {
@@ -114,16 +123,16 @@ struct IdleArgs {
     /// The threads' control group
     #[arg(short = 'C', long, value_name = "CGROUP", require_equals = true)]
     cgroup: Option<Option<String>>,
-    /// Say what rtla does
+    /// Print rtla's own actions
     #[arg(short = 'D', long)]
     debug: bool,
     /// Events to trace
     #[arg(short, long, value_name = "SYS:EVENT")]
     event: Vec<String>,
-    /// A filter of the event before
+    /// A filter of the preceding event
     #[arg(long, value_name = "FILTER")]
     filter: Vec<String>,
-    /// A trigger of the event before
+    /// A trigger of the preceding event
     #[arg(long, value_name = "TRIGGER")]
     trigger: Vec<String>,
     /// Size of the trace's buffer
@@ -131,7 +140,8 @@ struct IdleArgs {
     trace_buffer_size: Option<u64>,
 }
 
-/// What rtla does at a threshold or in the end (`--on-threshold`, `--on-end`): of its actions, the one that a simulation has, too.
+/// rtla's action at a threshold or at the end (`--on-threshold`, `--on-end`): the only one that a
+/// simulation supports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct SaveTrace(Option<PathBuf>);
 
@@ -152,20 +162,20 @@ fn action(text: &str) -> Result<SaveTrace, String> {
     }
 }
 
-/// Options of `rtla timerlat` without which the answer would be another one than asked for.
+/// Options of `rtla timerlat` that would change the result, and that a simulation cannot follow.
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Refused of rtla's")]
 struct RefusedArgs {
-    /// Wait for a program that reads timerlat_fd: a simulation has none, say -u
+    /// Wait for a program that reads timerlat_fd: a simulation has none, use -u
     #[arg(short = 'U', long)]
     user_load: bool,
-    /// Wake the threads at an offset of each other: they begin together
+    /// Wake the threads at offsets from each other: they start together
     #[arg(short = 'A', long, value_name = "US")]
     aligned: Option<u64>,
-    /// Print the auto-analysis only: say -a, and ask `zerolag explain` about the trace
+    /// Print the auto-analysis only: use -a, and `zerolag explain` with the trace
     #[arg(long, value_name = "US")]
     aa_only: Option<u64>,
-    /// Print who runs where at the threshold: the trace of -t says it
+    /// Print the running tasks at the threshold: the trace of -t contains them
     #[arg(long)]
     dump_tasks: bool,
     /// Run a BPF program at the threshold: a simulation starts no programs
@@ -176,14 +186,14 @@ struct RefusedArgs {
 impl RefusedArgs {
     fn refuse(&self) -> Result<(), Failure> {
         let given = [
-            ("--user-load", self.user_load, "rtla would wait for a program that reads timerlat_fd: say -u"),
-            ("--aligned", self.aligned.is_some(), "the threads of a simulation begin together"),
+            ("--user-load", self.user_load, "rtla would wait for a program that reads timerlat_fd: use -u"),
+            ("--aligned", self.aligned.is_some(), "the threads of a simulation start together"),
             (
                 "--aa-only",
                 self.aa_only.is_some(),
-                "there is no auto-analysis: say -a, then `zerolag explain` of the trace",
+                "there is no auto-analysis: use -a, then `zerolag explain` with the trace",
             ),
-            ("--dump-tasks", self.dump_tasks, "say -t: the trace has who ran where at the threshold"),
+            ("--dump-tasks", self.dump_tasks, "use -t: the trace contains the running tasks at the threshold"),
             ("--bpf-action", self.bpf_action.is_some(), "a simulation starts no programs"),
         ];
         match given.iter().find(|(_, is_given, _)| *is_given) {
@@ -193,7 +203,7 @@ impl RefusedArgs {
     }
 }
 
-/// How a histogram is printed. As in rtla, `top` has no such options.
+/// The format of a histogram. As in rtla, `top` has no such options.
 #[derive(Debug, ClapArgs)]
 struct HistArgs {
     /// hist: width of a class [default: 1]
@@ -219,13 +229,13 @@ struct HistArgs {
 /// Arguments of `zerolag timerlat`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TimerlatArgs {
-    /// What is printed
+    /// The form of the output
     #[arg(value_enum, default_value = "top")]
     mode: Mode,
     /// Stop when an interrupt or a thread is as late as this (us), and save a trace: -i US -T US -t
     #[arg(short, long, value_name = "US", value_parser = micros)]
     auto: Option<Duration>,
-    /// Distance of expiries (us)
+    /// Period of the timer (us)
     #[arg(short, long, value_name = "US", default_value = "1000", value_parser = micros)]
     period: Duration,
     /// Stop when an interrupt is as late as this (us)
@@ -252,7 +262,7 @@ pub(crate) struct TimerlatArgs {
     /// Disable auto-analysis: there is none
     #[arg(long, help_heading = "Accepted as rtla's, without effect")]
     no_aa: bool,
-    /// How stacks are cut: truncate, skip, full
+    /// Truncation of stacks: truncate, skip, full
     #[arg(long, value_name = "FORMAT", help_heading = "Accepted as rtla's, without effect")]
     stack_format: Option<String>,
     /// Deepest idle state of measured CPUs
@@ -275,7 +285,7 @@ pub(crate) struct TimerlatArgs {
 /// Arguments of `zerolag osnoise`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OsnoiseArgs {
-    /// What is printed
+    /// The form of the output
     #[arg(value_enum, default_value = "top")]
     mode: Mode,
     /// Stop when a gap is longer than this (us), and save a trace: -s US -t
@@ -287,13 +297,13 @@ pub(crate) struct OsnoiseArgs {
     /// Stop when the noise of a sample is more than this (us)
     #[arg(short = 'S', long, value_name = "US", value_parser = micros)]
     stop_total: Option<Duration>,
-    /// Distance of samples (us)
+    /// Period of samples (us)
     #[arg(short, long, value_name = "US", default_value = "1000000", value_parser = micros)]
     period: Duration,
     /// Length of a sample (us)
     #[arg(short, long, value_name = "US", default_value = "1000000", value_parser = micros)]
     runtime: Duration,
-    /// A gap shorter than this is no noise (us)
+    /// A shorter gap is not noise (us)
     #[arg(short = 'T', long, value_name = "US", default_value = "1", value_parser = micros)]
     threshold: Duration,
     #[command(flatten)]
@@ -374,7 +384,7 @@ pub(crate) fn osnoise(args: &OsnoiseArgs) -> Done {
 }
 
 impl HistArgs {
-    /// Refuses what only `hist` has in another mode, options of one tool included.
+    /// Refuses options of `hist` in another mode, including those of one tool.
     fn refuse_in(&self, mode: Mode, more: &[(&str, bool)]) -> Result<(), Failure> {
         let own = [
             ("--bucket-size", self.bucket_size.is_some()),
@@ -386,7 +396,7 @@ impl HistArgs {
         ];
         match own.iter().chain(more).find(|(_, is_given)| *is_given && mode == Mode::Top) {
             Some((name, _)) => {
-                Err(Failure::input_help(format!("{name}: `top` prints no histogram"), "say `hist` first"))
+                Err(Failure::input_help(format!("{name}: `top` prints no histogram"), "write `hist` first"))
             }
             None => Ok(()),
         }
@@ -403,7 +413,7 @@ impl HistArgs {
 }
 
 impl IdleArgs {
-    /// Says which options do nothing, those of one tool included.
+    /// Lists the options without effect, including those of one tool.
     fn note(&self, more: &[(&str, bool)]) {
         let own = [
             ("--house-keeping", self.house_keeping.is_some()),
@@ -423,7 +433,7 @@ impl IdleArgs {
 }
 
 impl Common {
-    /// Returns where traces go, if they are wanted.
+    /// Returns the places of the requested traces.
     fn saves(&self, is_auto: bool, tool: &str) -> Saves {
         let path = |named: Option<PathBuf>| named.unwrap_or_else(|| format!("{tool}_trace.txt").into());
         let of = |action: &Option<SaveTrace>| action.clone().map(|SaveTrace(file)| file);
@@ -471,7 +481,7 @@ impl Common {
         program
     }
 
-    /// Runs it. Returns for how long anything was counted, and what is left of the run.
+    /// Runs the plan. Returns for how long figures were collected, and the rest of the run.
     fn run(
         &self,
         plan: &Plan,
@@ -493,7 +503,7 @@ impl Common {
         let total = self.warm_up.saturating_add(self.duration);
         let mut progress = Progress::new(total.as_nanos() / 1_000_000, "ms", self.quiet);
         let begin = Instant::ZERO.saturating_add(self.warm_up);
-        // Looked at now and then: whoever watches records has no say in how long the run lasts.
+        // Checked periodically: an observer of records cannot end the run.
         let over = core::cell::Cell::new(None);
         let kept = saves.are_wanted().then(|| Kept::new(all.count() * KEPT_PER_CPU));
         let mut watched = Watched { tool, warm_up: Some(begin), kept, over: &over };
@@ -517,7 +527,7 @@ impl Common {
     }
 }
 
-/// Where traces go.
+/// The places of traces.
 struct Saves {
     at_threshold: Option<PathBuf>,
     in_the_end: Option<PathBuf>,
@@ -529,7 +539,7 @@ impl Saves {
     }
 }
 
-/// What is left of a run.
+/// The end of a run.
 struct Ended {
     at: Instant,
     by_threshold: bool,
@@ -537,7 +547,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Says that a threshold was passed, saves the traces that are wanted, and returns the exit code.
+    /// Reports that a threshold was passed, saves the requested traces, and returns the exit code.
     fn save(self, tool: &str, saves: &Saves, plan: &Plan) -> Done {
         if self.by_threshold {
             output::print(&format!("rtla {tool} hit stop tracing\n"))?;
@@ -558,7 +568,7 @@ impl Ended {
     }
 }
 
-/// Records that a buffer of the kernel's usual size holds per CPU: 1408 kB, at 48 bytes or so.
+/// Records per CPU in a buffer of the kernel's default size: 1408 kB, at about 48 bytes each.
 const KEPT_PER_CPU: usize = 30_000;
 
 /// The last records of a run, and all tasks' names.
@@ -591,9 +601,9 @@ impl Kept {
     }
 }
 
-/// What both tools' collectors can.
+/// The common operations of both tools' collectors.
 trait Tool: Sink {
-    /// Forgets what was collected while the machine warmed up.
+    /// Discards figures of the warm-up.
     fn discard(&mut self);
 
     /// Whether a threshold was passed.
@@ -627,10 +637,10 @@ fn parted(plan: &Plan, all: &CpuMask) -> (CpuMask, CpuMask) {
     (isolated, free)
 }
 
-/// Hands records on until a threshold is passed, and notes when that was.
+/// Passes records on until a threshold is passed, and notes that time.
 struct Watched<'a, T> {
     tool: &'a mut T,
-    /// When counting begins; nothing once it has.
+    /// Start of counting; `None` once it has started.
     warm_up: Option<Instant>,
     kept: Option<Kept>,
     over: &'a core::cell::Cell<Option<Instant>>,
@@ -659,7 +669,7 @@ fn cpu_list(text: &str) -> Result<CpuMask, String> {
     text.parse().map_err(|error: zerolag::model::cpumask::ParseCpuListError| error.to_string())
 }
 
-/// Returns a threshold; zero is none, as in the tracer's own files.
+/// Returns a threshold; zero means none, as in the tracer's own files.
 fn threshold(given: Option<Duration>) -> Option<Duration> {
     given.filter(|threshold| !threshold.is_zero())
 }
@@ -683,16 +693,16 @@ fn rtla_duration(text: &str) -> Result<Duration, String> {
         Some((at, 'd' | 'D')) => (&text[..at], 86_400),
         _ => (text, 1),
     };
-    let count: u32 = number.parse().map_err(|_| format!("`{text}` is no duration: 10, 10s, 10m, 1h or 1d"))?;
+    let count: u32 = number.parse().map_err(|_| format!("`{text}` is not a duration: 10, 10s, 10m, 1h or 1d"))?;
     match count {
-        0 => Err("a run of no time measures nothing".to_owned()),
+        0 => Err("the duration must be above zero".to_owned()),
         count => Ok(Duration::from_secs(u64::from(count) * unit)),
     }
 }
 
 /// Reads rtla's `-P`: `o:0`, `r:50`, `f:95`, `d:RUNTIME:PERIOD` with `us` or `ms`.
 fn priority(text: &str) -> Result<SchedAttr, String> {
-    let wrong = || format!("`{text}` is none of o:NICE, r:PRIO, f:PRIO, d:RUNTIME:PERIOD (with us or ms)");
+    let wrong = || format!("`{text}` is not one of o:NICE, r:PRIO, f:PRIO, d:RUNTIME:PERIOD (with us or ms)");
     let (policy, rest) = text.split_once(':').ok_or_else(wrong)?;
     let rt = || rest.parse().ok().and_then(RtPriority::new).ok_or_else(|| format!("`{rest}` is outside 1..=99"));
     match policy {

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     on: On,
     #[command(flatten)]
     pub(crate) machine: MachineArgs,
-    /// How long to run [default: the file's, else until all tasks end, else 10s]
+    /// Duration of the run [default: the file's, else until all tasks end, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration, allow_hyphen_values = true)]
     pub(crate) duration: Option<Duration>,
     #[command(flatten)]
@@ -44,14 +44,15 @@ pub(crate) struct Args {
     /// Write rt-app's own log into this directory, a file per thread (it must exist)
     #[arg(long, value_name = "DIR")]
     pub(crate) rtapp_log: Option<PathBuf>,
-    /// Write rt-app's marks into the text of the trace: all, or some of main, task, loop, event, stats
+    /// Write rt-app's marks into the text of the trace: all, or a list of main, task, loop, event,
+    /// stats
     #[arg(long, value_name = "CATEGORIES", requires = "trace", num_args = 0..=1, require_equals = true,
         value_delimiter = ',', default_missing_value = "main,task,loop,event,stats", value_parser = category)]
     pub(crate) rtapp_marks: Vec<Category>,
-    /// Do not hold the rules of scheduling against the run
+    /// Do not check the run against the scheduling invariants
     #[arg(long)]
     no_check: bool,
-    /// Print a summary only
+    /// Print only a summary
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -111,7 +112,7 @@ fn run_simulated(args: &Args) -> Done {
     })
 }
 
-/// Says on stderr what went wrong, if anything did, and returns the exit code.
+/// Reports failures on stderr, and returns the exit code.
 fn verdict(report: &Report) -> u8 {
     match &report.outcome.why {
         End::Interrupted => {
@@ -134,10 +135,10 @@ fn verdict(report: &Report) -> u8 {
     code::OK
 }
 
-/// Says who was left waiting for what never came: the run went on to its duration with nothing to do for them.
+/// Lists the tasks that still wait for an event that never came: the run idled to its end.
 fn left_waiting(waits: &[Wait]) -> String {
     const LISTED: usize = 10;
-    let mut text = "warning: nothing wakes these tasks any more; the run idled to its end".to_owned();
+    let mut text = "warning: no event will wake these tasks; the run idled to its end".to_owned();
     for wait in waits.iter().take(LISTED) {
         text.push_str(&format!("\n  {wait}"));
     }
@@ -147,7 +148,7 @@ fn left_waiting(waits: &[Wait]) -> String {
     text
 }
 
-/// Reads the workload and applies what the command line says.
+/// Reads the workload and applies the command line.
 pub(super) fn plan_of(
     workload: &WorkloadArgs,
     machine: &MachineArgs,
@@ -201,7 +202,7 @@ pub(super) fn load_scenario(
     workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))
 }
 
-/// Returns the profile that the command line or the file names, if it is not the default.
+/// Returns the profile named by the command line or the file, if it is not the default.
 fn scenario_costs(args: &MachineArgs, scenario: &mut Scenario) -> Result<Option<zerolag::sim::Costs>, Failure> {
     let from_file = scenario.costs.take();
     match args.costs()? {
@@ -229,7 +230,7 @@ fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args, log: Option<&mu
 /// Writes rt-app's log, a file per thread.
 pub(crate) fn write_log(dir: &Path, log: &Log) -> Result<(), Failure> {
     for (name, rows) in log.threads() {
-        // A name of a task may hold what no name of a file may.
+        // A task's name can contain characters that a file's name cannot.
         let name: String = name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c }).collect();
         output::write_file(&dir.join(format!("rt-app-{name}.log")), |out| {
             writeln!(out, "{}", rtapp_log::HEAD)?;

@@ -1,4 +1,4 @@
-//! `zerolag settings`: every setting, its value under a kernel, the values it takes.
+//! `zerolag settings`: every setting, its value under a kernel, and its possible values.
 
 use super::{Done, code, options, output};
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use zerolag::model::KernelVersion;
 /// Arguments of `zerolag settings`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kernel whose values are shown
+    /// The kernel whose values to show
     #[arg(long, value_name = "VERSION", value_parser = options::kernel, default_value = "6.12")]
     kernel: KernelVersion,
 }

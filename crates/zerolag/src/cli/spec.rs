@@ -1,4 +1,4 @@
-//! `zerolag spec`: the specs: what is written must come out.
+//! `zerolag spec`: runs specs and compares the expected timelines.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::{Done, code, output};
@@ -8,10 +8,10 @@ use zerolag::spec::{self, Checked};
 /// Arguments of `zerolag spec`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Specs, and directories of them
+    /// Specs, or directories of specs
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Write what came out into the specs, for review
+    /// Write the results into the specs, for review
     #[arg(long)]
     bless: bool,
 }
@@ -42,7 +42,7 @@ struct Counts {
     blessed: usize,
 }
 
-/// Runs one spec and says what is wrong with it; with `bless`, differences are written instead of said.
+/// Runs one spec and reports differences; with `bless`, they are written into the spec instead.
 fn check(path: &Path, bless: bool, counts: &mut Counts) -> Result<(), Failure> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| Failure::reading(&name, &error))?;

@@ -1,4 +1,5 @@
-//! `zerolag sweep`: one workload under many values, or the least value that is enough.
+//! `zerolag sweep`: a workload for every combination of values, or the smallest value that meets a
+//! goal.
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{MachineArgs, WorkloadArgs};
@@ -20,7 +21,7 @@ use zerolag::workload::goal::Goal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys of --set: a parameter of the scenario, a setting (`zerolag settings`), kernel, cpus, seed, cpu.max, cpu.max.burst, \
-cpu.cfs_period_us, cpu.cfs_quota_us, cpu.weight, workers; whose it is stands before a colon where that is not clear \
+cpu.cfs_period_us, cpu.cfs_quota_us, cpu.weight, workers; prefix it with OWNER: if ambiguous \
 (/web:cpu.max, web:workers).
 
 Examples:
@@ -32,29 +33,29 @@ pub(crate) struct Args {
     workload: WorkloadArgs,
     #[command(flatten)]
     machine: MachineArgs,
-    /// Figures, as goals write them, separated by commas [default: of services, of limits, else of tasks]
+    /// Figures, as in goals, separated by commas [default: of services, of limits, else of tasks]
     #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
     show: Vec<String>,
-    /// Runs of each cell, with one seed more each time
+    /// Runs per cell; each run adds 1 to the seed
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     runs: u64,
-    /// How long to run [default: the file's, else 10s]
+    /// Duration of each run [default: the file's, else 10s]
     #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
     duration: Option<Duration>,
-    /// Search for the least value of this instead: cpu.max, cpu.max.burst, cpu.weight, workers
+    /// Search for the smallest value of this instead: cpu.max, cpu.max.burst, cpu.weight, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
     smallest: Option<String>,
-    /// What must be reached, in every run; more than once: all of them
+    /// A goal that every run must meet; may be repeated
     #[arg(long, value_name = "GOAL", requires = "smallest")]
     such_that: Vec<String>,
     #[command(flatten)]
     json: JsonArgs,
-    /// Draw the first figure over the first --set, as SVG
+    /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
     plot: Option<PathBuf>,
 }
 
-/// More cells than this are a mistake.
+/// More cells than this are treated as a mistake.
 const CELLS_MAX: usize = 100_000;
 
 /// Runs the subcommand.
@@ -76,14 +77,14 @@ pub(crate) fn run(args: &Args) -> Done {
 
 type Pairs = Vec<(String, String)>;
 
-/// Splits what is set into what is varied and what is the same for all.
+/// Splits the settings into varied and fixed ones.
 fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
     let (mut axes, mut fixed): (Vec<Axis>, Pairs) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for (key, values) in &args.machine.set {
         if !seen.insert(key) {
             let help = format!("write --set {key}=V1,V2");
-            return Err(Failure::input_help(format!("--set {key} stands twice"), help));
+            return Err(Failure::input_help(format!("--set {key} is given twice"), help));
         }
         let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
         if values.iter().any(String::is_empty) {
@@ -105,7 +106,7 @@ fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
 fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan, Failure> {
     let mut machine = args.machine.clone();
     machine.set.clear();
-    // What the file declares is known only when it has been read.
+    // The file's declarations are known only after reading it.
     let declared = run::load_scenario(&args.workload, &machine, machine.topology())?;
     let mut knobs: Vec<(Knob, &str, &str)> = Vec::new();
     for (key, value) in pairs {
@@ -117,7 +118,7 @@ fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan,
         match key.as_str() {
             "kernel" => machine.kernel = Some(options::kernel(value).map_err(wrong)?),
             "cpus" => (machine.machine, machine.cpus) = (None, Some(options::cpus(value).map_err(wrong)?)),
-            "seed" => machine.seed = Some(value.parse().map_err(|_| wrong("a whole number is wanted".to_owned()))?),
+            "seed" => machine.seed = Some(value.parse().map_err(|_| wrong("expected a whole number".to_owned()))?),
             _ => match Knob::find(key, &declared.program) {
                 None => machine.set.push((key.clone(), value.clone())),
                 Some(found) => knobs.push((found.map_err(|error| knob_failure(key, value, &error))?, key, value)),
@@ -126,7 +127,8 @@ fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan,
     }
     let mut plan = run::plan_of(&args.workload, &machine, args.duration, !is_first)?;
     let mut program = (*plan.program).clone();
-    // A burst may be above the quota for as long as not all is set: the burst goes first to where it is allowed.
+    // A burst above the quota is only wrong once everything is set: the burst is applied where it
+    // is valid first.
     for (knob, key, value) in &knobs {
         if let Err(error) = knob.set(&mut program, value) {
             return Err(knob_failure(key, value, &error));
@@ -182,14 +184,14 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
     let plan = plan(args, fixed, true)?;
     let known = || "known are cpu.max, cpu.max.burst, cpu.cfs_quota_us, cpu.weight, workers".to_owned();
     let knob = match Knob::find(key, &plan.program) {
-        None => return Err(Failure::input_help(format!("--smallest: there is nothing to search in `{key}`"), known())),
+        None => return Err(Failure::input_help(format!("--smallest: cannot search for `{key}`"), known())),
         Some(Err(error)) => return Err(Failure::input_help(format!("--smallest {key}: {error}"), error.help)),
         Some(Ok(knob)) => knob,
     };
     if knob.range(&plan.program, plan.config.topology.nr_cpus()).is_none() {
         let help =
             if knob.part == knob::Part::Burst { "a burst needs a quota: set cpu.max".to_owned() } else { known() };
-        return Err(Failure::input_help(format!("--smallest {key}: it has no least value"), help));
+        return Err(Failure::input_help(format!("--smallest {key}: it has no smallest value"), help));
     }
     let goal = |text: &String| {
         Goal::parse(text).map_err(|(message, help)| Failure::Input { message: format!("--such-that: {message}"), help })
@@ -209,8 +211,8 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
 
 fn search_text(key: &str, found: &Found, runs: u64) -> String {
     let mut text = match &found.least {
-        Some(least) => format!("the least {key} is {}\n\n", least.written),
-        None => format!("no {key} is enough\n\n"),
+        Some(least) => format!("the smallest {key} is {}\n\n", least.written),
+        None => format!("no {key} meets the goals\n\n"),
     };
     let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
     let heads = [(key, Align::Left), ("", Align::Left)].into_iter();
@@ -224,7 +226,7 @@ fn search_text(key: &str, found: &Found, runs: u64) -> String {
     text += &table.to_string();
     let tried = found.trials.len();
     text + &format!(
-        "\n{tried} values were tried, {runs} runs each, of which the worst counts; between them more is taken to be better\n"
+        "\n{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse\n"
     )
 }
 
@@ -246,7 +248,7 @@ fn search_json(key: &str, found: &Found, runs: u64) -> String {
 fn failed(error: &RunError) -> Done {
     match error {
         RunError::Interrupted => {
-            eprintln_lossy("interrupted: nothing is printed of a part");
+            eprintln_lossy("interrupted: no partial results are printed");
             Ok(code::INTERRUPTED)
         }
         RunError::Failed { values, why } => Err(Failure::Failed(format!("the run of {values}: {why}"))),

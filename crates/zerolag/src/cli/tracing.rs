@@ -14,17 +14,18 @@ use zerolag::trace::perfetto::PerfettoWriter;
 use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 use zerolag::workload::Program;
 
-/// Where a trace goes and how.
+/// The place and format of a trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     path: &'a Path,
     format: TraceFormat,
-    /// The marks of rt-app that the text is to have.
+    /// The marks of rt-app in the text.
     marks: &'a [Category],
 }
 
 impl<'a> Target<'a> {
-    /// Chooses the format by the file's extension if none is given, and refuses early what could not be written.
+    /// Chooses the format by the file's extension if none is given, and refuses early if the file
+    /// cannot be written.
     pub(crate) fn new(path: &'a Path, format: Option<TraceFormat>) -> Result<Self, Failure> {
         output::check_target(path)?;
         let format = match format {
@@ -34,7 +35,7 @@ impl<'a> Target<'a> {
         Ok(Self { path, format, marks: &[] })
     }
 
-    /// Asks for marks of rt-app, which only the text of tracefs has.
+    /// Requests marks of rt-app, which only the text of tracefs can contain.
     pub(crate) fn with_marks(self, marks: &'a [Category]) -> Result<Self, Failure> {
         if marks.is_empty() || self.format == TraceFormat::Ftrace {
             return Ok(Self { marks, ..self });
@@ -52,7 +53,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Writes the text of tracefs, with rt-app's marks if any are wanted.
+/// Writes the text of tracefs, with rt-app's marks if requested.
 fn write_text(path: &Path, trace: &Trace, program: &Arc<Program>, marks: &[Category]) -> Result<(), Failure> {
     let mut made = (!marks.is_empty()).then(|| Marks::new(Arc::clone(program), marks));
     let lines = |record: Option<&Record>| match (&mut made, record) {
@@ -63,15 +64,15 @@ fn write_text(path: &Path, trace: &Trace, program: &Arc<Program>, marks: &[Categ
     output::write_file(path, |out| ftrace::write_with(out, trace, ftrace::TimeDigits::Nanos, lines))
 }
 
-/// Where records go.
+/// The destination of records.
 pub(crate) enum Recorder<'w> {
-    /// Nowhere.
+    /// None.
     Off,
-    /// To a file, as they come; and the first error.
+    /// A file, written during the run; and the first error.
     Zlt(TraceWriter<&'w mut output::Out>, Option<io::Error>),
-    /// As packets of Perfetto, as they come; and the first error.
+    /// Packets of Perfetto, written during the run; and the first error.
     Perfetto(Box<PerfettoWriter<&'w mut output::Out>>, Option<io::Error>),
-    /// To memory.
+    /// Memory.
     Kept(Vec<Record>),
 }
 
@@ -87,7 +88,8 @@ impl Sink for Recorder<'_> {
     }
 }
 
-/// Runs `body` with a recorder and writes the trace. `body` returns its result and when the run ended.
+/// Runs `body` with a recorder and writes the trace. `body` returns its result and the end of the
+/// run.
 pub(crate) fn record<T>(
     plan: &Plan,
     target: Option<Target<'_>>,
@@ -128,7 +130,7 @@ pub(crate) fn record<T>(
     }
 }
 
-/// The program does not fit the machine: the input's fault.
+/// The program does not fit the machine: an error of the input.
 pub(crate) fn unfit(error: &SimError) -> Failure {
     Failure::input(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! `zerolag validate`: our figures beside those of real kernels.
+//! `zerolag validate`: compares simulation results with recorded kernels.
 
 use super::failure::Failure;
 #[cfg(target_os = "linux")]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// Print Markdown
     #[arg(long)]
     markdown: bool,
-    /// Run the cases' workloads on this host's kernel instead of comparing with what was recorded
+    /// Run the cases' workloads on this host's kernel instead of comparing with the recordings
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with = "markdown")]
     live: bool,
@@ -28,11 +28,11 @@ pub(crate) struct Args {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "N", default_value_t = 3, requires = "live", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) runs: u8,
-    /// How long each run is
+    /// Duration of each run
     #[cfg(target_os = "linux")]
     #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = options::duration, requires = "live")]
     pub(crate) duration: Duration,
-    /// This host's cost profile (`zerolag calibrate`): latencies are compared too
+    /// This host's cost profile (`zerolag calibrate`): also compares latencies
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "live")]
     pub(crate) costs: Option<String>,

@@ -1,4 +1,4 @@
-//! How results are shown: the seam to the tables and JSON of the report crate.
+//! Presents results: the seam to the tables and JSON of the report crate.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -7,7 +7,8 @@ use zerolag::report::{json, text};
 use zerolag::sim::End;
 use zerolag::simulation::Report;
 
-/// Returns a run's result as text: tables, how it ended, what the monitors say. With `quiet` the tables are left out.
+/// Returns a run's result as text: tables, how it ended, and the monitors' verdicts. `quiet` omits
+/// the tables.
 pub(crate) fn text(report: &Report, quiet: bool) -> String {
     let tables = text::render(&report.summary, text::Limits::default());
     let head = tables.find("\n\n").map_or(&*tables, |end| &tables[..=end]);
@@ -30,7 +31,8 @@ pub(crate) fn text(report: &Report, quiet: bool) -> String {
     out
 }
 
-/// Returns a run's result as JSON: the report's figures, and how the run ended and what the monitors say.
+/// Returns a run's result as JSON: the report's figures, how the run ended, and the monitors'
+/// verdicts.
 pub(crate) fn json(report: &Report) -> String {
     let figures = json::render(&report.summary).expect("invariant: every figure has a JSON form");
     let stats = &report.outcome.stats;
@@ -50,7 +52,8 @@ pub(crate) fn json(report: &Report) -> String {
     format!("{body},\n  \"ended\": {},\n  \"checks\": {}\n}}\n", nested(&ended), nested(&checks))
 }
 
-/// Returns the result of a run on the host as JSON: the same figures, how the run ended, and what is known of the host.
+/// Returns the result of a run on the host as JSON: the same figures, how the run ended, and the
+/// properties of the host.
 #[cfg(target_os = "linux")]
 pub(crate) fn host_json(report: &zerolag::host::HostReport) -> String {
     let figures = &report.figures;
@@ -136,7 +139,7 @@ pub(crate) fn checks_line(report: &zerolag::check::Report) -> String {
     format!("checks: {held} held, {broken} broken, {idle} not applicable\n")
 }
 
-/// Returns what the monitors say, a line each; the first violations below theirs.
+/// Returns the monitors' verdicts, a line each, with the first violations below.
 pub(crate) fn checks(report: &zerolag::check::Report) -> String {
     let mut text = String::new();
     for (name, verdict) in &report.verdicts {
