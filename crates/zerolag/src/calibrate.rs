@@ -1,28 +1,34 @@
-//! What this host's operations cost, as a cost profile of the simulator, and how well the simulator then predicts the host.
+//! Measures the costs of this host's operations as a cost profile of the simulator, and how well
+//! the simulator then predicts the host.
 //!
-//! What is measured here is simulated alike. Each *fitted* entry of the profile is moved until the simulator's median of one
-//! measurement equals the host's; measurements that nothing was fitted on are *predicted*, and the error is the result. All
-//! medians are seen from user space, so entry to and exit from the kernel are in the entries.
+//! Most costs cannot be measured directly from user space: a program sees only the sum of several
+//! kernel operations. So every measurement on the host is also simulated. Each *fitted* entry of
+//! the profile is moved until the simulator's median of one measurement equals the host's.
+//! Measurements that no entry was fitted on are *predicted*, and their error is the result. All
+//! medians are seen from user space, so entry to and exit from the kernel are included in the
+//! entries.
 //!
 //! | entry | fitted on |
 //! |---|---|
 //! | `wakeup_local` | (directly) a futex wakeup of a thread of the same CPU |
-//! | `tick` | (directly) what a computing thread misses at every tick |
+//! | `tick` | (directly) the time that a computing thread misses at every tick |
 //! | `context_switch` | two threads of one CPU that wake each other in turn |
 //! | `timer_irq` | a FIFO thread's timer while its CPU computes |
 //! | `ipi_latency` | a FIFO thread woken from another CPU while its CPU computes |
-//! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for as long as the state stands for |
-//! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, likewise |
+//! | `idle_states`, `exit` | a FIFO thread's timer while its CPU idles, for the residency of the state |
+//! | `idle_states`, `ipi_latency` | a FIFO thread woken from another CPU while its CPU idles, for the residency of the state |
 //!
-//! How long it takes to come out of idle depends on how long a CPU has idled: deeper states, a hypervisor that has given the CPU
-//! to somebody else, cold caches. So there is a state per order of magnitude, whatever the reason on this host. One in which
-//! wakeups send no interrupts polls, and has its `exit` fitted on the wakeup.
+//! The exit from idle takes longer the longer a CPU has idled, because of deeper states, a
+//! hypervisor that has given the CPU to another guest, or cold caches. So there is one state per
+//! order of magnitude, whatever the reason on this host. A state in which wakeups send no
+//! interrupts polls, and has its `exit` fitted on the wakeup.
 //!
-//! The speed of a host wanders, that of a virtual one by half within a minute. So everything is measured in [`ROUNDS`] short
-//! rounds, in random order: all medians are of the same time, and those of single rounds say how far the host differs from itself.
+//! The speed of a host drifts; that of a virtual one by half within a minute. So everything is
+//! measured in [`ROUNDS`] short rounds, in random order. All medians then cover the same time, and
+//! the medians of single rounds show the host's own variation.
 //!
-//! Entries at other distances keep their proportion to the one that was fitted; entries that user space cannot see (lock
-//! transfers, scans, cache refill) are those of `default`.
+//! Entries at other distances keep their ratio to the fitted one. Entries that user space cannot
+//! see (lock transfers, scans, cache refill) are those of `default`.
 
 use crate::simulation::{Checks, Observe, Plan};
 use std::fmt;
@@ -35,25 +41,25 @@ use zerolag_sim::Costs;
 use zerolag_sim::costs::{ByDistance, IdleState};
 use zerolag_workload::{LoadOptions, Scenario, Stream, load};
 
-/// How often everything is measured.
+/// The number of rounds of every measurement.
 pub const ROUNDS: usize = 36;
 
-/// What is measured on the host and simulated.
+/// A measurement on the host that is also simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Two threads wake each other in turn.
     Handover(Way),
     /// `perf bench sched pipe`: two processes wake each other in turn through pipes.
     Pipe(Way),
-    /// From a timer's expiry until a thread goes on.
+    /// From a timer's expiry until a thread continues.
     Timer(Beside, Duration),
     /// The same, as cyclictest sees it.
     Cyclictest(Duration),
-    /// From one thread's wakeup of another, on another CPU, until that goes on.
+    /// From one thread's wakeup of another, on another CPU, until that one continues.
     Wakeup(Beside, Duration),
 }
 
-/// Where two threads are.
+/// The CPUs of two threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     OneCpu,
@@ -69,15 +75,15 @@ struct Probe {
     fits: Option<Entry>,
 }
 
-/// An entry that is fitted.
+/// A fitted entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Entry {
     ContextSwitch,
     TimerIrq,
     IpiLatency,
-    /// What coming out of an idle state takes.
+    /// The exit time of an idle state.
     IdleExit(usize),
-    /// What an IPI takes to a CPU in an idle state.
+    /// The latency of an IPI to a CPU in an idle state.
     IdleIpi(usize),
 }
 
@@ -93,13 +99,14 @@ impl Entry {
     }
 }
 
-/// Periods, in us, after which a CPU that idles is measured, and a state is fitted on it. Before these comes a state for threads that
-/// wake each other without a pause.
+/// Periods in us after which an idle CPU is measured, with one state fitted on each. They are
+/// preceded by a state for threads that wake each other without a pause.
 const FITTED: [u64; 3] = [150, 700, 7_000];
-/// Periods in us that are predicted: one between two states, those of cyclictest (1 ms), and a long one.
+/// Periods in us that are predicted: one between two states, that of cyclictest (1 ms), and a long
+/// one.
 const PREDICTED: [u64; 3] = [300, 1_000, 10_000];
 
-/// Everything that is measured.
+/// All measurements.
 fn probes() -> Vec<Probe> {
     let us = Duration::from_micros;
     let probe = |name: &str, kind, fits| Probe { name: name.to_owned(), kind, fits };
@@ -127,7 +134,7 @@ fn probes() -> Vec<Probe> {
 }
 
 impl Kind {
-    /// Measures it once, on one CPU or two.
+    /// Measures once, on one CPU or two.
     fn measure(self, cpus: Cpus, is_realtime: bool) -> Result<Woken, String> {
         let Cpus { first, second } = cpus;
         let second = second.ok_or("it takes two CPUs");
@@ -144,7 +151,8 @@ impl Kind {
         }
     }
 
-    /// Returns the same for the simulator. `io` is what system calls of a pipe take beyond those of a futex.
+    /// Returns the scenario of the measurement. `io` is the additional time of a pipe's system
+    /// calls compared with a futex's.
     fn scenario(self, io: Duration) -> Result<Scenario, CalibrateError> {
         let toml = match self {
             Self::Handover(way) => ping_pong(way, ""),
@@ -167,17 +175,18 @@ impl Kind {
     }
 }
 
-/// How often something of a period is measured in a round.
+/// How many times a period is measured per round.
 fn times(period: Duration) -> u32 {
     u32::try_from(ROUND.as_nanos() / period.as_nanos().max(1)).unwrap_or(u32::MAX).clamp(8, 60)
 }
 
-/// What a round gives to each periodic measurement, as far as it gets enough samples by it.
+/// Time per round for each periodic measurement, if that gives enough samples.
 const ROUND: Duration = Duration::from_millis(40);
 
 const TURNS: u64 = 1000;
 
-/// Two threads that wake each other in turn; `before` is what one does before it wakes the other.
+/// Two threads that wake each other in turn; `before` are the steps of each before it wakes the
+/// other.
 fn ping_pong(way: Way, before: &str) -> String {
     let there = match way {
         Way::OneCpu => 0,
@@ -189,7 +198,7 @@ fn ping_pong(way: Way, before: &str) -> String {
     ping + &turns + &pong + &turns
 }
 
-/// A SCHED_FIFO thread of a CPU.
+/// A SCHED_FIFO thread on a CPU.
 fn fifo(name: &str, cpu: u32, steps: &str) -> String {
     format!("[task.{name}]\npolicy = \"fifo\"\npriority = 80\ncpus = \"{cpu}\"\nsteps = [{steps}]\n")
 }
@@ -204,22 +213,22 @@ fn computing(beside: Beside, cpu: u32) -> String {
     }
 }
 
-/// The simulator's times do not scatter: a few periods are enough.
+/// The simulator's times do not vary: a few periods are enough.
 fn for_some(period: Duration) -> String {
     format!("duration = \"{}\"\n", period * 40)
 }
 
-/// The CPUs that are measured: the first two that the process may use.
+/// The measured CPUs: the first two that the process may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Cpus {
     first: CpuId,
     second: Option<CpuId>,
 }
 
-/// What came of one measurement.
+/// The result of one measurement.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What was measured.
+    /// Its name.
     pub name: String,
     /// The entry that was fitted on it; `None` if the simulator predicts it.
     pub fitted: Option<String>,
@@ -227,7 +236,7 @@ pub struct Compared {
     pub host: Vec<u64>,
     /// The host's median of each round, sorted.
     pub rounds: Vec<u64>,
-    /// The simulator's median under the new profile; `None` for what is only measured.
+    /// The simulator's median under the new profile; `None` if it was not simulated.
     pub simulated: Option<Duration>,
 }
 
@@ -240,7 +249,7 @@ impl Compared {
         Some((simulated - host) * 1000 / host)
     }
 
-    /// Returns how far the host's rounds differ: the quarters between which half of their medians lie.
+    /// Returns the variation of the host's rounds: the interquartile range of their medians.
     #[must_use]
     pub fn spread(&self) -> Option<(Duration, Duration)> {
         Some((quantile(&self.rounds, 250)?, quantile(&self.rounds, 750)?))
@@ -254,15 +263,15 @@ pub struct Calibration {
     pub costs: Costs,
     /// The kernel that was simulated: the preset nearest to the host's.
     pub kernel: KernelVersion,
-    /// Every measurement.
+    /// All measurements.
     pub compared: Vec<Compared>,
-    /// What was measured directly.
+    /// The direct measurements.
     pub direct: Direct,
-    /// What was left out, and why.
+    /// Omissions, with their reasons.
     pub notes: Vec<String>,
 }
 
-/// Why nothing was calibrated.
+/// Why the calibration failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CalibrateError(String);
 
@@ -277,7 +286,7 @@ impl std::error::Error for CalibrateError {}
 /// Measures this host and fits a profile; takes less than a minute. `interrupted` ends it.
 ///
 /// # Errors
-/// The process may run nowhere, a thread cannot be made, or the run was interrupted.
+/// The process may use no CPU, a thread cannot be created, or the run was interrupted.
 pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration, CalibrateError> {
     let host = zerolag_linux::Host::look();
     let mut allowed = host.cpus.iter();
@@ -286,7 +295,7 @@ pub fn calibrate(interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Calibration,
     let usage = zerolag_linux::host::Usage::begin();
     let mut notes = Vec::new();
     let mut direct = Direct::default();
-    // A measurement that this host cannot make is left out, with the reason.
+    // A measurement that this host cannot make is omitted, with the reason.
     let mut probes: Vec<(Probe, Vec<Woken>)> = probes().into_iter().map(|probe| (probe, Vec::new())).collect();
     let mut order = Stream::new(0, "calibrate", 0, "order");
     for round in 0..ROUNDS {
@@ -368,20 +377,21 @@ fn medians(rounds: &[Woken]) -> Vec<u64> {
 
 /// Rounds between two direct measurements.
 const ROUNDS_PER_DIRECT: usize = 3;
-/// Other programs that use more of the CPUs (in thousandths) are worth a note.
+/// From this use of the CPUs by other programs (in thousandths) on, a note is added.
 const OTHERS_MAX: u64 = 50;
-/// Rounds of fitting; entries hardly depend on each other, so few are enough.
+/// Rounds of fitting; entries hardly depend on each other, so a few are enough.
 const FITTINGS: u32 = 4;
 
 struct Fit {
     kernel: KernelVersion,
     costs: Costs,
-    /// What system calls of a pipe take beyond those of a futex.
+    /// The additional time of a pipe's system calls compared with a futex's.
     pipe_io: Duration,
 }
 
 impl Fit {
-    /// `handover` is what handing over between two CPUs takes: each idles for twice as long meanwhile.
+    /// `handover` is the time of a handover between two CPUs: each idles for twice as long
+    /// meanwhile.
     fn new(kernel: KernelVersion, direct: &Direct, handover: Duration) -> Self {
         let mut costs = Costs::server();
         let base = Costs::server();
@@ -398,7 +408,7 @@ impl Fit {
         let mut idled = handover * 2;
         costs.idle_states = vec![state(Duration::ZERO)];
         for period in FITTED.map(Duration::from_micros) {
-            // A state stands from the geometric mean of what it is fitted on and what the one before is.
+            // A state applies from the geometric mean of its own and the previous fitted period.
             costs.idle_states.push(state(Duration::from_nanos((idled.as_nanos() * period.as_nanos()).isqrt())));
             idled = period;
         }
@@ -406,14 +416,15 @@ impl Fit {
         Self { kernel, costs, pipe_io }
     }
 
-    /// A state polls if most wakeups of CPUs in it came without an interrupt.
+    /// Marks a state as polling if most wakeups of CPUs in it sent no interrupt.
     fn see_polling(&mut self, probe: &Probe, measured: &Woken) {
         if let (Some(Entry::IdleIpi(state)), Some(ipis)) = (probe.fits, measured.ipis) {
             self.costs.idle_states[state].polling = ipis * 2 < measured.wakeups;
         }
     }
 
-    /// Returns whether an entry is there to be fitted: a polling state is sent no IPI, so it has one entry instead of two.
+    /// Returns whether an entry exists to be fitted: a polling state gets no IPI, so it has one
+    /// entry instead of two.
     fn has(&self, entry: Entry) -> bool {
         match entry {
             Entry::ContextSwitch | Entry::TimerIrq | Entry::IpiLatency | Entry::IdleIpi(_) => true,
@@ -425,7 +436,8 @@ impl Fit {
         simulate(&probe.kind.scenario(self.pipe_io)?, probe.kind, &self.costs, self.kernel)
     }
 
-    /// Moves the entry that is fitted on a measurement, if one is, by what the simulator's median lacks.
+    /// Moves the entry that is fitted on a measurement, if there is one, by the difference between
+    /// host and simulator.
     fn adjust(&mut self, probe: &Probe, host: Duration) -> Result<(), CalibrateError> {
         let Some(entry) = probe.fits.filter(|entry| self.has(*entry)) else {
             return Ok(());
@@ -450,7 +462,7 @@ impl Fit {
     }
 }
 
-/// Returns latencies of IPIs in the proportions of `default`, by that within a cache.
+/// Returns latencies of IPIs in the ratios of `default`, from that within a cache.
 fn at_distances(llc: Duration) -> ByDistance {
     let base = Costs::server().ipi_latency;
     let scaled = |value: Duration| value.mul_div_floor(llc.as_nanos(), base.llc.as_nanos().max(1));
@@ -536,7 +548,8 @@ fn perf_bench_pipe(cpus: &str, turns: u64, is_realtime: bool) -> Result<Woken, S
 
 /// Runs cyclictest on a CPU; nanoseconds, from its histogram.
 ///
-/// With `--laptop`: without, it holds `/dev/cpu_dma_latency` at zero, and a CPU that would halt polls in its place.
+/// With `--laptop`: without, it holds `/dev/cpu_dma_latency` at zero, and a CPU that would halt
+/// polls in its place.
 fn cyclictest(cpu: CpuId, period: Duration) -> Result<Woken, String> {
     let (interval, loops) = (period.as_nanos() / 1_000, times(period));
     let output = std::process::Command::new("cyclictest")
@@ -545,7 +558,7 @@ fn cyclictest(cpu: CpuId, period: Duration) -> Result<Woken, String> {
         .output()
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    // `000017 00003`: three times 17 us and a part of one.
+    // `000017 00003`: three times between 17 and 18 us.
     let row = |line: &str| {
         let (us, count) = line.split_once(char::is_whitespace)?;
         Some((us.parse::<u64>().ok()?, count.trim().parse::<usize>().ok()?))
@@ -556,7 +569,7 @@ fn cyclictest(cpu: CpuId, period: Duration) -> Result<Woken, String> {
 }
 
 impl Calibration {
-    /// Returns the profile as the TOML that `--costs` reads, with where each entry comes from.
+    /// Returns the profile as the TOML that `--costs` reads, with the origin of each entry.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let costs = &self.costs;
@@ -626,7 +639,7 @@ impl Calibration {
 mod tests {
     use super::*;
 
-    /// What a host takes, in ns.
+    /// The times of a made-up host, in ns.
     fn host(probe: &Probe, polls_below: Duration) -> Duration {
         let idle = |period: Duration| 1_000 + period.as_nanos().isqrt() * 4;
         let ns = match probe.kind {
@@ -670,7 +683,8 @@ mod tests {
             let made = fitted_to_host(polls_below);
             for compared in &made.compared {
                 let error = compared.error_permille().expect("there are samples");
-                // The host's times go with the root of how long a CPU has idled: between the fitted ones they are not far off.
+                // The host's times grow with the root of the idle time: between the fitted ones
+                // they are not far off.
                 let most = if compared.fitted.is_some() { 50 } else { 350 };
                 assert!(
                     error.abs() <= most || polls_below > Duration::ZERO && compared.fitted.is_none(),

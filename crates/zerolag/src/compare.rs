@@ -1,9 +1,10 @@
-//! [`Comparison`]: one workload under several kernels or settings, what changes for whom.
+//! [`Comparison`]: one workload under several kernels or settings, with the differences per task.
 //!
-//! Every variant runs with the same seeds, so that draws are common to all. A figure has *changed* if the ranges that the
-//! seeds span do not overlap and the means differ by more than 2 % (shares: and by a tenth of a point): what a seed can do
-//! is not a change. Instances of one
-//! task are taken together: times and counts add up, of latencies the worst instance counts.
+//! Comparing one run with another is not enough: a different seed also changes the figures. So
+//! every variant runs with the same seeds, and random draws are common to all. A figure has
+//! *changed* if the ranges over the seeds do not overlap and the means differ by more than 2 %
+//! (shares: and by more than a tenth of a point). Instances of one task are combined: times and
+//! counts are summed; for latencies the worst instance counts.
 
 use crate::simulation::{Checks, Observe, Plan};
 use serde::Serialize;
@@ -15,21 +16,21 @@ use zerolag_report::{Latency, Summary, TaskSummary};
 use zerolag_sim::SimError;
 use zerolag_workload::Program;
 
-/// A change smaller than this part of the larger value is none.
+/// A relative change below this is ignored.
 const NOTHING: f64 = 0.02;
-/// A task that woke less often has no percentiles.
+/// Below this number of wakeups a task has no percentiles.
 const FEW_WAKEUPS: u64 = 10;
 
-/// A plan and what distinguishes it.
+/// A plan and its name.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// As it is called in tables: `6.12`.
+    /// Its name in tables: `6.12`.
     pub name: String,
-    /// Its plan; the seed is the first of the runs'.
+    /// Its plan; its seed is that of the first run.
     pub plan: Plan,
 }
 
-/// What a figure counts in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -46,18 +47,18 @@ pub enum Unit {
 pub struct Range {
     /// The mean.
     pub mean: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The most.
+    /// The largest value.
     pub max: f64,
 }
 
 /// One figure of a task or group under every variant.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Task, or path of a group, or `all`.
+    /// The task, the path of a group, or `all`.
     pub who: String,
-    /// What is measured.
+    /// The name of the figure.
     pub figure: &'static str,
     /// Its unit.
     pub unit: Unit,
@@ -66,7 +67,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns whether the last variant differs from the first by more than seeds do.
+    /// Returns whether the last variant differs from the first by more than the seeds do.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         let [first, .., last] = self.values.as_slice() else { return false };
@@ -82,7 +83,7 @@ impl Row {
 pub struct Comparison {
     /// Their names.
     pub variants: Vec<String>,
-    /// Runs of each.
+    /// Runs per variant.
     pub runs: u64,
     /// The first seed.
     pub seed: u64,
@@ -90,7 +91,7 @@ pub struct Comparison {
     pub rows: Vec<Row>,
 }
 
-/// A figure of a task: its name, its unit, and what several instances give.
+/// A figure of a task: its name, its unit, and its value over several instances.
 type Figure = (&'static str, Unit, fn(&[&TaskSummary], Duration) -> f64);
 
 const FIGURES: [Figure; 8] = [
@@ -156,7 +157,7 @@ impl Row {
     }
 }
 
-/// Returns all figures of a run, in an order that depends on the program only.
+/// Returns all figures of a run, in an order that depends only on the program.
 fn measure(program: &Program, summary: &Summary) -> Vec<(String, &'static str, Unit, f64)> {
     let mut figures = Vec::new();
     // A thread is named `task-index`.
@@ -224,7 +225,8 @@ fn value(unit: Unit, value: f64) -> String {
     }
 }
 
-/// Returns the change from the first variant to the last: points of a percentage, else a factor or percent.
+/// Returns the change from the first variant to the last: points of a percentage, else a factor or
+/// percent.
 fn change(row: &Row) -> String {
     let (Some(first), Some(last)) = (row.values.first(), row.values.last()) else { return String::new() };
     let (before, after) = (first.mean, last.mean);

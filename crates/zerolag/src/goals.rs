@@ -1,4 +1,4 @@
-//! Goals of a scenario, held against the figures of its run.
+//! Checks the goals of a scenario against the figures of its run.
 
 use std::fmt;
 use zerolag_model::Duration;
@@ -7,19 +7,19 @@ use zerolag_report::summary::TaskSummary;
 use zerolag_report::{RequestTimes, ServiceSummary, Summary};
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation, Subject};
 
-/// What came of a goal.
+/// The result of a goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The goal.
     pub goal: Goal,
-    /// The figure, in the goal's unit; `None` if there was nothing to measure, which reaches no goal.
+    /// The figure, in the goal's unit; `None` if there were no samples, which counts as missed.
     pub figure: Option<u64>,
-    /// The thread whose figure it is, if one is the worst.
+    /// The thread with the worst figure, if it is that of one thread.
     pub thread: Option<String>,
 }
 
 impl Verdict {
-    /// Returns whether the goal was reached.
+    /// Returns whether the goal was met.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.figure.is_some_and(|figure| self.goal.relation.holds(figure, self.goal.value))
@@ -27,7 +27,7 @@ impl Verdict {
 }
 
 impl Verdict {
-    /// Returns the figure as people read it.
+    /// Returns the figure in a readable form.
     #[must_use]
     pub fn figure_text(&self) -> String {
         self.figure.map_or_else(|| "-".to_owned(), |figure| Figure(figure, self.goal.metric.measure()).to_string())
@@ -61,7 +61,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Holds goals against figures. O(goals x tasks).
+/// Checks goals against figures. O(goals x tasks).
 #[must_use]
 pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
     goals.iter().map(|goal| verdict(goal, summary)).collect()
@@ -88,7 +88,7 @@ fn verdict(goal: &Goal, summary: &Summary) -> Verdict {
     }
 }
 
-/// The worst of the named: the largest figure, of what should be large the smallest.
+/// The worst figure of the selected ones: the largest, or the smallest if large values are good.
 fn verdict_of_named<'n>(goal: &Goal, all: impl Iterator<Item = (&'n str, Option<u64>)>) -> Verdict {
     let asked = all.filter(|(name, _)| goal.task.as_deref().is_none_or(|asked| asked == *name));
     let figures = asked.filter_map(|(name, figure)| Some((figure?, name)));
@@ -129,7 +129,7 @@ fn verdict_of_tasks(goal: &Goal, summary: &Summary) -> Verdict {
             (if goal.metric == Metric::Share { sum.map(share) } else { sum }, None)
         }
         _ => {
-            // The first of the worst: `max_by_key` would take the last.
+            // The first of the worst: `max_by_key` would return the last.
             let worst = figures.fold(None, |worst: Option<(u64, &TaskSummary)>, next| match worst {
                 Some(worst) if worst.0 >= next.0 => Some(worst),
                 Some(_) | None => Some(next),

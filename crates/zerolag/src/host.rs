@@ -1,27 +1,29 @@
-//! A workload on the host's own kernel, measured as a simulation is.
+//! Runs a workload on the host's own kernel, with the figures of a simulation.
 //!
-//! [`measure`] turns what [`zerolag_linux::run()`] gives into the same [`Summary`] that a simulation ends in. Where the
-//! kernel's own events were recorded it is made of them; else of what the kernel counted per thread (`schedstat`) and of what
-//! the tasks saw: then the longest wait is that of wakeups only, and the worst waits are not known.
+//! [`measure`] converts the result of [`zerolag_linux::run()`] into the [`Summary`] that a
+//! simulation ends in. If the kernel's own events were recorded, the figures are computed from
+//! them. Otherwise they come from the kernel's counters per thread (`schedstat`) and from the
+//! tasks' own records: then only waits after wakeups are known, and the worst waits are not.
 
 use zerolag_check::Report as Checks;
 use zerolag_linux::{Figures, TaskFigures};
 use zerolag_model::{Duration, GroupId, MigrateReason, TraceEvent};
 use zerolag_report::{Latency, Metrics, Summary, TaskSummary};
 
-/// What came of a run on the host.
+/// The result of a run on the host.
 #[derive(Clone, Debug)]
 pub struct HostReport {
-    /// What the host counted.
+    /// The host's counters.
     pub figures: Figures,
     /// The figures in the form of a simulation's.
     pub summary: Summary,
-    /// What the monitors say of the recorded events, if any were recorded.
+    /// The monitors' verdicts on the recorded events, if events were recorded.
     pub checks: Option<Checks>,
 }
 
 impl HostReport {
-    /// Returns the time that other programs used on the CPUs of the run, and the time that there was; 10 ms grain.
+    /// Returns the CPU time that other programs used on the CPUs of the run, and the total time; 10
+    /// ms grain.
     #[must_use]
     pub fn others(&self) -> (Duration, Duration) {
         let busy: Duration = self.figures.busy.iter().map(|(_, time)| *time).sum();
@@ -37,7 +39,7 @@ impl HostReport {
     }
 }
 
-/// Measures a run.
+/// Converts the figures of a run.
 #[must_use]
 pub fn measure(figures: Figures) -> HostReport {
     let mut summary = Metrics::of(&figures.trace);
@@ -68,14 +70,14 @@ pub fn measure(figures: Figures) -> HostReport {
         row.max = group.max;
         (row.usage, row.stat, row.local_throttled) = group.counters();
         if row.usage.is_zero() {
-            // v1 keeps CPU time in another controller.
+            // v1 has CPU time in another controller.
             row.usage = run_below(&figures, &row.path);
         }
     }
     HostReport { figures, summary, checks }
 }
 
-/// Returns the CPU time of the tasks of a group and of all below it, where they began.
+/// Returns the CPU time of the tasks that started in a group or below it.
 fn run_below(figures: &Figures, path: &str) -> Duration {
     let records = || figures.trace.records.iter().map(|record| &record.event);
     let is_below = |group: GroupId| {

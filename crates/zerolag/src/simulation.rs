@@ -1,9 +1,11 @@
-//! [`Plan`]: everything that a simulation depends on; [`Watch`]: what looks on while it runs.
+//! [`Plan`]: everything that a simulation depends on; [`Watch`]: observes a run.
 //!
-//! A plan is a value: the same plan gives the same records, bit for bit. What a workload file says about machine, kernel,
-//! settings, costs, seed and duration goes into it first; what a caller says overrides that.
+//! A plan is a value: the same plan gives the same records, bit for bit. The machine, kernel,
+//! settings, costs, seed and duration of a workload file are its start; a caller's values override
+//! them.
 //!
-//! Figures and checks are fed while the simulation runs, record by record; a trace is kept only by who asks for it.
+//! Figures and checks are computed during the simulation, record by record; a trace is kept only on
+//! request.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -17,19 +19,19 @@ use zerolag_trace::{Meta, Source};
 use zerolag_workload::goal::Goal;
 use zerolag_workload::{Program, Scenario};
 
-/// How long a workload runs that never ends and says no duration.
+/// The duration of an endless workload without a duration.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// A program on a machine, under settings, with costs, from a seed, for a time.
+/// A program on a machine, with settings, costs, a seed and a duration.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the tasks do.
+    /// The tasks and their programs.
     pub program: Arc<Program>,
     /// The kernel whose settings were the base.
     pub kernel: KernelVersion,
     /// Machine, settings, costs, seed and duration.
     pub config: MachineConfig,
-    /// What the run must reach.
+    /// The goals of the run.
     pub goals: Vec<Goal>,
 }
 
@@ -61,7 +63,7 @@ impl From<SettingError> for PlanError {
 }
 
 impl Plan {
-    /// Returns the plan of a scenario, with defaults for what it does not say.
+    /// Returns the plan of a scenario, with defaults for missing values.
     ///
     /// # Errors
     /// The scenario names a cost profile that is not built in.
@@ -69,7 +71,7 @@ impl Plan {
         Self::on_kernel(scenario, None)
     }
 
-    /// Returns the plan of a scenario on another kernel than it says. Its own settings still apply.
+    /// Returns the plan of a scenario on another kernel than its own. Its own settings still apply.
     ///
     /// # Errors
     /// The scenario names a cost profile that is not built in.
@@ -87,7 +89,8 @@ impl Plan {
         Ok(Self { program: Arc::new(scenario.program), kernel, config, goals: scenario.goals })
     }
 
-    /// Returns the plan of a program made in code: on a flat machine, costs `default`, seed 0, until all tasks end.
+    /// Returns the plan of a program built in code: on a flat machine, costs `default`, seed 0,
+    /// until all tasks end.
     #[must_use]
     pub fn of_program(program: Program, machine: Topology, kernel: KernelVersion) -> Self {
         let config = MachineConfig {
@@ -127,7 +130,8 @@ impl Plan {
         self.program.is_endless()
     }
 
-    /// Returns the names of cpusets that are to be partitions, at the start or later, and cannot be: they have isolated CPUs.
+    /// Returns the names of cpusets that are to be partitions, at the start or later, but cannot be
+    /// because they contain isolated CPUs.
     #[must_use]
     pub fn invalid_partitions(&self) -> Vec<&str> {
         let nr_cpus = self.config.topology.nr_cpus();
@@ -137,7 +141,7 @@ impl Plan {
         invalid.map(|(_, set)| &*set.name).collect()
     }
 
-    /// Returns what a trace of this plan says about itself.
+    /// Returns the description of the run for a trace of this plan.
     #[must_use]
     pub fn meta(&self) -> Meta {
         let mut meta = Meta::new(Source::Simulation, zerolag_trace::Machine::Known(self.config.topology.clone()));
@@ -164,8 +168,8 @@ impl Plan {
         self.run_into(observe, &mut NoTrace, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`run`](Self::run); every record also goes to `also`, and `progress` hears now and then how far the run is and
-    /// may end it.
+    /// As [`run`](Self::run); every record is also passed to `also`, and `progress` is called
+    /// periodically with the progress and can end the run.
     ///
     /// # Errors
     /// The program does not fit the machine.
@@ -189,21 +193,21 @@ impl Plan {
     }
 }
 
-/// Whether the monitors look on.
+/// Whether the monitors run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Checks {
-    /// They do.
+    /// They run.
     On,
-    /// They do not.
+    /// They do not run.
     Off,
 }
 
-/// What is to be observed.
+/// The observers of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Observe {
-    /// Whether the monitors look on.
+    /// Whether the monitors run.
     pub checks: Checks,
-    /// How many of the worst waits are kept.
+    /// The number of worst waits kept.
     pub worst_waits: usize,
 }
 
@@ -213,18 +217,18 @@ impl Default for Observe {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// How it ended.
     pub outcome: Outcome,
     /// Its figures.
     pub summary: Summary,
-    /// What the monitors say.
+    /// The monitors' verdicts.
     pub checks: Option<zerolag_check::Report>,
 }
 
-/// A [`Sink`] that measures, checks and hands on.
+/// A [`Sink`] that measures, checks and passes records on.
 #[derive(Debug)]
 pub struct Watch<'s, S> {
     metrics: Metrics,

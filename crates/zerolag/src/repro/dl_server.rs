@@ -1,16 +1,19 @@
-//! Experiment 5: what deadline servers cost real-time threads, and what they give to fair ones (2023).
+//! Experiment 5: the cost of deadline servers for real-time threads, and their benefit for fair
+//! ones (2023).
 //!
-//! Eight CPUs, `timerlat -u` beside a build of as many jobs as CPUs, ten minutes each under RT throttling, with servers that
-//! act at once, and with servers that are deferred on some CPUs: 0 to 3 by the text, but its table's CPU 4 behaves so
-//! too, and here it does. Then `osnoise` as FIFO:1 on four CPUs, isolated or not, with or without a fair busy loop.
+//! Eight CPUs, `timerlat -u` next to a build with as many jobs as CPUs, ten minutes each under RT
+//! throttling, with immediate servers, and with servers that are deferred on some CPUs. These are
+//! CPUs 0 to 3 in the text, but CPU 4 of its table behaves like them, so here it is deferred too.
+//! Then `osnoise` as FIFO:1 on four CPUs, isolated or not, with or without a fair busy loop.
 //!
-//! The build's bursts, [`BuildLoad::new`], were chosen by hand with an eye on COUNT of the immediate servers, of which it comes
-//! near (4.3 % lost, published 3.5 %); nothing else is fitted. Interrupts are those of
-//! [`workstation`](crate::tools::workstation), frozen before; costs are `default`, ticks come every 4 ms. The text's machine,
-//! its kernel's configuration and its build are not known, so microseconds are not compared.
+//! The build's bursts, [`BuildLoad::new`], were chosen by hand so that COUNT of the immediate
+//! servers comes close (4.3 % lost, published 3.5 %); no other value is fitted. Interrupts are
+//! those of [`workstation`](crate::tools::workstation), frozen before; costs are `default`, ticks
+//! come every 4 ms. The text's machine, its kernel's configuration and its build are not known, so
+//! microseconds are not compared.
 //!
-//! The text says that the servers' runtime is 950 ms in 1 s, but its figures are those of 50 ms in 1 s, which is what kernels
-//! have shipped with: both are run.
+//! The text gives the servers' runtime as 950 ms in 1 s, but its figures are those of 50 ms in 1 s,
+//! the default of released kernels: both are run.
 //!
 //! Source: de Oliveira 2023, *SCHED_DEADLINE server infrastructure*, v4.
 
@@ -29,16 +32,16 @@ use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, SchedAttr, Settings
 use zerolag_sim::Tracing;
 use zerolag_workload::Program;
 
-/// How fair tasks are protected from starving.
+/// The protection of fair tasks from starvation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Setup {
     /// Real-time tasks are throttled after 950 ms of a second.
     RtThrottling,
-    /// Servers of 50 ms in 1 s act at once.
+    /// Servers of 50 ms in 1 s, immediate.
     Immediate,
-    /// They are deferred on CPUs 0 to 4.
+    /// Servers of 50 ms in 1 s, deferred on CPUs 0 to 4.
     Mixed,
-    /// Servers of 950 ms in 1 s act at once: what the text says of their runtime.
+    /// Servers of 950 ms in 1 s, immediate: the runtime given in the text.
     Immediate950,
 }
 
@@ -46,7 +49,7 @@ impl Setup {
     /// All, in the order of the text.
     pub const ALL: [Self; 4] = [Self::RtThrottling, Self::Immediate, Self::Mixed, Self::Immediate950];
 
-    /// Returns what it is, in a few words.
+    /// Returns a short description.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -85,7 +88,7 @@ impl Setup {
 pub struct Row {
     /// Samples.
     pub count: u64,
-    /// Of the interrupt, the thread, the return to user mode: mean and maximum.
+    /// Mean and maximum of the interrupt, the thread, and the return to user mode.
     pub latencies: [(u64, u64); 3],
 }
 
@@ -93,7 +96,8 @@ const fn row(count: u64, irq: (u64, u64), thread: (u64, u64), user: (u64, u64)) 
     Row { count, latencies: [irq, thread, user] }
 }
 
-/// The published tables of the first three setups, CPUs 0 to 7. The first ran for 6144 seconds, the others for 600.
+/// The published tables of the first three setups, CPUs 0 to 7. The first was measured for 6144
+/// seconds, the others for 600.
 pub const PUBLISHED: [[Row; 8]; 3] = [
     [
         row(6_143_559, (0, 92), (3, 98), (5, 100)),
@@ -130,7 +134,8 @@ pub const PUBLISHED: [[Row; 8]; 3] = [
 /// How long each published table of timerlat was measured, in seconds.
 const PUBLISHED_SECONDS: [u64; 3] = [6_144, 600, 600];
 
-/// The published rows of osnoise: CPU, setup, percent available in 1/100000, longest gap in microseconds, switches to others.
+/// The published rows of osnoise: CPU, setup, available time in 1/100000, longest gap in
+/// microseconds, switches to other threads.
 pub const PUBLISHED_OSNOISE: [(u32, &str, u64, u64, u64); 4] = [
     (2, "isolated", 9_999_999, 1, 0),
     (3, "isolated, a fair busy loop", 9_478_449, 53_907, 2_394),
@@ -145,7 +150,7 @@ pub struct DlServer2023 {
     pub duration: Duration,
     /// Seed of all random streams.
     pub seed: u64,
-    /// Threads that work.
+    /// Number of worker threads.
     pub threads: usize,
 }
 
@@ -155,21 +160,21 @@ impl Default for DlServer2023 {
     }
 }
 
-/// A run of timerlat: the tool's table, and rows to compare.
+/// A run of timerlat: the tool's table, and rows for comparison.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// As the tool prints it.
+    /// The table as the tool prints it.
     pub table: String,
     /// CPUs 0 to 7.
     pub rows: Vec<Row>,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// What was run.
+    /// The experiment.
     pub experiment: DlServer2023,
-    /// By [`Setup::ALL`].
+    /// In the order of [`Setup::ALL`].
     pub timerlat: Vec<Measured>,
     /// The tool's tables, with the runtime enforced at the tick and exactly.
     pub osnoise: Vec<(Grain, osnoise::Collector)>,
@@ -184,7 +189,8 @@ enum Piece {
 const GRAINS: [Grain; 2] = [Grain::Tick, Grain::Exact];
 
 impl DlServer2023 {
-    /// Runs everything; `progress` hears which piece begins, and may say that no other shall.
+    /// Runs all parts; `progress` is called with the index of each starting part, and can stop the
+    /// rest.
     #[must_use]
     pub fn run(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Option<Results> {
         let setups = Setup::ALL.len() as u64;
@@ -287,7 +293,7 @@ impl DlServer2023 {
 }
 
 impl Results {
-    /// Returns the samples that CPUs lost of those that they could have had, in 1/1000 of a percent: ours and published.
+    /// Returns the share of samples that a CPU lost, in 1/1000 of a percent: ours and published.
     #[must_use]
     pub fn lost(&self, setup: usize, cpu: usize) -> (u64, Option<u64>) {
         let lost =

@@ -1,13 +1,16 @@
-//! Experiment 4: what a task that is throttled in the kernel does to others, and what sparing it is worth (2012).
+//! Experiment 4: the effect of a task that is throttled in the kernel on others, and the benefit of
+//! sparing it (2012).
 //!
-//! Two groups on a CPU each read the same file of 1 GB; the first may use 10 % of a CPU and runs busy loops beside its reader. "The
-//! read time was the same for both groups": whoever waits for a page that the throttled reader has been given waits until that reader's
-//! group gets quota again. The set-up is the scenario `inversion.toml` beside this file, which says what is fitted: disk and copying, on
-//! 8.42 s alone. So 40.03 s is a prediction, reported as it comes, with its sensitivity to what was assumed.
+//! Two groups on a CPU each read the same file of 1 GB. The first may use 10 % of a CPU and runs
+//! busy loops next to its reader. "The read time was the same for both groups": a reader that waits
+//! for a page which the throttled reader has been given waits until that reader's group gets quota
+//! again. The set-up is the scenario `inversion.toml` next to this file, which names the fitted
+//! values: disk and copying, on 8.42 s alone. So 40.03 s is a prediction, reported unchanged, with
+//! its sensitivity to the assumptions.
 //!
-//! The mechanism that comes out is that of the page cache of that time ([`zerolag_sim`], its module `cache`): the end of a read wakes
-//! *one* of those that wait for the page's lock, and that one wakes the next. If the first is the limited reader and its group is
-//! throttled, the other waits with it.
+//! The mechanism is that of the page cache of that time ([`zerolag_sim`], its module `cache`): the
+//! end of a read wakes *one* waiter of the page's lock, and that one wakes the next. If the first
+//! is the limited reader and its group is throttled, the other waits with it.
 //!
 //! Source: Davydov 2012, "sched: boost throttled entities on wakeups" (RFC).
 
@@ -28,7 +31,7 @@ pub const SCENARIO: &str = include_str!("inversion.toml");
 /// Published read times in milliseconds, mean and deviation: without the patch, with it.
 pub const PUBLISHED: [(u64, u64); 2] = [(40_030, 7_040), (8_420, 480)];
 
-/// After so long a reader counts as never done.
+/// The time after which a reader counts as never finished.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// The experiment.
@@ -36,12 +39,12 @@ const LIMIT: Duration = Duration::from_secs(400);
 pub struct Inversion2012 {
     /// Seeds per row: 0, 1, ...
     pub seeds: u64,
-    /// Threads that work.
+    /// Number of worker threads.
     pub threads: usize,
     /// Models of preemption to run.
     pub preempts: Vec<Preempt>,
-    /// Parameters that are changed, one at a time, for `immediate` under voluntary preemption: key and value; a setting if the
-    /// scenario has no such parameter.
+    /// Parameters that are changed, one at a time, for `immediate` under voluntary preemption: key
+    /// and value; a setting if the scenario has no such parameter.
     pub sensitivity: Vec<(&'static str, &'static str)>,
 }
 
@@ -73,36 +76,36 @@ impl Default for Inversion2012 {
     }
 }
 
-/// One row: a way to throttle under a model of preemption, and maybe a change.
+/// One row: a throttling mode under a preemption model, with at most one change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
-    /// What throttling stops.
+    /// The throttling mode.
     pub throttle: Throttle,
-    /// Where kernel mode is preempted.
+    /// The preemption model.
     pub preempt: Preempt,
-    /// What else differs from the scenario.
+    /// A further difference from the scenario.
     pub change: Option<(&'static str, &'static str)>,
 }
 
 /// Read times of the two readers in one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReadTimes {
-    /// Of the limited group's; `None` if it was not done by the limit.
+    /// Time of the limited group's reader; `None` if it had not finished at the limit.
     pub limited: Option<Duration>,
-    /// Of the other group's.
+    /// Time of the other group's reader.
     pub free: Option<Duration>,
 }
 
-/// What came out of a row: a run per seed.
+/// The results of a row: a run per seed.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Of what.
+    /// The row.
     pub case: Case,
     /// By seed.
     pub runs: Vec<ReadTimes>,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug)]
 pub struct Results {
     /// All rows: first the modes, then the changes.
@@ -139,7 +142,8 @@ impl Inversion2012 {
         modes.chain(proxies).chain(changes).collect()
     }
 
-    /// Runs everything; `progress` hears which run begins, and may say that no other shall.
+    /// Runs all rows; `progress` is called with the index of each starting run, and can stop the
+    /// rest.
     #[must_use]
     pub fn run(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Option<Results> {
         let cases = self.cases();
@@ -209,7 +213,7 @@ impl Case {
     }
 }
 
-/// Returns the states that CPUs of two generations idle in: target residency and exit latency of Linux v3.6
+/// Returns the idle states of two CPU generations: target residency and exit latency of Linux v3.6
 /// `drivers/idle/intel_idle.c`, `nehalem_cstates` and `snb_cstates`.
 fn idle_states(name: &str) -> Vec<IdleState> {
     let us: [(u64, u64); 3] = match name {
@@ -226,7 +230,7 @@ fn idle_states(name: &str) -> Vec<IdleState> {
     states.to_vec()
 }
 
-/// Notes when the readers are done.
+/// Records the end of each reader.
 struct Watch<'c> {
     times: ReadTimes,
     limited: Option<zerolag_model::TaskId>,
@@ -248,14 +252,15 @@ impl Sink for Watch<'_> {
                 }
                 self.done.set(self.done.get() + 1);
             }
-            // Nothing else is measured.
+            // No other event is measured.
             _ => {}
         }
     }
 }
 
 impl Row {
-    /// Returns mean and deviation of the read times of one reader; `None` if a run was not done by the limit.
+    /// Returns mean and deviation of the read times of one reader; `None` if a run had not finished
+    /// at the limit.
     #[must_use]
     pub fn spread(&self, of: impl Fn(&ReadTimes) -> Option<Duration>) -> Option<Spread> {
         let times: Option<Vec<f64>> =
@@ -273,14 +278,14 @@ impl Row {
 }
 
 impl Results {
-    /// Returns the row of a way to throttle under a model of preemption.
+    /// Returns the row of a throttling mode under a preemption model.
     #[must_use]
     pub fn of(&self, throttle: Throttle, preempt: Preempt) -> Option<&Row> {
         let wanted = Case { throttle, preempt, change: None };
         self.rows.iter().find(|row| row.case == wanted)
     }
 
-    /// Returns everything as JSON, schema `zerolag.repro.inversion.v1`: times in nanoseconds.
+    /// Returns all rows as JSON, schema `zerolag.repro.inversion.v1`: times in nanoseconds.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);

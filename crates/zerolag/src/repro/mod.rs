@@ -1,7 +1,7 @@
-//! Published experiments, repeated: each gives its numbers beside the published ones.
+//! Published experiments, repeated, with our figures next to the published ones.
 //!
-//! An experiment is a value that is run and a result that prints itself. Runs are spread over threads; results do not
-//! depend on how many.
+//! An experiment is a value with a run function, and its result prints itself. Runs are spread over
+//! threads; results do not depend on the number of threads.
 
 pub mod bandwidth;
 pub mod dl_server;
@@ -11,10 +11,12 @@ pub mod rt_ipi;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Does `work` for 0..`count` on `threads` threads; returns what each thread gathered, in no order that means anything.
+/// Does `work` for 0..`count` on `threads` threads; returns the results of each thread, in no
+/// particular order.
 ///
-/// Every number is given to one thread, so a result that is to be the same for any number of threads must add up
-/// regardless of order. `go_on` is asked before each; once it says no, no more work is handed out.
+/// Every number is given to one thread, so a result that is to be the same for any number of
+/// threads must add up regardless of order. `go_on` is called before each; once it returns `false`,
+/// no more work is handed out.
 pub(crate) fn spread<T: Send + Default>(
     count: u64,
     threads: usize,

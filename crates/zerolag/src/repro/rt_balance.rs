@@ -1,13 +1,16 @@
-//! Experiment 1: what active balancing of real-time tasks did in 2007.
+//! Experiment 1: the effect of active balancing of real-time tasks in 2007.
 //!
-//! `rt-migrate-test` with 5 threads, FIFO 2 to 6, on 4 CPUs: 20 ms of spinning, 50 wakeups a test. One thread must wait;
-//! with active push and pull it is the least urgent one, in every wakeup. Before, a more urgent thread waited an interval
-//! behind a more urgent one still, while a less urgent one ran elsewhere.
+//! `rt-migrate-test` with 5 threads, FIFO 2 to 6, on 4 CPUs: 20 ms of spinning, 50 wakeups per
+//! test. One thread must wait; with active push and pull it is the least urgent one, in every
+//! wakeup. Before, a more urgent thread waited one interval behind a still more urgent one, while a
+//! less urgent one ran elsewhere.
 //!
-//! Tests differ by their seed: where the threads are when the test begins, how long each takes out of the barrier (up to
-//! [`RtMigrate::jitter`]), how late sleeps end, and when the kernel's own thread of a CPU runs, 5 to 60 us every 20 ms at
-//! random, are drawn from named streams. Without the last no CPU would ever be late in taking its task. Costs are those of profile `default`; the
-//! text's machine was another one, so what is compared is who waits and for how long, not microseconds.
+//! Tests differ by their seed. Named streams draw the CPUs of the threads at the start of the test,
+//! the time that each takes out of the barrier (up to [`RtMigrate::jitter`]), the delay of sleeps,
+//! and the turns of the kernel's own thread of each CPU: 5 to 60 us every 20 ms at random. Without
+//! that kernel thread no CPU would ever be late in picking its task. Costs are those of profile
+//! `default`. The text's machine was another one, so the order and length of waits are compared,
+//! not microseconds.
 //!
 //! Source: Rostedt 2007, *New RT Task Balancing -v2*.
 
@@ -24,16 +27,17 @@ use zerolag_report::table::{Align, Table};
 use zerolag_sim::{Outcome, Stats, Tracing};
 use zerolag_workload::Stream;
 
-/// A way to balance real-time tasks.
+/// A balancing mode of real-time tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// 2.6.23: only the periodic and new-idle balancer moves them.
     Passive,
-    /// The text's patches without the last one: active, and the old balancer still at it.
+    /// The text's patches without the last one: active balancing, with the old balancer still
+    /// running.
     ActiveAndPassive,
     /// The text: push, and pull under the locks of overloaded run queues.
     PullLocked,
-    /// 6.12: pull by one IPI that goes round the root domain.
+    /// 6.12: pull by one IPI that circulates in the root domain.
     IpiRootDomain,
 }
 
@@ -56,7 +60,7 @@ impl Mode {
         }
     }
 
-    /// Returns the kernel that is the base: the text's patches were made for one that was as 2.6.23.
+    /// Returns the base kernel: the text's patches apply to a kernel like 2.6.23.
     #[must_use]
     pub const fn kernel(self) -> KernelVersion {
         match self {
@@ -71,7 +75,8 @@ impl Mode {
         let mut settings = self.kernel().settings();
         settings.rt_balance = self.balance();
         match self {
-            // As the text has it: overload masks per cpuset, a waking task is pushed from where it ran.
+            // As in the text: overload masks per cpuset, and a waking task is pushed from where it
+            // ran.
             Self::ActiveAndPassive | Self::PullLocked => {
                 settings.overload_scope = OverloadScope::Cpuset;
                 settings.rt_select_on_wake = false;
@@ -81,7 +86,7 @@ impl Mode {
         settings
     }
 
-    /// Returns what the text says of it.
+    /// Returns the result published in the text.
     #[must_use]
     pub const fn published(self) -> &'static str {
         match self {
@@ -96,17 +101,17 @@ impl Mode {
 /// The experiment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RtBalance2007 {
-    /// How many tests per mode.
+    /// Tests per mode.
     pub tests: u64,
-    /// Wakeups of a test.
+    /// Wakeups per test.
     pub wakeups: u32,
-    /// The first test's seed; the others follow.
+    /// The seed of the first test; the others follow.
     pub seed: u64,
     /// The machine.
     pub cpus: u32,
     /// Threads.
     pub tasks: u32,
-    /// Host threads that work.
+    /// Number of worker threads on the host.
     pub threads: usize,
 }
 
@@ -116,19 +121,19 @@ impl Default for RtBalance2007 {
     }
 }
 
-/// An iteration worth showing.
+/// An iteration that is shown in the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Example {
-    /// In which test.
+    /// The test.
     pub test: u64,
-    /// Which iteration of it.
+    /// The iteration in the test.
     pub iteration: usize,
     /// Its figures.
     pub row: Row,
 }
 
 impl Example {
-    /// Keeps the earlier one: the same whatever the order in which tests were run.
+    /// Keeps the earlier one, so that the result does not depend on the order of the tests.
     fn keep_first(kept: &mut Option<Self>, other: Option<Self>) {
         let Some(other) = other else { return };
         if kept.as_ref().is_none_or(|kept| (other.test, other.iteration) < (kept.test, kept.iteration)) {
@@ -136,7 +141,7 @@ impl Example {
         }
     }
 
-    /// Keeps the one with the longer wait, of equal ones the earlier.
+    /// Keeps the one with the longer wait; of equal ones the earlier.
     fn keep_worst(kept: &mut Option<Self>, other: Option<Self>) {
         let Some(other) = other else { return };
         let rank = |example: &Self| (Reverse(worst_of_others(&example.row)), example.test, example.iteration);
@@ -146,15 +151,15 @@ impl Example {
     }
 }
 
-/// Returns the longest time to the start of any thread but the least urgent.
+/// Returns the longest time to the start of any thread except the least urgent.
 fn worst_of_others(row: &Row) -> u64 {
     row.0.iter().skip(1).map(|cell| cell.start).max().unwrap_or(0)
 }
 
-/// What came of one mode.
+/// The results of one mode.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
-    /// Tests that were run.
+    /// Completed tests.
     pub tests: u64,
     /// Iterations.
     pub iterations: u64,
@@ -172,7 +177,7 @@ pub struct Findings {
     pub sneaked: Option<Example>,
     /// Events of the simulations.
     pub events: u64,
-    /// Tests that ended otherwise than by their last iteration; never seen in a sound scheduler.
+    /// Tests that did not end with their last iteration; impossible in a correct scheduler.
     pub broken: u64,
 }
 
@@ -193,13 +198,14 @@ impl Findings {
         Example::keep_first(&mut self.sneaked, other.sneaked);
     }
 
-    /// Returns the longest time to the start of any thread but the least urgent, in microseconds.
+    /// Returns the longest time to the start of any thread except the least urgent, in
+    /// microseconds.
     #[must_use]
     pub fn worst_of_others(&self) -> u64 {
         self.worst.iter().skip(1).copied().max().unwrap_or(0)
     }
 
-    /// Takes one test in.
+    /// Adds one test.
     fn note(&mut self, test: u64, plan: &RtMigrate, rows: &[Row], outcome: &Outcome) {
         self.tests += 1;
         self.iterations += rows.len() as u64;
@@ -227,14 +233,16 @@ impl Findings {
     }
 }
 
-/// The text's listing of the old kernel, and the first of the patched one: times to the start in microseconds.
+/// The text's listing of the old kernel, and the first of the patched one: times to the start in
+/// microseconds.
 const BEFORE: [u32; 5] = [36, 33, 20_041, 39, 33];
 const PATCHED: [u32; 5] = [20_060, 61, 55, 56, 61];
 
-/// Mean distance of the kernel's own work on a CPU.
+/// Mean interval of the kernel's own work on a CPU.
 const NOISE: Duration = Duration::from_millis(20);
 
-/// The text's second listing: the least urgent thread began with the others, and hardly went round its loop.
+/// The text's second listing: the least urgent thread started with the others, and did almost no
+/// loops.
 fn sneaked(row: &Row) -> bool {
     row.0.first().is_some_and(|lowest| lowest.start < 1_000 && lowest.loops < 1_000)
 }
@@ -270,7 +278,8 @@ impl RtBalance2007 {
         plan
     }
 
-    /// Runs all tests of a mode; `progress` is told how many have begun and may end it.
+    /// Runs all tests of a mode; `progress` is called with the number of started tests and can stop
+    /// the rest.
     #[must_use]
     pub fn run(&self, mode: Mode, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Findings {
         let work = |test: u64, found: &mut Findings| {
@@ -289,17 +298,18 @@ impl RtBalance2007 {
     }
 }
 
-/// What came of all modes.
+/// The results of all modes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Results {
-    /// What was run.
+    /// The experiment.
     pub experiment: RtBalance2007,
     /// Per mode.
     pub modes: Vec<(Mode, Findings)>,
 }
 
 impl Results {
-    /// Draws the worst time to the start per thread and mode, beside the iterations that the text lists.
+    /// Plots the worst time to the start per thread and mode, next to the iterations listed in the
+    /// text.
     #[must_use]
     pub fn plot(&self) -> Plot {
         let names: Vec<String> = (0..self.experiment.tasks).map(|task| format!("FIFO {}", task + 2)).collect();
@@ -317,7 +327,7 @@ impl Results {
         );
         for (mode, found) in &self.modes {
             let points = found.worst.iter().enumerate();
-            // The axis is logarithmic: less than a microsecond counts as one.
+            // The axis is logarithmic: less than a microsecond is drawn as one.
             let points = points.map(|(task, us)| (task as f64, (*us).max(1) as f64 * 1_000.0)).collect();
             plot = plot.with(mode.name(), Mark::Bars, points);
         }

@@ -1,11 +1,12 @@
 //! The fenced blocks of a spec.
 //!
-//! A block is opened by a line that begins with exactly three backticks and one of our words, and closed by a line of three
-//! backticks. Every other fence, of more backticks or another word, is prose up to its own end.
+//! A block is opened by a line of exactly three backticks and one of our words, and closed by a
+//! line of three backticks. Every other fence, of more backticks or with another word, is prose up
+//! to its own end.
 
 use super::{Problem, Span};
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A scenario.
@@ -41,15 +42,15 @@ impl Kind {
 /// A block of a spec.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Block<'a> {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: Kind,
     /// The rest of the line that opens it.
     pub(super) info: &'a str,
     /// The line that opens it, from 1.
     pub(super) line: usize,
-    /// What is between the fences, with the last line's end.
+    /// The text between the fences, including the end of its last line.
     pub(super) body: &'a str,
-    /// Where that is in the text.
+    /// Its position in the text.
     pub(super) range: Span,
 }
 
@@ -83,11 +84,11 @@ pub(super) fn blocks(text: &str) -> Result<Vec<Block<'_>>, Problem> {
     Ok(found)
 }
 
-/// Lines with where they begin.
+/// Lines with their positions.
 struct Lines<'a> {
     text: &'a str,
     at: usize,
-    /// Number of the line that was given last.
+    /// The number of the line returned last.
     line: usize,
 }
 

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-/// More lines than this on a side are not compared, only counted: no spec shows so many.
+/// More lines than this on a side are only counted: no spec shows so many.
 const MAX_LINES: usize = 2_000;
 
-/// Returns the lines of both texts, each behind ` `, `-` (only in `old`) or `+` (only in `new`). O(old x new).
+/// Returns the lines of both texts, each behind ` `, `-` (only in `old`) or `+` (only in `new`).
+/// O(old x new).
 pub(super) fn lines(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     if old.len().max(new.len()) > MAX_LINES {
-        return format!("{} lines were written, {} came out", old.len(), new.len());
+        return format!("{} lines expected, {} found", old.len(), new.len());
     }
     // common[i][j]: how many lines old[i..] and new[j..] have in common, in order.
     let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];

@@ -1,30 +1,33 @@
-//! Specs: Markdown files that say a rule, show a scenario and the timeline that must come out.
+//! Specs: Markdown files with a rule, a scenario and the expected timeline.
 //!
-//! One file is documentation, specification and regression test. Prose says which rule it is and where it comes from; a
-//! `toml` block is a scenario (`docs/reference/scenario.md`); the blocks below it are what comes out, in one of these forms:
+//! One file is documentation, specification and regression test. The prose states the rule and its
+//! source; a `toml` block is a scenario (`docs/reference/scenario.md`); the blocks below it are the
+//! expected results, in one of these forms:
 //!
 //! | block | shows |
 //! |---|---|
 //! | `timeline` | a row per CPU; with the word `tasks`, a row per task too |
 //! | `switches` | every switch, exact |
 //! | `events` | every event, exact; `only=ipi,migrate` limits the kinds |
-//! | `totals` | where the time of each CPU went, and the counters of each task |
+//! | `totals` | the time of each CPU by layer, and the counters of each task |
 //! | `end` | how the run ended; without this block a run must end well |
 //!
-//! The rest of such a block's first line varies the run, so that one scenario shows a switch off and on:
+//! The rest of such a block's first line varies the run, so that one scenario shows a switch off
+//! and on:
 //!
 //! | word | means |
 //! |---|---|
 //! | `KEY=VALUE` | a setting, on top of the scenario's |
-//! | `kernel=`, `cpus=`, `duration=`, `seed=`, `costs=` | in place of what the scenario says |
+//! | `kernel=`, `cpus=`, `duration=`, `seed=`, `costs=` | replaces the scenario's value |
 //! | `cost.NAME=TIME` | one entry of the cost profile |
 //! | `from=`, `to=`, `step=` | window of a timeline or of events, column of a timeline; the default is the whole run, 1 ms |
 //! | `violates=MONITOR` | this run shows a bug: that monitor must find it. All others must not |
-//! | `settle=TIME` | how long nothing must have happened before monitors expect order: where IPIs take their time |
+//! | `settle=TIME` | how long the machine must be quiet before monitors expect order: where IPIs take their time |
 //!
-//! Costs are `zero` unless the scenario says otherwise, so that events fall on columns. Every run is held against all monitors.
+//! Costs are `zero` unless the scenario has others, so that events fall on columns. Every run is
+//! checked by all monitors.
 //!
-//! [`check`] runs one spec; [`Checked::blessed`] is its text with what really came out.
+//! [`check`] runs one spec; [`Checked::blessed`] is its text with the actual results.
 
 mod block;
 mod diff;
@@ -48,33 +51,33 @@ use zerolag_workload::{LoadOptions, scenario};
 
 use crate::Plan;
 
-/// What came of a spec.
+/// The result of a spec.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// What is wrong, in order of line.
+    /// Its problems, in order of line.
     pub problems: Vec<Problem>,
-    /// The spec's text with what came out in place of what was there.
+    /// The spec's text with the actual results in place of the expected ones.
     pub blessed: String,
-    /// How many blocks were held against a run.
+    /// The number of blocks compared with a run.
     pub blocks: usize,
 }
 
 impl Checked {
-    /// Returns whether everything came out as written.
+    /// Returns whether all results are as expected.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         self.problems.is_empty()
     }
 }
 
-/// What is wrong with a spec.
+/// A problem in a spec.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The line that it is about, from 1.
+    /// Its line, from 1.
     pub line: usize,
-    /// What is wrong; may have several lines.
+    /// The description; can have several lines.
     pub says: String,
-    /// Whether blessing the spec would end it.
+    /// Whether blessing the spec would solve it.
     pub is_difference: bool,
 }
 
@@ -115,7 +118,7 @@ pub fn check(name: &str, text: &str) -> Checked {
             Ok(actual) => {
                 if actual != block.body {
                     let says = format!(
-                        "{} differs (- written, + came out)\n{}",
+                        "{} differs (- expected, + found)\n{}",
                         block.kind.name(),
                         diff::lines(block.body, &actual)
                     );
@@ -137,7 +140,8 @@ pub fn check(name: &str, text: &str) -> Checked {
     checked
 }
 
-/// Returns the specs below `path`, sorted: itself if it is a file, else all `.md` files but `README.md`.
+/// Returns the specs below `path`, sorted: itself if it is a file, else all `.md` files except
+/// `README.md`.
 ///
 /// # Errors
 /// The path or a directory below it cannot be read.
@@ -171,7 +175,7 @@ struct Run {
     broken: Vec<(&'static str, String)>,
 }
 
-/// Runs a scenario as a block varies it, judges the run and returns what the block should show.
+/// Runs a scenario as a block varies it, judges the run and returns the block's actual content.
 fn show(name: &str, scenario: &Block<'_>, block: &Block<'_>) -> Result<String, Vec<Problem>> {
     let here = |says| vec![Problem::at(block.line, says)];
     let variation = Variation::read(block.info).map_err(here)?;
@@ -187,7 +191,7 @@ fn show(name: &str, scenario: &Block<'_>, block: &Block<'_>) -> Result<String, V
 
 /// Returns the plan of a scenario, varied.
 fn plan(name: &str, scenario: &Block<'_>, variation: &Variation) -> Result<Plan, String> {
-    // Empty lines in front of it, so that messages name the spec's lines.
+    // Preceded by empty lines, so that messages have the line numbers of the spec.
     let padded = "\n".repeat(scenario.line) + scenario.body;
     let options = LoadOptions { machine_override: variation.machine.clone(), ..LoadOptions::default() };
     let mut scenario =
@@ -217,7 +221,8 @@ fn run(plan: &Plan, options: &zerolag_check::Options) -> Result<Run, String> {
     Ok(Run { trace, outcome, broken })
 }
 
-/// Returns what is wrong with a run, whatever it shows: rules broken that are not named, or named and held; a bad end.
+/// Returns the problems of a run, independent of its output: unexpected violations, missing
+/// expected ones, a bad end.
 fn judge(run: &Run, block: &Block<'_>, variation: &Variation) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (monitor, first) in &run.broken {
@@ -252,7 +257,7 @@ fn render(run: &Run, kind: Kind, variation: &Variation) -> String {
     }
 }
 
-/// Lists where the time of each CPU went and what was counted for each task.
+/// Lists the time of each CPU by layer and the counters of each task.
 fn totals(trace: &Trace) -> String {
     let mut out = String::new();
     let mut names: BTreeMap<TaskId, Arc<str>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! [`Variation`]: what the first line of an output block says: how the run differs from the scenario, and what is shown.
+//! [`Variation`]: the first line of an output block: how the run differs from the scenario, and which part is shown.
 
 use super::STEP;
 use crate::Plan;
@@ -11,7 +11,7 @@ use zerolag_sim::Costs;
 use zerolag_sim::costs::{ByDistance, IdleState};
 use zerolag_workload::Scenario;
 
-/// How a run differs from its scenario, and what is shown of it.
+/// How a run differs from its scenario, and which part of it is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Variation {
     settings: Vec<(String, String)>,
@@ -23,11 +23,11 @@ pub(super) struct Variation {
     cost_entries: Vec<(String, String)>,
     /// Monitors that must find something.
     pub(super) violates: Vec<String>,
-    /// How long nothing must have happened before the monitors expect order.
+    /// How long the machine must be quiet before the monitors expect order.
     pub(super) settle: Option<Duration>,
-    /// Kinds of events that are listed; all if empty.
+    /// The kinds of events that are listed; all if empty.
     pub(super) only: Vec<String>,
-    /// Begin and end of a timeline, from the run's start.
+    /// Start and end of a timeline, from the run's start.
     pub(super) from: Option<Duration>,
     pub(super) to: Option<Duration>,
     /// The column of a timeline.
@@ -36,7 +36,7 @@ pub(super) struct Variation {
 }
 
 impl Variation {
-    /// Reads the words behind a block's kind.
+    /// Reads the words after a block's kind.
     pub(super) fn read(info: &str) -> Result<Self, String> {
         let mut variation = Self {
             settings: Vec::new(),
@@ -100,7 +100,7 @@ impl Variation {
         Ok(())
     }
 
-    /// Changes what a scenario says.
+    /// Applies the variation to a scenario.
     pub(super) fn apply_to_scenario(&self, scenario: &mut Scenario) {
         scenario.settings.extend(self.settings.iter().cloned());
         scenario.seed = self.seed.or(scenario.seed);
@@ -110,7 +110,7 @@ impl Variation {
         }
     }
 
-    /// Changes single entries of a plan's cost profile.
+    /// Applies single entries of the cost profile to a plan.
     pub(super) fn apply_to_plan(&self, plan: &mut Plan) -> Result<(), String> {
         for (entry, value) in &self.cost_entries {
             cost(&mut plan.config.costs, entry, value)?;
@@ -125,7 +125,7 @@ impl Variation {
 fn time(key: &str, value: &str) -> Result<Duration, String> {
     let value: Duration = value.parse().map_err(|error| format!("`{key}`: {error}"))?;
     if value.is_zero() && key == "step" {
-        return Err("`step`: a column takes more than no time".to_owned());
+        return Err("`step`: a column must be longer than zero".to_owned());
     }
     Ok(value)
 }

@@ -1,23 +1,24 @@
 //! [`Knob`]: a part of a program that can be set after its file was read: a group's limit, a service's workers.
 //!
 //! ```text
-//! cpu.max             of the one group that has a limit (of the one group that there is)
+//! cpu.max             of the only group that has a limit (or of the only group)
 //! /web:cpu.max        of this group
-//! workers             of the one service
+//! workers             of the only service
 //! web:workers         of this service, or the instances of this task
 //! ```
 //!
-//! Settings of the scheduler and parameters of the scenario are no knobs: they say something before or beside the program.
+//! Settings of the scheduler and parameters of the scenario are not knobs: they are applied before
+//! or apart from the program.
 
 use std::fmt;
 use zerolag_model::{CpuMax, CpuMaxError, Duration};
 use zerolag_workload::Program;
 use zerolag_workload::program::{GroupWeight, TaskDef};
 
-/// What is turned.
+/// The part that is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// `cpu.max`: quota, and period if it is written.
+    /// `cpu.max`: quota, and optionally the period.
     Max,
     /// `cpu.max.burst`, `cpu.cfs_burst_us`.
     Burst,
@@ -47,18 +48,18 @@ impl Part {
 /// A part of a program, found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Knob {
-    /// What it is.
+    /// The part.
     pub part: Part,
-    /// Whose: index of the group, or of the task.
+    /// Its owner: index of the group, or of the task.
     pub index: usize,
 }
 
 /// Why a knob cannot be found or set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnobError {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What would be right.
+    /// A valid alternative.
     pub help: String,
 }
 
@@ -75,10 +76,11 @@ fn error<T>(message: impl Into<String>, help: impl Into<String>) -> Result<T, Kn
 }
 
 impl Knob {
-    /// Returns the knob of this name; `None` if it is none (a setting or parameter, perhaps).
+    /// Returns the knob of this name; `None` if it is not a knob (but perhaps a setting or
+    /// parameter).
     ///
     /// # Errors
-    /// Whose it is is not said and not clear, or nobody of that name is there.
+    /// The owner is ambiguous, or does not exist.
     pub fn find(key: &str, program: &Program) -> Option<Result<Self, KnobError>> {
         let (whose, name) = key.rsplit_once(':').map_or((None, key), |(whose, name)| (Some(whose), name));
         let (_, part) = Part::NAMES.iter().find(|(known, _)| *known == name)?;
@@ -89,7 +91,7 @@ impl Knob {
     /// Sets it.
     ///
     /// # Errors
-    /// The value is none, or the kernel refuses it.
+    /// The value is invalid, or the kernel refuses it.
     pub fn set(self, program: &mut Program, value: &str) -> Result<(), KnobError> {
         if self.part == Part::Workers {
             let count = value.parse::<u32>().ok().filter(|count| (1..=WORKERS_MAX).contains(count));
@@ -104,7 +106,9 @@ impl Knob {
         let max = match self.part {
             Part::Workers | Part::Weight => {
                 let weight = value.parse::<u32>().ok().filter(|weight| (1..=10_000).contains(weight));
-                let Some(weight) = weight else { return error(format!("`{value}` is no weight"), "write 1..=10000") };
+                let Some(weight) = weight else {
+                    return error(format!("`{value}` is not a weight"), "write 1..=10000");
+                };
                 group.weight = GroupWeight::Weight(weight);
                 return Ok(());
             }
@@ -118,7 +122,8 @@ impl Knob {
             Part::Period => CpuMax { period: micros(value)?, ..before },
             Part::Burst => CpuMax { burst: micros(value)?, ..before },
         };
-        // A quota below the burst is refused by the kernel as well; who lowers a quota lowers the burst first.
+        // The kernel also refuses a quota below the burst: a user who lowers the quota must lower
+        // the burst first.
         match max.check() {
             Ok(()) => {
                 group.max = max;
@@ -131,8 +136,8 @@ impl Knob {
         }
     }
 
-    /// Returns the values that a search may choose from, from the least to the most, and how far apart they are; in
-    /// microseconds, or threads. `None` if there is no order of more and less.
+    /// Returns the range of values of a search, from the smallest to the largest, and their step;
+    /// in microseconds, or threads. `None` if the values have no order of more and less.
     #[must_use]
     pub fn range(self, program: &Program, nr_cpus: usize) -> Option<(u64, u64, u64)> {
         if self.part == Part::Workers {
@@ -140,7 +145,7 @@ impl Knob {
         }
         let max = program.groups[self.index].max;
         let period = max.period.as_micros_floor();
-        // A hundredth of a CPU.
+        // One hundredth of a CPU.
         let step = (period / 100).max(1);
         match self.part {
             Part::Max | Part::Quota => {
@@ -179,10 +184,7 @@ fn find_task(whose: Option<&str>, program: &Program) -> Result<usize, KnobError>
         (None, []) => error("the workload has no service", "name a task, as in worker:workers"),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|source| &*source.name).collect();
-            error(
-                format!("which service is meant is not clear: {}", names.join(", ")),
-                format!("write {}:workers", names[0]),
-            )
+            error(format!("ambiguous service; candidates: {}", names.join(", ")), format!("write {}:workers", names[0]))
         }
     }
 }
@@ -204,7 +206,7 @@ fn find_group(name: &str, whose: Option<&str>, program: &Program) -> Result<usiz
         ),
         ([], 1) => Ok(0),
         _ => error(
-            format!("which group is meant is not clear: {}", paths()),
+            format!("ambiguous group; candidates: {}", paths()),
             format!("write {}:{name}", program.groups[0].path),
         ),
     }
@@ -218,7 +220,7 @@ fn quota(text: &str) -> Result<Option<Duration>, KnobError> {
 fn micros(text: &str) -> Result<Duration, KnobError> {
     let found =
         text.parse().map_or_else(|_| text.parse().ok(), |count: u32| Some(Duration::from_micros(u64::from(count))));
-    found.map_or_else(|| error(format!("`{text}` is no time"), "write microseconds, or a time with its unit"), Ok)
+    found.map_or_else(|| error(format!("`{text}` is not a time"), "write microseconds, or a time with its unit"), Ok)
 }
 
 /// The most threads.
@@ -260,10 +262,10 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_said() {
         let mut two = program("[group.\"/a\"]\n[group.\"/b\"]");
-        assert_eq!(set(&mut two, "cpu.max", "1000"), Err("which group is meant is not clear: /a, /b".to_owned()));
+        assert_eq!(set(&mut two, "cpu.max", "1000"), Err("ambiguous group; candidates: /a, /b".to_owned()));
         assert_eq!(set(&mut two, "/c:cpu.max", "1000"), Err("there is no group `/c`".to_owned()));
         assert_eq!(set(&mut two, "/a:cpu.max", "10"), Err("`10`: quota 10us is below 1ms (EINVAL)".to_owned()));
-        assert_eq!(set(&mut two, "/a:cpu.max", "much"), Err("`much` is no time".to_owned()));
+        assert_eq!(set(&mut two, "/a:cpu.max", "much"), Err("`much` is not a time".to_owned()));
         assert_eq!(set(&mut two, "workers", "0"), Err("`0` is not a number of threads".to_owned()));
         assert_eq!(set(&mut two, "db:workers", "1"), Err("there is no service or task `db`".to_owned()));
         assert!(set(&mut program(""), "cpu.max", "1000").is_err());

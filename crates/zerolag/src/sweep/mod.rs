@@ -1,10 +1,12 @@
-//! One workload under many values: [`Grid`], all of them at once; [`search`], the smallest that is enough.
+//! One workload with many values: [`Grid`], every combination; [`search`], the smallest value that
+//! meets a goal.
 //!
-//! Every cell runs with the same seeds, and what is random about a task or a request belongs to it by name: two cells differ in what
-//! was asked for and in what follows from it, not in their luck (common random numbers).
+//! Two runs with different seeds differ by chance, which hides small effects. So every cell runs
+//! with the same seeds, and the random draws of a task or a request belong to it by name. Two cells
+//! then differ only in their values and the consequences (common random numbers).
 //!
-//! Runs share nothing, so they go to all CPUs of the host, and what comes out is put in the order of the grid: the result
-//! does not depend on how many CPUs there were.
+//! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
+//! the grid: they do not depend on the number of CPUs.
 
 pub mod knob;
 pub mod search;
@@ -22,41 +24,42 @@ use zerolag_report::Summary;
 use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
 
-/// Something that is varied, and its values in order.
+/// A varied part, and its values in order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Axis {
-    /// What is varied, as it was written.
+    /// Its name, as written.
     pub key: String,
-    /// Its values, as they were written.
+    /// Its values, as written.
     pub values: Vec<String>,
 }
 
-/// A figure that is looked at.
+/// A figure of the grid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Figure {
-    /// As it is written: `request_latency.p99`.
+    /// Its name: `request_latency.p99`.
     pub name: String,
     whose: Option<String>,
     metric: Metric,
 }
 
 impl Figure {
-    /// Reads a figure as goals write it.
+    /// Reads a figure in the notation of goals.
     ///
     /// # Errors
-    /// What would be right.
+    /// A valid form.
     pub fn parse(name: &str) -> Result<Self, String> {
         let (whose, metric) = Goal::parse_figure(name)?;
         Ok(Self { name: name.to_owned(), whose, metric })
     }
 
-    /// Returns what it is measured in.
+    /// Returns its unit.
     #[must_use]
     pub const fn measure(&self) -> Measure {
         self.metric.measure()
     }
 
-    /// Returns its value in a run, in nanoseconds, as a number or in millionths of a CPU; `None` if there is nothing to measure.
+    /// Returns its value in a run, in nanoseconds, as a number or in millionths of a CPU; `None` if
+    /// there are no samples.
     #[must_use]
     pub fn of(&self, summary: &Summary) -> Option<u64> {
         let goal = Goal {
@@ -69,8 +72,8 @@ impl Figure {
         goals::judge(&[goal], summary).first().and_then(|verdict| verdict.figure)
     }
 
-    /// Returns the figures that a workload is asked for when nobody says which: of its services, of its limits, else of
-    /// its tasks.
+    /// Returns the default figures of a workload: of its services, of its limits, else of its
+    /// tasks.
     #[must_use]
     pub fn usual(program: &Program) -> Vec<Self> {
         let mut names: Vec<&str> = Vec::new();
@@ -92,9 +95,9 @@ impl Figure {
 pub struct Range {
     /// The mean.
     pub mean: f64,
-    /// The least.
+    /// The smallest value.
     pub min: u64,
-    /// The most.
+    /// The largest value.
     pub max: u64,
 }
 
@@ -112,18 +115,18 @@ impl Range {
 pub struct Cell {
     /// A value per axis.
     pub values: Vec<String>,
-    /// A range per figure; `None` if a run had nothing to measure.
+    /// A range per figure; `None` if a run had no samples.
     pub figures: Vec<Option<Range>>,
 }
 
 /// A workload under every combination of values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Grid {
-    /// What is varied; the first varies slowest.
+    /// The axes; the first varies slowest.
     pub axes: Vec<Axis>,
-    /// What is looked at.
+    /// The figures.
     pub figures: Vec<Figure>,
-    /// Runs per cell, each with one seed more.
+    /// Runs per cell; each run adds 1 to the seed.
     pub runs: u64,
     /// The first seed.
     pub seed: u64,
@@ -141,13 +144,14 @@ pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
 }
 
 impl Grid {
-    /// Runs every plan, one per combination of `axes`, `runs` times; `progress` hears how many runs are over and may end it.
+    /// Runs every plan, one per combination of `axes`, `runs` times; `progress` is called with the
+    /// number of completed runs and can end it.
     ///
     /// # Errors
-    /// A run that failed, with the values that it had; or `progress` ended it.
+    /// A run that failed, with its values; or `progress` ended it.
     ///
     /// # Panics
-    /// If there is not one plan per combination.
+    /// If the number of plans is not the number of combinations.
     pub fn run(
         axes: Vec<Axis>,
         figures: Vec<Figure>,
@@ -185,16 +189,17 @@ impl Grid {
 pub enum RunError {
     /// A run did not end well.
     Failed {
-        /// The values that it had.
+        /// Its values.
         values: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The caller ended it.
     Interrupted,
 }
 
-/// Runs all plans on all CPUs of the host and returns what `measure` says of each, or why it failed, in order.
+/// Runs all plans on all CPUs of the host. Returns for each, in order, the result of `measure`, or
+/// why it failed.
 ///
 /// # Errors
 /// `progress` ended it.
@@ -242,7 +247,7 @@ pub fn run_all<T: Send>(
     Ok(found.into_iter().map(|outcome| outcome.expect("invariant: every plan was run")).collect())
 }
 
-/// How long the caller waits for news until it asks whether to go on.
+/// How long the caller waits for results before it checks whether to continue.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn run_one<T>(plan: &Plan, is_over: &AtomicBool, measure: impl Fn(&Summary) -> T) -> Result<T, String> {

@@ -1,8 +1,10 @@
-//! [`smallest`]: the least value of a knob with which a workload reaches its goals.
+//! [`smallest`]: the smallest value of a knob with which a workload meets its goals.
 //!
-//! Bisection over the knob's values: it ends with a value that reaches the goals in every run and, one step below it, one that does
-//! not. Between all other values it trusts that more is better. That is true of quota, burst and weight up to the noise of
-//! schedules; common random numbers keep that small. What was tried is part of the answer.
+//! Trying all values would take thousands of runs. Bisection over the values needs a dozen: it ends
+//! with a value that meets the goals in every run and, one step below it, one that does not.
+//! Between the tried values it assumes that a larger value is never worse. That holds for quota,
+//! burst and weight up to the noise of schedules, which common random numbers keep small. All tried
+//! values are part of the result.
 
 use super::{Knob, RunError, run_all};
 use crate::goals::{self, Verdict};
@@ -11,43 +13,44 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use zerolag_workload::goal::Goal;
 
-/// A value that was tried.
+/// A tried value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trial {
     /// The value: microseconds, threads or a weight.
     pub value: u64,
-    /// As it is written into the file.
+    /// The value as written into the file.
     pub written: String,
-    /// What came of each goal: of the runs the one with the worst figure.
+    /// The result of each goal: that of the run with the worst figure.
     pub verdicts: Vec<Verdict>,
 }
 
 impl Trial {
-    /// Returns whether every goal was reached in every run.
+    /// Returns whether every goal was met in every run.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.verdicts.iter().all(Verdict::is_met)
     }
 }
 
-/// The answer.
+/// The result of the search.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The least value that reaches the goals; `None` if none does.
+    /// The smallest value that meets the goals; `None` if no value does.
     pub least: Option<Trial>,
-    /// The value one step below, which does not; or the largest, if none does.
+    /// The value one step below, which misses them; or the largest, if no value meets them.
     pub miss: Option<Trial>,
-    /// All values that were tried, in order of value.
+    /// All tried values, in order of value.
     pub trials: Vec<Trial>,
 }
 
-/// Searches for the least value of `knob` with which `plan` reaches `goals` in each of `runs` seeds.
+/// Searches for the smallest value of `knob` with which `plan` meets `goals` with each of `runs`
+/// seeds.
 ///
 /// # Errors
 /// A run failed, or `progress` ended it.
 ///
 /// # Panics
-/// If the knob has no order of more and less ([`Knob::range`]).
+/// If the knob's values have no order of more and less ([`Knob::range`]).
 pub fn smallest(
     plan: &Plan,
     knob: Knob,
@@ -74,7 +77,7 @@ pub fn smallest(
     } else if last == 0 {
         None
     } else {
-        // From below, doubling: the answer is rarely far up, and values there cost most.
+        // Doubling from below: the answer is rarely large, and large values take longest to run.
         let (mut missing, mut meeting) = (0, None);
         let mut place = 1;
         while meeting.is_none() && missing < last {
@@ -139,7 +142,7 @@ fn is_worse(verdict: &Verdict, than: &Verdict) -> bool {
     match (verdict.figure, than.figure) {
         (None, _) => true,
         (_, None) => false,
-        // The relation that the one holds against the other's figure says which way is worse.
+        // The goal's relation decides which figure is the worse one.
         (Some(figure), Some(other)) => figure != other && !verdict.goal.relation.holds(figure, other),
     }
 }

@@ -60,7 +60,8 @@ impl Grid {
         format!("{grid:#}\n")
     }
 
-    /// Draws the first figure over the first axis, from zero, a line per combination of the other axes; as SVG.
+    /// Plots the first figure over the first axis, from zero, a line per combination of the other
+    /// axes; as SVG.
     #[must_use]
     pub fn to_svg(&self, title: &str) -> String {
         let (Some(axis), Some(figure)) = (self.axes.first(), self.figures.first()) else { return String::new() };
@@ -92,7 +93,7 @@ impl Grid {
     }
 }
 
-/// The name of a figure with its unit, for JSON.
+/// Returns the name of a figure with its unit, for JSON.
 fn key(figure: &Figure) -> String {
     match figure.measure() {
         Measure::Time => format!("{}_ns", figure.name),
@@ -101,11 +102,12 @@ fn key(figure: &Figure) -> String {
     }
 }
 
-/// Returns the axis of values and where each stands: times and numbers at their value, words one behind the other.
+/// Returns the axis and the position of each value: times and numbers at their value, words in
+/// sequence.
 fn x_axis(key: &str, values: &[String]) -> (plot::Axis, Vec<f64>) {
-    // Of `cpu.max` the first word.
+    // For `cpu.max` the first word.
     let first = |value: &String| value.split_whitespace().next().unwrap_or_default().to_owned();
-    // Rates of one unit are numbers, too.
+    // Rates of one unit are treated as numbers.
     let unit = values.first().and_then(|value| value.find('/').map(|at| value[at..].to_owned())).unwrap_or_default();
     let bare = |value: &String| first(value).strip_suffix(&*unit).and_then(|number| number.parse::<f64>().ok());
     let numbers: Option<Vec<f64>> = values.iter().map(bare).collect();

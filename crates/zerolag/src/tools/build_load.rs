@@ -1,9 +1,9 @@
-//! A build: as many jobs at a time as there are CPUs, each a short-lived process that computes in bursts and waits for I/O in
-//! between.
+//! A build: as many jobs at a time as there are CPUs, each a short-lived process that computes in
+//! bursts and waits for I/O in between.
 //!
-//! A *make* task per job slot forks a compiler, waits until it has ended, and forks the next. Bursts and waits are
-//! lognormal and exponential: many short ones, some that last longer than a deadline server's runtime. Compilers may run on
-//! any of the CPUs that are given.
+//! A *make* task per job slot forks a compiler, waits for its end, and forks the next. Bursts and
+//! waits are lognormal and exponential: many are short, some last longer than a deadline server's
+//! runtime. Compilers may run on any of the given CPUs.
 //!
 //! The bursts were chosen for the experiment of 2023: see `repro/dl_server.rs`.
 
@@ -12,22 +12,23 @@ use zerolag_model::{CpuMask, Duration, SchedAttr};
 use zerolag_workload::program::{Action, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::{Bounds, Dist};
 
-/// What a build is like.
+/// The parameters of a build.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BuildLoad {
-    /// Where it may run; `None` is everywhere.
+    /// The CPUs that it may use; `None` is all.
     pub cpus: Option<CpuMask>,
     /// Processes at a time (`make -j`).
     pub jobs: u32,
-    /// Median of what a compiler computes between two waits.
+    /// Median computation of a compiler between two waits.
     pub burst: Duration,
-    /// Mean of what it waits for I/O.
+    /// Mean wait for I/O.
     pub wait: Duration,
     /// Bursts of one compiler.
     pub bursts: u64,
 }
 
-/// The spread of bursts: one in six is five times the median or longer, one in two hundred sixty times.
+/// The spread of bursts: one in six lasts five times the median or longer, one in two hundred sixty
+/// times.
 const SIGMA: f64 = 1.6;
 
 impl BuildLoad {

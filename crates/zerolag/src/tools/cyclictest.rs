@@ -1,15 +1,16 @@
-//! `cyclictest`: threads that sleep until a time and look how late they are.
+//! `cyclictest`: threads that sleep until a time and measure how late they wake.
 //!
-//! A thread sleeps until its next expiry, reads the clock, takes the difference as its latency, and sets the next expiry
-//! one interval on; expiries that have passed meanwhile are skipped. Here a thread is a timer in a loop: its latency is
-//! from the expiry until it runs again, all paths between included, as the machine's costs make them. A skipped expiry
-//! is not a cycle, but does count for `loops`.
+//! A thread sleeps until its next expiry, reads the clock, takes the difference as its latency, and
+//! sets the next expiry one interval later; expiries that have passed meanwhile are skipped. Here a
+//! thread is a timer in a loop: its latency is the time from the expiry until it runs again,
+//! including all kernel paths in between, at the machine's costs. A skipped expiry is not a cycle,
+//! but does count for `loops`.
 //!
-//! Thread `i` has interval `interval + i * distance`; with a histogram the distance is zero, as in the tool.
-//! Figures are whole microseconds, or nanoseconds, cut like the tool cuts them.
+//! Thread `i` has interval `interval + i * distance`; with a histogram the distance is zero, as in
+//! the tool. Figures are whole microseconds, or nanoseconds, truncated as in the tool.
 //!
-//! Source: rt-tests 2.4 (`cyclictest V 2.40`), its options and its output as observed.
-//! Differs: threads begin [`START_DISTANCE`] apart, where the tool's begin when they are created.
+//! Source: rt-tests 2.4 (`cyclictest V 2.40`), its options and its output as observed. Differs:
+//! threads start [`START_DISTANCE`] apart, where the tool's start when they are created.
 
 use core::fmt::{self, Write};
 use std::sync::Arc;
@@ -18,40 +19,40 @@ use zerolag_sim::Sink;
 use zerolag_workload::program::{Action, Phase, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
-/// How far apart threads begin that are not aligned: what creating one takes.
+/// The time between the starts of threads that are not aligned: the time that creating one takes.
 pub const START_DISTANCE: Duration = Duration::from_micros(50);
 
 /// Prefix of the threads' names.
 const NAME: &str = "cyclictest";
 
-/// What is to be run.
+/// The parameters of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cyclictest {
     /// Threads.
     pub threads: u32,
-    /// What the first thread asks for.
+    /// The attributes of the first thread.
     pub attr: SchedAttr,
-    /// Whether every further thread is one less urgent.
+    /// Whether each further thread is less urgent by one.
     pub spread: bool,
-    /// The CPUs that threads are bound to in turn; `None` binds nobody.
+    /// The CPUs to which threads are pinned in turn; `None` pins no thread.
     pub affinity: Option<Vec<CpuId>>,
     /// Interval of the first thread.
     pub interval: Duration,
-    /// How much longer each further interval is.
+    /// The increase of the interval from thread to thread.
     pub distance: Duration,
-    /// Cycles per thread; `None` is without end.
+    /// Cycles per thread; `None` is no limit.
     pub loops: Option<u64>,
-    /// Whether expiries count from the last waking rather than from the last expiry.
+    /// Whether expiries count from the last waking, not from the last expiry.
     pub relative: bool,
-    /// Distance of the threads' expiries, if they are aligned.
+    /// The offset between the threads' expiries, if they are aligned.
     pub aligned: Option<Duration>,
-    /// In what latencies are printed.
+    /// The unit of printed latencies.
     pub unit: Unit,
-    /// How many latencies the histogram tells apart.
+    /// The number of latencies in the histogram.
     pub histogram: Option<usize>,
 }
 
-/// In what latencies are printed.
+/// The unit of printed latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Microseconds.
@@ -77,7 +78,7 @@ impl Cyclictest {
         self.interval + distance * u64::from(thread)
     }
 
-    /// Returns what a thread asks for.
+    /// Returns the attributes of a thread.
     #[must_use]
     pub fn attr(&self, thread: u32) -> SchedAttr {
         match self.attr {
@@ -89,7 +90,7 @@ impl Cyclictest {
         }
     }
 
-    /// Returns the CPU that a thread is bound to.
+    /// Returns the CPU to which a thread is pinned.
     #[must_use]
     pub fn cpu(&self, thread: u32) -> Option<CpuId> {
         let cpus = self.affinity.as_ref().filter(|cpus| !cpus.is_empty())?;
@@ -114,7 +115,7 @@ impl Cyclictest {
         })
     }
 
-    /// Returns the program of the test beside another one: its threads come first.
+    /// Returns the program of the test next to another program: the test's threads come first.
     #[must_use]
     pub fn program(&self, beside: Program) -> Program {
         let shift = self.threads as usize;
@@ -128,7 +129,7 @@ impl Cyclictest {
         program
     }
 
-    /// Returns who gathers the latencies of a run.
+    /// Returns the collector of a run's latencies.
     #[must_use]
     pub fn collector(&self) -> Collector {
         let thread = || Latencies { buckets: vec![0; self.histogram.unwrap_or(0)], ..Latencies::default() };
@@ -136,7 +137,7 @@ impl Cyclictest {
     }
 }
 
-/// Gathers latencies from records.
+/// Collects latencies from records.
 #[derive(Debug)]
 pub struct Collector {
     unit: Unit,
@@ -148,7 +149,7 @@ pub struct Collector {
 pub struct Latencies {
     /// Cycles.
     pub cycles: u64,
-    /// The smallest, the last and the largest.
+    /// The smallest latency.
     pub min: u64,
     /// The last.
     pub last: u64,
@@ -156,11 +157,11 @@ pub struct Latencies {
     pub max: u64,
     /// Their sum.
     pub sum: u64,
-    /// How many of each value there were.
+    /// The number of each value.
     pub buckets: Vec<u64>,
-    /// How many were beyond the histogram.
+    /// The number of values beyond the histogram.
     pub overflows: u64,
-    /// In which cycles that was, the first ones.
+    /// The first cycles with such values.
     pub overflow_cycles: Vec<u64>,
 }
 
@@ -174,7 +175,7 @@ impl Latencies {
         }
     }
 
-    /// Takes one latency in.
+    /// Adds one latency.
     pub fn add(&mut self, latency: u64) {
         self.min = if self.cycles == 0 { latency } else { self.min.min(latency) };
         self.max = self.max.max(latency);
@@ -214,7 +215,8 @@ impl Collector {
     }
 }
 
-/// A thread's line, as `T: 0 (16380) P:80 I:1000 C:    998 Min:      4 Act:    9 Avg:   12 Max:    1407`.
+/// A thread's line, as
+/// `T: 0 (16380) P:80 I:1000 C:    998 Min:      4 Act:    9 Avg:   12 Max:    1407`.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// The thread.
@@ -227,7 +229,7 @@ pub struct Line<'a> {
     pub interval: Duration,
     /// Its latencies.
     pub latencies: &'a Latencies,
-    /// In what they are.
+    /// Their unit.
     pub unit: Unit,
 }
 

@@ -1,4 +1,4 @@
-//! Tools of the field, on the simulated machine: the same questions, the same answers on paper.
+//! Tools of the field, on the simulated machine, with the tools' own options and output.
 
 use zerolag_model::{CpuId, Duration, SchedAttr};
 use zerolag_workload::program::{Action, TaskDef};

@@ -1,12 +1,15 @@
-//! `osnoise`: a thread per CPU that does nothing but look at the clock; every gap between two looks is noise.
+//! `osnoise`: a thread per CPU that reads the clock in a loop; every gap between two reads is
+//! noise.
 //!
-//! Noise is put down to what came between: an NMI, interrupts, softirqs, other threads, or nothing at all, which is the
-//! hardware. A thread runs for `runtime` of each `period`; a sample ends at the first look behind that, and is reported then:
-//! its noise, its longest gap, its counts. One that has not ended when the run does is not.
+//! Noise is attributed to its cause: an NMI, interrupts, softirqs, other threads, or none of these,
+//! which means the hardware. A thread runs for `runtime` of each `period`. A sample ends at the
+//! first read after that time, and is then reported: its noise, its longest gap, its counts. A
+//! sample that has not ended at the end of the run is not reported.
 //!
-//! On the simulated machine gaps are read from the records of handlers and switches.
+//! On the simulated machine gaps are computed from the records of handlers and switches.
 //!
-//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`run_osnoise`, `osnoise_main`); rtla 6.12 as printed.
+//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`run_osnoise`, `osnoise_main`); rtla 6.12
+//! as printed.
 
 use super::rtla::{Histogram, Latencies, Table, TableOptions, WRITES, duration_text};
 use core::fmt::Write as _;
@@ -16,18 +19,18 @@ use zerolag_sim::Sink;
 use zerolag_workload::program::{Action, TaskDef};
 use zerolag_workload::random::Dist;
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Osnoise {
     /// The CPUs with a thread.
     pub cpus: CpuMask,
-    /// Distance of samples (`-p`).
+    /// Period of samples (`-p`).
     pub period: Duration,
     /// Length of a sample (`-r`).
     pub runtime: Duration,
-    /// What the threads ask for (`-P`).
+    /// The attributes of the threads (`-P`).
     pub attr: SchedAttr,
-    /// A gap shorter than this is none (`-T`).
+    /// A shorter gap is not counted (`-T`).
     pub threshold: Duration,
     /// Stop when a gap is longer than this (`-s`).
     pub stop: Option<Duration>,
@@ -36,7 +39,8 @@ pub struct Osnoise {
 }
 
 impl Osnoise {
-    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th CPU.
+    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th
+    /// CPU.
     #[must_use]
     pub fn threads(&self) -> Vec<TaskDef> {
         let pause = self.period.saturating_sub(self.runtime);
@@ -62,14 +66,14 @@ impl Osnoise {
     }
 }
 
-/// Noise by what it is put down to. Times in whole microseconds, as the tracer sums them up.
+/// Noise by cause. Times in whole microseconds, summed as in the tracer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Noise {
-    /// Together.
+    /// The sum.
     pub total: u64,
     /// The longest gap.
     pub max_single: u64,
-    /// Gaps that nothing explains.
+    /// Gaps without a recorded cause.
     pub hw: u64,
     /// NMIs.
     pub nmi: u64,
@@ -77,7 +81,7 @@ pub struct Noise {
     pub irq: u64,
     /// Softirqs.
     pub softirq: u64,
-    /// Threads that ran instead.
+    /// Other threads.
     pub thread: u64,
 }
 
@@ -93,7 +97,7 @@ impl Noise {
     }
 }
 
-/// What a CPU's thread has seen, in samples that have ended: the tracer reports no others.
+/// The figures of a CPU's thread, over completed samples: the tracer reports no others.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The CPU.
@@ -106,28 +110,29 @@ pub struct Row {
     pub noise: Noise,
     /// The most noise in one sample, in microseconds.
     pub max_noise: u64,
-    /// The gaps, if they are counted in classes; those of a sample that has not ended too, for the tracer reports each.
+    /// The gaps, if they are counted in classes; including those of an incomplete sample, because
+    /// the tracer reports each gap.
     pub gaps: Latencies,
     histogram: Option<Histogram>,
     state: State,
-    /// Handlers that the CPU is in.
+    /// The number of handlers that the CPU is in.
     depth: u32,
     is_current: bool,
-    /// When the present sample began.
+    /// Start of the current sample.
     sample: Option<Instant>,
     in_sample: Noise,
     /// Whether a threshold was passed.
     is_beyond: bool,
 }
 
-/// Whether the thread sees the clock.
+/// Whether the thread reads the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// It has not run yet, or sleeps.
     Away,
-    /// It looks at it.
+    /// It reads the clock.
     Looking,
-    /// It does not, since then.
+    /// It is interrupted, since then.
     Gap(Instant),
 }
 
@@ -150,7 +155,7 @@ impl Row {
         }
     }
 
-    /// Forgets what was counted, but not where the thread is in its sample.
+    /// Discards the counts, but not the position of the thread in its sample.
     fn discard(&mut self) {
         let fresh = Self::new(self.cpu, self.histogram);
         let Self { state, depth, is_current, sample, in_sample, .. } = *self;
@@ -167,7 +172,7 @@ impl Row {
         } += 1;
     }
 
-    /// The thread does not see the clock any more.
+    /// The thread is interrupted.
     fn gap_begins(&mut self, at: Instant, test: &Osnoise) {
         if self.state != State::Looking {
             return;
@@ -176,14 +181,15 @@ impl Row {
         self.samples_until(at, test);
     }
 
-    /// The thread has seen each of its samples end until now.
+    /// Ends each sample of the thread that was complete by now.
     fn samples_until(&mut self, at: Instant, test: &Osnoise) {
         while self.sample.is_some_and(|begin| at.since(begin) >= test.runtime) {
             self.sample_ends(test.runtime, test);
         }
     }
 
-    /// It does again, if nothing else keeps it. A sample that ended meanwhile ends now.
+    /// The thread continues, unless it is still interrupted. A sample that was due meanwhile ends
+    /// now.
     fn goes_on(&mut self, at: Instant, test: &Osnoise) {
         if !self.is_current || self.depth > 0 {
             return;
@@ -218,11 +224,11 @@ impl Row {
     }
 }
 
-/// Reads noise from the records of a run.
+/// Computes noise from the records of a run.
 #[derive(Clone, Debug)]
 pub struct Collector {
     test: Osnoise,
-    /// Which thread is that of a CPU.
+    /// The index of each CPU's thread.
     of_cpu: Vec<Option<usize>>,
     rows: Vec<Row>,
     hit: Option<CpuId>,
@@ -235,13 +241,13 @@ impl Collector {
         &self.rows
     }
 
-    /// Returns the CPU whose noise was beyond a threshold, if one was.
+    /// Returns the CPU whose noise exceeded a threshold, if there is one.
     #[must_use]
     pub const fn hit(&self) -> Option<CpuId> {
         self.hit
     }
 
-    /// Forgets what was collected while the machine warmed up.
+    /// Discards the figures of the warm-up.
     pub fn discard(&mut self) {
         self.rows.iter_mut().for_each(Row::discard);
         self.hit = None;
@@ -279,9 +285,9 @@ impl Sink for Collector {
                     row.goes_on(record.at, test);
                 }
             }
-            // The end of the run. A CPU of `nohz_full` may have had no other record for long.
+            // The end of the run. A `nohz_full` CPU may have had no record for a long time.
             TraceEvent::CpuTotals { .. } if row.state == State::Looking => row.samples_until(record.at, test),
-            // Nothing else takes a CPU from a thread.
+            // No other event interrupts a thread.
             _ => {}
         }
         if row.is_beyond {
@@ -324,9 +330,9 @@ pub fn top(collector: &Collector, ran: Duration) -> String {
 
 /// Returns the table of `rtla osnoise hist`.
 ///
-/// A sample is the lower bound of its class, as the kernel's histogram hands it over; so are the least and the largest. A CPU
-/// without samples has no column. When no CPU has any, the figures are zeros; rtla prints those also if all samples were
-/// beyond the last class.
+/// A sample is counted as the lower bound of its class, as in the kernel's histogram; so are the
+/// minimum and the maximum. A CPU without samples has no column. If no CPU has samples, the figures
+/// are zeros; rtla also prints those if all samples were beyond the last class.
 #[must_use]
 pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: TableOptions) -> String {
     let rows = collector.rows.iter().filter(|row| row.gaps.count > 0);
@@ -413,7 +419,7 @@ CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single      
                 (0..count).for_each(|_| collector.rows[cpu].gaps.add(us, Some(histogram)));
             }
         }
-        // As it was printed for a change of 2025 to rtla; CPU 2 had no noise.
+        // As printed for a change of 2025 to rtla; CPU 2 had no noise.
         let real = "\
 # RTLA osnoise histogram
 # Time unit is microseconds (us)

@@ -1,18 +1,23 @@
-//! `rt-migrate-test`: more real-time threads than CPUs; whoever waits must be the least urgent.
+//! `rt-migrate-test`: more real-time threads than CPUs; the waiting thread must be the least urgent
+//! one.
 //!
-//! A parent releases all threads from a barrier at once. Each thread takes a time stamp, spins until its run time has
-//! passed on the clock, takes another one and meets the others at a second barrier. The parent sleeps before and after the
-//! release. Per iteration and thread three figures come out: when it started and when it ended, counted from the
-//! parent's stamp, and how often it went round its loop, which says how much CPU time it had.
+//! A parent releases all threads from a barrier at once. Each thread takes a time stamp, spins
+//! until its run time has passed on the clock, takes another stamp and meets the others at a second
+//! barrier. The parent sleeps before and after the release. There are three figures per iteration
+//! and thread: its start and its end, counted from the parent's stamp, and the number of its loops,
+//! which shows how much CPU time it had.
 //!
-//! Thread `i` is SCHED_FIFO at the base priority plus `i`; the parent is above them all. In a later [`Edition`] of the
-//! tool the most urgent thread binds itself to the next CPU before every iteration, so that it lands on whoever is there.
+//! Thread `i` is SCHED_FIFO at the base priority plus `i`; the parent is above them all. In a later
+//! [`Edition`] of the tool the most urgent thread pins itself to the next CPU before every
+//! iteration, so that it preempts whatever runs there.
 //!
-//! On the simulated machine a look at the clock takes [`RtMigrate::loop_time`] of CPU time, and jitter comes from two
-//! named streams per thread: the way out of the barrier, and how late a sleep ends.
+//! On the simulated machine a read of the clock takes [`RtMigrate::loop_time`] of CPU time, and
+//! jitter comes from two named streams per thread: the time out of the barrier, and the delay of a
+//! sleep's end.
 //!
 //! Sources: Rostedt 2007, *New RT Task Balancing* (text and listings); rt-tests 2.4 as observed.
-//! Differs: the tool's `--run-time` and `--sleep-time` are read and not used there (20 and 100 ms always); here they are.
+//! Differs: the tool reads but ignores `--run-time` and `--sleep-time` (always 20 and 100 ms); here
+//! they are used.
 
 use core::fmt;
 use zerolag_model::{CpuId, CpuMask, Duration, Instant, Mark, Record, RtPriority, SchedAttr, TaskId, TraceEvent};
@@ -20,16 +25,16 @@ use zerolag_sim::Sink;
 use zerolag_workload::program::{Action, AffinityChange, Phase, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::{Bounds, Dist, MAX_TIME};
 
-/// Which edition of the tool.
+/// The edition of the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edition {
-    /// As the text of 2007 describes it: no thread is bound.
+    /// As in the text of 2007: no thread is pinned.
     Y2007,
-    /// rt-tests 2.4: the most urgent thread goes round the CPUs.
+    /// rt-tests 2.4: the most urgent thread visits the CPUs in turn.
     V2_4,
 }
 
-/// What is to be run.
+/// The parameters of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RtMigrate {
     /// The edition of the tool.
@@ -46,20 +51,24 @@ pub struct RtMigrate {
     pub run: Duration,
     /// How long the parent sleeps before and after every release.
     pub sleep: Duration,
-    /// CPU time of one look at the clock.
+    /// CPU time of one read of the clock.
     pub loop_time: Duration,
-    /// The longest way out of the barrier; sleeps end late by up to 25 times as much. Zero makes all iterations alike.
+    /// The longest time out of the barrier; sleeps end late by up to 25 times as much. Zero makes
+    /// all iterations equal.
     pub jitter: Duration,
-    /// A more urgent thread may start this much later than a less urgent one.
+    /// The time by which a more urgent thread may start later than a less urgent one.
     pub max_error: Duration,
-    /// On which CPU each thread is when the test begins; threads without an entry are where the machine starts them.
+    /// The CPU of each thread at the start of the test; threads without an entry are placed by the
+    /// machine.
     pub homes: Vec<CpuId>,
-    /// Mean distance of interruptions by the kernel's own thread on each CPU; `None` is a machine without any.
+    /// Mean interval of interruptions by the kernel's own thread on each CPU; `None` is a machine
+    /// without them.
     pub noise: Option<Duration>,
 }
 
 impl RtMigrate {
-    /// The tool's defaults for this many threads. 119 ns per look make the 168 000 loops in 20 ms of the 2007 text.
+    /// Returns the tool's defaults for this many threads. 119 ns per read give the 168 000 loops in
+    /// 20 ms of the 2007 text.
     #[must_use]
     pub fn new(tasks: u32) -> Self {
         Self {
@@ -78,7 +87,7 @@ impl RtMigrate {
         }
     }
 
-    /// Checks that the program can be made.
+    /// Checks that the program can be built.
     ///
     /// # Errors
     /// A number is out of range; the message says which.
@@ -108,7 +117,7 @@ impl RtMigrate {
     /// Returns the priority of a thread.
     ///
     /// # Panics
-    /// If [`check`](Self::check) was not asked or its answer ignored.
+    /// If [`check`](Self::check) was not called or has failed.
     #[must_use]
     pub fn priority(&self, task: u32) -> RtPriority {
         let step = if self.equal && task > 0 && task + 1 < self.tasks { 1 } else { task };
@@ -124,7 +133,7 @@ impl RtMigrate {
     /// Returns the program for a machine of `cpus` CPUs.
     ///
     /// # Panics
-    /// If [`check`](Self::check) was not asked or its answer ignored.
+    /// If [`check`](Self::check) was not called or has failed.
     #[must_use]
     pub fn program(&self, cpus: usize) -> Program {
         let parties = self.tasks + 1;
@@ -137,7 +146,7 @@ impl RtMigrate {
         Program { tasks, resources: vec![barrier("start"), barrier("end")], ..Program::default() }
     }
 
-    /// Returns how long a run takes at the most, if something in it never ends by itself.
+    /// Returns the longest duration of a run, if a part of it never ends by itself.
     #[must_use]
     pub fn duration(&self) -> Option<Duration> {
         self.noise?;
@@ -193,7 +202,7 @@ impl RtMigrate {
         vec![phase(at_home, 1, Vec::new()), phase(AffinityChange::Reset, loops, actions)]
     }
 
-    /// Returns how often the most urgent thread goes round all CPUs, if it comes out even.
+    /// Returns how often the most urgent thread visits all CPUs, if that is a whole number.
     fn goes_round(&self, cpus: usize) -> Option<u64> {
         let (loops, cpus) = (u64::from(self.loops), cpus as u64);
         loops.is_multiple_of(cpus).then(|| loops / cpus)
@@ -206,11 +215,11 @@ impl RtMigrate {
         Collector { loop_time: self.loop_time, now: Vec::new(), threads, rows: Vec::new() }
     }
 
-    /// Returns whether an iteration is a failure: a thread started later than the next less urgent one by more than
-    /// the allowed error, and that was not its own doing.
+    /// Returns whether an iteration is a failure: a thread started later than the next less urgent
+    /// one by more than the allowed error.
     ///
-    /// Not a failure, though it started late: it did as many loops as the other, began before the other ended and
-    /// ended about when the other did.
+    /// A late start is not a failure if the thread did as many loops as the other, started before
+    /// the other ended and ended at about the same time.
     #[must_use]
     pub fn is_failure(&self, row: &Row) -> bool {
         let error = self.max_error.as_nanos() / 1_000;
@@ -224,7 +233,7 @@ impl RtMigrate {
     }
 }
 
-/// A time, and up to `jitter` more.
+/// Returns a time with up to `jitter` added.
 fn jittered(time: Duration, jitter: Duration) -> Dist {
     if jitter.is_zero() {
         return Dist::Constant(time);
@@ -240,7 +249,8 @@ fn task_def(name: String, priority: RtPriority, turns: u64, phases: Vec<Phase>) 
     TaskDef { turns: Some(turns), phases, ..TaskDef::looping(name, SchedAttr::fifo(priority), Vec::new()) }
 }
 
-/// A kernel thread bound to its CPU: SCHED_OTHER, but where kernel mode is not preempted nobody gets past it.
+/// A kernel thread pinned to its CPU: SCHED_OTHER, but where kernel mode is not preempted no task
+/// can preempt it.
 fn noise(cpu: CpuId, mean: Duration) -> TaskDef {
     let bounds = |low, high| Bounds { low, high };
     let pause = Dist::exponential(mean, bounds(Duration::ZERO, mean * 10));
@@ -251,7 +261,7 @@ fn noise(cpu: CpuId, mean: Duration) -> TaskDef {
     TaskDef::looping(format!("kthread/{cpu}"), SchedAttr::NORMAL, actions).on(cpu)
 }
 
-/// Why a program cannot be made.
+/// Why a program cannot be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RtMigrateError {
@@ -275,7 +285,7 @@ pub enum RtMigrateError {
 impl fmt::Display for RtMigrateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("at least one thread and one iteration are wanted"),
+            Self::Nothing => f.write_str("at least one thread and one iteration are needed"),
             Self::Priorities { base, parent } => write!(
                 f,
                 "base priority {base} makes the parent's priority {parent}: all must be in 1..=99; \
@@ -299,7 +309,7 @@ pub struct Cell {
     pub start: u64,
     /// From the parent's stamp to the thread's end.
     pub len: u64,
-    /// Looks at the clock.
+    /// Reads of the clock.
     pub loops: u64,
 }
 
@@ -307,7 +317,7 @@ pub struct Cell {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Row(pub Vec<Cell>);
 
-/// How an iteration is printed: three lines, as the tool has done from its beginning.
+/// The printed form of an iteration: three lines, as in all editions of the tool.
 #[derive(Clone, Copy, Debug)]
 pub struct Printed<'a>(pub usize, pub &'a Row);
 
@@ -326,12 +336,12 @@ impl fmt::Display for Printed<'_> {
 
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    /// Start of the present iteration, and CPU time used until then.
+    /// Start of the current iteration, and CPU time used until then.
     started: Option<(Instant, Duration)>,
     iterations: usize,
 }
 
-/// Reads the threads' stamps from a run.
+/// Reads the threads' stamps from the records of a run.
 #[derive(Clone, Debug)]
 pub struct Collector {
     loop_time: Duration,
@@ -342,13 +352,14 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Returns the iterations so far; the last may lack threads that have not ended it (all zeros).
+    /// Returns the iterations so far; in the last one, threads that have not ended it are all
+    /// zeros.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Returns the iterations that every thread has ended.
+    /// Returns the iterations that every thread has completed.
     #[must_use]
     pub fn into_complete_rows(mut self) -> Vec<Row> {
         let complete = self.threads.iter().map(|thread| thread.iterations).min().unwrap_or(0);
@@ -402,7 +413,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds one thread's starts up; `None` without an iteration.
+    /// Sums one thread's starts; `None` without an iteration.
     #[must_use]
     pub fn of(rows: &[Row], task: u32) -> Option<Self> {
         let starts = || rows.iter().map(|row| row.0[task as usize].start);
@@ -419,11 +430,11 @@ const STARTED: u32 = 2;
 const ENDED: u32 = 3;
 /// Sleeps end late by up to this many times the jitter.
 const SLEEP_JITTER: u64 = 25;
-/// The most phases of the thread that goes round the CPUs.
+/// The most phases of the thread that visits the CPUs.
 const PHASES_MAX: u64 = 100_000;
-/// How long the kernel's own threads are at it.
+/// The shortest and longest turn of the kernel's own threads.
 const NOISE_SECTION: (Duration, Duration) = (Duration::from_micros(5), Duration::from_micros(60));
-/// A thousandth of what a workload may name: what is made of a time stays below that.
+/// A thousandth of the longest time of a workload: times computed from it stay below that.
 const LONGEST: Duration = Duration::from_nanos(MAX_TIME.as_nanos() / 1_000);
 
 #[cfg(test)]

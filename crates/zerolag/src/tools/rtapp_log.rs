@@ -1,23 +1,25 @@
-//! rt-app's own log: a row per loop of a phase, with what was asked for and what came of it.
+//! rt-app's own log: a row per loop of a phase, with the requested and the measured times.
 //!
-//! rt-app reads the clock at the start and the end of every loop and around every `run` and `runtime`. [`instrument`] puts
-//! time stamps at the same places of a program; [`Log`] gathers rows from the records of its run. Stamps take no time.
+//! rt-app reads the clock at the start and the end of every loop and around every `run` and
+//! `runtime`. [`instrument`] puts time stamps at the same places of a program; [`Log`] collects
+//! rows from the records of its run. Stamps take no time.
 //!
-//! | column | what it is |
+//! | column | meaning |
 //! |---|---|
 //! | `#idx` | number of the thread |
 //! | `perf` | loops of the calibrated busy loop: work in units of [`LOOP`] |
 //! | `run` | wall time within `run` and `runtime` |
 //! | `period` | wall time of the whole loop |
-//! | `start`, `end`, `rel_st` | when the loop began and ended; the simulation begins at zero, so `rel_st` is `start` |
+//! | `start`, `end`, `rel_st` | start and end of the loop; the simulation begins at zero, so `rel_st` is `start` |
 //! | `slack` | time that was left at the last timer, negative if it was missed |
-//! | `c_duration`, `c_period` | what was asked for: the sums of `run` and `runtime`, and of timer periods |
+//! | `c_duration`, `c_period` | the requested times: the sums of `run` and `runtime`, and of timer periods |
 //! | `wu_lat` | from timers' expiries until the thread ran, since the last missed one |
 //!
-//! All times are whole microseconds. A loop that the end of the run cuts off has no row, as in rt-app.
+//! All times are whole microseconds. A loop that the end of the run cuts off has no row, as in
+//! rt-app.
 //!
-//! Source: rt-app 55cb0c0 `src/rt-app.c`, `run_event`, `thread_body`; `src/rt-app_utils.c`, `log_timing`. Differs: `perf` is
-//! counted from what was asked for, not measured.
+//! Source: rt-app 55cb0c0 `src/rt-app.c`, `run_event`, `thread_body`; `src/rt-app_utils.c`,
+//! `log_timing`. Differs: `perf` is computed from the requested times, not measured.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -27,10 +29,10 @@ use zerolag_sim::Sink;
 use zerolag_workload::program::{Action, Program};
 use zerolag_workload::random::Dist;
 
-/// CPU time of one calibrated loop: 100 ns, the order of what rt-app measures.
+/// CPU time of one calibrated loop: 100 ns, the order of magnitude that rt-app measures.
 pub const LOOP: Duration = Duration::from_nanos(100);
 
-/// Labels of our stamps: no workload file can write them by accident, since they are the last four.
+/// Labels of our stamps: the last four values, which no workload file uses by accident.
 pub(super) const LOOP_START: u32 = u32::MAX - 3;
 const RUN_START: u32 = u32::MAX - 2;
 const RUN_END: u32 = u32::MAX - 1;
@@ -41,7 +43,7 @@ pub(super) const fn is_run_start(action: &Action) -> bool {
     matches!(action, Action::Stamp(RUN_START))
 }
 
-/// Returns the program with a stamp wherever rt-app reads the clock.
+/// Returns the program with a stamp at every place where rt-app reads the clock.
 #[must_use]
 pub fn instrument(program: &Program) -> Program {
     let mut program = program.clone();
@@ -68,22 +70,22 @@ pub struct Row {
     pub index: u32,
     /// Wall time within `run` and `runtime`.
     pub run: Duration,
-    /// When the loop began.
+    /// Start of the loop.
     pub start: Instant,
-    /// When it ended.
+    /// End of the loop.
     pub end: Instant,
     /// Time left at the last timer, in microseconds.
     pub slack: i64,
-    /// Work asked for.
+    /// Requested work.
     pub asked_run: Duration,
-    /// Periods asked for.
+    /// Requested periods.
     pub asked_period: Duration,
     /// From timers' expiries until it ran.
     pub wakeup: Duration,
 }
 
 impl Row {
-    /// Returns what rt-app's mark says of the loop.
+    /// Returns the text of rt-app's mark for the loop.
     #[must_use]
     pub fn stats(&self) -> String {
         let us = |time: Duration| time.as_micros_floor();
@@ -124,7 +126,7 @@ impl fmt::Display for Row {
 /// The first line of a log.
 pub const HEAD: &str = "#idx     perf      run   period           start             end          rel_st      slack c_duration   c_period     wu_lat";
 
-/// Gathers rows.
+/// Collects rows.
 #[derive(Debug)]
 pub struct Log {
     program: Arc<Program>,
@@ -160,7 +162,7 @@ impl Log {
     }
 }
 
-/// Returns what a phase asks for: work and periods. What is drawn counts with nothing.
+/// Returns the requested work and periods of a phase. Random times count as zero.
 fn asked(program: &Program, def: Option<usize>, phase: usize) -> (Duration, Duration) {
     let phase = def.and_then(|def| program.tasks.get(def)).and_then(|task| task.phases.get(phase));
     let constant = |time: &Dist| if let Dist::Constant(time) = time { *time } else { Duration::ZERO };

@@ -1,5 +1,7 @@
-//! rt-app's marks: the lines that rt-app writes into the kernel's trace (`trace_marker`), for the text of tracefs, so that scripts that
-//! look for them (LISA's, one's own) work on simulated runs, and on those of this program on the host.
+//! rt-app's marks: the lines that rt-app writes into the kernel's trace (`trace_marker`).
+//!
+//! Scripts that search for these lines (LISA's, or a user's own) then work on the tracefs text of
+//! simulated runs, and of runs of this program on the host.
 //!
 //! ```text
 //! rtapp_main: event=start            rtapp_loop: event=start thread_loop=0 phase=1 phase_loop=3
@@ -8,12 +10,14 @@
 //! rtapp_task: event=end              rtapp_stats: period=.. run=.. wu_lat=.. slack=.. c_period=.. c_run=..
 //! ```
 //!
-//! They follow from the stamps that [`rtapp_log::instrument`] puts where rt-app reads its clock, and one more before each event.
-//! Stamps take no time, so marks do not change a run. Figures are those of the log.
+//! They follow from the stamps that [`rtapp_log::instrument`] puts where rt-app reads its clock,
+//! and one more before each event. Stamps take no time, so marks do not change a run. Figures are
+//! those of the log.
 //!
-//! Source: rt-app 55cb0c0 `src/rt-app.c`, `run`, `thread_body`; `src/rt-app_utils.c`, `ftrace_setup`; `src/rt-app_types.h`,
-//! `resource_t`. Differs: a thread starts when it first runs, after its delay; there is no main thread, so its marks are the idle
-//! task's; steps that rt-app has no word for have no mark.
+//! Source: rt-app 55cb0c0 `src/rt-app.c`, `run`, `thread_body`; `src/rt-app_utils.c`,
+//! `ftrace_setup`; `src/rt-app_types.h`, `resource_t`. Differs: a thread starts when it first runs,
+//! after its delay; there is no main thread, so its marks are the idle task's; steps that rt-app
+//! does not have get no mark.
 
 use super::rtapp_log::{self, Log};
 use std::sync::Arc;
@@ -32,7 +36,7 @@ pub enum Category {
     Loop,
     /// `rtapp_event`: each event.
     Event,
-    /// `rtapp_stats`: what came of each loop.
+    /// `rtapp_stats`: the figures of each loop.
     Stats,
 }
 
@@ -53,10 +57,10 @@ impl Category {
     }
 }
 
-/// Labels of stamps before events: the last of them is far below those of the log.
+/// Labels of stamps before events: the last is far below those of the log.
 const EVENTS: core::ops::Range<u32> = u32::MAX - 0x2_0000..u32::MAX - 0x1_0000;
 
-/// Returns the program with a stamp wherever a mark is written.
+/// Returns the program with a stamp at every mark.
 #[must_use]
 pub fn instrument(program: &Program, categories: &[Category]) -> Program {
     let mut program = rtapp_log::instrument(program);
@@ -82,7 +86,7 @@ pub fn instrument(program: &Program, categories: &[Category]) -> Program {
     program
 }
 
-/// Returns rt-app's number and word for what an action is; `None` if it has none.
+/// Returns rt-app's number and name of an action; `None` if it has none.
 fn kind_of(action: &Action) -> Option<(u32, &'static str)> {
     match action {
         Action::Wait { .. } => Some((2, "wait")),
@@ -123,7 +127,7 @@ fn kind_of(action: &Action) -> Option<(u32, &'static str)> {
     }
 }
 
-/// Makes the lines of a run.
+/// Produces the lines of a run.
 #[derive(Debug)]
 pub struct Marks {
     categories: Vec<Category>,
@@ -138,7 +142,7 @@ struct Thread {
     def: usize,
     turn: u64,
     phase: u32,
-    /// Loops of the phase that are over.
+    /// Completed loops of the phase.
     loops: u64,
     state: State,
 }
@@ -151,18 +155,18 @@ enum State {
     Ended,
 }
 
-/// A line: who writes it, `None` being nobody in particular, and the line.
+/// A line and its writer; `None` is no particular task.
 pub type Line = (Option<TaskId>, String);
 
 impl Marks {
-    /// Begins the marks of an instrumented program.
+    /// Starts the marks of an instrumented program.
     #[must_use]
     pub fn new(program: Arc<Program>, categories: &[Category]) -> Self {
         let log = Log::new(Arc::clone(&program));
         Self { categories: categories.to_vec(), program, log, threads: Vec::new(), has_begun: false }
     }
 
-    /// Returns the lines that stand at a record.
+    /// Returns the lines that belong to a record.
     pub fn at(&mut self, record: &Record) -> Vec<Line> {
         let mut lines = Vec::new();
         if !core::mem::replace(&mut self.has_begun, true) {

@@ -1,14 +1,14 @@
-//! What the tools of rtla have in common: how latencies are summed up and counted in classes, and the table of `hist`.
+//! The common parts of rtla's tools: sums and classes of latencies, and the table of `hist`.
 
 use core::fmt::Write as _;
 use zerolag_model::Duration;
 
-/// How latencies are counted in classes (`-b`, `-E`).
+/// The classes of a histogram (`-b`, `-E`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Histogram {
     /// Width of a class, in the unit of the output.
     pub bucket: u64,
-    /// How many there are; what is beyond is counted as `over`.
+    /// The number of classes; larger values are counted as `over`.
     pub entries: usize,
     /// Nanoseconds per unit: 1000 or, with `-n`, 1.
     pub unit: u64,
@@ -19,11 +19,11 @@ pub struct Histogram {
 pub struct Latencies {
     /// Samples.
     pub count: u64,
-    /// The last one.
+    /// The last sample.
     pub cur: u64,
-    /// The least.
+    /// The smallest sample.
     pub min: u64,
-    /// The largest.
+    /// The largest sample.
     pub max: u64,
     /// Their sum.
     pub sum: u64,
@@ -69,7 +69,7 @@ impl Latencies {
     }
 }
 
-/// Returns a time as rtla prints how long it has been running.
+/// Returns the elapsed time in rtla's format.
 #[must_use]
 pub fn duration_text(time: Duration) -> String {
     let seconds = time.as_nanos() / 1_000_000_000;
@@ -77,7 +77,7 @@ pub fn duration_text(time: Duration) -> String {
     format!("{days:3} {:02}:{:02}:{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
 }
 
-/// What a histogram is to be printed without, and with.
+/// The parts of a histogram that are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableOptions {
     /// `--no-header`.
@@ -94,7 +94,7 @@ pub struct TableOptions {
 pub(super) struct Table<'a> {
     pub(super) histogram: Histogram,
     pub(super) options: TableOptions,
-    /// Each with its heading.
+    /// The columns with their headings.
     pub(super) columns: Vec<(String, &'a Latencies)>,
 }
 
@@ -113,7 +113,7 @@ impl Table<'_> {
         out + "\n"
     }
 
-    /// Returns a line per class; without `--with-zeros` of those that have samples.
+    /// Returns a line per class; without `--with-zeros` only classes with samples.
     pub(super) fn classes(&self) -> String {
         let mut out = String::new();
         for class in 0..self.histogram.entries {

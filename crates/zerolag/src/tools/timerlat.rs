@@ -1,13 +1,16 @@
-//! `timerlat`: a periodic real-time thread per CPU, and how late it is: the interrupt of its timer, the thread itself, and its
-//! return to user mode.
+//! `timerlat`: a periodic real-time thread per CPU, and its lateness: of its timer's interrupt, of
+//! the thread itself, and of its return to user mode.
 //!
-//! A thread sleeps until the next expiry on its own grid; expiries that are over by then are skipped, so a thread that is
-//! kept from its CPU for 50 ms gives one late sample and loses 49. That is why COUNT says as much as the maximum.
+//! A thread sleeps until the next expiry on its own grid; expiries that have passed by then are
+//! skipped. So a thread that cannot run for 50 ms gives one late sample and loses 49. That is why
+//! COUNT matters as much as the maximum.
 //!
-//! On the simulated machine the three instants are: the record of the timer's interrupt handler, the mark that the thread
-//! leaves when it has its CPU, and its stamp behind a short section in the kernel.
+//! On the simulated machine the three instants are: the record of the timer's interrupt handler,
+//! the mark that the thread writes when it has its CPU, and its stamp after a short section in the
+//! kernel.
 //!
-//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla 6.12 as printed.
+//! Sources: Linux v6.12 `kernel/trace/trace_osnoise.c` (`timerlat_main`, `wait_next_period`); rtla
+//! 6.12 as printed.
 
 use super::rtla::{Histogram, Latencies, Table, TableOptions, WRITES, duration_text};
 use core::fmt::Write as _;
@@ -17,14 +20,14 @@ use zerolag_sim::Sink;
 use zerolag_workload::program::{Action, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::Dist;
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timerlat {
     /// The CPUs with a thread.
     pub cpus: CpuMask,
-    /// Distance of expiries (`-p`).
+    /// Period of the timer (`-p`).
     pub period: Duration,
-    /// What the threads ask for (`-P`).
+    /// The attributes of the threads (`-P`).
     pub attr: SchedAttr,
     /// Whether the threads return to user mode (`-u`).
     pub user: bool,
@@ -32,14 +35,15 @@ pub struct Timerlat {
     pub stop_irq: Option<Duration>,
     /// Stop when a thread is as late as this (`-T`).
     pub stop_thread: Option<Duration>,
-    /// What a thread does in the kernel before it is back in user mode.
+    /// The work of a thread in the kernel before it returns to user mode.
     pub kernel: Duration,
 }
 
 const RETURNED: u32 = 0x7461;
 
 impl Timerlat {
-    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th CPU.
+    /// Returns the threads. They must be the first tasks of a program: task n is that of the n-th
+    /// CPU.
     #[must_use]
     pub fn threads(&self) -> Vec<TaskDef> {
         let timer =
@@ -73,7 +77,7 @@ pub struct Thread {
     /// Lateness of its return to user mode.
     pub user: Latencies,
     histogram: Option<Histogram>,
-    /// When its timer's interrupt came.
+    /// The time of its timer's interrupt.
     woken: Option<Instant>,
     due: Instant,
 }
@@ -84,7 +88,7 @@ impl Thread {
         Self { cpu, irq, thread, user, histogram, woken: None, due: Instant::ZERO }
     }
 
-    /// Adds the figures of another.
+    /// Adds the figures of another CPU.
     fn join(&mut self, other: &Self) {
         self.irq.join(&other.irq);
         self.thread.join(&other.thread);
@@ -92,11 +96,11 @@ impl Thread {
     }
 }
 
-/// Reads latencies from the records of a run.
+/// Computes latencies from the records of a run.
 #[derive(Clone, Debug)]
 pub struct Collector {
     test: Timerlat,
-    /// When the present timer interrupt of each CPU began.
+    /// Start of the current timer interrupt of each CPU.
     irqs: Vec<Option<Instant>>,
     threads: Vec<Thread>,
     hit: Option<CpuId>,
@@ -109,13 +113,13 @@ impl Collector {
         &self.threads
     }
 
-    /// Returns the CPU whose latency was beyond a threshold, if one was.
+    /// Returns the CPU whose latency exceeded a threshold, if there is one.
     #[must_use]
     pub const fn hit(&self) -> Option<CpuId> {
         self.hit
     }
 
-    /// Forgets what was collected while the machine warmed up.
+    /// Discards the figures of the warm-up.
     pub fn discard(&mut self) {
         for thread in &mut self.threads {
             let Thread { cpu, histogram, woken, due, .. } = *thread;
@@ -138,7 +142,7 @@ impl Sink for Collector {
         match &record.event {
             TraceEvent::IrqEnter { irq: Irq::Timer } => self.irqs[record.cpu.index()] = Some(record.at),
             TraceEvent::Waking { task, .. } => {
-                // The handler that wakes it; without costs handlers leave no record of their own.
+                // The handler that wakes it; without costs handlers have no record of their own.
                 let at = self.irqs[record.cpu.index()].take().unwrap_or(record.at);
                 if let Some(thread) = self.thread(*task) {
                     thread.woken = Some(at);
@@ -165,7 +169,7 @@ impl Sink for Collector {
                     thread.user.add(record.at.since(thread.due).as_nanos() / unit, thread.histogram);
                 }
             }
-            // Nothing else says when a thread goes on.
+            // No other event shows when a thread continues.
             _ => {}
         }
     }
@@ -227,14 +231,14 @@ fn sums(of: &Latencies) -> String {
     format!("{:10}{:9} {:9} {:9}", "", of.min, of.avg(), of.max)
 }
 
-/// What `rtla timerlat hist` is to leave out.
+/// The parts that `rtla timerlat hist` omits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HistOptions {
     /// `--no-irq`.
     pub no_irq: bool,
     /// `--no-thread`.
     pub no_thread: bool,
-    /// What any histogram may go without.
+    /// The options of any histogram.
     pub table: TableOptions,
 }
 
@@ -242,7 +246,7 @@ pub struct HistOptions {
 #[must_use]
 pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options: HistOptions) -> String {
     let user = collector.test.user;
-    // Who has no sample has no column.
+    // A CPU without samples has no column.
     let has_samples = |thread: &&Thread| thread.irq.count > 0 || thread.thread.count > 0;
     let threads: Vec<&Thread> = collector.threads.iter().filter(has_samples).collect();
     let mut headed = Vec::new();
@@ -257,7 +261,7 @@ pub fn hist(collector: &Collector, ran: Duration, histogram: Histogram, options:
     }
     let summary = |table: &Table<'_>| table.summary(|of| of.avg().to_string());
     out.push_str(&summary(&table));
-    // All CPUs together, as the rtla of today's kernels ends: `timerlat_print_stats_all`.
+    // All CPUs together, as the current rtla ends: `timerlat_print_stats_all`.
     let mut all = Thread::new(CpuId(0), None);
     for thread in &threads {
         all.join(thread);
@@ -304,7 +308,8 @@ mod tests {
 
     #[test]
     fn the_table_is_that_of_rtla_character_by_character() {
-        // As `rtla timerlat top -q` printed it on Linux 6.x, but for the line of sums, which is of one CPU here.
+        // As `rtla timerlat top -q` printed it on Linux 6.x, except the line of sums, which is of
+        // one CPU here.
         let real = "                                     Timer Latency                                              
   0 00:00:59   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)
 CPU COUNT      |      cur       min       avg       max |      cur       min       avg       max

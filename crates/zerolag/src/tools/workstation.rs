@@ -1,21 +1,23 @@
-//! The interrupts of a machine that works: timers of others, a disk and a network device, their softirqs, an NMI now and then.
+//! The interrupts of a busy workstation: timers of other tasks, a disk and a network device, their
+//! softirqs, a rare NMI.
 //!
-//! Frozen before any experiment was run with it; nothing in it is fitted. Handlers take a few microseconds, as osnoise reports
-//! of 6.x kernels show them, with a tail to tens of microseconds that makes the latencies of interrupts.
+//! Frozen before any experiment was run with it; no value is fitted. Handlers take a few
+//! microseconds, as osnoise reports for 6.x kernels, with a tail of tens of microseconds that
+//! causes the latencies of interrupts.
 
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuMask, Duration};
 use zerolag_sim::IrqSource;
 use zerolag_workload::random::{Bounds, Dist};
 
-/// Which interrupts a CPU has besides its timers.
+/// The interrupts of a CPU besides its timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noise {
     /// None.
     None,
     /// Devices, softirqs, an NMI every few seconds.
     Workstation,
-    /// An isolated CPU's: the hardware alone, every few minutes.
+    /// On an isolated CPU: only the hardware, every few minutes.
     Isolated,
 }
 

@@ -1,7 +1,8 @@
 //! The case file.
 //!
-//! What kernels showed stands in it as `[[recorded]]` tables, or in a CSV file that it names (`rows`), a row each: then the columns
-//! are the keys of such a table, and `parameters.NAME`, `settings.NAME`, `figures.NAME`. An empty field says nothing.
+//! Recorded kernels are `[[recorded]]` tables, or rows of a CSV file that it names (`rows`). The
+//! columns of that file are the keys of such a table, and `parameters.NAME`, `settings.NAME`,
+//! `figures.NAME`. An empty field is a missing key.
 
 use super::sequence::Sequence;
 use serde::Deserialize;
@@ -11,7 +12,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use zerolag_model::{Duration, Instant, KernelVersion, Topology};
 
-/// How far a figure may be off: the larger of an absolute distance and a part of the recorded value.
+/// The allowed error of a figure: the larger of an absolute distance and a part of the recorded
+/// value.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Band {
@@ -24,63 +26,65 @@ pub struct Band {
 }
 
 impl Band {
-    /// Returns the distance that is allowed from a recorded value.
+    /// Returns the allowed distance from a recorded value.
     #[must_use]
     pub fn of(&self, recorded: f64) -> f64 {
         self.absolute.max(recorded.abs() * self.percent / 100.0)
     }
 }
 
-/// What one kernel showed.
+/// The recording of one kernel.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The preset that it is compared with.
+    /// The preset with which it is compared.
     pub kernel: KernelVersion,
-    /// What it ran on, in a few words.
+    /// The recorded machine, in a few words.
     pub on: String,
-    /// What tells it from other recordings of the case by the same kernel.
+    /// The difference from other recordings of the case by the same kernel.
     pub variant: Option<String>,
-    /// The same for us.
+    /// The simulated machine.
     pub machine: Topology,
-    /// Settings in which that kernel was built or run otherwise than the preset.
+    /// Settings in which that kernel differed from the preset.
     pub settings: Vec<(String, String)>,
-    /// Values for parameters of the workload: what differed from recording to recording, as the phases of periodic tasks.
+    /// Values for parameters of the workload that differed from recording to recording, such as the
+    /// phases of periodic tasks.
     pub parameters: Vec<(String, String)>,
-    /// Its CPUs are virtual and run in turns of at most so long: each tick comes late by up to that.
+    /// The recorded CPUs were virtual and ran in turns of at most this length: each tick is late by
+    /// up to that.
     pub turns_of: Duration,
-    /// Figures are taken from here,
+    /// Start of the measured window.
     pub from: Instant,
-    /// for so long.
+    /// Length of the measured window.
     pub window: Duration,
     /// `kind.name` and value.
     pub figures: BTreeMap<String, f64>,
-    /// Who ran after whom.
+    /// The sequence of turns.
     pub sequence: Option<Sequence>,
-    /// Why ours is outside the band.
+    /// Why our figures are outside the band.
     pub because: Option<String>,
 }
 
-/// When ours begins, for a case in which who moves when hangs on microseconds: so many runs, each that much later, of which figures are
-/// the mean.
+/// The starts of our runs, for a case whose migrations depend on microseconds: so many runs, each
+/// later by a fixed time; the figures are their means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Begins {
-    /// How many runs.
+    /// The number of runs.
     times: NonZeroU32,
-    /// How far apart they begin, in milliseconds.
+    /// The time between their starts, in milliseconds.
     every_ms: u32,
 }
 
 impl Begins {
     const ONCE: Self = Self { times: NonZeroU32::MIN, every_ms: 0 };
 
-    /// Returns how much later than the workload says each run begins.
+    /// Returns the delay of each run.
     pub fn delays(self) -> impl Iterator<Item = Duration> {
         (0..u64::from(self.times.get())).map(move |run| Duration::from_millis(run * u64::from(self.every_ms)))
     }
 }
 
-/// The figure that says how alike the sequences of turns are: 100 in every recording.
+/// The figure for the similarity of two sequences of turns: 100 in every recording.
 pub(super) const SEQUENCE: &str = "sequence";
 
 /// A workload with recorded figures.
@@ -90,22 +94,22 @@ pub struct Case {
     pub name: String,
     /// Its file.
     pub path: PathBuf,
-    /// What it is about.
+    /// Its title.
     pub title: String,
     /// The workload file.
     pub workload: PathBuf,
-    /// Sets of tasks that differ in name only.
+    /// Sets of tasks that differ only in name.
     pub alike: Vec<Vec<String>>,
-    /// How much longer or shorter a turn of ours may be and still be the recorded one.
+    /// The allowed difference in length between our turn and the recorded one.
     pub turn_within: Duration,
-    /// When ours begins.
+    /// The starts of our runs.
     pub begins: Begins,
     bands: BTreeMap<String, Band>,
-    /// What kernels showed.
+    /// The recordings.
     pub recorded: Vec<Recording>,
 }
 
-/// What is wrong with a case file.
+/// A mistake in a case file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CaseError {
     path: PathBuf,
@@ -132,7 +136,7 @@ struct CaseFile {
     begins: Option<Begins>,
     band: BTreeMap<String, Band>,
     recorded: Option<Vec<RecordingTable>>,
-    /// More of them, a row each.
+    /// More recordings, a row each.
     rows: Option<PathBuf>,
 }
 
@@ -160,7 +164,8 @@ impl Case {
     /// Reads a case file.
     ///
     /// # Errors
-    /// It cannot be read, is no TOML, or says what no case says; with line and column where there is one.
+    /// It cannot be read, is not TOML, or has unknown or missing keys; with line and column where
+    /// known.
     pub fn read(path: &Path) -> Result<Self, CaseError> {
         let error = |says: String| CaseError { path: path.to_owned(), says };
         let text = std::fs::read_to_string(path).map_err(|io| error(format!("cannot be read: {io}")))?;
@@ -174,7 +179,7 @@ impl Case {
             std::fs::read_to_string(&file).map_err(|io| error(format!("{} cannot be read: {io}", file.display())))
         };
         if file.recorded.is_none() && file.rows.is_none() {
-            return Err(error("neither `recorded` nor `rows` says what kernels showed".to_owned()));
+            return Err(error("neither `recorded` nor `rows` contains recordings".to_owned()));
         }
         let mut tables = file.recorded.unwrap_or_default();
         if let Some(rows) = &file.rows {
@@ -228,7 +233,8 @@ impl Case {
         Ok(case)
     }
 
-    /// Returns the band of a figure: of its full name, else of its kind, the part before the first `.` or `/`.
+    /// Returns the band of a figure: of its full name, else of its kind, the part before the first
+    /// `.` or `/`.
     ///
     /// # Errors
     /// The file declares none.
@@ -251,7 +257,7 @@ mod rows {
     /// Returns the recordings; fields have no quotes and no commas.
     ///
     /// # Errors
-    /// What is wrong in which line.
+    /// The mistake and its line.
     pub(super) fn read(text: &str) -> Result<Vec<RecordingTable>, String> {
         let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
         let Some((_, head)) = lines.next() else { return Err("there is no first line".to_owned()) };

@@ -1,34 +1,37 @@
 //! The live half: a case's workload on this host and in the simulator, figure by figure.
 //!
-//! Each case runs several times on the host's kernel and once in the simulator, under the preset nearest to the host's
-//! kernel, for the same time on as many CPUs. Compared are
+//! Each case runs several times on the host's kernel and once in the simulator, under the preset
+//! nearest to the host's kernel, for the same time on as many CPUs. These figures are compared:
 //!
 //! | figure | unit | |
 //! |---|---|---|
 //! | `share.TASK` | CPU time in percent of one CPU | of fair tasks only if other programs hardly ran |
-//! | `part.TASK` | percent of the CPU time that all fair tasks of the workload had | if they are busy on one CPU: other programs then take from all alike; or if other programs hardly ran |
-//! | `turns.TASK` | times it was switched to | only if other programs hardly ran |
-//! | `latency.TASK` | median microseconds from a timer's expiry until the task went on | if the case declares a band; needs `--costs` |
+//! | `part.TASK` | percent of the CPU time of all fair tasks of the workload | if they are busy on one CPU: other programs then take from all equally; or if other programs hardly ran |
+//! | `turns.TASK` | how many times it was switched to | only if other programs hardly ran |
+//! | `latency.TASK` | median microseconds from a timer's expiry until the task continued | if the case declares a band; needs `--costs` |
 //! | `used/PATH` | CPU time of a group in percent of one CPU | |
-//! | `nr_throttled/PATH` | periods at whose end its limit held it up | only if other programs hardly ran |
+//! | `nr_throttled/PATH` | periods at whose end it was throttled | only if other programs hardly ran |
 //! | `throttled/PATH` | milliseconds of that, added up over CPUs | only if other programs hardly ran |
 //! | `p50.SERVICE`, `p99.SERVICE` | milliseconds from a request's intended arrival to its end | only if other programs hardly ran |
 //!
-//! Deadline tasks may not be confined to a part of their root domain, so a case that has them runs on all CPUs of the host, there
-//! and in the simulator: what they are promised does not depend on that.
+//! Deadline tasks may not be confined to a part of their root domain, so a case with deadline tasks
+//! runs on all CPUs, on the host and in the simulator: their bandwidth does not depend on that.
 //!
-//! A case whose recordings vary parameters of its workload runs with each set that was recorded on the nearest kernel.
+//! A case whose recordings vary parameters of its workload runs with each set that was recorded on
+//! the nearest kernel.
 //!
-//! Computations on a host last longer than they say: interrupts, cold caches, a hypervisor. By how much is measured (CPU time
-//! over calibrated work), and the simulator's computations are stretched alike: what is compared is scheduling, not the
-//! calibration.
+//! Three effects of a host would hide the scheduler's:
 //!
-//! The run's own watchdog takes turns, too, and cuts those of the workload: the simulator has a task in its place, of its policy and period, whose looks last as
-//! long as they did.
+//! * Computations take longer than stated, because of interrupts, cold caches or a hypervisor. The
+//!   factor is measured (CPU time over calibrated work), and the simulator's computations are
+//!   stretched by it: scheduling is compared, not the calibration.
+//! * The run's own watchdog interrupts the workload. The simulator runs a task in its place, with
+//!   its policy, its period and its measured run time.
+//! * The host varies between runs. A figure is outside only if the *nearest* run is further away
+//!   than the band allows.
 //!
-//! The band is the case's (`part` has that of `share`). The host's own spread over the runs is
-//! no error of ours: a figure is outside if the *nearest* run is further away than the band allows. A case that the host
-//! refuses, or that changes a setting of the machine, is skipped with the reason.
+//! The band is the case's (`part` uses that of `share`). A case that the host refuses, or that
+//! changes a setting of the machine, is skipped with the reason.
 
 use super::{Band, Case, Recording, ValidateError, named, rank};
 use crate::calibrate::nearest_kernel;
@@ -43,14 +46,14 @@ use zerolag_sim::Costs;
 use zerolag_workload::program::{Action, TaskDef};
 use zerolag_workload::{Dist, LoadOptions, Program, Scenario, load};
 
-/// How the live half is run.
+/// Options of the live half.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
     /// Runs on the host per case; at least one.
     pub runs: u32,
-    /// How long each is.
+    /// Duration of each run.
     pub duration: Duration,
-    /// The host's cost profile (`zerolag calibrate`); without one no latency is compared.
+    /// The host's cost profile (`zerolag calibrate`); without it no latency is compared.
     pub costs: Option<Costs>,
 }
 
@@ -61,9 +64,9 @@ pub struct LiveFigure {
     pub name: String,
     /// The host's values, a run each.
     pub host: Vec<f64>,
-    /// The simulator's.
+    /// The simulator's value.
     pub ours: f64,
-    /// How far it may be off.
+    /// The allowed error.
     pub band: Band,
 }
 
@@ -74,7 +77,7 @@ impl LiveFigure {
         self.host.iter().sum::<f64>() / self.host.len().max(1) as f64
     }
 
-    /// Returns the least and the largest value of the runs.
+    /// Returns the smallest and the largest value of the runs.
     #[must_use]
     pub fn spread(&self) -> (f64, f64) {
         self.host
@@ -105,7 +108,7 @@ pub struct LiveComparison {
     pub kernel: KernelVersion,
     /// CPUs of the workload.
     pub cpus: u32,
-    /// What other programs used of them at most, in thousandths.
+    /// The largest share of the CPUs that other programs used, in thousandths.
     pub others: u64,
     /// The figures; empty if the case was skipped.
     pub figures: Vec<LiveFigure>,
@@ -124,7 +127,8 @@ impl LiveComparison {
 /// Other programs that use more of the CPUs (in thousandths) make counts of switches incomparable.
 const OTHERS_MAX: u64 = 20;
 
-/// Runs a case here and in the simulator, once per set of parameters. `interrupted` ends it early, with what there is.
+/// Runs a case here and in the simulator, once per set of parameters. `interrupted` ends it early,
+/// with the results so far.
 ///
 /// # Errors
 /// The case or its workload is wrong, or the simulator cannot run it.
@@ -144,7 +148,8 @@ pub fn run_live(
     }
 }
 
-/// Returns the recordings whose machine and parameters are used: those of the kernel, of equal ones the first; or any one.
+/// Returns the recordings whose machine and parameters are used: those of the kernel, the first of
+/// equal ones; or any one.
 fn variants(case: &Case, kernel: KernelVersion) -> Vec<&Recording> {
     let mut variants: Vec<&Recording> = Vec::new();
     for recording in case.recorded.iter().filter(|recording| recording.kernel == kernel) {
@@ -231,7 +236,7 @@ fn run_variant(
     Ok(comparison)
 }
 
-/// Returns the task that stands for the threads that looked on, if they did.
+/// Returns the task that stands for the watchdog threads, if there were any.
 fn watchdog(runs: &[Watchdog]) -> Option<TaskDef> {
     let first = runs.first()?;
     let looks: u64 = runs.iter().map(|run| run.looks).sum();
@@ -240,8 +245,8 @@ fn watchdog(runs: &[Watchdog]) -> Option<TaskDef> {
     Some(TaskDef::looping("zerolag-watch", first.attr, actions))
 }
 
-/// Returns how far a figure may be off, `None` if it is not compared: the case declares no band, or what other programs do
-/// would decide it.
+/// Returns the allowed error of a figure; `None` if it is not compared because the case declares no
+/// band, or because other programs would decide it.
 fn band(case: &Case, program: &Program, name: &str, options: &LiveOptions, is_quiet: bool) -> Option<Band> {
     let (kind, who) = name.split_once(['.', '/']).unwrap_or((name, ""));
     let (figure, is_compared) = match kind {
@@ -255,7 +260,8 @@ fn band(case: &Case, program: &Program, name: &str, options: &LiveOptions, is_qu
     if is_compared { case.band(figure).ok() } else { None }
 }
 
-/// Whether the kernel would refuse to confine the program to fewer CPUs than it has in a root domain.
+/// Whether the program has deadline tasks, which the kernel refuses to confine to fewer CPUs than
+/// their root domain.
 fn has_deadline_tasks(program: &Program) -> bool {
     program.tasks.iter().any(|def| matches!(def.attr, SchedAttr::Deadline(_)))
 }
@@ -301,12 +307,12 @@ fn simulate(
     Ok(figures_of(program, &report.summary, &records, options.duration))
 }
 
-/// By how much computations lasted longer than they say, per definition.
+/// The factor by which computations took longer than stated, per definition.
 #[derive(Debug, Default)]
 struct Stretch(BTreeMap<usize, (Duration, Duration)>);
 
 impl Stretch {
-    /// Takes a task's CPU time and work.
+    /// Adds a task's CPU time and work.
     fn add(&mut self, program: &Program, task: &TaskFigures) {
         let Some(def) = definition(program, &task.name) else { return };
         let (run, work) = self.0.entry(def).or_default();
@@ -317,7 +323,7 @@ impl Stretch {
     /// Stretches the computations of constant length.
     fn apply(&self, program: &mut Program) {
         for (def, (run, work)) in &self.0 {
-            // Tasks that compute next to nothing tell nothing.
+            // Tasks with almost no work give no reliable factor.
             if *work < STRETCH_WORK_MIN || run < work {
                 continue;
             }
@@ -331,10 +337,11 @@ impl Stretch {
     }
 }
 
-/// Less work than this does not tell how long computations last.
+/// Less work than this gives no reliable factor.
 const STRETCH_WORK_MIN: Duration = Duration::from_millis(10);
 
-/// Returns the definition of a task, which goes by its name, or by that and the instance.
+/// Returns the definition of a task, whose name is that of the definition, or that and the
+/// instance.
 fn definition(program: &Program, task: &str) -> Option<usize> {
     let names = |def: &str| task.strip_prefix(def).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
     let defs = program.tasks.iter().enumerate().filter(|(_, def)| names(&def.name));
@@ -352,12 +359,13 @@ fn are_busy_on_one_cpu(program: &Program) -> bool {
         })
 }
 
-/// Returns whether a task (the first instance goes by the definition's name) is of a fair policy.
+/// Returns whether a task (the first instance has the definition's name) has a fair policy.
 fn is_fair(program: &Program, task: &str) -> bool {
     definition(program, task).is_some_and(|def| matches!(program.tasks[def].attr, SchedAttr::Fair { .. }))
 }
 
-/// Returns the figures of a run. Those of tasks that are not the program's are of no use: the other side has none.
+/// Returns the figures of a run. Tasks that are not the program's are ignored: the other side does
+/// not have them.
 fn figures_of(program: &Program, summary: &Summary, records: &[Record], duration: Duration) -> BTreeMap<String, f64> {
     let percent = |part: Duration, whole: Duration| part.as_nanos() as f64 * 100.0 / whole.as_nanos().max(1) as f64;
     let millis = |time: Duration| time.as_nanos() as f64 / 1e6;
@@ -389,7 +397,8 @@ fn figures_of(program: &Program, summary: &Summary, records: &[Record], duration
     figures
 }
 
-/// Returns the median time from a timer's expiry until its task went on, of the expiries that it waited for.
+/// Returns the median time from a timer's expiry until its task continued, over the expiries that
+/// it waited for.
 fn median_latency(id: TaskId, records: &[Record]) -> Option<u64> {
     let waited = records.iter().filter_map(|record| match record.event {
         TraceEvent::Mark { task, mark: Mark::TimerDue { due, slack } } if task == id && !slack.is_negative() => {

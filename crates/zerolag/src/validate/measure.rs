@@ -13,7 +13,7 @@ pub struct Measure {
     to: Instant,
     tasks: BTreeMap<TaskId, Task>,
     groups: BTreeMap<GroupId, Group>,
-    /// Who runs where since when, by CPU.
+    /// The current task of each CPU, and the start of its turn.
     running: Vec<Option<(TaskId, Instant)>>,
     migrations: u64,
     sequence: Sequence,
@@ -24,11 +24,11 @@ struct Task {
     name: Arc<str>,
     group: GroupId,
     run: Duration,
-    /// Stretches on a CPU that ended in the window.
+    /// Turns on a CPU that ended in the window.
     turns: u64,
-    /// When it was woken, until it runs.
+    /// The time of its wakeup, until it runs.
     woken: Option<Instant>,
-    /// How long it took from waking to running, of the wakings in the window.
+    /// Times from waking to running, of the wakings in the window.
     delays: Vec<Duration>,
 }
 
@@ -40,12 +40,12 @@ struct Group {
     nr_periods: u64,
     nr_throttled: u64,
     throttled: Duration,
-    /// Where it is throttled, since when.
+    /// The CPUs where it is throttled, and since when.
     since: BTreeMap<CpuId, Instant>,
 }
 
 impl Measure {
-    /// Begins to measure what will happen in a window.
+    /// Starts a measurement of a window.
     #[must_use]
     pub fn between(from: Instant, window: Duration) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Measure {
         }
     }
 
-    /// Ends what still goes on.
+    /// Ends the open turns.
     pub fn finish(&mut self, end: Instant) {
         for cpu in 0..self.running.len() {
             self.stop(cpu, end);
@@ -71,8 +71,8 @@ impl Measure {
         }
     }
 
-    /// Returns who ran after whom from the window's start to the end of the run, each turn that began in it. That is of CPU 0;
-    /// where there are more CPUs it says little.
+    /// Returns the sequence of turns on CPU 0, from the window's start to the end of the run, each
+    /// turn that began in it. On a machine with several CPUs it has little meaning.
     #[must_use]
     pub const fn sequence(&self) -> &Sequence {
         &self.sequence
@@ -106,17 +106,18 @@ impl Measure {
         }
     }
 
-    /// Returns the figures by name; the first instance of a task goes by the task's name, a group by its path.
+    /// Returns the figures by name. The first instance of a task has the task's name, a group its
+    /// path.
     ///
     /// | name | unit |
     /// |---|---|
     /// | `share.TASK` | CPU time in percent of one CPU |
-    /// | `turns.TASK` | stretches on a CPU |
+    /// | `turns.TASK` | turns on a CPU |
     /// | `delay.TASK` | the median of its times from waking to running, in milliseconds |
     /// | `migrations` | of all tasks |
     /// | `used/PATH` | CPU time of a group and all below it, in percent of one CPU |
     /// | `nr_periods/PATH` | periods of its limit that ended |
-    /// | `nr_throttled/PATH` | of these, those at whose end it was throttled somewhere |
+    /// | `nr_throttled/PATH` | of these, those at whose end it was throttled on some CPU |
     /// | `throttled/PATH` | milliseconds throttled, added up over CPUs |
     #[must_use]
     pub fn figures(&self) -> BTreeMap<String, f64> {
@@ -144,7 +145,7 @@ impl Measure {
     }
 }
 
-/// The first instance of a task goes by the task's name.
+/// The first instance of a task has the task's name.
 fn name(task: &Task) -> &str {
     task.name.strip_suffix("-0").unwrap_or(&task.name)
 }

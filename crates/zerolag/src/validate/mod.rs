@@ -1,9 +1,10 @@
-//! [`Case`]: a workload whose figures were recorded on real kernels, and how far ours are from them.
+//! [`Case`]: a workload whose figures were recorded on real kernels, compared with the simulator's.
 //!
-//! A case file says the workload, the machine, the recorded figures per kernel and the *band*: how far a figure may be
-//! off, declared before it was measured. Running a case simulates the workload under the preset of each recorded kernel and
-//! measures the same figures between the same instants. No band is widened to make a case pass; a figure outside its band
-//! stays outside, with the reason beside it.
+//! A case file contains the workload, the machine, the recorded figures per kernel and the *band*:
+//! the allowed error of a figure, declared before it was measured. Running a case simulates the
+//! workload under the preset of each recorded kernel and measures the same figures between the same
+//! instants. No band is widened to make a case pass; a figure outside its band stays outside, with
+//! the reason next to it.
 //!
 //! ```text
 //!  case.toml ─► Case ─┬─► workload ─► Plan (preset of the kernel) ─► Measure ─┐
@@ -38,15 +39,15 @@ use zerolag_workload::{self as workload, Diagnostics, LoadOptions, Program};
 /// One figure, recorded and simulated.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What is measured, of whom: `share.hog0`.
+    /// The figure and its owner: `share.hog0`.
     pub name: String,
     /// The kernel's value.
     pub recorded: f64,
-    /// Ours: the mean, if the case begins more than once.
+    /// Ours: the mean, if the case has several runs.
     pub ours: f64,
-    /// The least and the most of ours.
+    /// The smallest and the largest of our values.
     pub range: (f64, f64),
-    /// How far it may be off.
+    /// The allowed error.
     pub band: Band,
 }
 
@@ -69,16 +70,16 @@ impl Figure {
 pub struct Comparison {
     /// The case's name: its file's, without extension.
     pub case: String,
-    /// The kernel, and what it ran on.
+    /// The recording: its kernel and machine.
     pub recording: Recording,
     /// All figures of the recording.
     pub figures: Vec<Figure>,
-    /// Why it is outside its band, if somebody knows.
+    /// Why it is outside its band, if known.
     pub because: Option<String>,
 }
 
 impl Comparison {
-    /// Returns the case's name, with what tells this recording from others of the same kernel.
+    /// Returns the case's name, with the difference from other recordings of the same kernel.
     #[must_use]
     pub fn name(&self) -> String {
         named(&self.case, &self.recording)
@@ -99,17 +100,17 @@ fn named(case: &str, recording: &Recording) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ValidateError {
-    /// The case file is wrong.
+    /// The case file is invalid.
     Case(CaseError),
     /// A file cannot be read.
     Io(PathBuf, std::io::Error),
-    /// The workload is wrong.
+    /// The workload is invalid.
     Workload(Box<Diagnostics>),
     /// The workload gives no plan.
     Plan(PathBuf, PlanError),
     /// The workload does not fit the machine.
     Sim(PathBuf, SimError),
-    /// A recorded figure that nothing measures here.
+    /// A recorded figure that is not measured here.
     NoSuchFigure(PathBuf, String, Vec<String>),
 }
 
@@ -122,7 +123,7 @@ impl fmt::Display for ValidateError {
             Self::Plan(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Sim(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NoSuchFigure(path, name, known) => {
-                write!(f, "{}: nothing measures `{name}`; measured are {}", path.display(), known.join(", "))
+                write!(f, "{}: no such figure `{name}`; known are {}", path.display(), known.join(", "))
             }
         }
     }
@@ -146,7 +147,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, ValidateError> {
     for entry in std::fs::read_dir(dir).map_err(error)? {
         let path = entry.map_err(error)?.path();
         if path.is_dir() {
-            // Workloads are scenario files of their own.
+            // Workloads are scenario files, not cases.
             if path.file_name().is_none_or(|name| name != "workloads") {
                 found.extend(find(&path)?);
             }
@@ -158,10 +159,10 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, ValidateError> {
     Ok(found)
 }
 
-/// Runs a case under every kernel that it was recorded on.
+/// Runs a case under every recorded kernel.
 ///
 /// # Errors
-/// The case or its workload is wrong.
+/// The case or its workload is invalid.
 pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
     let path = &case.workload;
     let bytes = std::fs::read(path).map_err(|error| ValidateError::Io(path.clone(), error))?;
@@ -195,12 +196,12 @@ pub fn run(case: &Case) -> Result<Vec<Comparison>, ValidateError> {
     Ok(comparisons)
 }
 
-/// A recorded sequence is looked for in twice its time: where in its cycle it began is not known.
+/// A recorded sequence is searched for in twice its time: its position in the cycle is unknown.
 fn duration(recording: &Recording) -> Duration {
     recording.window * if recording.sequence.is_some() { 2 } else { 1 }
 }
 
-/// Returns a program all of whose tasks start that much later.
+/// Returns a program all of whose tasks start later by a delay.
 fn begun_later(program: &Arc<Program>, delay: Duration) -> Arc<Program> {
     let mut program = Arc::clone(program);
     if !delay.is_zero() {
@@ -220,7 +221,7 @@ fn measure(plan: &Plan, turns: Duration, from: Instant, window: Duration) -> Res
     Ok(measure)
 }
 
-/// Returns the figures of one run of ours.
+/// Returns the figures of one of our runs.
 fn ours(case: &Case, recording: &Recording, measured: &Measure) -> Figures {
     let mut ours = measured.figures();
     if let Some(sequence) = &recording.sequence {
@@ -254,7 +255,8 @@ fn compare(case: &Case, recording: &Recording, runs: &[Figures]) -> Result<Compa
 /// Figures by name.
 type Figures = BTreeMap<String, f64>;
 
-/// Tasks that differ in name only have no place among each other: the one with most is compared with the one with most.
+/// Tasks that differ only in name have no order: the one with the largest figure is compared with
+/// the one with the largest.
 fn rank(figures: &mut Figures, alike: &[String]) {
     let kinds: Vec<String> = figures
         .keys()

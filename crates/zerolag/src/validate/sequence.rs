@@ -1,24 +1,25 @@
-//! [`Sequence`]: who ran after whom, and for how long, on one CPU; and how alike two of them are.
+//! [`Sequence`]: the turns of tasks on one CPU, in order with their lengths; and the similarity of two sequences.
 //!
-//! Shares may agree where schedules do not. Where a case is deterministic its recording keeps the *sequence* of turns, and ours is
-//! held against it turn by turn. A turn agrees with another if it is the same task's and as long, within the case's
-//! tolerance. What is counted is the edit distance: how many turns would have to be put in, left out or replaced to make the
-//! recorded sequence out of the part of ours that is most like it. Ours is longer than the recorded one, so that it does not matter
-//! where in its cycle the recording began.
+//! Shares can agree where schedules do not. Where a case is deterministic, its recording contains
+//! the *sequence* of turns, and ours is compared with it turn by turn. A turn agrees with another
+//! if it has the same task and the same length, within the case's tolerance. The similarity is an
+//! edit distance: the number of turns that must be inserted, deleted or replaced to turn the most
+//! similar part of our sequence into the recorded one. Our sequence is longer than the recorded
+//! one, so that the position at which the recording began does not matter.
 //!
-//! The recorded sequences have the turns of the case's tasks only: a kernel thread that cuts a turn in two is left out of it.
-//! Tasks that differ in name only may have any of their names.
+//! The recorded sequences contain only turns of the case's tasks: a kernel thread that interrupts a
+//! turn is removed. Tasks that differ only in name may exchange their names.
 //!
-//! Complexity: O(recorded turns x our turns) time per way to name those tasks, O(our turns) memory.
+//! Complexity: O(recorded turns x our turns) time per way to exchange names, O(our turns) memory.
 
 use zerolag_model::Duration;
 
-/// One task's time on a CPU, until another one's.
+/// The time of one task on a CPU, up to the next task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turn {
-    /// Who.
+    /// The task.
     pub task: String,
-    /// For how long.
+    /// The length.
     pub run: Duration,
 }
 
@@ -27,10 +28,10 @@ pub struct Turn {
 pub struct Sequence(Vec<Turn>);
 
 impl Sequence {
-    /// Reads a recorded sequence: a line per turn, `TASK MICROSECONDS`; `#` begins a comment.
+    /// Reads a recorded sequence: a line per turn, `TASK MICROSECONDS`; `#` starts a comment.
     ///
     /// # Errors
-    /// The first line that is none of these, with its number.
+    /// The first invalid line, with its number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut turns = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -47,7 +48,7 @@ impl Sequence {
         Ok(Self(turns))
     }
 
-    /// Adds a turn; of a task whose turn it is already, it becomes longer.
+    /// Adds a turn; a turn of the same task as the last one extends it.
     pub fn push(&mut self, task: &str, run: Duration) {
         match self.0.last_mut() {
             Some(last) if last.task == task => last.run = last.run.saturating_add(run),
@@ -55,20 +56,21 @@ impl Sequence {
         }
     }
 
-    /// Returns how many turns there are.
+    /// Returns the number of turns.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no turns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns how many percent of these turns `ours` has somewhere, in this order, less what it has between them; of all ways to
-    /// give the names of `alike` to each other, by the one that fits best.
+    /// Returns the similarity in percent: how many of these turns `ours` has somewhere, in this
+    /// order, less its turns in between. The names of `alike` are exchanged in all ways; the best
+    /// one counts.
     #[must_use]
     pub fn agreement(&self, ours: &Self, alike: &[Vec<String>], within: Duration) -> f64 {
         let mut ways = vec![self.clone()];
@@ -79,15 +81,15 @@ impl Sequence {
         self.len().saturating_sub(distance) as f64 * 100.0 / self.len().max(1) as f64
     }
 
-    /// Calls each task of a set by the name at the same place in another.
+    /// Renames the tasks of a set by the names at the same positions in another.
     fn renamed(&self, set: &[String], names: &[String]) -> Self {
         let name = |task: &String| set.iter().position(|one| one == task).map_or(task, |at| &names[at]).clone();
         Self(self.0.iter().map(|turn| Turn { task: name(&turn.task), run: turn.run }).collect())
     }
 
-    /// Returns the least edit distance to a part of `ours`.
+    /// Returns the smallest edit distance to a part of `ours`.
     fn distance(&self, ours: &Self, within: Duration) -> usize {
-        // Nothing of this sequence is at no distance from any place in ours.
+        // The empty sequence has distance zero from any part of ours.
         let mut above = vec![0; ours.len() + 1];
         for (row, turn) in self.0.iter().enumerate() {
             let mut here = Vec::with_capacity(above.len());
@@ -104,7 +106,7 @@ impl Sequence {
     }
 }
 
-/// Returns a set in every order.
+/// Returns all orders of a set.
 fn permutations(set: &[String]) -> impl Iterator<Item = Vec<String>> + use<> {
     let mut orders: Vec<Vec<String>> = vec![Vec::new()];
     for name in set {

@@ -4,7 +4,7 @@ use super::{Comparison, Figure};
 use std::fmt::Write;
 use zerolag_report::table::{Align, Table};
 
-/// Returns a table of all figures, and how many are inside their bands.
+/// Returns a table of all figures, and the number of figures inside their bands.
 #[must_use]
 pub fn text(comparisons: &[Comparison]) -> String {
     let columns = [
@@ -104,7 +104,7 @@ fn figures(comparisons: &[Comparison]) -> impl Iterator<Item = (&Comparison, &Fi
     comparisons.iter().flat_map(|comparison| comparison.figures.iter().map(move |figure| (comparison, figure)))
 }
 
-/// Returns the share that is furthest off of each recording, the furthest first.
+/// Returns the share with the largest error of each recording, the largest first.
 fn worst_shares(comparisons: &[Comparison]) -> Vec<(&Comparison, &Figure)> {
     let off = |figure: &Figure| figure.error().abs();
     let worst_of = |comparison| {
@@ -127,7 +127,7 @@ fn values(figure: &Figure) -> [String; 4] {
     ]
 }
 
-/// Returns ours; of several runs the mean, and from where to where they go.
+/// Returns our value; for several runs the mean and the range.
 fn ours(figure: &Figure) -> String {
     let (least, most) = figure.range;
     if least < most {
@@ -137,7 +137,7 @@ fn ours(figure: &Figure) -> String {
     }
 }
 
-/// Counts stay counts, everything else has two decimals.
+/// Counts are printed as integers, all other values with two decimals.
 fn number(value: f64) -> String {
     if value >= 100.0 || value == 0.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

@@ -1,14 +1,17 @@
-//! Experiment 3: how well a limit is kept by a pool, by hard limits, and by binding to as many CPUs (2010).
+//! Experiment 3: how precisely a limit is enforced by a pool, by hard limits, and by pinning to as
+//! many CPUs (2010).
 //!
-//! Sixteen CPUs, limits of 1 to 16 CPUs, periods of 100, 250 and 500 ms. [`Workload::Loops`]: sixteen busy loops; how busy the
-//! machine is. [`Workload::Primes`]: a fixed computation on sixteen threads; how long it takes. 96 published cells per method.
+//! Sixteen CPUs, limits of 1 to 16 CPUs, periods of 100, 250 and 500 ms. [`Workload::Loops`]:
+//! sixteen busy loops; the figure is the busy part of the machine. [`Workload::Primes`]: a fixed
+//! computation on sixteen threads; the figure is its duration. 96 published cells per method.
 //!
-//! Machine, settings and costs are frozen in `frozen.toml`, with their origin. One number is fitted: what a piece of the
-//! computation takes (`PIECE`), on the affinity cell of one CPU. All other cells are predictions, but for what the file says of
-//! `hz`. Which error each method should stay within was written down before the first full run: [`Band`].
+//! Machine, settings and costs are frozen in `frozen.toml`, with their origin. One number is
+//! fitted: the length of a piece of the computation (`PIECE`), on the affinity cell of one CPU. All
+//! other cells are predictions, except as `frozen.toml` says about `hz`. The expected error of each
+//! method was written down before the first full run: [`Band`].
 //!
-//! What is measured is CPU time. The text's busy time is most likely `/proc/stat`, which counts ticks, each as if the task had
-//! run since the one before.
+//! CPU time is measured. The text's busy time is most likely `/proc/stat`, which counts ticks, each
+//! as if the task had run since the previous one.
 //!
 //! Source: Turner & Rao 2010, *CFS Bandwidth Control*, RFC v1.
 
@@ -32,23 +35,24 @@ use zerolag_workload::LoadOptions;
 use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind, TaskDef};
 use zerolag_workload::random::Dist;
 
-/// CPUs of the machine; also threads.
+/// The number of CPUs, and of threads.
 pub const CPUS: u32 = 16;
 /// The periods of the text, in milliseconds.
 pub const PERIODS: [u64; 3] = [100, 250, 500];
-/// Pieces of the fixed computation: sysbench's usual number of requests, which threads take as they are free.
+/// Pieces of the fixed computation: sysbench's default number of requests, which idle threads take.
 const PIECES: u32 = 10_000;
-/// CPU time of a piece: 422.4 s on one CPU for all, by the text's affinity column, less what ticks and switches take there.
+/// CPU time of a piece: 422.4 s on one CPU for all, from the text's affinity column, less the time
+/// of ticks and switches there.
 const PIECE: Duration = Duration::from_micros(42_150);
-/// What is left out at the begin of busy loops.
+/// The time that is skipped at the start of busy loops.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// No cell of the computation takes longer.
+/// The longest time of a computation's cell.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// What keeps the workload to so many CPUs.
+/// The mechanism that limits the workload to so many CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Binding to the first CPUs; no limit. The text's ideal.
+    /// Pinning to the first CPUs; no limit. The text's ideal.
     Affinity,
     /// `bandwidth = pool`.
     Pool,
@@ -70,21 +74,22 @@ impl Method {
         }
     }
 
-    /// Returns the error that its cells should stay within, declared before the first full run.
+    /// Returns the expected error of its cells, declared before the first full run.
     #[must_use]
     pub const fn band(self) -> Band {
         match self {
-            // Nothing but the sum of CPU times.
+            // Only the sum of CPU times matters.
             Self::Affinity => Band { mean: 1.0, max: 2.0 },
-            // Against affinity the text's own cells are between -11 and +26 %, most within 3.
+            // Compared with affinity the text's own cells are between -11 and +26 %, most within 3.
             Self::Pool => Band { mean: 4.0, max: 25.0 },
-            // -43 to +78 % there, from how tasks and parts happened to lie: its mechanism, not its run, can come out.
+            // -43 to +78 % there, from the accidental placement of tasks and parts: its mechanism
+            // can be reproduced, not its run.
             Self::HardLimits => Band { mean: 15.0, max: 50.0 },
         }
     }
 }
 
-/// How far from the published cells a method may be, in percent of the published value.
+/// The allowed distance of a method from the published cells, in percent of the published value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Band {
     /// The mean of the absolute errors.
@@ -93,7 +98,7 @@ pub struct Band {
     pub max: f64,
 }
 
-/// What is run.
+/// The workload of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// `while(1)` times 16: percent of the machine that is busy.
@@ -115,7 +120,7 @@ impl Workload {
         }
     }
 
-    /// Returns what its values are.
+    /// Returns the unit of its values.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -128,9 +133,9 @@ impl Workload {
 /// One cell of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell2010 {
-    /// What is run.
+    /// The workload.
     pub workload: Workload,
-    /// What keeps it to the limit.
+    /// The limiting mechanism.
     pub method: Method,
     /// Milliseconds.
     pub period: u64,
@@ -147,7 +152,7 @@ pub struct Bandwidth2010 {
     pub periods: Vec<u64>,
     /// Workloads.
     pub workloads: Vec<Workload>,
-    /// Host threads that work.
+    /// Number of worker threads on the host.
     pub threads: usize,
 }
 
@@ -194,7 +199,7 @@ impl Bandwidth2010 {
     /// Runs a cell; returns its value: percent of the machine, or seconds.
     ///
     /// # Panics
-    /// If the run ends otherwise than it must: never in a sound scheduler.
+    /// If the run ends in an unexpected way: impossible in a correct scheduler.
     #[must_use]
     pub fn run(cell: Cell2010) -> f64 {
         let mut machine = Self::plan(cell).build(Tracing::On).expect("invariant: the program fits the machine");
@@ -218,7 +223,8 @@ impl Bandwidth2010 {
         }
     }
 
-    /// Runs all cells; `progress` is told how many have begun and may end it. Affinity knows no periods: it is run once.
+    /// Runs all cells; `progress` is called with the number of started cells and can stop the rest.
+    /// Affinity has no periods: it is run once.
     #[must_use]
     pub fn run_all(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Results {
         let cells = self.cells();
@@ -240,7 +246,7 @@ impl Bandwidth2010 {
         Results { values: cells.into_iter().filter_map(of).collect() }
     }
 
-    /// Returns how many runs there are.
+    /// Returns the number of runs.
     #[must_use]
     pub fn nr_runs(&self) -> u64 {
         let limits = (self.cpus.len() * self.workloads.len()) as u64;
@@ -273,7 +279,7 @@ fn program(cell: Cell2010) -> Program {
             vec![Action::SemWait(ResourceId(0)), Action::Run(Dist::Constant(PIECE)), Action::Stamp(0)]
         }
     };
-    // A shell starts one after another.
+    // A shell starts them one after another.
     let thread = |nth: u32| TaskDef {
         delay: Duration::from_millis(1) * u64::from(nth),
         affinity: affinity.clone(),

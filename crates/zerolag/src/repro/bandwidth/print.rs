@@ -6,23 +6,24 @@ use serde_json::{Value, json};
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table};
 
-/// What came of the experiment.
+/// The results of the experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Results {
-    /// Cells and their values, row by row of the text's tables, without those that an interruption left out.
+    /// Cells and their values, row by row of the text's tables, without cells skipped by an
+    /// interruption.
     pub values: Vec<(Cell2010, f64)>,
 }
 
-/// How far the cells of a method are from the published ones, in percent of these.
+/// The distance of a method's cells from the published ones, in percent of these.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Errors {
     /// Mean of the absolute errors.
     pub mean: f64,
     /// The largest, with its sign.
     pub worst: f64,
-    /// Where that is.
+    /// The cell with the largest error.
     pub at: Cell2010,
-    /// How many cells.
+    /// The number of cells.
     pub cells: usize,
 }
 
@@ -39,7 +40,7 @@ impl Results {
         Some((self.of(cell)? / published(cell)? - 1.0) * 100.0)
     }
 
-    /// Returns the errors of a method's cells; of all workloads and periods unless given.
+    /// Returns the errors of a method's cells; over all workloads and periods unless given.
     #[must_use]
     pub fn errors(&self, method: Method, workload: Option<Workload>, period: Option<u64>) -> Option<Errors> {
         let is_wanted = |cell: &Cell2010| {
@@ -63,7 +64,7 @@ impl Results {
         graphs
     }
 
-    /// Draws one of the text's graphs: our three methods as lines, the published ones dashed.
+    /// Plots one of the text's graphs: our three methods as lines, the published ones dashed.
     #[must_use]
     pub fn plot(&self, workload: Workload, period: u64) -> Plot {
         let (title, y) = match workload {
@@ -202,7 +203,7 @@ impl fmt::Display for Results {
     }
 }
 
-/// To four places: JSON of the same run is the same bytes on every machine.
+/// Rounds to four places, so that the JSON of a run has the same bytes on every machine.
 fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

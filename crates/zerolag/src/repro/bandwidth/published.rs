@@ -2,7 +2,8 @@
 
 use super::{Cell2010, Method, Workload};
 
-/// Returns the value that the text has for a cell: percent busy, or seconds. `None` if the text has no such cell.
+/// Returns the text's value of a cell: percent busy, or seconds. `None` if the text has no such
+/// cell.
 #[must_use]
 pub fn published(cell: Cell2010) -> Option<f64> {
     let table = match cell.workload {

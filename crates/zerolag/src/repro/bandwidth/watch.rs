@@ -4,7 +4,7 @@ use std::cell::Cell;
 use zerolag_model::{Duration, Instant, Mark, Record, TraceEvent};
 use zerolag_sim::Sink;
 
-/// How long CPUs run tasks, from a time on.
+/// The time for which CPUs run tasks, from a time on.
 #[derive(Debug)]
 pub(super) struct Busy {
     from: Instant,
@@ -44,7 +44,7 @@ impl Sink for Busy {
     }
 }
 
-/// When the last piece of a computation is done.
+/// The end of the last piece of a computation.
 #[derive(Debug)]
 pub(super) struct Done<'c> {
     left: u32,

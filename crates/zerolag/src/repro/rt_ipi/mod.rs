@@ -1,20 +1,24 @@
 //! Experiment 2: three generations of pulling real-time tasks, from 4 to 4096 CPUs.
 //!
-//! One CPU is overloaded: a pinned task runs there, and one waits that only this CPU and the next, just as busy, may run. All
-//! other CPUs run real-time tasks, and each time one of them lowers its priority it looks for what waits elsewhere.
+//! One CPU is overloaded: a pinned task runs there, and another waits that may only use this CPU
+//! and the next, which is just as busy. All other CPUs run real-time tasks, and each time one of
+//! them lowers its priority it searches for waiting tasks.
 //!
-//! * [`Scene::Wave`]: they all wake every millisecond and lower their priority about 100 us later, within 10 us. Once per
-//!   wave a task that may run anywhere is created on the overloaded CPU. How long do CPUs spin for locks, or handle IPIs,
-//!   and how long is a lower one running while that task waits?
-//! * [`Scene::Stress`]: they run for 20 to 80 us and sleep for 200 us in the mean, at random: each lowers its priority some
-//!   4000 times a second. Can the overloaded CPU keep up?
+//! * [`Scene::Wave`]: they all wake every millisecond and lower their priority about 100 us later,
+//!   within 10 us. Once per wave a task that may run anywhere is created on the overloaded CPU. The
+//!   figures: how long CPUs spin for locks or handle IPIs, and how long a less urgent task runs
+//!   while that task waits.
+//! * [`Scene::Stress`]: they run for 20 to 80 us and sleep for 200 us on average, at random: each
+//!   lowers its priority some 4000 times a second. The question: can the overloaded CPU keep up?
 //!
-//! The scheduler decides, the simulated machine charges what it did; nothing here computes a wait or a load. Machines are
-//! those of [`shape`]. Costs are profile `default`, frozen before; the factor of a run multiplies what an IPI costs.
+//! The scheduler decides, and the simulated machine charges its operations; this module computes no
+//! wait and no load. Machines are those of [`shape`]. Costs are profile `default`, frozen before;
+//! the factor of a run multiplies the costs of an IPI.
 //!
-//! Sources: 2017 text ("On a 80 CPU box, I measured over 200us of processing IPIs", "when I tested this on a 120 CPU box [...]
-//! it actually triggered the hard lockup detector"); Linux commits b6366f048e0c (2015), 4bdced5c9a29 (2017), 94894c9c477e
-//! (2026, "Skip currently executing CPU in rto_next_cpu").
+//! Sources: 2017 text ("On a 80 CPU box, I measured over 200us of processing IPIs", "when I tested
+//! this on a 120 CPU box [...] it actually triggered the hard lockup detector"); Linux commits
+//! b6366f048e0c (2015), 4bdced5c9a29 (2017), 94894c9c477e (2026, "Skip currently executing CPU in
+//! rto_next_cpu").
 
 mod print;
 mod watch;
@@ -36,13 +40,13 @@ use zerolag_workload::random::{Bounds, Dist};
 /// A generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
-    /// 2007: the lock of every overloaded run queue is taken.
+    /// 2007: a pulling CPU takes the lock of every overloaded run queue.
     PullLocked,
-    /// 2015: each CPU sends a chain of IPIs of its own.
+    /// 2015: each CPU sends its own chain of IPIs.
     IpiPerCpu,
     /// 2017: one IPI circulates in the root domain.
     IpiRootDomain,
-    /// 2026: likewise, and it is not sent to the CPU that it is at.
+    /// 2026: one IPI circulates, and a CPU does not forward it to itself.
     IpiSkipSelf,
 }
 
@@ -78,12 +82,12 @@ impl Variant {
     }
 }
 
-/// What happens.
+/// The load of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scene {
-    /// All CPUs but two lower their priority at about the same time.
+    /// All CPUs except two lower their priority at about the same time.
     Wave,
-    /// They do so at random, all the time.
+    /// All CPUs except two lower their priority at random, all the time.
     Stress,
 }
 
@@ -101,24 +105,24 @@ impl Scene {
 /// One run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// What happens.
+    /// The load.
     pub scene: Scene,
     /// The generation.
     pub variant: Variant,
     /// CPUs of the machine.
     pub cpus: u32,
-    /// How many times what it costs by default an IPI costs.
+    /// The factor of an IPI's costs.
     pub factor: u32,
 }
 
-/// What came of one run.
+/// The results of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Which.
+    /// The run.
     pub run: Run,
-    /// How long it took in simulated time.
+    /// Its length in simulated time.
     pub elapsed: Duration,
-    /// The longest wait for a run-queue lock, and the wait that 99 % did not exceed, of those who waited.
+    /// The longest wait for a run-queue lock, and the 99th percentile of these waits.
     pub lock_wait: [Duration; 2],
     /// Waits for a run-queue lock.
     pub lock_waits: u64,
@@ -126,20 +130,21 @@ pub struct Finding {
     pub requests: u64,
     /// Requests to push that the CPU with most of them got.
     pub requests_of_one: u64,
-    /// The longest time that a CPU was in IPI and lock work without being free for a timer.
+    /// The longest time that a CPU was in IPI and lock work without serving a timer.
     pub stretch: Duration,
     /// The longest time from a timer of the most urgent task of a CPU to the task.
     pub latency: Duration,
-    /// The longest time that a CPU ran something lower than a task that waited and might run anywhere.
+    /// The longest time that a CPU ran a less urgent task while a more urgent one waited that may
+    /// run anywhere.
     pub disorder: Duration,
-    /// The CPU that did not leave IPI and lock work any more, if the watchdog ended the run.
+    /// The CPU that did not leave IPI and lock work, if the watchdog ended the run.
     pub locked_up: Option<CpuId>,
     /// Events of the simulation.
     pub events: u64,
 }
 
 impl Finding {
-    /// Returns requests to push per second of a CPU: the mean, and the CPU with most.
+    /// Returns requests to push per second: the mean of all CPUs, and the CPU with most.
     #[must_use]
     pub fn requests_per_second(&self) -> [u64; 2] {
         let per_second = |count: u64, cpus: u64| {
@@ -162,11 +167,11 @@ pub struct RtIpi2017 {
     pub waves: u32,
     /// Length of a stress.
     pub stress: Duration,
-    /// What takes the place of the watchdog's 10 s in a run of milliseconds.
+    /// The threshold that replaces the watchdog's 10 s in a run of milliseconds.
     pub threshold: Duration,
     /// Seed of every run.
     pub seed: u64,
-    /// Host threads that work.
+    /// Number of worker threads on the host.
     pub threads: usize,
 }
 
@@ -186,7 +191,8 @@ impl Default for RtIpi2017 {
 }
 
 impl RtIpi2017 {
-    /// Returns every run: first the tables', largest machines first so that threads end together, then the sensitivity's.
+    /// Returns every run: first those of the tables, largest machines first so that threads end
+    /// together, then those of the sensitivity table.
     #[must_use]
     pub fn runs(&self) -> Vec<Run> {
         let mut runs = Vec::new();
@@ -217,7 +223,7 @@ impl RtIpi2017 {
     /// Returns the plan of a run.
     ///
     /// # Panics
-    /// If the number of CPUs is not one that [`shape`] has a machine for.
+    /// If [`shape`] has no machine with that number of CPUs.
     #[must_use]
     pub fn plan(&self, run: Run) -> Plan {
         let machine = shape(run.cpus);
@@ -252,7 +258,8 @@ impl RtIpi2017 {
         watch.finish(run, &outcome, locked_up)
     }
 
-    /// Runs all; `progress` is told how many have begun and may end it. Findings are in the order of [`runs`](Self::runs).
+    /// Runs all; `progress` is called with the number of started runs and can stop the rest.
+    /// Findings are in the order of [`runs`](Self::runs).
     #[must_use]
     pub fn run_all(&self, progress: impl Fn(u64) -> ControlFlow<()> + Sync) -> Results {
         let runs = self.runs();
@@ -267,8 +274,9 @@ impl RtIpi2017 {
     }
 }
 
-/// Returns the machine with so many CPUs: two threads per core where it has more than four CPUs; four sockets from 80 on, as
-/// the Xeon E7 of the text's years (10 and 15 cores per socket), then more.
+/// Returns the machine with so many CPUs: two threads per core on machines with more than four
+/// CPUs; four sockets from 80 on, as the Xeon E7 of the text's years (10 and 15 cores per socket),
+/// then more.
 ///
 /// # Panics
 /// If the number is not a multiple of eight above 16.
@@ -286,7 +294,7 @@ pub fn shape(cpus: u32) -> Topology {
     topology
 }
 
-/// Multiplies what an IPI takes: sending, flight, handler, work, the locks about it.
+/// Multiplies the costs of an IPI: sending, flight, handler, work, and its locks.
 fn dearer_ipis(costs: &mut Costs, factor: u32) {
     let factor = u64::from(factor);
     let times = |by: ByDistance| ByDistance {
@@ -305,7 +313,7 @@ fn dearer_ipis(costs: &mut Costs, factor: u32) {
     }
 }
 
-/// Between two waves.
+/// The time between two waves.
 const WAVE: Duration = Duration::from_millis(1);
 const MICROS: fn(u64) -> Duration = Duration::from_micros;
 
@@ -326,10 +334,11 @@ fn on(cpu: u32) -> Option<CpuMask> {
     Some(CpuMask::single(CpuId(cpu)))
 }
 
-/// What both scenes have: the most urgent task of each CPU, whose timers are measured; the two busy CPUs; who waits there.
+/// The tasks of both scenes: the most urgent task of each CPU, whose timers are measured; the two
+/// busy CPUs; and the tasks that wait there.
 ///
-/// The timers fire around the time at which a wave ends: 105 us after it began, or as much longer as a CPU takes that
-/// shares its core.
+/// The timers fire around the end of a wave: 105 us after it began, or later by as much as a CPU is
+/// slower that shares its core.
 fn overload(cpus: u32) -> Vec<TaskDef> {
     let smt = shape(cpus).shape()[3];
     let end = if smt > 1 { 105 * 100 / Costs::server().smt_speed_percent } else { 105 };
@@ -379,7 +388,7 @@ fn stress(cpus: u32) -> Program {
     Program { tasks, ..Program::default() }
 }
 
-/// How the tasks are named whose timers are measured.
+/// The name of the tasks whose timers are measured.
 const PROBE: &str = "probe";
-/// How the tasks are named that may run anywhere.
+/// The name of the tasks that may run anywhere.
 const SPARE: &str = "spare";

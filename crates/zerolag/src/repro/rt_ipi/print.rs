@@ -8,12 +8,12 @@ use zerolag_report::human::Human;
 use zerolag_report::plot::{Axis, Mark, Plot, Unit};
 use zerolag_report::table::{Align, Table};
 
-/// What came of the experiment.
+/// The results of the experiment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Results {
     /// The experiment.
     pub experiment: RtIpi2017,
-    /// Its runs, without those that an interruption left out.
+    /// Its runs, without runs skipped by an interruption.
     pub findings: Vec<Finding>,
 }
 
@@ -24,15 +24,15 @@ const PUBLISHED_CPUS: u32 = 80;
 const RUNAWAY_CPUS: u32 = 120;
 
 impl Results {
-    /// Returns what a run gave.
+    /// Returns the result of a run.
     #[must_use]
     pub fn of(&self, scene: Scene, variant: Variant, cpus: u32, factor: u32) -> Option<&Finding> {
         let wanted = Run { scene, variant, cpus, factor };
         self.findings.iter().find(|finding| finding.run == wanted)
     }
 
-    /// Draws the longest stretch of IPI and lock work on one CPU in a wave, over the number of CPUs. Runs that had no end
-    /// stand apart, where they were cut off.
+    /// Plots the longest stretch of IPI and lock work on one CPU in a wave, over the number of
+    /// CPUs. Runs without an end are separate points, where they were cut off.
     #[must_use]
     pub fn stretch_plot(&self) -> Plot {
         let plot = self.plot("Wave: longest time that a CPU is in IPI and lock work", |finding| finding.stretch);
@@ -45,8 +45,8 @@ impl Results {
         plot.with("no end: cut off", Mark::Points, cut)
     }
 
-    /// Draws the worst latency of the most urgent task of a CPU in a wave, over the number of CPUs, of the runs that have an
-    /// end: one that is cut off has no worst.
+    /// Plots the worst latency of the most urgent task of a CPU in a wave, over the number of CPUs.
+    /// Only runs with an end: a run that is cut off has no worst latency.
     #[must_use]
     pub fn latency_plot(&self) -> Plot {
         self.plot("Wave: worst latency of a FIFO 99 task, where the run has an end", |finding| finding.latency)
@@ -63,7 +63,7 @@ impl Results {
         plot
     }
 
-    /// Returns all figures; times are integers in nanoseconds and say so in their key.
+    /// Returns all figures; times are integers in nanoseconds, and their keys say so.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let runs: Vec<Value> = self.findings.iter().map(finding_json).collect();
@@ -128,7 +128,7 @@ impl Results {
         table
     }
 
-    /// Says which published observations come out, by what an IPI costs.
+    /// Lists which published observations are reproduced, by the cost of an IPI.
     fn observations(&self) -> Table {
         let mut table = Table::new(&[
             ("IPI cost", Align::Right),
@@ -148,10 +148,11 @@ impl Results {
         table
     }
 
-    /// Returns whether each published observation comes out with IPIs of this cost; `None` if its runs are missing.
+    /// Returns whether each published observation is reproduced with IPIs of this cost; `None` if
+    /// its runs are missing.
     ///
-    /// More than 200 us of IPI work on a CPU of 80, and a CPU of 120 that does not leave it, with `ipi_per_cpu`; neither with
-    /// `ipi_root_domain`. In whichever scene.
+    /// The observations: with `ipi_per_cpu`, more than 200 us of IPI work on a CPU of 80, and a CPU
+    /// of 120 that does not leave it, in either scene; with `ipi_root_domain`, neither.
     #[must_use]
     pub fn observed(&self, factor: u32) -> [Option<bool>; 3] {
         let both = |variant, cpus| {
@@ -220,7 +221,7 @@ fn time(time: Duration) -> String {
     if time.is_zero() { "-".to_owned() } else { Human(time).to_string() }
 }
 
-/// The longest stretch, or that it had no end.
+/// Returns the longest stretch, or that it had no end.
 fn stretch(finding: &Finding) -> String {
     match finding.locked_up {
         None => time(finding.stretch),

@@ -5,7 +5,7 @@ use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, Duration, Instant, Mark, PrevState, Prio, Record, RtPriority, TaskId, TraceEvent};
 use zerolag_sim::{Outcome, Sink};
 
-/// What a task is to the experiment.
+/// The role of a task in the experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Probe,
@@ -13,7 +13,7 @@ enum Role {
     Other,
 }
 
-/// Gathers what a run shows.
+/// Collects the figures of a run.
 #[derive(Debug)]
 pub(super) struct Watch {
     roles: Vec<Role>,
@@ -21,11 +21,12 @@ pub(super) struct Watch {
     /// Requests to push that each CPU got.
     requests: Vec<u64>,
     latency: Duration,
-    /// Whether each CPU runs something lower than the spare tasks, and how many do.
+    /// Whether each CPU runs a task that is less urgent than the spare tasks, and the number of
+    /// such CPUs.
     is_low: Vec<bool>,
     low: usize,
     waiting: usize,
-    /// Since when a spare task waits and a CPU runs something lower.
+    /// Since when a spare task waits and a CPU runs a less urgent one.
     disorder_since: Option<Instant>,
     disorder: Duration,
 }
@@ -67,7 +68,7 @@ impl Watch {
         self.low = self.low + usize::from(now_low) - usize::from(before);
     }
 
-    /// Looks whether order is broken now.
+    /// Checks whether the order is broken now.
     fn look(&mut self, at: Instant) {
         match (self.waiting > 0 && self.low > 0, self.disorder_since) {
             (true, None) => self.disorder_since = Some(at),
@@ -133,7 +134,7 @@ impl Sink for Watch {
                 self.switched(record.cpu, next.map(|next| (next, *next_prio)));
                 self.look(record.at);
             }
-            // The rest says nothing about locks, IPIs, latencies or order.
+            // Other events say nothing about locks, IPIs, latencies or order.
             _ => {}
         }
     }
