@@ -1,9 +1,10 @@
 //! The real-time paths of the core: `cargo bench -p zerolag-core --bench core`.
 //!
-//! `wake_switch_block`: with 64 tasks queued, the most urgent wakes, is switched to, blocks, and the one before runs on:
-//! one wakeup and two switches. `keep`: the current task is left and picked again. `push`: a woken task is pushed to the
-//! only CPU that idles, runs there and blocks, and that CPU looks for tasks to pull. `find`: where would it be woken, with
-//! all CPUs but one running something more urgent: a search of cpupri.
+//! `wake_switch_block`: with 64 tasks queued, the most urgent wakes, is switched to, blocks, and
+//! the previous one continues: one wakeup and two switches. `keep`: the current task is left and
+//! picked again. `push`: a woken task is pushed to the only idle CPU, runs there and blocks, and
+//! that CPU searches for tasks to pull. `find`: the selection of its CPU, with all CPUs except one
+//! running a more urgent task: a search of cpupri.
 
 #[path = "../tests/support/machine.rs"]
 #[expect(dead_code, reason = "shared with the test of allocations, which uses all of it")]
@@ -45,7 +46,7 @@ fn many_cpus(criterion: &mut Criterion) {
             group.bench_function(id, |bencher| bencher.iter(|| turn(&mut machine)));
         }
         let mut machine = crowded(nr_cpus, settings(RtBalance::IpiRootDomain));
-        // It slept where it will find something more urgent.
+        // It slept on a CPU that now runs a more urgent task.
         machine.wake_on(3, 0);
         machine.settle();
         machine.schedule(nr_cpus - 1, Leave::Block);

@@ -1,8 +1,10 @@
-//! The fair class on one CPU, through the scheduler's entry points: `cargo bench -p zerolag-core --bench fair`.
+//! The fair class on one CPU, through the scheduler's entry points:
+//! `cargo bench -p zerolag-core --bench fair`.
 //!
-//! `switch`: the current task has had its slice and is left, another is picked (put and pick). `wake, pick, put`: likewise, and the
-//! current task has woken another before; that one's falling asleep is not measured. `block,
-//! wake, 2 switches`: a task blocks, wakes, and is switched to. `tick`: the current task's tick without a switch.
+//! `switch`: the current task has used its slice and is left, another is picked (put and pick).
+//! `wake, pick, put`: as `switch`, but the current task has woken another before; that task's
+//! blocking is not measured. `block, wake, 2 switches`: a task blocks, wakes, and is switched to.
+//! `tick`: the current task's tick without a switch.
 
 #[path = "../tests/support/one_queue.rs"]
 mod one_queue;
@@ -31,7 +33,7 @@ fn benches(c: &mut Criterion) {
     }
 }
 
-/// The clock is read once for all sleepers: it costs a tenth of what is measured.
+/// The clock is read once for all sleepers: one read costs a tenth of the measured operation.
 #[expect(clippy::disallowed_methods, reason = "it measures time")]
 fn wake_pick_put(b: &mut Bencher<'_>, bench: &mut Bench) {
     b.iter_custom(|rounds| {

@@ -1,7 +1,8 @@
-//! What `throttle` costs where it is not used: `cargo bench -p zerolag-core --bench throttle`.
+//! The cost of `throttle` where it is not used: `cargo bench -p zerolag-core --bench throttle`.
 //!
-//! One turn: a task wakes, is switched to, comes back to user mode, makes a system call and sleeps, and the task before it is
-//! switched to. In the root group, two groups deep, and two groups deep under a limit that is never reached.
+//! One turn: a task wakes, is switched to, returns to user mode, makes a system call and sleeps,
+//! and the previous task is switched to. In the root group, two groups deep, and two groups deep
+//! under a limit that is never reached.
 
 #[path = "../tests/support/sleeper.rs"]
 mod sleeper;

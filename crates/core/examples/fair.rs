@@ -1,7 +1,8 @@
-//! What the bench `fair` measures, in instructions: `fair WHAT TASKS DEPTH ROUNDS` makes that many rounds (`WHAT` is `switch`,
-//! `wake`, `block` or `tick`; `DEPTH` is that of the tasks' group).
+//! The operations of the bench `fair`, for counting instructions: `fair WHAT TASKS DEPTH ROUNDS`
+//! makes that many rounds (`WHAT` is `switch`, `wake`, `block` or `tick`; `DEPTH` is that of the
+//! tasks' group).
 //!
-//! Count those of the rounds alone, or of two numbers of rounds and take the difference:
+//! Count the instructions of the rounds alone, or of two numbers of rounds and subtract:
 //!
 //! ```text
 //! cargo build --release -p zerolag-core --example fair

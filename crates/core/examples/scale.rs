@@ -1,7 +1,8 @@
-//! How the cost of an event grows with the machine: `scale CPUS EVENTS [RT_BALANCE]` makes that many calls of the core,
-//! of wakeups, pushes, switches and pulls, on a machine whose CPU 0 is overloaded and whose last CPU alone is free.
+//! The growth of an event's cost with the machine: `scale CPUS EVENTS [RT_BALANCE]` makes that many
+//! calls of the core (wakeups, pushes, switches and pulls), on a machine whose CPU 0 is overloaded
+//! and whose last CPU is the only idle one.
 //!
-//! Count instructions of two sizes, less those of building the machine (0 events):
+//! Count the instructions of two sizes, and subtract those of building the machine (0 events):
 //!
 //! ```text
 //! cargo build --release -p zerolag-core --example scale

@@ -1,5 +1,5 @@
-//! What `throttle` costs where it is not used, in instructions: `throttle PLACE THROTTLE TURNS` makes that many turns of the
-//! bench of the same name (`PLACE` is `root`, `nested` or `limited`).
+//! The cost of `throttle` where it is not used, in instructions: `throttle PLACE THROTTLE TURNS`
+//! makes that many turns of the bench of the same name (`PLACE` is `root`, `nested` or `limited`).
 //!
 //! Count instructions of two sizes; their difference is the turns':
 //!

@@ -1,5 +1,6 @@
-//! Which of a sequence of processes real kernels admitted to SCHED_DEADLINE, request by request, and what they answered to
-//! a pinned one, to pinning one, to one that forks.
+//! Compares the admission to SCHED_DEADLINE with recorded kernels, request by request: which of a
+//! sequence of processes were admitted, and the errors for a pinned process, for pinning one, and
+//! for one that forks.
 
 use std::sync::Arc;
 use zerolag_core::{Clock, Config, CpusetId, Io, Parcel, Placement, Scheduler, TaskError, TaskSpec, Tracing};
@@ -8,7 +9,7 @@ use zerolag_model::{CpuId, CpuMask, DlParams, Duration, GroupId, Instant, Kernel
 
 type Lock = parking_lot::RawMutex;
 
-/// Whether the process that ran before is still booked (see data/README.md).
+/// Whether the bandwidth of the previous process is still booked (see data/README.md).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     Gone,
@@ -23,7 +24,7 @@ const RECORDED: [(&str, &str, KernelVersion, u32, Before); 4] = [
     ("6.18-native-2cpu", include_str!("data/admission/6.18-native-2cpu.csv"), KernelVersion::V6_18, 2, Before::Gone),
 ];
 
-/// A request of a sequence and its answer.
+/// A request of a sequence and its result.
 struct Line<'a> {
     sequence: &'a str,
     percent: f64,

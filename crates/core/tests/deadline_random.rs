@@ -1,8 +1,8 @@
-//! Random sequences of events with deadline, real-time and fair tasks, under the rules of [`support`]: what is published
-//! is true, bandwidth is accounted, the earliest deadline runs, and at rest no waiting deadline task would run at once
-//! elsewhere.
+//! Random sequences of events with deadline, real-time and fair tasks, under the rules of
+//! [`support`]: published state is true, bandwidth is accounted, the earliest deadline runs, and at
+//! rest no waiting deadline task would run at once elsewhere.
 //!
-//! A failing case prints its seed and what happened.
+//! A failing case prints its seed and its events.
 
 #[expect(dead_code, reason = "fingerprints serve the enumeration")]
 mod support;
@@ -19,7 +19,7 @@ use zerolag_model::{
 const CASES: u64 = 3_000;
 const EVENTS: u64 = 160;
 
-/// A small generator, xorshift64*, or bytes that somebody has chosen: two per draw, zeros after the last.
+/// A small generator, xorshift64*, or chosen bytes: two per draw, zeros after the last.
 enum Random<'b> {
     Seed(u64),
     Bytes(&'b [u8]),
@@ -59,13 +59,13 @@ fn random_sequences_with_deadline_tasks_keep_every_rule() {
     println!("{events} events happened");
 }
 
-/// Runs the case that these bytes draw. For fuzzers.
+/// Runs the case that these bytes encode. For fuzzers.
 pub(crate) fn run_bytes(input: &[u8]) -> Result<(), String> {
     let random = &mut Random::Bytes(input);
     run(random).map(drop).map_err(|(reason, story)| format!("{reason}\n{story}"))
 }
 
-/// Cases that fuzzing has found, each with what was wrong.
+/// Cases that fuzzing has found, with their bugs.
 const REGRESSIONS: [(&str, &str); 2] = [
     (
         "3a87c605000001000000000000412b9e63e19bd8e927d8a32faefc9537e4e4e4e4e4e4e4e4e42b170000ff34318eb55c1cb50afc78d048f414dd69024a\
@@ -98,8 +98,9 @@ fn any_bytes_are_a_case() {
     }
 }
 
-/// The running task of a fair server leaves the fair class while another fair task waits, so that the server stays: it runs
-/// as itself then, and the server is compared with it like any other.
+/// The running task of a fair server leaves the fair class while another fair task waits, so that
+/// the server stays queued. The task then runs as itself, and the server is compared with it like
+/// any other entity.
 #[test]
 fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
     let ms = Duration::from_millis;
@@ -135,8 +136,9 @@ fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
     }
 }
 
-/// A server of another class needs nothing but its kind: it is queued, runs its class's task before a deadline task of a later deadline, is
-/// charged for it, and stops when its class has nobody left. The random sequences above set it too.
+/// A server of another class needs only its kind: it is queued, runs its class's task before a
+/// deadline task of a later deadline, is charged for it, and stops when its class has no task left.
+/// The random sequences above also use it.
 #[cfg(zerolag_second_server)]
 #[test]
 fn a_second_kind_of_server_serves_its_class() {
@@ -295,7 +297,7 @@ fn attr(random: &mut Random<'_>) -> SchedAttr {
     }
 }
 
-/// Every CPU as a rule.
+/// Usually every CPU.
 fn affinity(world: &World, random: &mut Random<'_>) -> Option<Arc<CpuMask>> {
     let mask: CpuMask = (0..world.setup.nr_cpus).filter(|_| random.below(2) == 0).map(CpuId).collect();
     (random.below(6) == 0 && !mask.is_empty()).then(|| Arc::new(mask))

@@ -1,8 +1,9 @@
 //! Small worlds, enumerated: every sequence of events up to a bound, each state visited once.
 //!
-//! Breadth first from the start; a state that has been seen (by its fingerprint, clocks standing still) is not followed
-//! again. In every state the rules hold, and from every state the world comes to rest: nobody lost, no IPI under way, no
-//! legal move left. A world is built anew and the sequence replayed for each step, so a failure is its sequence of events.
+//! Breadth first from the start; a state that was seen before (by its fingerprint, with clocks
+//! standing still) is not followed again. The rules hold in every state, and from every state the
+//! world comes to rest: no task lost, no IPI under way, no legal move left. For each step a world
+//! is built anew and the sequence replayed, so a failure is its sequence of events.
 
 #[expect(dead_code, reason = "time passes, timers fire and priorities are lent in random.rs")]
 mod support;
@@ -15,22 +16,22 @@ use zerolag_core::{CpusetId, Leave, Partition};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, CpuMask, KernelVersion, SchedAttr, Settings, TaskId};
 
-/// A world, how it starts, what may happen in it, and how many states are followed.
+/// A world, its start, its possible events, and the number of states that are followed.
 struct Small<'a> {
     name: &'a str,
     setup: Setup,
     start: fn(&mut World),
     menu: fn(&World) -> Vec<Event>,
-    /// States to follow at most; the breadth-first order makes what is left out the longest sequences.
+    /// The most states to follow; in breadth-first order the longest sequences are omitted.
     limit: usize,
 }
 
-/// What an enumeration has seen.
+/// The extent of an enumeration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Seen {
     states: usize,
     events: usize,
-    /// States in which nothing was under way.
+    /// States in which no work is under way.
     at_rest: usize,
     /// Length of the longest sequences.
     depth: usize,
@@ -102,7 +103,8 @@ fn fifo(priority: i64) -> SchedAttr {
 const OUTSIDE: Agent = Agent(2);
 const ATTRS: [fn() -> SchedAttr; 3] = [|| fifo(10), || fifo(10), || SchedAttr::NORMAL];
 
-/// What two CPUs and three tasks can do: tasks come, wake, block, yield; CPUs take kicks and IPIs.
+/// The events of two CPUs and three tasks: tasks are created, wake, block, yield; CPUs take kicks
+/// and IPIs.
 fn life(world: &World) -> Vec<Event> {
     let mut menu: Vec<Event> = (0..3).map(|agent| Event::Go(Agent(agent))).collect();
     for cpu in (0..2).map(CpuId) {
@@ -116,7 +118,8 @@ fn life(world: &World) -> Vec<Event> {
     menu
 }
 
-/// As [`life`], and priorities change: one task goes up and down, and into the fair class.
+/// As [`life`], with changing priorities: one task becomes more and less urgent, and enters the
+/// fair class.
 fn changing(world: &World) -> Vec<Event> {
     let mut menu = life(world);
     let task = TaskId(1);
@@ -124,7 +127,7 @@ fn changing(world: &World) -> Vec<Event> {
     menu
 }
 
-/// As [`life`], and a task is pinned and freed again.
+/// As [`life`], with a task that is pinned and unpinned.
 fn pinning(world: &World) -> Vec<Event> {
     let mut menu = life(world);
     let task = TaskId(0);
@@ -133,7 +136,7 @@ fn pinning(world: &World) -> Vec<Event> {
     menu
 }
 
-/// As [`life`], and a CPU goes and comes back.
+/// As [`life`], with a CPU that goes offline and online.
 fn hotplug(world: &World) -> Vec<Event> {
     let mut menu = life(world);
     let cpu = CpuId(1);
@@ -141,7 +144,7 @@ fn hotplug(world: &World) -> Vec<Event> {
     menu
 }
 
-/// As [`life`], and a CPU leaves the root domain and comes back.
+/// As [`life`], with a CPU that leaves the root domain and returns.
 fn rebuilding(world: &World) -> Vec<Event> {
     let mut menu = life(world);
     let cpu = CpuId(1);
@@ -160,12 +163,12 @@ const MENUS: [Menu; 6] = [
     ("rebuilding", rebuilding, Hints::Fresh),
 ];
 
-/// The CPUs that may become a partition, where the menu makes them one.
+/// The CPUs that can become a partition, in menus with that event.
 fn prepared(menu: &str, cpus: Range<u32>) -> Vec<(CpuMask, Partition)> {
     if menu == "rebuilding" { vec![(cpus.map(CpuId).collect(), Partition::Prepared)] } else { Vec::new() }
 }
 
-/// States per setting and menu, and how many there must be at least.
+/// The most states per setting and menu, and the least number of states in all.
 const LIMIT: usize = 4_000;
 const FLOOR: usize = 125_000;
 
@@ -193,7 +196,8 @@ fn two_cpus_and_three_tasks() {
     assert!(total.states >= FLOOR, "only {} states were visited", total.states);
 }
 
-/// Four CPUs run a task of priority 60 each. CPU 0 has 40 waiting, CPU 1 has 41; both may go anywhere.
+/// Four CPUs run a task of priority 60 each. On CPU 0 a task of priority 40 waits, on CPU 1 one of
+/// 41; both may run anywhere.
 fn crowded(world: &mut World) {
     let by = Agent(4);
     let put = |world: &mut World, task: u32, priority: i64, cpu: u32| {
@@ -216,7 +220,8 @@ fn crowded(world: &mut World) {
     assert_eq!(world.rqs.iter().map(zerolag_core::Rq::nr_running).max(), Some(2), "{}", world.show());
 }
 
-/// As [`crowded`], and the CPUs that will become less urgent do so in two steps: a pinned task waits on each.
+/// As [`crowded`], but the CPUs that will become less urgent do so in two steps: a pinned task
+/// waits on each.
 fn crowded_in_steps(world: &mut World) {
     let by = Agent(4);
     crowded(world);
@@ -229,7 +234,7 @@ fn crowded_in_steps(world: &mut World) {
     }
 }
 
-/// The last two CPUs block whatever they run; everything that follows happens in any order.
+/// The last two CPUs block their tasks; the following events happen in any order.
 fn lowering(world: &World) -> Vec<Event> {
     let n = world.setup.nr_cpus;
     let mut menu: Vec<Event> = (0..=n as usize).map(|agent| Event::Go(Agent(agent))).collect();
@@ -238,14 +243,15 @@ fn lowering(world: &World) -> Vec<Event> {
         menu.extend((0..world.cpus[cpu.index()].ipis.len()).map(|nth| Event::Deliver { cpu, nth }));
     }
     for cpu in [CpuId(n - 2), CpuId(n - 1)] {
-        // A task that was pushed here stays: its blocking would be one more event of the same kind.
+        // A task that was pushed here stays: blocking it would be one more event of the same kind.
         let first = world.rqs[cpu.index()].current().is_some_and(|task| task.0 < n || task.0 >= n + 2);
         menu.extend(first.then_some(Event::Leave { cpu, why: Leave::Block }));
     }
     menu
 }
 
-/// As [`lowering`], and the overloaded CPUs block what they run too: the overload ends while IPIs travel.
+/// As [`lowering`], and the overloaded CPUs also block their tasks: the overload ends while IPIs
+/// travel.
 fn all_lowering(world: &World) -> Vec<Event> {
     let n = world.setup.nr_cpus;
     let mut menu = lowering(world);
@@ -256,8 +262,8 @@ fn all_lowering(world: &World) -> Vec<Event> {
     menu
 }
 
-/// As [`lowering`], and the root domain falls apart and grows together: an overloaded CPU and one that becomes less urgent
-/// go, and come back.
+/// As [`lowering`], and the root domain is split and merged: an overloaded CPU and one that becomes
+/// less urgent leave and return.
 fn lowering_and_rebuilding(world: &World) -> Vec<Event> {
     let mut menu = lowering(world);
     for cpu in [CpuId(1), CpuId(2)] {
@@ -266,7 +272,7 @@ fn lowering_and_rebuilding(world: &World) -> Vec<Event> {
     menu
 }
 
-/// Enumerates to the end: these worlds are finite.
+/// Enumerates completely: these worlds are finite.
 fn circulate(settings: &Settings) -> Seen {
     type Scene = (&'static str, fn(&mut World), fn(&World) -> Vec<Event>, u32);
     let scenes: [Scene; 5] = [
@@ -283,7 +289,7 @@ fn circulate(settings: &Settings) -> Seen {
             nr_cpus,
             cpusets: prepared(scene, 1..3),
             nr_tasks: nr_cpus + 4,
-            // So that the outside agent is number 4 whatever the number of CPUs.
+            // The outside agent then has number 4 for any number of CPUs.
             outside: 5 - nr_cpus as usize,
             hints: Hints::Fresh,
         };

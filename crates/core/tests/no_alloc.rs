@@ -1,4 +1,4 @@
-//! Nothing is allocated on the paths once everything has been queued that is ever queued.
+//! No path allocates once everything that is ever queued has been queued.
 
 #[path = "support/machine.rs"]
 mod machine;

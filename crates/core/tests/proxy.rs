@@ -1,4 +1,5 @@
-//! Tasks that lend their turn to the holder of a lock that they wait for (`proxy_exec`): who runs, who is charged, what is refused.
+//! Donors (`proxy_exec`): tasks that lend their turn to the holder of a lock that they wait for.
+//! Checks which task runs, which is charged, and which calls are refused.
 
 use parking_lot::RawMutex;
 use zerolag_core::{
@@ -112,7 +113,7 @@ impl World {
         self.scheduler.counters(&self.rqs[cpu], TaskId(task)).expect("it is there").exec.as_nanos() / 1_000_000
     }
 
-    /// `low` (0) has the lock in the kernel, `mid` (1) and `high` (2) have come; `high` runs.
+    /// `low` (0) holds the lock in the kernel, `mid` (1) and `high` (2) have woken; `high` runs.
     fn inverted(&mut self) {
         self.spawn(0, fifo(10), GroupId::ROOT, 0);
         assert_eq!(self.schedule(0, Leave::Preempted), Some(0));
@@ -166,7 +167,8 @@ fn a_circle_runs_nobody() {
     assert_eq!(world.rqs[0].nr_lending(), 0);
 }
 
-/// The holder's group has no quota; the waiter's pays, on the holder's CPU, and goes home when the lock is its.
+/// The holder's group has no quota. The waiter's group is charged, on the holder's CPU, and the
+/// waiter returns home when it gets the lock.
 #[test]
 fn a_waiter_goes_to_the_holders_cpu_and_its_group_pays() {
     let mut world = World::new(2);

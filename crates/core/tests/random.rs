@@ -1,8 +1,8 @@
 //! Random sequences of every event on random machines under every setting of real-time balancing.
 //!
-//! After each event the whole is checked; at the end everything under way is delivered and the world must be at rest, with
-//! no task lost and no legal move left. A failing case is shrunk and printed as a line of numbers that the test `replay`
-//! and the table [`REGRESSIONS`] take.
+//! The whole state is checked after each event. At the end all pending work is delivered and the
+//! world must be at rest, with no task lost and no legal move left. A failing case is shrunk and
+//! printed as a line of numbers that the test `replay` and the table [`REGRESSIONS`] accept.
 
 #[expect(dead_code, reason = "fingerprints serve the enumeration")]
 mod support;
@@ -15,12 +15,12 @@ use zerolag_core::{CpusetId, Leave, Lent, Partition};
 use zerolag_model::settings::{Grain, OverloadScope, RtBalance, RtOverload};
 use zerolag_model::{CpuId, CpuMask, Duration, KernelVersion, Nice, Prio, RtPriority, SchedAttr, Settings, TaskId};
 
-/// Cases of one run of the suite, and the seed they come from.
+/// The number of cases per run of the suite, and their seed.
 const CASES: u32 = 20_000;
 const SEED: u64 = 2007;
 const MAX_EVENTS: usize = 160;
 
-/// A machine and what happens to it, as numbers that always mean something.
+/// A machine and its events, as numbers that are valid in any combination.
 #[derive(Clone, Debug)]
 struct Case {
     machine: [u8; 8],
@@ -41,7 +41,7 @@ impl Case {
     }
 }
 
-/// Cases that have failed once, each with what was wrong.
+/// Cases that have failed once, with their bugs.
 const REGRESSIONS: &[(&str, &str)] = &[
     ("0000000000000000 00000000", "a CPU that had published nothing counted as running the stopper"),
     (
@@ -118,12 +118,13 @@ fn what_failed_once_passes() {
     }
 }
 
-/// Runs the case that these bytes mean: eight of the machine, four of each event; what lacks is zero. For fuzzers.
+/// Runs the case that these bytes encode: eight for the machine, four for each event; missing bytes
+/// are zero. For fuzzers.
 pub(crate) fn run_bytes(input: &[u8]) -> Result<(), String> {
     run(&Case::of(input), &mut |_| {}).map(drop)
 }
 
-/// Runs the case in the environment variable `ZEROLAG_CASE`, and tells each event.
+/// Runs the case in the environment variable `ZEROLAG_CASE`, and prints each event.
 #[test]
 fn replay() {
     if let Some(text) = variable("ZEROLAG_CASE") {
@@ -144,7 +145,7 @@ fn report(seed: u64, reason: &str, case: &Case) -> String {
     )
 }
 
-/// Runs a case: how many events happened, or what was wrong.
+/// Runs a case; returns the number of events, or the failure.
 fn run(case: &Case, tell: &mut dyn FnMut(&dyn Fn() -> String)) -> Result<u64, String> {
     let setup = setup(&case.machine);
     tell(&|| format!("{setup:?}"));
@@ -196,7 +197,7 @@ fn setup(machine: &[u8; 8]) -> Setup {
     Setup { settings, nr_cpus, cpusets, nr_tasks: 1 + u32::from(tasks % 12), outside: 1 + usize::from(on(6)), hints }
 }
 
-/// Gives four numbers a meaning in this world. Half of all events finish what others have begun.
+/// Interprets four numbers as an event in this world. Half of all events finish pending work.
 fn event(world: &World, [kind, a, b, _]: [u8; 4]) -> Event {
     let cpu = CpuId(u32::from(a) % world.setup.nr_cpus);
     let by = Agent(usize::from(b) % world.jobs.len());
@@ -247,7 +248,7 @@ fn attr(byte: u8) -> SchedAttr {
     }
 }
 
-/// Every CPU as often as not, else some.
+/// Every CPU in half of the cases, else some.
 fn affinity(world: &World, byte: u8) -> Option<Arc<CpuMask>> {
     let mask: CpuMask = (0..world.setup.nr_cpus).filter(|cpu| byte >> (cpu % 5 + 1) & 1 == 1).map(CpuId).collect();
     (byte % 2 == 1 && !mask.is_empty()).then(|| Arc::new(mask))
@@ -259,7 +260,7 @@ fn print(case: &Case) -> String {
     format!("{} {}", hex(&case.machine), events.join(" "))
 }
 
-/// Returns the bytes that hexadecimal digits mean, in words of any length.
+/// Returns the bytes of hexadecimal digits, in words of any length.
 fn bytes(text: &str) -> Vec<u8> {
     let word = |word: &str| -> Vec<u8> {
         (0..word.len() / 2).map(|at| u8::from_str_radix(&word[2 * at..2 * at + 2], 16).expect("hex")).collect()

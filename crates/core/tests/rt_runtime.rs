@@ -1,6 +1,7 @@
-//! What CPUs lend each other of real-time runtime (`RT_RUNTIME_SHARE`): over a root domain nothing is lost and nothing is there twice,
-//! while limit and period are set, lifted and set again, CPUs go and come back, and partitions are made and unmade, each CPU following at
-//! its own time. The rules of [`support`] are asked, too.
+//! Real-time runtime that CPUs lend each other (`RT_RUNTIME_SHARE`): over a root domain the sum
+//! stays the same. It does so while limit and period are set, removed and set again, CPUs go
+//! offline and online, and partitions are created and removed, with each CPU following at its own
+//! time. The rules of [`support`] are also checked.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -13,7 +14,7 @@ use zerolag_model::{CpuId, Duration, KernelVersion, RtBandwidth, SchedAttr, Sett
 
 const CPUS: u32 = 4;
 
-/// What may happen, by what is left of a draw.
+/// The possible events, by the remainder of a draw.
 #[derive(Clone, Debug)]
 enum Draw {
     Set { runtime_us: u64, period_ms: u64 },
@@ -42,7 +43,7 @@ fn draw() -> impl Strategy<Value = Draw> {
     ]
 }
 
-/// A real-time hog per CPU but the last, which has nothing to do and lends.
+/// A real-time hog per CPU except the last, which idles and lends.
 fn world() -> World {
     let settings = Settings {
         rt_throttling: true,
@@ -63,7 +64,7 @@ fn world() -> World {
     world
 }
 
-/// Whatever has been begun is finished.
+/// Finishes all pending work.
 fn settle(world: &mut World) {
     while let Some(agent) = (0..world.jobs.len()).find(|agent| !world.jobs[*agent].is_empty()) {
         assert!(world.apply(&Event::Go(Agent(agent))), "a job can be done");
@@ -104,7 +105,7 @@ proptest! {
                 prop_assert_eq!(world.check(), Ok(()), "behind {:?}", event);
             }
         }
-        // All follow, wherever the loans were: the sum can be told again.
+        // All CPUs follow, wherever the loans were: the sum is known again.
         for cpu in (0..CPUS).map(CpuId) {
             world.apply(&Event::FollowRtLimit { cpu });
         }

@@ -1,4 +1,5 @@
-//! What `sched_setattr` answers: the same error as recorded kernels for each of 106 sets of arguments.
+//! The results of `sched_setattr`: the same error as recorded kernels for each of 106 sets of
+//! arguments.
 
 use zerolag_core::{Clock, Config, CpusetId, Scheduler, TaskError, TaskSpec};
 use zerolag_model::setattr::{Caller, Errno, RawAttr};
@@ -11,7 +12,7 @@ const RECORDED: [(&str, &str, KernelVersion, u32); 4] = [
     ("6.18-native-2cpu", include_str!("data/sched_setattr/6.18-native-2cpu.csv"), KernelVersion::V6_18, 2),
 ];
 
-/// A recorded line: who asked, for what, and what came.
+/// A recorded line: the caller, the arguments, the result.
 struct Line<'a> {
     name: &'a str,
     caller: Caller,
@@ -25,7 +26,7 @@ fn parse(line: &str) -> Line<'_> {
     let fields: Vec<&str> = rest.split(',').collect();
     let number = |index: usize| fields[index].split_once('=').expect("key=value").1;
     let raw = RawAttr {
-        // The file does not say sizes and flags of the call: the names do.
+        // The file does not contain sizes and flags of the call: they follow from the names.
         size: match name {
             "size 47" => 47,
             "size 0 (= v0)" => 0,
@@ -45,7 +46,7 @@ fn parse(line: &str) -> Line<'_> {
     Line { name, caller, raw, answer: fields[7] }
 }
 
-/// What a scheduler answers to a first task with these attributes.
+/// Returns a scheduler's result for a first task with these attributes.
 fn admit(attr: SchedAttr, kernel: KernelVersion, cpus: u32) -> Result<(), Errno> {
     let config = Config::new(Topology::flat(cpus).expect("a machine"), kernel.settings());
     let mut scheduler = Scheduler::<parking_lot::RawMutex>::new(config);
@@ -84,8 +85,8 @@ fn each_of_106_argument_sets_gets_the_recorded_answer() {
             }
         }
     }
-    // 95 % fits one CPU of 6.1 without any other deadline task; on the recorded one the bandwidth of an ended process
-    // had not been given back yet (see data/README.md).
+    // 95 % fits one CPU of 6.1 without any other deadline task; on the recorded one the bandwidth
+    // of an ended process had not been released yet (see data/README.md).
     wrong.retain(|line| line != "6.1-vtime-1cpu, Privileged, DL 95%: OK, recorded EBUSY");
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

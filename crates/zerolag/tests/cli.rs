@@ -1,10 +1,10 @@
-//! The command line as a user meets it: a process, its output, its exit code.
+//! The command line as a user sees it: a process, its output, its exit code.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a process left behind.
+/// The results of a process.
 struct Ended {
     code: Option<i32>,
     stdout: String,
@@ -26,7 +26,7 @@ fn zerolag_with(args: &[&str], stdin: &[u8]) -> Ended {
         .expect("the program starts");
     let mut pipe = child.stdin.take().expect("piped");
     let stdin = stdin.to_vec();
-    // A program that refuses its arguments closes the pipe early: no error of the test.
+    // A program that refuses its arguments closes the pipe early: not an error of the test.
     let feeder = std::thread::spawn(move || drop(pipe.write_all(&stdin)));
     let output = child.wait_with_output().expect("the program ends");
     feeder.join().expect("no panic");
@@ -46,7 +46,7 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// Runs a workload given as text and demands a refusal that names all of `parts`.
+/// Runs a workload given as text and expects a refusal that contains all of `parts`.
 fn refused(workload: &str, parts: &[&str]) {
     let ended = zerolag_with(&["run", "-"], workload.as_bytes());
     assert_eq!(ended.code, Some(2), "{workload}\n{}", ended.stderr);
@@ -71,7 +71,7 @@ fn wrong_arguments_say_what_would_be_right() {
         (&["run", "examples/audio.json", "--cpus", "5000"], &["more than the 4096"]),
         (&["run", "examples/audio.json", "-d", "10"], &["needs a unit"]),
         (&["run", "examples/audio.json", "-d", "-10s"], &["not negative"]),
-        (&["run", "examples/audio.json", "-d", "0s"], &["more than no time"]),
+        (&["run", "examples/audio.json", "-d", "0s"], &["must be above zero"]),
         (&["run", "examples/audio.json", "-d", "99999999999h"], &["--duration"]),
         (&["run", "examples/audio.json", "--costs", "defualt"], &["did you mean `default`"]),
         (&["run", "examples/audio.json", "--costs", "no/such.toml"], &["cannot read `no/such.toml`"]),
@@ -202,7 +202,7 @@ fn every_example_runs_and_keeps_the_rules() {
     assert!(examples.len() >= 6);
     for example in examples {
         let ended = zerolag(&["run", example.to_str().expect("UTF-8"), "-d", "2s"]);
-        // Goals are for the whole time; `gallery.rs` looks at them.
+        // Goals apply to the whole duration; `gallery.rs` checks them.
         let is_run = matches!(ended.code, Some(0 | 99));
         assert!(is_run, "{}: {}\n{}", example.display(), ended.stderr, ended.stdout);
         assert!(ended.stdout.contains("0 broken"), "{}", ended.stdout);
@@ -225,7 +225,7 @@ fn equal_runs_give_equal_bytes() {
         let args = ["run", "examples/web-build.toml", "-d", "500ms", "--seed", "7"];
         let first = zerolag(&[&args[..], &["--trace", &trace, &json]].concat());
         let second = zerolag(&[&args[..], &["--trace", &text]].concat());
-        // Whether its goals are met in so short a time is not the question.
+        // Whether the goals are met in so short a time does not matter here.
         let ran = |code: Option<i32>| matches!(code, Some(0 | 99));
         assert!(ran(first.code) && first.code == second.code, "{}{}", first.stderr, second.stderr);
         assert_eq!(first.stdout, second.stdout, "what is written beside changes no result");
@@ -337,7 +337,7 @@ fn a_broken_trace_fails_its_check() {
     };
     let wakeup =
         "          <idle>-0       [000] d..2.     0.999000: sched_wakeup: comm=a pid=7 prio=120 target_cpu=000\n";
-    // And the first CPU was recorded further.
+    // A later record, so that the first CPU counts as recorded until then.
     let after = "          <...>-7       [000] d..2.     1.002000: sched_switch: prev_comm=a prev_pid=7 \
                  prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
     let text = format!("# tracer: nop\n#\n{wakeup}{}{}{after}", line(0, "    1.000000"), line(1, "    1.001000"));
@@ -432,7 +432,8 @@ fn rt_migrate_test_takes_the_tools_options() {
 
 #[test]
 fn a_failed_check_ends_the_test_there() {
-    // A thread starts a little later than a less urgent one: the least error allowed makes that a failure.
+    // A thread starts a little later than a less urgent one; with the smallest allowed error that
+    // is a failure.
     let ended = zerolag(&["rt-migrate-test", "-c", "-m", "0", "-l", "50", "5", "--cpus", "4"]);
     assert_eq!(ended.code, Some(1), "{}", ended.stdout);
     assert!(ended.stdout.ends_with(" Failed!\n"), "{}", ended.stdout);
@@ -460,7 +461,7 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     assert_eq!(same.code, Some(0), "{}", same.stderr);
     assert!(same.stdout.contains("\n0 figures differ"), "{}", same.stdout);
     let upgrade = compare(["5.15", "6.12"]);
-    // CFS does not preempt who sleeps most of the time, EEVDF does (docs/guide/upgrade.md).
+    // CFS does not preempt a task that sleeps most of the time, EEVDF does (docs/guide/upgrade.md).
     let decoder = upgrade.stdout.lines().skip_while(|line| !line.starts_with("decoder"));
     let preempted = decoder.map(str::trim_start).find(|line| line.starts_with("preempted")).unwrap_or_default();
     let figures: Vec<&str> = preempted.split_whitespace().collect();
@@ -595,7 +596,7 @@ fn a_new_scenario_runs_and_reaches_its_goals() {
     assert_eq!(again.code, Some(2));
     assert!(again.stderr.contains("not overwritten"), "{}", again.stderr);
     assert!(zerolag(&["init", "-"]).stdout.starts_with("# A scenario"));
-    // A parameter is set like a setting; what is neither is refused.
+    // A parameter is set like a setting; any other key is refused.
     let threads = |set: &str| {
         let json = zerolag(&["run", file, "-d", "50ms", "--json", "-q", "--set", set]).stdout;
         json.matches("\"worker-").count()

@@ -1,4 +1,5 @@
-//! The recorded kernels beside ours: `docs/lab/conformance.md` is what `zerolag validate --markdown conformance` prints.
+//! The recorded kernels next to ours: `docs/lab/conformance.md` is the output of
+//! `zerolag validate --markdown conformance`.
 
 use std::path::Path;
 use zerolag::validate::{self, Case};

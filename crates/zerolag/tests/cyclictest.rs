@@ -1,4 +1,5 @@
-//! `cyclictest`: what we print has the real tool's every character, and what we measure is what was built in.
+//! `cyclictest`: the output has the real tool's format to the character, and the figures are those
+//! built into the test.
 
 use zerolag::model::{CpuId, Duration, KernelVersion, SchedAttr, Topology};
 use zerolag::sim::{Costs, Tracing};
@@ -108,7 +109,7 @@ fn without_costs_nobody_is_late_and_every_cycle_counts() {
     for thread in run(&test(3), Program::default(), 4, "zero") {
         assert_eq!((thread.cycles, thread.min, thread.max), (100, 0, 0));
     }
-    // Costs make it late, by as much every time.
+    // Costs make it late, by the same time in every cycle.
     let thread = &run(&Cyclictest { unit: Unit::Nanos, ..test(1) }, Program::default(), 1, "default")[0];
     assert_eq!(thread.cycles, 100);
     assert!(thread.min > 500 && thread.max < 20_000, "{thread:?}");
@@ -119,7 +120,8 @@ fn it_measures_what_stands_in_its_way() {
     let text = b"[machine]\ncpus = 1\n[task.blocker]\npolicy = \"fifo\"\npriority = 90\ndelay = \"9500us\"\nsteps = [{ run = \"3ms\" }, { timer = { period = \"20ms\", mode = \"absolute\" } }]\n";
     let beside = workload::load("b.toml", text, &workload::LoadOptions::default()).expect("loads").program;
     let thread = &run(&Cyclictest { histogram: Some(1_000), ..test(1) }, beside, 1, "zero")[0];
-    // The blocker runs from 9.5 to 12.5 ms: the expiry at 10 ms is served 2.5 ms late, those at 11 and 12 are skipped.
+    // The blocker runs from 9.5 to 12.5 ms: the expiry at 10 ms is served 2.5 ms late, those at 11
+    // and 12 are skipped.
     assert_eq!(thread.max, 2_500);
     assert_eq!(thread.overflow_cycles[0], 9, "{:?}", thread.overflow_cycles);
     assert_eq!(thread.cycles, 90, "two expiries of five blockings were skipped");

@@ -1,4 +1,4 @@
-//! The experiment of 2023 keeps its shape: who loses samples, who is late, what is left to a FIFO task.
+//! The experiment of 2023 keeps its shape: lost samples, latencies, and the share of a FIFO task.
 
 use std::ops::ControlFlow;
 use zerolag::model::Duration;

@@ -1,4 +1,4 @@
-//! The messages that `docs/reference/errors.md` shows are what the program says.
+//! The messages in `docs/reference/errors.md` are those of the program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns what a documented line says: a place, and what is wrong there, or a label or help.
+/// Returns the parts of a documented line: a position and a message, or a label or help.
 fn parts(line: &str) -> Vec<String> {
     if let Some(help) = line.strip_prefix("  help: ") {
         return vec![help.to_owned()];
@@ -19,7 +19,7 @@ fn parts(line: &str) -> Vec<String> {
     vec![format!("[{place}]"), message.to_owned()]
 }
 
-/// Returns a text without what a drawing adds: line breaks, indentation, frames.
+/// Returns a text without the decoration of a drawing: line breaks, indentation, frames.
 fn words(text: &str) -> String {
     let is_frame = |letter: char| ('\u{2500}'..='\u{257f}').contains(&letter) || letter == '·' || letter == '×';
     let text = text.replace("─[", " [");

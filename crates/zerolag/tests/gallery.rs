@@ -1,7 +1,8 @@
-//! The gallery: every example answers its question, and the contrast that it names is there.
+//! The gallery: every example gives its answer, and the contrast that it names exists.
 //!
-//! The answer is stated as goals in the file itself; what a file of rt-app cannot state is checked here. A change of one
-//! parameter, setting or kernel must then miss a goal, or reach what was missed.
+//! The answer is stated as goals in the file itself; answers of rt-app files, which cannot contain
+//! goals, are checked here. A change of one parameter, setting or kernel must then miss a goal, or
+//! meet a missed one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +39,7 @@ fn figure(example: &str, more: &[&str], task: &str, key: &str) -> u64 {
     found[key].as_u64().unwrap_or_else(|| panic!("{key} of {task}"))
 }
 
-/// The examples that state their answer, and a change under which it is another one.
+/// The examples with goals, and a change that gives another result.
 const STATED: &[(&str, &[&str])] = &[
     ("rt-overload.toml", &["--set", "rt_balance=passive"]),
     ("web-build.toml", &["--set", "weight=100"]),
@@ -80,7 +81,7 @@ fn the_contrast_misses_a_goal() {
 #[test]
 fn the_sound_card_never_waits() {
     assert_eq!(figure("audio.json", &[], "audio-0", "timers_missed"), 0);
-    // Beside the indexers it is the interface that is late, not the sound.
+    // Next to the indexers the interface is late, not the sound.
     assert!(figure("audio.json", &[], "audio-0", "timers") > 900);
 }
 
@@ -92,7 +93,8 @@ fn inheritance_makes_the_third_task_wait_instead() {
     std::fs::write(&without, text).expect("writable");
     let without = format!("../{}", without.display());
     let wait = |file: &str| figure(file, &[], "middle-0", "wait_ns_max");
-    // With it the holder runs at the waiter's priority, so that `middle` waits for both; without it nobody stops `middle`.
+    // With inheritance the holder runs at the waiter's priority, so `middle` waits for both;
+    // without it no task stops `middle`.
     assert!(wait("locks-pi.json") > 1_000_000);
     assert!(wait(&without) < 100_000);
 }

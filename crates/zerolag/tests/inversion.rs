@@ -1,4 +1,5 @@
-//! Inversion through throttling: the experiment of 2012 and the recorded kernels keep their shape, and `explain` names the cause.
+//! Inversion through throttling: the experiment of 2012 and the recorded kernels keep their shape,
+//! and `explain` names the cause.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +13,8 @@ use zerolag::simulation::Plan;
 use zerolag::trace::Trace;
 use zerolag::workload::{LoadOptions, load};
 
-/// The recorded set-up: appends under the inode's lock, a call of `call` each, `calls` of them by group 2.
+/// The recorded set-up: appends under the inode's lock, a call of `call` each, `calls` of them by
+/// group 2.
 fn appends(call: &str, calls: u32) -> String {
     let append =
         format!("{{ syscall = [{{ down_write = \"inode\" }}, {{ run = \"{call}\" }}, {{ up_write = \"inode\" }}] }}");
@@ -84,7 +86,8 @@ fn of_free() -> Options {
     Options { worst: 10, task: Some("free".to_owned()) }
 }
 
-/// Linux 6.12: the longest append takes 104 to 108 ms: the limited process is preempted in the kernel and its group throttled.
+/// Linux 6.12: the longest append takes 104 to 108 ms, because the limited process is preempted in
+/// the kernel and its group throttled.
 #[test]
 fn an_append_on_6_12_waits_for_the_limited_groups_next_period() {
     let trace = appends_under(KernelVersion::V6_12, Preempt::Full, "414us");
@@ -102,8 +105,9 @@ fn an_append_on_6_12_waits_for_the_limited_groups_next_period() {
     assert!(text.contains("held by limited-0, which is throttled in /g1 on cpu0 since"), "{text}");
 }
 
-/// A kernel's own record of the appends: who waits for a lock sleeps for all that it says, and what is throttled is queued on a CPU
-/// that idles. Each period the limited group is kept off for the rest of it, 90 ms but for what its last tick was late.
+/// A kernel's own record of the appends. A task that waits for a lock sleeps, according to the
+/// record, and a throttled task is queued on a CPU that idles. In each period the limited group is
+/// throttled for the rest of the period: 90 ms, less the delay of its last tick.
 #[test]
 fn the_recorded_appends_are_explained_as_far_as_their_events_reach() {
     let trace = zerolag::trace::open(Path::new("tests/data/inversion/append-6.12.txt.xz")).expect("a trace");
@@ -119,7 +123,8 @@ fn the_recorded_appends_are_explained_as_far_as_their_events_reach() {
     assert!(found.to_string().contains("is queued on cpu0, which idles: kept off by a limit"), "{found}");
 }
 
-/// Linux 6.18: each task is taken off when it returns to user mode, and the longest append takes 0.9 to 8 ms.
+/// Linux 6.18: each task is dequeued when it returns to user mode, and the longest append takes 0.9
+/// to 8 ms.
 #[test]
 fn an_append_on_6_18_does_not() {
     let trace = appends_under(KernelVersion::V6_18, Preempt::None, "100us");
@@ -163,7 +168,8 @@ impl Dice {
     }
 }
 
-/// Tasks in limited groups within each other that share locks, a file and a disk, inside the kernel and outside.
+/// Tasks in limited groups within each other that share locks, a file and a disk, inside the kernel
+/// and outside.
 fn random_scenario(number: u64) -> String {
     let dice = &mut Dice(number);
     let kernel = dice.pick(&["3.2", "5.4", "6.1", "6.6", "6.12", "6.18"]);
@@ -205,7 +211,8 @@ fn random_scenario(number: u64) -> String {
     text
 }
 
-/// Every setting of `throttle`, every model of preemption: no rule is broken, and each wait is the sum of its causes.
+/// With every setting of `throttle` and every preemption model, no rule is broken, and each wait is
+/// the sum of its causes.
 #[test]
 fn random_scenarios_keep_the_rules_and_every_wait_adds_up() {
     let (mut waits, mut throttled) = (0, 0);

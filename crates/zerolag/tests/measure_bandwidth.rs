@@ -1,7 +1,8 @@
-//! `conformance/measure-bandwidth.sh` against a made-up cgroup v2 tree: which files it writes, what it reads, and that it leaves nothing.
+//! Runs `conformance/measure-bandwidth.sh` on a simulated cgroup v2 tree: checks which files it
+//! writes and reads, and that it leaves nothing behind.
 //!
-//! `mkdir`, `rmdir` and `sleep` are replaced by scripts: a made group has the kernel's files, and each pause adds to its counters. What the
-//! kernel makes of the files is not tested here.
+//! `mkdir`, `rmdir` and `sleep` are replaced by scripts: a created group has the kernel's files,
+//! and each pause adds to its counters. The kernel's behaviour is not tested here.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A tree with a controller, and the commands that act as the kernel would.
+/// A tree with a controller, and the commands that replace the kernel.
 fn tree(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("measure-{name}"));
     drop(fs::remove_dir_all(&root));
@@ -77,7 +78,7 @@ fn a_loop_that_cannot_join_is_no_measurement() {
     let root = tree("join");
     let mkdir = root.join("bin/mkdir");
     let made = fs::read_to_string(&mkdir).expect("a script");
-    // A directory stands where the file should be: nobody can be written into it, not even by root.
+    // A directory takes the place of the file, so that even root cannot write it.
     fs::write(&mkdir, format!("{made}/bin/mkdir \"$1/cgroup.procs\"\n")).expect("writable");
     let output = measure(&root, &["1", "1:20000:50000"]);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,7 +1,8 @@
-//! Random scenarios under every kernel preset: no rule is broken, and the same seed gives the same bytes.
+//! Random scenarios under every kernel preset: no rule is broken, and the same seed gives the same
+//! bytes.
 //!
-//! A scenario is a function of its number. One that fails is left as a file beside the build, with the command that
-//! replays it.
+//! A scenario is a function of its number. A failing one is saved as a file in the build directory,
+//! and the message contains the command that replays it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,19 +16,21 @@ use zerolag::sim::Tracing;
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::{LoadOptions, scenario};
 
-/// How many scenarios are run.
+/// The number of scenarios.
 const SCENARIOS: u64 = 200;
-/// What presets have and `rt-quiescence` finds: `specs/server/resched-lost.md`.
+/// A fault of presets that `rt-quiescence` finds: `specs/server/resched-lost.md`.
 const NO_FAULT: &str = "\"fair_server.resched_lost\" = \"off\"";
 
-/// How many more there are under the youngest kernel, which alone has some of the mechanisms.
+/// The number of additional scenarios under the youngest kernel, which is the only one with some of
+/// the mechanisms.
 const YOUNGEST: u64 = 40;
-/// How many there are with deadline tasks.
+/// The number of scenarios with deadline tasks.
 const DEADLINES: u64 = 120;
-/// More of these, which have failed once: a server that was queued with nothing left kept its timer firing for ever; who was late and began its
-/// next job at once had no timer for that budget.
+/// Scenarios that have failed once. The first: a server that was queued with an exhausted budget
+/// let its timer fire for ever. The second: a late task that started its next job at once had no
+/// timer for that budget.
 const FOUND: [u64; 2] = [5478, 10_610];
-/// How many of the first are run again, beside a busy thread.
+/// The number of scenarios that are run again, next to a busy thread.
 const AGAIN: u64 = 40;
 
 /// Random numbers of a scenario: splitmix64 (Steele, Lea, Flood 2014).
@@ -81,7 +84,7 @@ fn scenario_text(number: u64) -> String {
             affinity(&mut text, dice, cpus);
         }
         writeln!(text, "instances = {}\ndelay = \"{}us\"", dice.of(1, 2), dice.of(0, 20) * 250).expect("a string");
-        // Who forks does so a bounded number of times.
+        // A task that forks does so a bounded number of times.
         let forks = dice.once_in(4);
         if forks {
             writeln!(text, "loop = {}", dice.of(1, 5)).expect("a string");
@@ -102,8 +105,8 @@ fn scenario_text(number: u64) -> String {
     text
 }
 
-/// Returns the scenario of a number with deadline tasks, which have been promised no more than there is: beside others, with and without
-/// servers, within their budgets or not.
+/// Returns the scenario of a number with deadline tasks that are admitted, next to other tasks,
+/// with and without servers, within their budgets or not.
 fn deadline_text(number: u64) -> String {
     let dice = &mut Dice(!number);
     let kernel = dice.pick(&["5.4", "6.1", "6.12", "6.18"]);
@@ -122,7 +125,7 @@ fn deadline_text(number: u64) -> String {
     )
     .expect("a string takes everything");
     text.push_str("[mutex.inherits]\nprotocol = \"inherit\"\n\n");
-    // Parts per thousand; a server takes 50 of each CPU at most, and 50 are nobody's.
+    // In thousandths; a server takes at most 50 of each CPU, and 50 stay unused.
     let mut left = 890 * cpus;
     let lock_at = dice.once_in(4);
     for task in 0..dice.of(1, 4 * cpus) {
@@ -132,7 +135,7 @@ fn deadline_text(number: u64) -> String {
         }
         let period = dice.of(2, 30) * 1_000;
         let runtime = period * share / 1_000;
-        // Deadlines before the end of the period count as if the period were that long.
+        // A deadline shorter than the period counts as a period of that length.
         let deadline = if dice.once_in(4) { period * dice.of(7, 10) / 10 } else { period };
         left -= (runtime * 1_000).div_ceil(deadline).min(left);
         let flags = if dice.once_in(8) { "flags = [\"reclaim\"]\n" } else { "" };
@@ -199,7 +202,7 @@ fn settings(text: &mut String, dice: &mut Dice) {
     writeln!(text, "hz = {}\n", dice.pick(&["100", "250", "1000"])).expect("a string takes everything");
 }
 
-/// Where attributes are written: a phase only changes some of them.
+/// Where attributes are written: a phase changes only some of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Task,
@@ -222,7 +225,8 @@ fn affinity(text: &mut String, dice: &mut Dice, cpus: u64) {
     writeln!(text, "cpus = \"{first}-{}\"", dice.of(first, cpus - 1)).expect("a string takes everything");
 }
 
-/// Returns the steps of a phase. Some time passes in each; mutexes are taken in one order, so that nobody waits in a circle.
+/// Returns the steps of a phase. Time passes in each phase; mutexes are taken in one order, so that
+/// no tasks wait in a circle.
 fn steps(dice: &mut Dice, forks: bool) -> String {
     let mut steps = vec![format!("{{ run = \"{}us\" }}", dice.of(1, 40) * 50)];
     for _ in 0..dice.of(0, 4) {
@@ -230,7 +234,7 @@ fn steps(dice: &mut Dice, forks: bool) -> String {
         let step = match dice.of(0, 9) {
             0 | 1 => format!("{{ sleep = \"{more}us\" }}"),
             2 => format!("{{ run = \"{more}us\" }}"),
-            // Short: no preemption model promises more than that it ends.
+            // Short, because preemption models only promise that kernel mode ends.
             3 => format!("{{ kernel = \"{}us\" }}", dice.of(1, 8) * 50),
             4 => "\"yield\"".to_owned(),
             5 => {
@@ -271,14 +275,15 @@ fn bytes(trace: &Trace) -> Vec<u8> {
 
 /// Returns whether a rule is known not to hold in a run.
 ///
-/// In passive modes a real-time task weighs as much as hundreds of fair ones: two halves of a machine look balanced while
-/// a CPU of one idles and a fair task waits behind a real-time one in the other. Kernels before 2.6.25 do the same.
+/// In passive modes a real-time task weighs as much as hundreds of fair ones. So two halves of a
+/// machine look balanced while a CPU of one half idles and a fair task waits behind a real-time one
+/// in the other. Kernels before 2.6.25 behave like this.
 fn is_known(trace: &Trace, monitor: &str) -> bool {
     let balance = trace.meta.setting("rt_balance").and_then(RtBalance::from_name);
     monitor == "no-task-lost" && balance.is_some_and(RtBalance::is_passive)
 }
 
-/// Leaves a scenario that failed as a file, and says how to replay it.
+/// Saves a failed scenario as a file, and returns a message with the command that replays it.
 fn failed(number: u64, text: &str, why: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("monitors-{number}.toml"));
     std::fs::write(&path, text).expect("the directory of this test can be written");
@@ -311,7 +316,8 @@ fn no_random_scenario_breaks_a_rule() {
     assert!(said.is_empty(), "{said}");
     for rule in monitors::TABLE {
         let times = held.get(rule.name).copied().unwrap_or_default();
-        // Servers are of the two youngest kernels; the youngest alone throttles at the return to user mode.
+        // The two youngest kernels have servers; only the youngest throttles at the return to user
+        // mode.
         let least = match rule.name {
             "kernel-mode" | "locks" => SCENARIOS / 50,
             name if name.starts_with("server-") => SCENARIOS / 10,
@@ -346,7 +352,8 @@ fn the_same_seed_gives_the_same_bytes_whatever_else_runs() {
     assert!(said.is_empty(), "{said}");
 }
 
-/// Two CPUs, real-time and fair tasks; one of them waits while less urgent ones run, since nobody balances.
+/// Two CPUs, real-time and fair tasks; one of them waits while less urgent ones run, because no
+/// balancer is active.
 const CANARY: &str = r#"
 kernel = "2.6.23"
 duration = "40ms"
@@ -399,7 +406,7 @@ fn broken_traces_are_caught() {
     twice.records.insert(at + 1, copy);
     caught("one-cpu", &twice);
 
-    // A CPU says that it idled a nanosecond less.
+    // A CPU claims to have idled a nanosecond less.
     let lost = changed(canary(), |event| match event {
         TraceEvent::CpuTotals { times } => {
             *times = zerolag::model::LayerTimes::default();
@@ -409,13 +416,13 @@ fn broken_traces_are_caught() {
     });
     caught("time-conserved", &lost);
 
-    // Nobody switches to anybody after the first millisecond.
+    // No CPU switches after the first millisecond.
     let mut idle = canary();
     idle.meta.end = Instant::from_nanos(1_000_000_000);
     idle.records.retain(|record| !matches!(record.event, TraceEvent::Switch { .. }));
     caught("no-task-lost", &idle);
 
-    // A task runs where it may not.
+    // A task runs on a CPU that it may not use.
     let elsewhere = changed(canary(), |event| match event {
         TraceEvent::Affinity { cpus, .. } => {
             *cpus = std::sync::Arc::new(zerolag::model::CpuMask::first_n(1));
@@ -425,7 +432,7 @@ fn broken_traces_are_caught() {
     });
     caught("affinity", &elsewhere);
 
-    // A less urgent task is chosen.
+    // A less urgent task is picked.
     let mut order =
         run(&CANARY.replace("cpus = 2", "cpus = 1").replace("cpus = \"1\"", "cpus = \"0\"")).expect("it runs");
     let waits = order.records.iter().find_map(|record| match &record.event {
@@ -445,7 +452,7 @@ fn broken_traces_are_caught() {
     });
     caught("rt-order", &order);
 
-    // It waits while a less urgent one runs, and the trace says that somebody balances.
+    // A task waits while a less urgent one runs, and the trace says that balancing is active.
     let mut waits = canary();
     for (key, value) in &mut waits.meta.settings {
         if key == "rt_balance" {
@@ -454,7 +461,7 @@ fn broken_traces_are_caught() {
     }
     caught("rt-quiescence", &waits);
 
-    // A task counted a switch that nobody saw.
+    // A task counts a switch that is not in the trace.
     let counted = changed(canary(), |event| match event {
         TraceEvent::TaskTotals { counters, .. } => {
             counters.switches_in += 1;

@@ -1,4 +1,5 @@
-//! `zerolag run --on linux` as a user meets it. What a host does not permit is skipped, and the reason printed.
+//! `zerolag run --on linux` as a user sees it. A test that the host does not permit is skipped, and
+//! the reason printed.
 #![cfg(target_os = "linux")]
 
 use std::io::Write;
@@ -12,7 +13,7 @@ fn zerolag(args: &[&str], stdin: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // A program that refuses its arguments closes the pipe early: no error of the test.
+    // A program that refuses its arguments closes the pipe early: not an error of the test.
     drop(child.stdin.take().expect("piped").write_all(stdin.as_bytes()));
     child.wait_with_output().expect("the program ends")
 }
@@ -87,7 +88,8 @@ fn a_case_is_held_against_this_host() {
     let cases = [case("fair/two-hogs.toml"), case("rt/fifo-against-fair.toml")];
     let args = ["validate", "--live", "--runs", "2", "-d", "150ms", "--json", "-q", &cases[0], &cases[1]];
     let ended = zerolag(&args, "");
-    // Whether a figure is inside its band in so short a time on a busy machine is not this test's to say.
+    // In so short a time on a busy machine figures can be outside their bands, which is not tested
+    // here.
     assert!(matches!(ended.status.code(), Some(0 | 99)), "{}", text(&ended.stderr));
     let value: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
     for compared in value["cases"].as_array().expect("two cases") {

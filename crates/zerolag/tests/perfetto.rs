@@ -1,5 +1,5 @@
-//! Perfetto traces, held against the whole schema: what is written is decoded by the official field numbers and types, and
-//! must tell the same story as the records it came from.
+//! Checks Perfetto traces against the complete schema: the output is decoded by the official field
+//! numbers and types, and must contain the same events as its records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use zerolag::model::{Duration, PrevState, TraceEvent};
@@ -154,7 +154,7 @@ fn written(trace: &Trace) -> Vec<u8> {
     bytes
 }
 
-/// A switch as the file tells it.
+/// A switch in the file.
 #[derive(Debug, PartialEq, Eq)]
 struct Switch {
     at: u64,
@@ -245,7 +245,7 @@ fn check(trace: &Trace) {
     assert_eq!(wakings, woken);
 }
 
-/// The switches as the records tell them.
+/// The switches in the records.
 fn expected(trace: &Trace, threads: &BTreeMap<u64, String>) -> BTreeMap<u64, Vec<Switch>> {
     let mut switches: BTreeMap<u64, Vec<Switch>> = BTreeMap::new();
     for record in &trace.records {
@@ -304,7 +304,7 @@ steps = [{ timer = { period = "1us" } }, { stamp = 1 }]
         assert!(names.contains(&wanted), "{wanted} in {names:?}");
     }
     assert!(names.iter().any(|name| name.starts_with("timer missed by ")), "{names:?}");
-    // One process for all children, the first of which leads it.
+    // One process for all children, led by the first.
     let processes: Vec<&str> = file
         .messages("packet")
         .iter()
@@ -373,6 +373,6 @@ fn streaming_and_writing_whole_give_the_same_bytes() {
     }
     writer.finish().expect("memory takes it");
     assert_eq!(streamed, written(&Trace { meta: plan.meta(), records: kept.0 }));
-    // Without a trace nothing is recorded at all.
+    // Without a trace nothing is recorded.
     plan.build(Tracing::Off).expect("it fits").run(&mut NoTrace);
 }

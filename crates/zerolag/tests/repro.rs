@@ -1,4 +1,5 @@
-//! The published experiments keep their shape: who wins, by what factor, within which band.
+//! The published experiments keep their shape: the order of the methods, the factors between them,
+//! and the error bands.
 
 use std::ops::ControlFlow;
 use zerolag::repro::bandwidth::{self, Bandwidth2010, Method, Workload};
@@ -35,7 +36,8 @@ fn ipi_root_domain_lets_only_the_least_urgent_thread_wait() {
     assert!((20_000..20_200).contains(&found.worst[0]) && found.worst_of_others() < 1_000, "{found:?}");
 }
 
-/// 2007, second listing: the least urgent thread is first and is preempted after 28 loops, "actually fine".
+/// 2007, second listing: the least urgent thread is first and is preempted after 28 loops,
+/// "actually fine".
 #[test]
 fn the_least_urgent_thread_may_sneak_in_first() {
     let experiment = RtBalance2007 { tests: 150, threads: 2, ..RtBalance2007::default() };
@@ -57,8 +59,8 @@ fn rt_ipi(threads: usize) -> Results {
     experiment.run_all(|_| ControlFlow::Continue(()))
 }
 
-/// 2017: "over 200us of processing IPIs" on 80 CPUs, "spent minutes" on 120, and neither with one IPI. They come out together
-/// where an IPI costs four times what profile `default` says.
+/// 2017: "over 200us of processing IPIs" on 80 CPUs, "spent minutes" on 120, and neither with one
+/// IPI. All three are reproduced if an IPI costs four times as much as in profile `default`.
 #[test]
 fn the_three_observations_of_2017_come_out_together() {
     let results = rt_ipi(2);
@@ -88,7 +90,8 @@ fn limits(workloads: &[Workload], cpus: &[u32], periods: &[u64], threads: usize)
     Bandwidth2010 { cpus, periods, workloads, threads }.run_all(|_| ControlFlow::Continue(()))
 }
 
-/// 2010: with periods of 500 ms all three methods agree with the text but for hard limits above 12 CPUs.
+/// 2010: with periods of 500 ms all three methods agree with the text, except hard limits above 12
+/// CPUs.
 #[test]
 fn long_periods_agree_with_the_text_of_2010() {
     let results = limits(&[Workload::Loops], &[2, 7, 11], &[500], 2);
@@ -99,7 +102,7 @@ fn long_periods_agree_with_the_text_of_2010() {
     }
 }
 
-/// Affinity is the ideal: the computation takes as long as the text says, on as many CPUs.
+/// Affinity is the ideal: the computation takes as long as in the text, on as many CPUs.
 #[test]
 fn the_computation_of_2010_takes_as_long() {
     let results = limits(&[Workload::Primes], &[16], &[100], 2);
@@ -109,7 +112,7 @@ fn the_computation_of_2010_takes_as_long() {
     }
 }
 
-/// A limit is never exceeded in the long run, whoever keeps it.
+/// No mechanism exceeds a limit in the long run.
 #[test]
 fn no_method_of_2010_gives_more_than_the_limit() {
     let results = limits(&[Workload::Loops], &[1, 9], &[100], 3);

@@ -1,4 +1,4 @@
-//! rt-app's log of a simulated run: its columns, and what they must say.
+//! rt-app's log of a simulated run: its columns and their values.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn each_loop_of_each_phase_has_a_row() {
     }
 }
 
-/// What a charge brings about (here the fair server's budget) was once recorded after what came later.
+/// An effect of a charge (here on the fair server's budget) was once recorded after later events.
 #[test]
 fn the_stamps_keep_the_order_of_time() {
     let text = r#"{"tasks": {"a": {"instance": 3, "loop": -1, "run": 1000, "sleep": 3000, "run1": 20}}}"#;

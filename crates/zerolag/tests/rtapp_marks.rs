@@ -1,4 +1,5 @@
-//! rt-app's marks in the text of a simulated run: each line as rt-app writes it, at its time, by its thread.
+//! rt-app's marks in the text of a simulated run: each line in rt-app's format, at its time, by its
+//! thread.
 
 use std::sync::Arc;
 use zerolag::Plan;
@@ -79,12 +80,12 @@ fn marks_are_rt_apps_lines() {
     ];
     assert_eq!(lines[second..second + of_second.len()], of_second);
     assert_eq!(lines.last().map(String::as_str), Some("a-0-1000 [000] 0.016000: rtapp_task: event=end"));
-    // Apart from the marks the text is that of the run without any; the head counts lines.
+    // Except for the marks, the text is that of the run without marks; the head counts lines.
     let rest = |text: &str| {
         text.lines().filter(|line| !is_mark(line) && !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(rest(&marked), rest(&plain));
-    // And it is still a trace that is read.
+    // The text is still a readable trace.
     assert!(Trace::from_bytes(marked.as_bytes()).is_ok());
 }
 

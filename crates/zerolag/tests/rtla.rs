@@ -1,4 +1,5 @@
-//! `zerolag timerlat` and `zerolag osnoise` as a user meets them: rtla's command lines, rtla's answers.
+//! `zerolag timerlat` and `zerolag osnoise` as a user sees them: rtla's command lines and rtla's
+//! output.
 
 use std::process::{Command, Output};
 
@@ -10,7 +11,8 @@ fn zerolag(args: &str) -> Output {
         .expect("the program starts")
 }
 
-/// Returns what a command line prints that succeeds; that ends with 2 if a threshold was passed, as rtla's does.
+/// Returns the output of a successful command line; its exit code is 2 if a threshold was passed,
+/// as in rtla.
 fn printed(args: &str) -> String {
     let output = zerolag(args);
     let text = String::from_utf8(output.stdout).expect("output is UTF-8");
@@ -25,7 +27,7 @@ fn figures(text: &str, name: &str) -> Vec<f64> {
     line.split_whitespace().map(|figure| figure.parse().expect("a number")).collect()
 }
 
-/// Two CPUs beside two busy loops: each has noise from switches and ticks.
+/// Two CPUs with a busy loop each: both have noise from switches and ticks.
 const NOISY: &str = "-P f:1 -d 2s --cpus 2 --load hogs -q";
 
 #[test]
@@ -81,7 +83,7 @@ fn a_threshold_ends_the_run_and_saves_the_trace() {
         assert!(text.ends_with(&format!("hit stop tracing\n  Saving trace to {trace}\n")), "{args}: {text}");
         std::fs::read_to_string(path).expect("the trace is there")
     };
-    // The servers of the busy loops take 50 ms at once.
+    // The servers of the busy loops take 50 ms at a time.
     let trace = until(&format!("osnoise {NOISY} -s 1000 -t gap.txt"), "gap.txt");
     assert!(trace.contains("osnoise/0-") && trace.contains("sched_switch"), "{trace}");
     until(&format!("osnoise hist {NOISY} -a 1000"), "osnoise_trace.txt");

@@ -1,4 +1,5 @@
-//! What the in-process runtime did is judged by the monitors that judge simulations and kernels.
+//! Checks records of the in-process runtime with the monitors that also judge simulations and
+//! kernels.
 #![cfg(target_os = "linux")]
 
 #[path = "../../runtime/tests/common/mod.rs"]

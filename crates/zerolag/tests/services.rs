@@ -1,6 +1,8 @@
-//! Services against queueing theory, and what must not change a request.
+//! Compares services with queueing theory, and checks that a request's demand does not depend on
+//! its handling.
 //!
-//! With costs of zero and a CPU per worker nothing but the queue makes a request wait, so the known formulas must come out.
+//! With costs of zero and a CPU per worker, requests wait only in the queue, so the known formulas
+//! must be reproduced.
 
 use zerolag::report::{RequestTimes, ServiceSummary, Summary};
 use zerolag::simulation::{Checks, Observe, Plan};
@@ -64,13 +66,14 @@ fn m_m_c_waits_as_erlang_says() {
     let (_, below) = terms(workers - 1);
     let idle_share = 1.0 - offered / f64::from(workers);
     let must_wait = last / idle_share / (below + last / idle_share);
-    // Per millisecond: what four workers can do beyond what is asked of them.
+    // Per millisecond: the capacity of the four workers less the offered load.
     let spare = (f64::from(workers) - offered) / 5.0;
     near("mean wait", ms(web(&summary).queued, |times| times.mean), must_wait / spare, 0.04);
     near("p99 of the wait", ms(web(&summary).queued, |times| times.p99), (100.0 * must_wait).ln() / spare, 0.04);
 }
 
-/// What a request asks for belongs to the request: who works on it, and how many do, changes nothing.
+/// A request's demand belongs to the request: it does not depend on the worker or the number of
+/// workers.
 #[test]
 fn workers_and_limits_change_no_request() {
     let text = |workers: u32, max: &str| {
@@ -86,14 +89,15 @@ fn workers_and_limits_change_no_request() {
     let exec = |summary: &Summary| -> f64 {
         summary.tasks.iter().filter_map(|task| task.exec).map(|exec| exec.as_nanos() as f64).sum()
     };
-    // The same computations; what the scheduler charges beside them (cache refill after moves) differs a little.
+    // The computations are the same; the scheduler's charges (cache refill after migrations) differ
+    // a little.
     assert!((exec(&free) / exec(&limited) - 1.0).abs() < 0.005, "{} {}", exec(&free), exec(&limited));
     assert!(ms(web(&limited).latency, |times| times.p99) > 2.0 * ms(web(&free).latency, |times| times.p99));
     let group = limited.group_by_path("/web").expect("the group");
     assert!(group.stat.nr_throttled > 0 && group.local_throttled == group.stat.throttled, "{group:?}");
 }
 
-/// Open loop: a service that is too slow gets its requests all the same, and the figures say so.
+/// Open loop: a service that is too slow still gets its requests, and the figures show it.
 #[test]
 fn an_overloaded_service_does_not_look_fast() {
     let summary = run(
@@ -147,7 +151,7 @@ fn the_smallest_limit_reaches_the_goal_and_one_step_less_does_not() {
         trial["value"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).expect("microseconds")
     };
     assert_eq!(quota(&trials[at]) - quota(&trials[at - 1]), 1_000, "a hundredth of a CPU: {json}");
-    // Nothing is enough for what cannot be: exit code 99.
+    // An impossible goal is met by no value: exit code 99.
     let (code, text, _) = zerolag(&["--smallest", "cpu.max", "--such-that", "request_latency.p50 <= 1us"]);
     assert_eq!(code, Some(99), "{text}");
     assert!(text.starts_with("no cpu.max is enough"), "{text}");

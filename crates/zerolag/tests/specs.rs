@@ -1,6 +1,6 @@
-//! Runs every spec of `specs/`: what is written must come out.
+//! Runs every spec of `specs/` and compares the expected results.
 //!
-//! `zerolag spec --bless specs` rewrites what comes out, for review.
+//! `zerolag spec --bless specs` rewrites the expected results, for review.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The rules of `ARCHITECTURE.md` and `CONTRIBUTING.md` that a compiler does not know.
 //!
-//! Each rule is a test that lists every place where it is broken. An exception is a line here, with its reason.
+//! Each rule is a test that lists every place where it is broken. An exception is a line here, with
+//! its reason.
 
 mod floors;
 
@@ -25,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.
 const SIM_MAY: &[(&str, &str, &str)] = &[("interpret.rs", "use zerolag_model", "an import is no decision")];
 
-/// Words by which the simulator would decide what the core decides.
+/// Words that would mean that the simulator makes a decision of the core.
 const CLASS_WORDS: &[&str] =
     &["ClassId", "is_rt(", "is_fair(", ".beats(", "Prio::", "Prio>", ".class()", "RtPolicy", "SchedAttr::"];
 
@@ -42,7 +43,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the text files below a directory of the repository, sorted, without what is built.
+/// Returns the text files below a directory of the repository, sorted, without build results.
 fn files(below: &str) -> Vec<Source> {
     let mut found = Vec::new();
     let mut pending = vec![root().join(below)];
@@ -67,7 +68,7 @@ fn sources(below: &str) -> impl Iterator<Item = Source> {
     files(below).into_iter().filter(|source| source.name.ends_with(".rs"))
 }
 
-/// Returns the lines that are code, with their numbers: no comments, and nothing from the unit tests on.
+/// Returns the lines of code with their numbers: without comments, and up to the unit tests.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()
@@ -76,7 +77,7 @@ fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
-/// Collects what is wrong and says all of it at once.
+/// Collects violations and reports all of them at once.
 #[derive(Default)]
 struct Wrong(String);
 
@@ -181,7 +182,7 @@ fn the_core_has_no_clock_no_float_no_hash_map_and_no_cost() {
                         wrong.say(&source.name, number, format_args!("`{word}`: {reason}"));
                     }
                 }
-                // Time that the core adds to something: a literal of nanoseconds or microseconds above one.
+                // A time that the core adds: a literal above one nanosecond or microsecond.
                 let literal = ["from_nanos(", "from_micros("].iter().find_map(|call| {
                     let rest = line.split_once(call)?.1;
                     let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '_').collect();
@@ -196,7 +197,7 @@ fn the_core_has_no_clock_no_float_no_hash_map_and_no_cost() {
     wrong.none();
 }
 
-/// Returns whether a word stands in a line by itself, not as a part of a longer one.
+/// Returns whether a line contains a word, not as part of a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
@@ -240,7 +241,7 @@ fn nothing_is_left_to_do_and_no_place_is_named() {
         ["crates", "specs", "docs", "examples", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "x"];
     for source in all.iter().flat_map(|below| files(below)) {
         for (index, line) in source.text.lines().enumerate() {
-            // A group of a workload may be called so.
+            // A group of a workload may have such a name.
             let is_group = line.contains("taskgroup");
             if let Some(word) = banned.iter().find(|word| has_word(line, word) && !is_group) {
                 wrong.say(&source.name, index + 1, format_args!("`{word}`"));
@@ -263,7 +264,7 @@ fn the_directory_of_specs_holds_specs_only() {
     wrong.none();
 }
 
-/// Settings show what they do in a spec: one that runs a scenario with and without.
+/// Every setting shows its effect in a spec that runs a scenario with and without it.
 #[test]
 fn every_setting_has_a_spec() {
     let varied: Vec<String> = files("specs")

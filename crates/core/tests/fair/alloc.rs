@@ -1,4 +1,4 @@
-//! Once everything that is ever queued has been queued, nothing is allocated.
+//! No path allocates once everything that is ever queued has been queued.
 
 use crate::host::{Host, Program, ms};
 use zerolag_core::{Config, Scheduler, Weight};
@@ -25,8 +25,8 @@ fn nothing_is_allocated_after_warm_up() {
     }
 }
 
-/// What `docs/guide/bandwidth.md` says of memory, in bytes: a group in the table, limited or not; a queue that a CPU keeps of a group that has
-/// nothing there; and how many of those it keeps at most.
+/// The memory figures of `docs/guide/bandwidth.md`, in bytes: a group in the table, limited or not;
+/// a queue that a CPU keeps for a group without tasks there; and the most such queues per CPU.
 const PER_GROUP: u64 = 256;
 const PER_RESTING_QUEUE: u64 = 768;
 const RESTING: u64 = 64;
@@ -42,8 +42,8 @@ fn a_group_costs_a_row_in_the_table() {
     assert!(each <= PER_GROUP && each > PER_GROUP / 2, "{each} bytes per group, on 64 CPUs");
 }
 
-/// Tasks of many groups run on four CPUs, one after the other. What the groups have cost in the end is a bounded number of queues per
-/// CPU, however many groups there were.
+/// Tasks of many groups run on four CPUs, one after the other. The final cost of the groups is a
+/// bounded number of queues per CPU, whatever the number of groups.
 #[test]
 fn idle_groups_cost_nothing_per_cpu_beyond_a_bounded_number_of_queues() {
     const CPUS: u32 = 4;
@@ -66,7 +66,8 @@ fn idle_groups_cost_nothing_per_cpu_beyond_a_bounded_number_of_queues() {
                 host.run(host.now + ms(1));
             }
         });
-        // Timers of groups are the test host's, and the same however the tasks are spread.
+        // The timers of groups belong to the test host, and are the same however the tasks are
+        // spread.
         drop(host);
         measured.bytes_current
     };

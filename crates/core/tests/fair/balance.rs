@@ -103,16 +103,16 @@ fn passive_balancing_moves_waiting_rt_tasks() {
     assert_eq!(host.rqs[1].current(), Some(TaskId(1)), "the more urgent of those that wait");
 }
 
-/// Machines of every shape that has a level of domains of its own.
+/// Machines of every shape with a domain level of its own.
 const SHAPES: [[u32; 4]; 8] =
     [[1, 1, 2, 1], [1, 1, 4, 1], [1, 1, 1, 2], [1, 1, 2, 2], [1, 2, 2, 1], [2, 1, 2, 1], [1, 2, 2, 2], [2, 2, 2, 1]];
 
-/// Returns how many tasks each CPU has.
+/// Returns the number of tasks per CPU.
 fn counts(host: &Host) -> Vec<u32> {
     host.rqs.iter().map(zerolag_core::Rq::nr_running).collect()
 }
 
-/// Lets hogs that are crowded on one CPU go everywhere.
+/// Lets hogs that are crowded on one CPU use all CPUs.
 fn set_free(host: &mut Host, cpu: usize, tasks: &[TaskId]) {
     let clock = host.clock();
     for task in tasks {
@@ -123,7 +123,8 @@ fn set_free(host: &mut Host, cpu: usize, tasks: &[TaskId]) {
     }
 }
 
-/// The independent check: whatever path the balancer takes, equal hogs that may go everywhere end up spread, and stay so.
+/// An independent check: whichever path the balancer takes, equal hogs that may use all CPUs end up
+/// spread, and stay so.
 #[test]
 fn equal_hogs_end_up_spread_on_every_machine() {
     for version in [KernelVersion::V5_15, KernelVersion::V6_1, KernelVersion::V6_12, KernelVersion::V6_18] {
@@ -145,7 +146,8 @@ fn equal_hogs_end_up_spread_on_every_machine() {
                     let least = on_cpus.iter().min().copied().expect("a CPU");
                     let more = on_cpus.iter().max().copied().expect("a CPU") - least;
                     assert!(least > 0 || more == 1, "{case}: an idle CPU beside a waiting task: {on_cpus:?}");
-                    // What goes round between groups comes to one CPU of them first, and is evened out there a few intervals later.
+                    // A task that is passed between groups arrives at one CPU of a group first, and
+                    // is balanced there a few intervals later.
                     uneven = if more < 2 { 0 } else { uneven + 1 };
                     assert!(more < 3 && uneven <= 10, "{case}: {on_cpus:?} for {uneven} times 37 ms");
                     host.run(host.now + ms(37));

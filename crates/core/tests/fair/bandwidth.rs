@@ -1,4 +1,4 @@
-//! CPU bandwidth control: what a limited group gets, and the recorded kernels.
+//! CPU bandwidth control: the CPU time of a limited group, and the recorded kernels.
 
 use crate::host::{Host, Program, at_ms, ms};
 use std::fmt::Write;
@@ -26,12 +26,13 @@ fn used(host: &Host, tasks: &[TaskId]) -> Duration {
     tasks.iter().map(|task| host.tasks[task.index()].exec).sum()
 }
 
-/// Returns how many CPUs tasks have kept busy since the start.
+/// Returns the number of CPUs that tasks have kept busy since the start.
 fn cpus_used(host: &Host, tasks: &[TaskId]) -> f64 {
     used(host, tasks).as_nanos() as f64 / host.now.as_nanos() as f64
 }
 
-/// With exact enforcement a group gets its quota to the nanosecond, one per share that a refresh hands out apart.
+/// With exact enforcement a group gets its quota to the nanosecond, plus one per share that a
+/// refresh hands out separately.
 #[test]
 fn exact_enforcement_gives_the_quota_and_no_more() {
     let settings = Settings { enforce_fair: zerolag_model::settings::Grain::Exact, ..KernelVersion::V6_12.settings() };
@@ -53,7 +54,7 @@ fn more_than_one_cpu_may_be_used() {
     assert!((1.49..1.52).contains(&share), "{share}");
 }
 
-/// A group within a limited group gets no more than that has, whatever its own limit.
+/// A group within a limited group gets no more than that group, whatever its own limit.
 #[test]
 fn the_limit_above_counts() {
     let mut host = host(KernelVersion::V6_12.settings(), 2);
@@ -65,7 +66,7 @@ fn the_limit_above_counts() {
     assert!((0.19..0.22).contains(&share), "{share}");
 }
 
-/// What is not used is saved up to the burst, and used later.
+/// Unused quota is saved up to the burst, and used later.
 #[test]
 fn a_burst_is_used_after_an_idle_time() {
     for (burst, first) in [(0, 20), (20, 40)] {
@@ -79,7 +80,8 @@ fn a_burst_is_used_after_an_idle_time() {
     }
 }
 
-/// Throttled tasks count for nothing: the other CPU does not take them, the group beside gets the CPU.
+/// Throttled tasks do not count: the other CPU does not pull them, the group next to them gets the
+/// CPU.
 #[test]
 fn throttled_tasks_do_not_count() {
     let mut host = host(KernelVersion::V6_12.settings(), 1);
@@ -92,8 +94,9 @@ fn throttled_tasks_do_not_count() {
     assert_eq!(host.rqs[0].nr_running(), 1);
 }
 
-/// Before 5.4, quota that a CPU had taken expired with the period: a group whose threads each run a little on every CPU
-/// was throttled although it never used its quota. Linux `de53fd7aedb1` (5.4) removed that.
+/// Before 5.4, quota that a CPU had taken expired with the period: a group whose threads each run a
+/// little on every CPU was throttled although it never used its quota. Linux `de53fd7aedb1` (5.4)
+/// removed that.
 #[test]
 fn expiry_throttles_who_does_not_use_the_quota() {
     let throttled = |version: KernelVersion| {
@@ -114,7 +117,8 @@ fn expiry_throttles_who_does_not_use_the_quota() {
     assert!(old.nr_throttled > 2 * new.nr_throttled, "{old:?} {new:?} {used}");
 }
 
-/// Stepped slices strand less: eight threads that each run for 1.1 ms and need less than the quota are throttled more rarely.
+/// Stepped slices strand less quota: eight threads that each run for 1.1 ms and need less than the
+/// quota are throttled more rarely.
 #[test]
 fn stepped_slices_leave_quota_to_others() {
     let throttled = |bandwidth_slice_steps| {
@@ -138,7 +142,7 @@ fn under_hard_limits(hierarchical_running: bool) -> Settings {
     Settings { bandwidth, hierarchical_running, ..KernelVersion::V6_1.settings() }
 }
 
-/// Divided quota is used in full where tasks are where the parts are.
+/// Divided quota is used completely if the tasks are on the CPUs that have the parts.
 #[test]
 fn hard_limits_give_the_quota_to_a_task_on_each_cpu() {
     let mut host = host(under_hard_limits(true), 4);
@@ -149,8 +153,9 @@ fn hard_limits_give_the_quota_to_a_task_on_each_cpu() {
     assert!((1.97..2.02).contains(&share), "{share}");
 }
 
-/// One task has its CPU's part and what it borrows: less than the quota at first, nearly all of it in the end, since what was
-/// borrowed is kept. From a pool it would have had 40 ms of each 100 ms from the start.
+/// One task gets its CPU's part and the quota that this CPU borrows: less than the quota at first,
+/// nearly all of it in the end, because borrowed quota is kept. From a pool it would have got 40 ms
+/// of each 100 ms from the start.
 #[test]
 fn under_hard_limits_parts_follow_a_task_slowly() {
     let mut host = host(under_hard_limits(true), 4);
@@ -168,7 +173,8 @@ fn under_hard_limits_parts_follow_a_task_slowly() {
     assert!(periods[0] < periods[29] && (36..=41).contains(&periods[29]), "{periods:?}");
 }
 
-/// What a throttled CPU may take: without hierarchical running counts, a task that then waits there for the period's end.
+/// Which tasks a throttled CPU pulls: without hierarchical running counts, a task that then waits
+/// there for the period's end.
 #[test]
 fn a_task_goes_to_a_throttled_cpu_only_without_hierarchical_running() {
     let idle_quota = |hierarchical| {
@@ -182,7 +188,7 @@ fn a_task_goes_to_a_throttled_cpu_only_without_hierarchical_running() {
     assert!(with > 3.1 && without <= with, "{with} and {without}");
 }
 
-/// What one recorded case measured.
+/// The measurements of one recorded case.
 #[derive(Debug)]
 struct Case {
     kernel: KernelVersion,
@@ -217,7 +223,7 @@ fn cases() -> Vec<Case> {
     text.lines().skip(1).map(case).collect()
 }
 
-/// Runs a case; the grid of periods lies where `phase` says relative to the ticks.
+/// Runs a case; the grid of periods is offset by `phase` relative to the ticks.
 fn run(case: &Case, phase: Duration) -> (Duration, CpuStat) {
     let mut host = host(case.kernel.settings(), case.cpus);
     host.shift_ticks(phase);
@@ -239,8 +245,9 @@ fn run(case: &Case, phase: Duration) -> (Duration, CpuStat) {
     (used_after - used_before, stat)
 }
 
-/// Returns how a run misses its case: utilisation by more than a percentage point of a CPU, `nr_throttled` by more than 2
-/// and 2 %, time throttled by more than 3 %, and half a percent of the window where hardly anything was throttled.
+/// Returns how a run misses its case: utilisation by more than a percentage point of a CPU,
+/// `nr_throttled` by more than 2 and 2 %, time throttled by more than 3 %, and by more than half a
+/// percent of the window where throttling was rare.
 fn missed(case: &Case, phase: Duration) -> Option<String> {
     let (used, stat) = run(case, phase);
     let window = case.window.as_nanos() as f64;
@@ -257,8 +264,9 @@ fn missed(case: &Case, phase: Duration) -> Option<String> {
     })
 }
 
-/// Where the ends of periods lie between two ticks: a kernel before 6.4 counts both from its start, later ones draw an
-/// offset for each group (`41abdba9374734`), which the records do not say.
+/// The possible positions of period ends between two ticks: a kernel before 6.4 counts both from
+/// its start, later ones draw an offset for each group (`41abdba9374734`), which the records do not
+/// contain.
 fn phases(case: &Case) -> impl Iterator<Item = Duration> + use<> {
     let steps = match (case.kernel, is_whole_machine(case)) {
         (KernelVersion::V6_1, _) => 1,
@@ -268,9 +276,10 @@ fn phases(case: &Case) -> impl Iterator<Item = Duration> + use<> {
     (0..steps).map(move |step| Duration::from_micros(50 + 4_000 / steps * step))
 }
 
-/// A limit that is all of the machine depends on the phase: what a CPU has taken and not used by the end of a period is
-/// missing in the next, since the pool takes no more than the quota. One CPU with periods of 10 ms is throttled at the end
-/// of every second period, for 2 ms less the phase. The record must come out at some phase.
+/// A limit that equals the whole machine depends on the phase: quota that a CPU has taken and not
+/// used by the end of a period is missing in the next, because the pool never holds more than the
+/// quota. One CPU with periods of 10 ms is throttled at the end of every second period, for 2 ms
+/// less the phase. The record must be reproduced at some phase.
 fn is_whole_machine(case: &Case) -> bool {
     case.max.quota == Some(case.max.period * u64::from(case.cpus))
 }

@@ -1,4 +1,5 @@
-//! A single-threaded host for tests of the fair class: CPUs with ticks, tasks that hog or run and sleep in turn.
+//! A single-threaded host for tests of the fair class: CPUs with ticks, tasks that hog or run and
+//! sleep in turn.
 
 use parking_lot::RawMutex;
 use zerolag_core::{
@@ -7,18 +8,19 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
-/// What a task does.
+/// The program of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Program {
     /// It runs for ever.
     Hog,
-    /// It runs for the first time, then sleeps until its next period; it does not sleep when it is late.
+    /// It runs for the first time, then sleeps until its next period; it does not sleep if it is
+    /// late.
     Periodic(Duration, Duration),
     /// It runs, then sleeps, for these times.
     RunSleep(Duration, Duration),
 }
 
-/// A task as the host sees it.
+/// The host's state of a task.
 #[derive(Debug)]
 pub(crate) struct HostTask {
     pub(crate) program: Program,
@@ -37,14 +39,14 @@ pub(crate) struct Host {
     pub(crate) now: Instant,
     pub(crate) tasks: Vec<HostTask>,
     pub(crate) parked: Vec<Option<Parcel>>,
-    /// When which CPU went to which task.
+    /// Each switch: its time, CPU and next task.
     pub(crate) switches: Vec<(Instant, CpuId, Option<TaskId>)>,
     timers: Vec<Option<Instant>>,
     group_timers: std::collections::BTreeMap<(GroupId, GroupTimer), Instant>,
     pub(crate) remote: Vec<(CpuId, Work)>,
     next_tick: Instant,
     pub(crate) migrations: u32,
-    /// Two CPUs of different root domains that a step wanted at once.
+    /// Two CPUs of different root domains that a step wanted to lock together.
     pub(crate) strayed: Option<(CpuId, CpuId)>,
 }
 
@@ -80,7 +82,7 @@ impl Host {
         Clock::at(self.now)
     }
 
-    /// Makes a task without starting it.
+    /// Creates a task without starting it.
     pub(crate) fn create(
         &mut self,
         attr: SchedAttr,
@@ -108,7 +110,7 @@ impl Host {
         id
     }
 
-    /// Makes and starts a task.
+    /// Creates and starts a task.
     pub(crate) fn spawn(
         &mut self,
         attr: SchedAttr,
@@ -163,7 +165,7 @@ impl Host {
                 Op::ArmGroupTimer { group, timer, at } => {
                     self.group_timers.insert((group, timer), at);
                 }
-                // Nobody starves here: servers and RT throttling have nothing to do.
+                // No task starves here: servers and RT throttling have nothing to do.
                 Op::ArmTimer { .. } | Op::CancelTimer { .. } => {}
             }
         }
@@ -189,7 +191,7 @@ impl Host {
         }
     }
 
-    /// Schedules on every CPU that is asked to, until none is.
+    /// Schedules on every CPU that was asked to, until none is.
     pub(crate) fn settle(&mut self) {
         loop {
             while !self.remote.is_empty() {
@@ -360,12 +362,12 @@ impl Host {
         self.settle();
     }
 
-    /// Moves all ticks by some time.
+    /// Shifts all ticks by some time.
     pub(crate) fn shift_ticks(&mut self, by: Duration) {
         self.next_tick += by;
     }
 
-    /// Lets only this much time pass; nothing happens by itself.
+    /// Lets only this much time pass, without ticks and timers.
     pub(crate) fn advance(&mut self, by: Duration) {
         let to = self.now + by;
         self.pass(to);
@@ -375,7 +377,7 @@ impl Host {
         }
     }
 
-    /// The current task of a CPU goes on in user mode.
+    /// The current task of a CPU returns to user mode.
     pub(crate) fn return_to_user(&mut self, cpu: usize) {
         if self.rqs[cpu].current().is_some() {
             let clock = self.clock();
@@ -392,8 +394,8 @@ impl Host {
         self.settle();
     }
 
-    /// Applies a change to a task where it is: `queued` to its run queue, `parked` to its body. Tries again once if the
-    /// run queue had only its lag to pay and parks it.
+    /// Applies a change to a task where it is: `queued` to its run queue, `parked` to its body.
+    /// Retries once if the task was queued only for its lag and has been parked by the attempt.
     pub(crate) fn change(
         &mut self,
         id: TaskId,
@@ -440,12 +442,12 @@ impl Host {
         }
     }
 
-    /// Returns the share of a CPU that a task has had.
+    /// Returns the share of a CPU that a task has got.
     pub(crate) fn share(&self, task: TaskId) -> f64 {
         self.tasks[task.index()].exec.as_nanos() as f64 / self.now.as_nanos() as f64
     }
 
-    /// Returns how long each stretch of running was, and whose.
+    /// Returns the task and length of each stretch of running.
     pub(crate) fn stretches(&self, cpu: CpuId) -> Vec<(TaskId, Duration)> {
         let on_cpu: Vec<_> = self.switches.iter().filter(|(_, on, _)| *on == cpu).collect();
         on_cpu.windows(2).filter_map(|pair| Some((pair[0].2?, pair[1].0.since(pair[0].0)))).collect()

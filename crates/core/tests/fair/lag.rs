@@ -1,4 +1,5 @@
-//! EEVDF's promises: lag stays within a slice and a tick, is kept over sleep, and delayed tasks come back or leave.
+//! EEVDF's guarantees: lag stays within a slice and a tick, is kept over sleep, and delayed tasks
+//! return or are dequeued.
 
 use crate::host::{Host, Program, at_ms, ms};
 use proptest::prelude::*;
@@ -16,11 +17,13 @@ fn nice(value: i64) -> SchedAttr {
 proptest! {
     #![proptest_config(crate::cases(40))]
 
-    /// Hogs against the fluid model: how far each is from its weighted share at any tick.
+    /// Compares hogs with the fluid model: the distance of each from its weighted share at any
+    /// tick.
     ///
-    /// With slices ended exactly the bound is that of EEVDF, one request (Stoica & Abdel-Wahab 1995, theorem 1); a new
-    /// one starts half way through its first, hence two. With ticks as the grain, a request takes a tick whatever its
-    /// size, and each of the others may take one first.
+    /// With slices ended exactly the bound is that of EEVDF, one request (Stoica & Abdel-Wahab
+    /// 1995, theorem 1); a new task starts half way through its first request, hence two. With
+    /// ticks as the grain, a request takes a tick whatever its size, and each of the others can
+    /// take one before.
     #[test]
     fn service_follows_the_fluid_model(
         levels in proptest::collection::vec(-10_i64..10, 2..8),
@@ -53,7 +56,7 @@ proptest! {
     }
 }
 
-/// A task that has run ahead of its share cannot shed that by a short sleep.
+/// A task that has run ahead of its share cannot lose that by a short sleep.
 #[test]
 fn lag_is_kept_over_a_sleep() {
     for version in [KernelVersion::V6_6, KernelVersion::V6_12] {

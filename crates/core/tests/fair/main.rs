@@ -11,7 +11,7 @@ mod reference;
 mod shares;
 mod waking;
 
-/// How many cases a random test draws: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
+/// The number of cases of a random test: `usual` times `ZEROLAG_FUZZ`, if that is set (`./x fuzz`).
 #[expect(clippy::disallowed_methods, reason = "how long to search is the caller's, not the test's")]
 fn cases(usual: u32) -> proptest::test_runner::Config {
     let times = std::env::var("ZEROLAG_FUZZ").map_or(1, |times| times.parse().expect("ZEROLAG_FUZZ is a number"));

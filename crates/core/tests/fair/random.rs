@@ -1,4 +1,4 @@
-//! Random sequences of events: whatever happens, sums and counts stay right and no task is lost.
+//! Random sequences of events: in all of them sums and counts stay right and no task is lost.
 
 use crate::host::{Host, Program};
 use proptest::prelude::*;
@@ -120,7 +120,7 @@ impl World {
             }
             Event::Spawn { .. } => {}
             Event::Wake { task } => {
-                // Blocked: parked, or queued only for its lag. Whoever runs cannot be woken.
+                // Blocked: parked, or queued only for its lag. A running task cannot be woken.
                 let Some(task) = self.task(task) else { return };
                 let is_blocked = match self.host.sched.home(task) {
                     zerolag_core::Home::Parcel => true,
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Takes a CPU offline, empties it and brings it back.
+    /// Takes a CPU offline, empties it and takes it online again.
     fn bounce(&mut self, cpu: usize) {
         let clock = self.host.clock();
         let host = &mut self.host;
@@ -271,7 +271,7 @@ fn run_all(mut world: World, events: Vec<Event>) {
         world.apply(&event);
         world.host.check();
     }
-    // Everybody who is left and may run gets the CPU sooner or later.
+    // Every remaining task that may run gets the CPU sooner or later.
     for _ in 0..3 {
         let until = world.host.now + Duration::from_millis(20);
         world.host.run(until);
@@ -279,7 +279,8 @@ fn run_all(mut world: World, events: Vec<Event>) {
     }
 }
 
-/// A group is removed while its entity still pays for its lag, and the next group gets its id, at any depth.
+/// A group is removed while its entity still repays its lag, and the next group gets its id, at any
+/// depth.
 #[test]
 fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
     for depth in 1..=3 {
@@ -301,7 +302,7 @@ fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
         while world.host.rqs[0].current() != Some(task) {
             world.host.run(world.host.now + Duration::from_millis(1));
         }
-        // It owes 2 ms to the root's task, but nothing to anybody in its group.
+        // It has a lag of 2 ms towards the root's task, but none within its group.
         world.host.advance(Duration::from_millis(2));
         world.leave(0, Leave::Block);
         world.host.check();
@@ -318,7 +319,8 @@ fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
     }
 }
 
-/// As [`check`], with a tree of groups that have little quota from the start: most of the time something is throttled.
+/// As [`check`], with a tree of groups with little quota from the start: most of the time some
+/// group is throttled.
 fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
     let mut world = World::with_settings(settings, cpus);
     for (parent, quota) in [(0, 2), (1, 1), (0, 3)] {
@@ -332,7 +334,7 @@ fn check_limited(settings: Settings, cpus: u32, events: Vec<Event>) {
     run_all(world, events);
 }
 
-/// Gives four bytes a meaning, as [`event`] does a draw.
+/// Interprets four bytes as an event, as [`event`] does a draw.
 fn event_of([kind, a, b, c]: [u8; 4]) -> Event {
     let (any, task, cpu, group) = (usize::from(a) % 64, usize::from(a) % 64, usize::from(a), usize::from(b) % 64);
     match kind % 64 {
@@ -371,7 +373,8 @@ fn attr_of(a: u8, b: u8) -> SchedAttr {
     }
 }
 
-/// Runs the case that these bytes mean: the first chooses kernel and machine, each four are an event. For fuzzers.
+/// Runs the case that these bytes encode: the first chooses kernel and machine, each four are an
+/// event. For fuzzers.
 pub(crate) fn run_bytes(input: &[u8]) {
     let (kind, events) = input.split_first().unwrap_or((&0, &[]));
     let events = events.chunks_exact(4).take(200).map(|bytes| event_of(bytes.try_into().expect("four")));

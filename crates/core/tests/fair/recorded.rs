@@ -1,4 +1,5 @@
-//! One CPU at HZ=250 against switch sequences recorded on Debian's 6.12.95 and 6.1.192 kernels under virtual time.
+//! One CPU at HZ=250, compared with switch sequences recorded on Debian's 6.12.95 and 6.1.192
+//! kernels under virtual time.
 
 use crate::host::{Host, Program, at_ms};
 use zerolag_model::{CpuId, Duration, GroupId, KernelVersion, Nice, SchedAttr, Topology};
@@ -7,16 +8,17 @@ fn host(version: KernelVersion) -> Host {
     Host::new(Topology::flat(1).expect("one CPU"), version.settings())
 }
 
-/// Returns who ran how many hundredths of a tick, from a time on.
+/// Returns the turns, with their lengths in hundredths of a tick, from a time on.
 fn pattern(host: &Host, from_ms: u64, count: usize) -> Vec<(u32, u64)> {
     let starts = host.switches.iter().filter(|(at, _, _)| *at < at_ms(from_ms)).count();
     let stretches = host.stretches(CpuId(0));
     stretches[starts..].iter().take(count).map(|(task, ran)| (task.0, (ran.as_nanos() + 20_000) / 40_000)).collect()
 }
 
-/// Four hogs of nice 0, 5, -5 and 19 for five seconds: how often each got the CPU.
+/// Four hogs of nice 0, 5, -5 and 19 for five seconds: the number of turns of each.
 ///
-/// Recorded: 6.12: 286, 93, 370, 4; 6.1: 284, 94, 359, 4. Kernel threads cut some of the runs of nice -5 in two there.
+/// Recorded: 6.12: 286, 93, 370, 4; 6.1: 284, 94, 359, 4. There kernel threads split some of the
+/// turns of nice -5.
 #[test]
 fn hogs_of_four_nice_levels_run_as_often() {
     let recorded = [(KernelVersion::V6_12, [286, 93, 370, 4]), (KernelVersion::V6_1, [284, 94, 359, 4])];
@@ -37,10 +39,11 @@ fn hogs_of_four_nice_levels_run_as_often() {
     }
 }
 
-/// A hog beside a task that runs 2.08 ms every 10 ms, woken 0.24 and 2.24 ms into a tick in turn.
+/// A hog next to a task that runs 2.08 ms every 10 ms, woken alternately 0.24 and 2.24 ms into a
+/// tick.
 ///
-/// Recorded, in hundredths of a tick: EEVDF cuts every second run at the tick, because the request of 0.7 ms is served
-/// by then; CFS lets it finish.
+/// Recorded, in hundredths of a tick: EEVDF preempts every second run at the tick, because the
+/// request of 0.7 ms is served by then; CFS lets it finish.
 #[test]
 fn a_light_sleeper_is_cut_at_the_tick_by_eevdf_only() {
     let (hog, sleeper) = (0, 1);

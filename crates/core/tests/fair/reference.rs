@@ -1,8 +1,10 @@
-//! EEVDF on one CPU beside a second, slow and obvious implementation of its rules: everything is computed anew from
-//! all entities, in floating point, by the definitions of Stoica & Abdel-Wahab 1995.
+//! EEVDF on one CPU, compared with a second, slow and obvious implementation of its rules: it
+//! computes everything anew from all entities, in floating point, by the definitions of Stoica &
+//! Abdel-Wahab 1995.
 //!
-//! The reference follows what happened, not what it would have done: it is told who runs, and says whether that was
-//! right. So a difference of rounding can tip one decision, but not all that follow.
+//! Two complete schedulers would diverge after the first decision that rounding tips. So the
+//! reference follows the core: it is told which task runs, and decides whether that was right. A
+//! difference of rounding can then tip one decision, but not those that follow.
 
 use crate::host::{Host, Program};
 use proptest::prelude::*;
@@ -20,7 +22,7 @@ struct Entity {
     weight: f64,
     is_queued: bool,
     is_new: bool,
-    /// Virtual time received, virtual deadline; while off the queue only the lag counts.
+    /// Virtual time received, virtual deadline; while off the queue only the lag is used.
     vruntime: f64,
     deadline: f64,
     lag: f64,
@@ -41,7 +43,7 @@ impl Reference {
         self.queued().map(|entity| entity.weight).sum()
     }
 
-    /// System virtual time: where everybody would be, had all been served by weight.
+    /// System virtual time: the virtual time of every task if all had been served by weight.
     fn average(&self) -> f64 {
         self.queued().map(|entity| entity.weight * entity.vruntime).sum::<f64>() / self.weight()
     }
@@ -60,7 +62,8 @@ impl Reference {
         }
     }
 
-    /// Returns for how long the current entity must run until rounding cannot decide whether its request is served.
+    /// Returns for how long the current entity must run until the question whether its request is
+    /// served no longer depends on rounding.
     fn unclear_for(&self) -> Duration {
         let Some(entity) = self.current.map(|current| &self.entities[current]) else { return Duration::ZERO };
         let left = entity.deadline - entity.vruntime;
@@ -70,7 +73,7 @@ impl Reference {
         Duration::from_nanos(((left + 2.0 * ROUNDING) * entity.weight / 1024.0) as u64)
     }
 
-    /// The current entity asks for its next slice if it has had this one; returns whether it has.
+    /// The current entity requests its next slice if this one is served; returns whether it is.
     fn charge(&mut self) -> bool {
         let Some(entity) = self.current.map(|current| &mut self.entities[current]) else { return false };
         let is_served = entity.vruntime >= entity.deadline;
@@ -99,7 +102,8 @@ impl Reference {
         entity.is_queued = false;
     }
 
-    /// Returns whether rounding leaves no doubt: `index` is eligible, and everybody else who may be has a later deadline.
+    /// Returns whether the choice is right despite rounding: `index` is eligible, and every other
+    /// entity that may be eligible has a later deadline.
     fn is_surely_right(&self, index: usize) -> bool {
         let average = self.average();
         let chosen = &self.entities[index];
@@ -109,7 +113,8 @@ impl Reference {
         chosen.vruntime <= average - ROUNDING && chosen.deadline + ROUNDING < earliest
     }
 
-    /// Returns whether `index` is eligible, and nobody who surely is has an earlier deadline.
+    /// Returns whether `index` is eligible, and no entity that certainly is eligible has an earlier
+    /// deadline.
     fn is_right(&self, index: usize) -> bool {
         let average = self.average();
         let chosen = &self.entities[index];
@@ -146,7 +151,7 @@ proptest! {
         events in proptest::collection::vec(event(), 1..300),
     ) {
         let mut settings = KernelVersion::V6_12.settings();
-        // What kernels added to the published algorithm.
+        // Features that kernels added to the published algorithm.
         for feature in ["RUN_TO_PARITY", "PREEMPT_SHORT", "DELAY_DEQUEUE"] {
             settings.set(&format!("features.{feature}"), "off").expect("a feature");
         }
@@ -189,8 +194,8 @@ proptest! {
     }
 }
 
-/// Lets an event happen to both; returns who woke, and whether the current entity's request was served. `None` if there is
-/// nobody whom it could happen to.
+/// Applies an event to both; returns the woken task, and whether the current entity's request was
+/// served. `None` if no task fits the event.
 fn apply(event: &Event, host: &mut Host, reference: &mut Reference) -> Option<(Option<usize>, bool)> {
     match event {
         Event::Spawn(nice) if reference.entities.len() < 12 => {

@@ -169,7 +169,7 @@ fn an_idle_group_gives_way() {
         host.run(at_ms(15_000));
         let share = (host.tasks[hog.index()].exec - before).as_nanos() as f64 / 1e10;
         close("hog", share, 0.9, 0.01);
-        // It weighs what a new group does, not what it had.
+        // It has the weight of a new group, not its earlier one.
         host.sched.set_group_idle(idle, Idleness::Normal).expect("a group");
         // While it was idle its virtual time ran far ahead; the others catch up first.
         host.run(at_ms(20_000));

@@ -1,11 +1,11 @@
-//! Where a fair task wakes.
+//! Selection of the CPU of a waking fair task.
 
 use crate::host::{Host, Program, at_ms, ms};
 use zerolag_model::settings::RecentUsedCpu;
 use zerolag_model::{CpuId, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
 
-/// A task sleeps on CPU 2 and remembers CPU 0, that of its parent. The hog of CPU 0 is sent after it; CPU 1 has one too. It is woken
-/// on CPU 2.
+/// A task sleeps on CPU 2 and remembers CPU 0, that of its parent. CPU 0's hog is moved to CPU 2;
+/// CPU 1 has a hog too. The task is woken on CPU 2.
 fn wakes_on(topology: Topology, remembers: RecentUsedCpu) -> Option<CpuId> {
     let settings = zerolag_model::Settings { recent_used_cpu: remembers, ..KernelVersion::V6_12.settings() };
     let mut host = Host::new(topology, settings);
@@ -20,7 +20,7 @@ fn wakes_on(topology: Topology, remembers: RecentUsedCpu) -> Option<CpuId> {
     place_of(&host, task)
 }
 
-/// Returns the CPU that was last seen with a task.
+/// Returns the CPU that last ran a task.
 fn place_of(host: &Host, task: TaskId) -> Option<CpuId> {
     host.switches.iter().rev().find(|(_, _, went_to)| *went_to == Some(task)).map(|(_, cpu, _)| *cpu)
 }

@@ -1,4 +1,5 @@
-//! What must hold of a [`World`]: after every event, when nothing is under way, and what quiescence is.
+//! The rules of a [`World`]: those that hold after every event, those that hold when no work is
+//! under way, and the definition of quiescence.
 
 use super::{Agent, Body, Event, Job, Then, World};
 use std::hash::{Hash, Hasher};
@@ -6,11 +7,11 @@ use zerolag_core::{Home, Leave, Resched, Rq};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, Prio, ServerKind, ServerState, TaskId};
 
-/// More events than any world of these tests needs to come to rest.
+/// More events than any of these worlds needs to come to rest.
 const DRAIN_LIMIT: usize = 20_000;
 
 impl World {
-    /// Checks what holds between any two events.
+    /// Checks the rules that hold between any two events.
     pub(crate) fn check(&mut self) -> Result<(), String> {
         let rqs: Vec<&Rq> = self.rqs.iter().collect();
         self.scheduler.check_published(&rqs)?;
@@ -108,7 +109,8 @@ impl World {
         self.jobs[cpu.index()].iter().any(|job| matches!(job, Job::Pick | Job::Carry { then: Then::Pick, .. }))
     }
 
-    /// Notes who waits behind a task that may not run everywhere: the hole that `rt_push_skip_stuck` closes.
+    /// Notes tasks that wait behind a task with a restricted affinity: the hole that
+    /// `rt_push_skip_stuck` closes.
     fn note_shadows(&mut self) {
         let mut shadowed = vec![None; self.shadowed.len()];
         for rq in &self.rqs {
@@ -124,7 +126,8 @@ impl World {
         self.shadowed = shadowed;
     }
 
-    /// Returns an event that must still happen, if any: a job, a kick, an IPI, a task on a CPU that has gone.
+    /// Returns an event that must still happen, if there is one: a job, a kick, an IPI, a task on
+    /// an offline CPU.
     pub(crate) fn due(&self) -> Option<Event> {
         if let Some(agent) = (0..self.jobs.len()).find(|agent| !self.jobs[*agent].is_empty()) {
             return Some(Event::Go(Agent(agent)));
@@ -147,7 +150,7 @@ impl World {
         None
     }
 
-    /// Delivers until nothing is under way.
+    /// Delivers pending work until none is left.
     pub(crate) fn drain(&mut self, tell: &mut dyn FnMut(&Self, &Event)) -> Result<(), String> {
         for _ in 0..DRAIN_LIMIT {
             let Some(event) = self.due() else { return self.check_rest() };
@@ -161,7 +164,7 @@ impl World {
         Err(format!("not at rest after {DRAIN_LIMIT} events; next is {:?}", self.due()))
     }
 
-    /// Checks what holds when nothing is under way.
+    /// Checks the rules that hold when no work is under way.
     pub(crate) fn check_rest(&self) -> Result<(), String> {
         let rqs: Vec<&Rq> = self.rqs.iter().collect();
         self.scheduler.check_quiescent(&rqs)?;
@@ -169,10 +172,12 @@ impl World {
         self.check_top()
     }
 
-    /// Checks that no waiting deadline task would run at once on another CPU of its root domain: global EDF.
+    /// Checks that no waiting deadline task would run at once on another CPU of its root domain:
+    /// global EDF.
     ///
-    /// Promised where each deadline task of the domain may use all of it, which admission sees to; not after partitions were merged under
-    /// tasks that are confined to one of them: one that could go nowhere has ended the push of those behind it, and may have been
+    /// Guaranteed only if each deadline task of the domain may use all of its CPUs, which admission
+    /// ensures. Not guaranteed after partitions were merged with tasks that are confined to one of
+    /// them: a task that could go nowhere has ended the push of those behind it, and may have been
     /// pulled away since.
     fn check_earliest(&self) -> Result<(), String> {
         for rq in &self.rqs {
@@ -203,10 +208,11 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether this world promises that no legal move would let a waiting real-time task preempt.
+    /// Returns whether this world guarantees that no legal move would let a waiting real-time task
+    /// preempt.
     ///
-    /// Not with a passive balancer, and not with masks per cpuset when there is more than one cpuset: both are holes
-    /// that the text names.
+    /// Not with a passive balancer, and not with masks per cpuset if there is more than one cpuset:
+    /// both are holes that the text names.
     fn keeps_top(&self) -> bool {
         let settings = &self.setup.settings;
         settings.rt_balance.is_active()
@@ -216,7 +222,8 @@ impl World {
                 || self.setup.cpusets.is_empty())
     }
 
-    /// Checks that no waiting real-time task could preempt on a CPU of its root domain that it may use.
+    /// Checks that no waiting real-time task could preempt on a CPU of its root domain that it may
+    /// use.
     fn check_top(&self) -> Result<(), String> {
         if !self.keeps_top() {
             return Ok(());
@@ -243,7 +250,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns who is where: `0: 3@89* 4@88 !` is CPU 0, which runs task 3 at prio 89, has task 4 waiting and was kicked.
+    /// Returns the tasks and their places: `0: 3@89* 4@88 !` is CPU 0, which runs task 3 at prio
+    /// 89, has task 4 waiting and was kicked.
     pub(crate) fn show(&self) -> String {
         let cpus = self.rqs.iter().zip(&self.cpus).map(|(rq, place)| {
             let tasks = rq.queued().map(|(task, prio)| {
@@ -261,7 +269,7 @@ impl World {
         cpus.chain(jobs).collect::<Vec<_>>().join(" | ")
     }
 
-    /// Returns a number that is equal for states that behave alike while no time passes.
+    /// Returns a number that is equal for states that behave the same while no time passes.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         let into = &mut hasher;
@@ -300,7 +308,7 @@ impl World {
     }
 }
 
-/// Returns whether a deadline task comes before the current one, which is one too.
+/// Returns whether a deadline task precedes the current one, which is also a deadline task.
 fn is_earlier(rq: &Rq, task: TaskId) -> bool {
     rq.deadline(task).zip(rq.current_deadline()).is_some_and(|((task, _), current)| task < current)
 }

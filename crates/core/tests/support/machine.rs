@@ -1,4 +1,5 @@
-//! A host without a judge, for measurements: it makes the calls, delivers at once, and allocates nothing by itself.
+//! A host without checks, for measurements: it makes the calls, delivers at once, and does not
+//! allocate.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, CpuMask, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
-/// What waits for a CPU.
+/// Pending work of a CPU.
 enum Pending {
     Kick(CpuId),
     Ipi(CpuId, Work),
@@ -21,7 +22,7 @@ pub(crate) struct Machine {
     parcels: Vec<Option<Parcel>>,
     pending: VecDeque<Pending>,
     now: Instant,
-    /// Calls of the core so far.
+    /// The number of calls of the core.
     pub(crate) calls: u64,
 }
 
@@ -49,14 +50,14 @@ impl Machine {
         }
     }
 
-    /// Every call has a clock of its own, a microsecond after the last.
+    /// Every call has its own time, a microsecond after the last.
     fn tick_clock(&mut self) -> Clock {
         self.calls += 1;
         self.now += Duration::from_micros(1);
         Clock::at(self.now)
     }
 
-    /// Creates a task and puts it on a CPU, wherever it might have been sent.
+    /// Creates a task and puts it on a CPU, without asking for the core's selection.
     pub(crate) fn spawn(&mut self, task: u32, attr: SchedAttr, affinity: Option<Arc<CpuMask>>, cpu: u32) {
         let spec = TaskSpec {
             id: TaskId(task),
@@ -77,7 +78,7 @@ impl Machine {
         self.put(parcel, cpu, Placement::Wakeup);
     }
 
-    /// Wakes a sleeping task where the core wants it, or where it is still queued.
+    /// Wakes a sleeping task on the CPU that the core selects, or where it is still queued.
     pub(crate) fn wake(&mut self, task: u32, by: u32) {
         if let (None, Home::Rq(home)) = (&self.parcels[task as usize], self.scheduler.home(TaskId(task))) {
             let now = self.tick_clock();
@@ -89,7 +90,7 @@ impl Machine {
         self.wake_on(task, cpu.0);
     }
 
-    /// Returns where a sleeping task would be woken.
+    /// Returns the CPU on which a sleeping task would be woken.
     pub(crate) fn select(&mut self, task: u32, by: u32) -> CpuId {
         let now = self.tick_clock();
         let parcel = self.parcels[task as usize].as_ref().expect("it sleeps");
@@ -190,8 +191,9 @@ impl Machine {
     }
 }
 
-/// A machine whose CPU 0 is overloaded: it runs task 0 at 90, and task 1 at 40 waits, which may also use CPU 1, where
-/// task 2 runs at 80. All CPUs above run a task at 60, but for the last, which idles. Task 3 sleeps; it has priority 50.
+/// A machine whose CPU 0 is overloaded: it runs task 0 at 90, and task 1 at 40 waits, which may
+/// also use CPU 1, where task 2 runs at 80. All other CPUs run a task at 60, except the last, which
+/// idles. Task 3 sleeps; it has priority 50.
 pub(crate) fn crowded(nr_cpus: u32, settings: Settings) -> Machine {
     assert!(nr_cpus >= 4, "there must be a CPU for each part");
     let mut machine = Machine::new(nr_cpus, nr_cpus as usize + 4, settings);
@@ -207,8 +209,8 @@ pub(crate) fn crowded(nr_cpus: u32, settings: Settings) -> Machine {
     machine
 }
 
-/// One turn: task 3 is woken on CPU 0, is pushed to the last CPU, runs there and blocks, and that CPU, which becomes less
-/// urgent, looks for what it could pull.
+/// One turn: task 3 is woken on CPU 0, is pushed to the last CPU, runs there and blocks, and that
+/// CPU, which becomes less urgent, searches for tasks to pull.
 pub(crate) fn turn(machine: &mut Machine) {
     let last = machine.rqs.len() as u32 - 1;
     machine.wake_on(3, 0);

@@ -1,19 +1,21 @@
 //! A host for tests: one thread, and the test chooses every event.
 //!
-//! A [`World`] has CPUs, tasks and *agents*: one per CPU, and one or more from outside (a device, another machine) that
-//! wake and change tasks. Whatever an entry point leaves to be done - a pick after a leave, a step, a task to be placed -
-//! is the agent's next job, and each job is an event of its own: between any two of them everything else may happen. Kicks
-//! and IPIs wait at their CPU until the test delivers them, in any order.
+//! A [`World`] has CPUs, tasks and *agents*: one per CPU, and one or more from outside (a device,
+//! another machine) that wake and change tasks. Work that an entry point leaves (a pick after a
+//! leave, a step, a task to be placed) is the agent's next job, and each job is an event of its
+//! own: between any two of them all other events can happen. Kicks and IPIs wait at their CPU until
+//! the test delivers them, in any order.
 //!
 //! ```text
 //!   Event -> World::apply -> core -> Step, Next, Left -> jobs of the agent
 //!                                 -> Op              -> kicked, ipis, timer of a CPU
 //! ```
 //!
-//! The rules of the judge are in [`judge`].
+//! The rules are in [`judge`].
 //!
-//! After every event [`World::check`] looks at the whole; [`World::drain`] delivers until nothing is under way, and
-//! [`World::check_top`] then asks whether one legal move would let a waiting real-time task preempt.
+//! After every event [`World::check`] checks the whole state; [`World::drain`] delivers until no
+//! work is under way, and [`World::check_top`] then checks that no single legal move would let a
+//! waiting real-time task preempt.
 
 mod judge;
 
@@ -31,7 +33,7 @@ use zerolag_model::{
 
 pub(crate) type Lock = parking_lot::RawMutex;
 
-/// What a world is made of.
+/// The configuration of a world.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
@@ -40,24 +42,24 @@ pub(crate) struct Setup {
     pub(crate) nr_tasks: u32,
     /// Agents besides the CPUs.
     pub(crate) outside: usize,
-    /// Whether choosing a CPU and placing there are two events.
+    /// Whether selecting a CPU and placing a task there are two events.
     pub(crate) hints: Hints,
 }
 
-/// How old the answer of `select_cpu` may be.
+/// The age of a result of `select_cpu` when it is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hints {
-    /// It is acted on at once.
+    /// It is used at once.
     Fresh,
-    /// Anything may happen before.
+    /// Other events can happen before.
     Stale,
 }
 
-/// Who makes a call: below the number of CPUs the CPU itself, above somebody outside.
+/// The caller: below the number of CPUs the CPU itself, above an outside agent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Agent(pub(crate) usize);
 
-/// Something that can happen.
+/// A possible event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// An agent does its next job.
@@ -80,26 +82,26 @@ pub(crate) enum Event {
     SetAffinity { by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>> },
     /// A task inherits a priority, or gives it back.
     Inherit { by: Agent, task: TaskId, from: Option<Lent> },
-    /// A CPU goes.
+    /// A CPU goes offline.
     Offline { cpu: CpuId },
-    /// A task is taken off a CPU that has gone.
+    /// A task is evicted from an offline CPU.
     Evict { cpu: CpuId },
-    /// A CPU comes back.
+    /// A CPU goes online again.
     Online { cpu: CpuId },
     /// A CPU's deadline server is set.
     SetServer { cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration },
-    /// What real-time tasks may run per period is set, or no limit; the CPUs have yet to follow.
+    /// The limit of real-time tasks is set or removed; the CPUs have yet to follow.
     SetRtBandwidth { bandwidth: RtBandwidth },
-    /// A CPU follows.
+    /// A CPU follows the new limit.
     FollowRtLimit { cpu: CpuId },
     /// A CPU changes its root domain.
     Join { cpu: CpuId, partition: CpusetId },
 }
 
-/// What an agent has begun and not finished.
+/// An agent's unfinished work.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Choose the next task of this CPU.
+    /// Pick the next task of this CPU.
     Pick,
     /// Carry a step out, then pick if it came from a pick.
     Carry { step: Step, then: Then },
@@ -114,11 +116,11 @@ pub(crate) enum Then {
     Pick,
 }
 
-/// Where the host believes a task to be.
+/// The place of a task, in the host's view.
 #[derive(Debug)]
 pub(crate) enum Body {
     Unborn,
-    /// Asleep, its body here.
+    /// Asleep, with its body.
     Parked(Parcel),
     /// In some agent's job.
     OnItsWay,
@@ -137,7 +139,7 @@ pub(crate) struct Cpu {
     /// By [`RqTimer::index`].
     pub(crate) timers: [Option<Instant>; RqTimer::ALL.len()],
     pub(crate) is_online: bool,
-    /// What it runs, as the last pick said.
+    /// Its task, according to the last pick.
     pub(crate) runs: Option<TaskId>,
 }
 
@@ -157,7 +159,7 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     /// Events that changed something.
     pub(crate) events: u64,
-    /// The CPU on which a task waited behind one that may not run everywhere, since it waits there.
+    /// For each task, the CPU on which it has waited behind a task with a restricted affinity.
     shadowed: Vec<Option<CpuId>>,
     /// Affinity and cpuset of each task.
     where_allowed: Vec<(Option<Arc<CpuMask>>, CpusetId)>,
@@ -210,7 +212,7 @@ impl World {
         self.now += time;
     }
 
-    /// Lets an event happen; `false` if it cannot happen now, and then nothing has changed.
+    /// Applies an event; `false` if it is not possible now, and then nothing has changed.
     pub(crate) fn apply(&mut self, event: &Event) -> bool {
         let done = match event {
             Event::Go(agent) => self.go(*agent),
@@ -250,7 +252,7 @@ impl World {
         Agent(cpu.index())
     }
 
-    /// The CPU in whose name an agent calls; those outside interrupt CPU 0.
+    /// The CPU in whose name an agent calls; outside agents interrupt CPU 0.
     fn cpu_of(&self, agent: Agent) -> CpuId {
         CpuId(u32::try_from(agent.0).ok().filter(|cpu| *cpu < self.setup.nr_cpus).unwrap_or(0))
     }
@@ -259,7 +261,7 @@ impl World {
         Clock::at(self.now)
     }
 
-    /// Takes what a call has left behind.
+    /// Processes the output of a call.
     fn after(&mut self) {
         assert!(self.io.ops.len() <= MAX_OPS, "one call makes at most {MAX_OPS} operations: {:?}", self.io.ops);
         for op in self.io.ops.drain(..) {
@@ -278,13 +280,14 @@ impl World {
             *place = Body::Parked(parcel);
         }
         let costs = core::mem::take(&mut self.io.costs);
-        // A bit that stayed behind in one of several cpusets' masks is looked at once, and cleared.
+        // A stale bit in one of several cpusets' masks is found and cleared at the next search.
         let settings = &self.setup.settings;
         let exact = self.setup.cpusets.is_empty()
             || settings.overload_scope != OverloadScope::Cpuset
             || settings.rt_balance.is_by_ipi();
         if costs.rt_balance > 0 && exact {
-            // By the rule of 6.7 a CPU is overloaded from the moment a task wakes there until it runs.
+            // By the rule of 6.7 a CPU is overloaded from the moment a task wakes there until it
+            // runs.
             let waits = |rq: &Rq| match settings.rt_overload {
                 RtOverload::Queued => 2,
                 RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
@@ -347,7 +350,7 @@ impl World {
         self.push_step(agent, step, Then::Nothing);
     }
 
-    /// Whether some CPU that is online will take the task.
+    /// Whether some online CPU accepts the task.
     fn has_room(&self, affinity: Option<&CpuMask>, cpuset: CpusetId) -> bool {
         let cpuset = cpuset.0.checked_sub(1).map(|index| &self.setup.cpusets[usize::from(index)].0);
         self.cpus.iter().enumerate().any(|(index, cpu)| {
@@ -400,7 +403,7 @@ impl World {
                 self.after();
                 match woken {
                     Ok(step) => self.push_step(by, step, Then::Nothing),
-                    // It may not run there any more and has been parked instead.
+                    // It may not run there any more and has been parked.
                     Err(TaskError::NotHere(_)) => return self.wake(by, task),
                     Err(error) => panic!("task {task} cannot be woken: {error}"),
                 }
@@ -459,7 +462,7 @@ impl World {
         }
     }
 
-    /// An event that a CPU has by itself, while it is in no other.
+    /// An event of a CPU itself, which needs the CPU to be in no other event.
     fn own(&mut self, cpu: CpuId, call: impl FnOnce(&Scheduler<Lock>, &mut Rq, Clock, &mut Io) -> Step) -> bool {
         let agent = Self::agent_of(cpu);
         if !self.is_free(agent) {
@@ -491,7 +494,7 @@ impl World {
         self.own(cpu, |scheduler, rq, now, io| scheduler.timer(rq, now, timer, io))
     }
 
-    /// Changes a task wherever it is; `false` if its body is on its way or there is none.
+    /// Changes a task wherever it is; `false` if its body is on its way or does not exist.
     fn change(
         &mut self,
         by: Agent,
@@ -522,7 +525,7 @@ impl World {
                         self.push_step(by, step, Then::Nothing);
                     }
                     Err(TaskError::NotHere(_)) if asleep => {
-                        // It slept and has been parked; it is left as it is.
+                        // It slept and has been parked without the change.
                         self.after();
                         assert!(matches!(self.bodies[task.index()], Body::Parked(_)), "task {task} is lost");
                     }
@@ -606,7 +609,7 @@ impl World {
         let before = self.rqs[cpu.index()].nr_running();
         let parcel = self.scheduler.evict(&mut self.rqs[cpu.index()], now, &mut self.io);
         self.after();
-        // Those that slept are parked, whether or not somebody awake is found.
+        // Sleeping tasks are parked, whether or not a task that is awake is found.
         let Some(parcel) = parcel else { return self.rqs[cpu.index()].nr_running() < before };
         self.bodies[parcel.id().index()] = Body::OnItsWay;
         self.jobs[cpu.index()].push_back(Job::Place { parcel, why: Placement::Displaced, target: None });
@@ -658,7 +661,7 @@ impl World {
         (0..self.setup.nr_cpus).map(CpuId).filter(move |other| self.partitions[other.index()] == own)
     }
 
-    /// The bodies that are on no run queue.
+    /// The bodies that are not on a run queue.
     fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         let parked = self.bodies.iter().filter_map(|body| match body {
             Body::Parked(parcel) => Some(parcel),

@@ -1,4 +1,5 @@
-//! Fair tasks on one CPU, through the scheduler's entry points: what the bench and the example `fair` repeat.
+//! Fair tasks on one CPU, through the scheduler's entry points: the operations of the bench and the
+//! example `fair`.
 
 use parking_lot::RawMutex;
 use std::collections::VecDeque;
@@ -13,14 +14,15 @@ pub(crate) struct Bench {
     rq: Rq,
     io: Io,
     now: Instant,
-    /// Longest asleep first.
+    /// The longest asleep first.
     asleep: VecDeque<Parcel>,
 }
 
 impl Bench {
-    /// So many tasks of one group so deep; 0 is the root's.
+    /// Creates so many tasks in one group at this depth; 0 is the root.
     pub(crate) fn new(version: KernelVersion, tasks: usize, depth: usize) -> Self {
-        // Who owes service would stay queued: blocking must park, so that every round does the same.
+        // A task with negative lag would stay queued: blocking must park it, so that every round
+        // does the same.
         let settings = Settings { delay_dequeue: false, ..version.settings() };
         let config = Config::new(Topology::flat(4).expect("4 CPUs"), settings).with_queue_reserve(tasks + 1);
         let mut sched = Scheduler::new(config);
@@ -78,14 +80,14 @@ impl Bench {
         }
     }
 
-    /// Runs for a slice, then gives way to another: a put and a pick.
+    /// Runs for a slice, then yields to another task: a put and a pick.
     #[inline(never)]
     pub(crate) fn switch(&mut self) {
         self.pass(3_000);
         self.schedule(Leave::Preempted);
     }
 
-    /// Blocks, wakes, and somebody is switched to twice.
+    /// Blocks and wakes a task, with two switches.
     #[inline(never)]
     pub(crate) fn block_and_wake(&mut self) {
         self.pass(100);
@@ -97,7 +99,8 @@ impl Bench {
         self.schedule(Leave::Preempted);
     }
 
-    /// Some tasks run and block, one after the other: [`wake_pick_put`](Self::wake_pick_put) has as many to wake.
+    /// Lets some tasks run and block, one after the other: [`wake_pick_put`](Self::wake_pick_put)
+    /// wakes as many.
     pub(crate) fn fall_asleep(&mut self) {
         while self.asleep.len() < SLEEPERS {
             self.pass(100);
@@ -105,7 +108,7 @@ impl Bench {
         }
     }
 
-    /// The current task runs for a slice, wakes another, and gives way: a wakeup, a put and a pick.
+    /// The current task runs for a slice, wakes another, and yields: a wakeup, a put and a pick.
     #[inline(never)]
     pub(crate) fn wake_pick_put(&mut self) {
         self.pass(3_000);

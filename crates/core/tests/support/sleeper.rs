@@ -1,5 +1,5 @@
-//! One CPU on which a busy loop runs and a task wakes, makes a system call and sleeps again: what every wakeup and every
-//! switch pays for `throttle`, also where nothing is limited.
+//! One CPU with a busy loop and a task that wakes, makes a system call and sleeps again: the cost
+//! of `throttle` for every wakeup and switch, also without a limit.
 
 use parking_lot::RawMutex;
 use zerolag_core::{
@@ -10,14 +10,14 @@ use zerolag_model::{
     CpuId, CpuMax, Duration, FairPolicy, GroupId, Instant, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
 
-/// Where the task is.
+/// The group of the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// In the root group.
     Root,
     /// In a group within a group, neither limited.
     Nested,
-    /// Likewise, and the outer one has a limit that it never comes near to.
+    /// As `Nested`, but the outer one has a limit that it never comes close to.
     Limited,
 }
 
@@ -48,7 +48,8 @@ const SLEEPER: TaskId = TaskId(1);
 
 impl Bench {
     pub(crate) fn new(throttle: Throttle, place: Place) -> Self {
-        // Under CFS a task that wakes beside one of SCHED_IDLE always gets the CPU: each turn does the same.
+        // Under CFS a task that wakes next to one of SCHED_IDLE always gets the CPU: each turn does
+        // the same.
         let settings = Settings { throttle, ..KernelVersion::V6_1.settings() };
         let config = Config::new(Topology::flat(4).expect("4 CPUs"), settings).with_queue_reserve(2);
         let mut scheduler = Scheduler::new(config);
@@ -114,7 +115,8 @@ impl Bench {
         self.io.ops.clear();
     }
 
-    /// The task wakes, gets the CPU, is back in user mode, makes a system call and sleeps; the busy loop goes on.
+    /// The task wakes, gets the CPU, returns to user mode, makes a system call and sleeps; the busy
+    /// loop continues.
     pub(crate) fn turn(&mut self) {
         self.pass(100);
         let parcel = self.asleep.take().expect("it sleeps");

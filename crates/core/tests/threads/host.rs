@@ -1,4 +1,4 @@
-//! The host: a thread per CPU, one for devices, and what they hand to each other.
+//! The host: a thread per CPU, one for devices, and the work that they pass to each other.
 
 use crate::log::{Answer, CPUS, Call, Entry, TASKS, clock, create, name_of};
 use parking_lot::{Mutex, MutexGuard, RawMutex};
@@ -12,11 +12,11 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, CpuMask, Nice, RtPriority, SchedAttr, TaskId};
 
-/// Where a task is. Its own lock; taken inside run-queue locks, never around them.
+/// The place of a task. Its own lock, taken inside run-queue locks, never around them.
 #[derive(Debug)]
 pub(crate) enum Body {
     Parked(Parcel),
-    /// In some thread's hands.
+    /// In a thread's hands.
     OnItsWay,
     Queued,
     /// Asleep, but still on a run queue.
@@ -24,7 +24,7 @@ pub(crate) enum Body {
     Dead,
 }
 
-/// What other threads leave for a CPU.
+/// The work that other threads leave for a CPU.
 #[derive(Default)]
 pub(crate) struct Inbox {
     kicked: AtomicBool,
@@ -47,19 +47,19 @@ pub(crate) struct Host {
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) bodies: Vec<Mutex<Body>>,
     pub(crate) tickets: AtomicU64,
-    /// Operations left in this round.
+    /// The remaining operations of this round.
     pub(crate) budget: AtomicI64,
 }
 
-/// One per thread: its buffers, its part of the log, its random numbers.
+/// The state of one thread: its buffers, its part of the log, its random numbers.
 pub(crate) struct Caller<'a> {
     pub(crate) host: &'a Host,
-    /// In whose name it calls.
+    /// The CPU in whose name it calls.
     pub(crate) cpu: CpuId,
     pub(crate) io: Io,
     pub(crate) log: Vec<Entry>,
     pub(crate) random: u64,
-    /// What the CPU runs; unused outside CPUs.
+    /// The CPU's task; unused by threads that are not CPUs.
     pub(crate) runs: Option<TaskId>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Caller<'a> {
         (ticket, clock(ticket))
     }
 
-    /// Logs a call and carries out what it left in `io`. The locks of the call are still held.
+    /// Logs a call and executes its operations in `io`. The locks of the call are still held.
     fn log(&mut self, ticket: u64, call: Call, answer: Answer) {
         let Observer::Record(reads) = &mut self.io.observer else { unreachable!("it records") };
         let reads = core::mem::take(reads);
@@ -114,7 +114,7 @@ impl<'a> Caller<'a> {
                 Op::CancelTimer { cpu, timer: RqTimer::Slice } => {
                     self.host.inboxes[cpu.index()].timer.store(false, Ordering::Release);
                 }
-                // These threads have no clock: a deferred server waits for good.
+                // These threads have no clock: a deferred server never starts.
                 Op::ArmTimer { .. } | Op::CancelTimer { .. } => {}
             }
         }
@@ -136,7 +136,7 @@ impl<'a> Caller<'a> {
         step
     }
 
-    /// Carries a step out to its end.
+    /// Executes a step to its end.
     fn carry(&mut self, step: Step) {
         let host = self.host;
         let mut step = step;
@@ -216,7 +216,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Changes a task wherever it is, if it is anywhere.
+    /// Changes a task wherever it is, if it exists.
     fn set_attr(&mut self, task: TaskId, attr: SchedAttr) {
         let (host, by) = (self.host, self.cpu);
         let mut body = host.bodies[task.index()].lock();
@@ -262,7 +262,7 @@ impl<'a> Caller<'a> {
         );
     }
 
-    /// Looks a queued task up, locks its home, and looks again there.
+    /// Looks a queued task up, locks its home, and looks it up again there.
     fn change(
         &mut self,
         task: TaskId,
@@ -344,7 +344,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Takes what others have left for this CPU; whether there was anything.
+    /// Processes the inbox of this CPU; returns whether it contained work.
     fn take_inbox(&mut self) -> bool {
         let (host, cpu) = (self.host, self.cpu);
         let inbox = &host.inboxes[cpu.index()];
@@ -384,7 +384,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// A short burst, then something that tasks do.
+    /// A short burst, then a random action of a task.
     fn run_task(&mut self, task: TaskId) {
         let cpu = self.cpu;
         for _ in 0..self.random(200) {
@@ -423,7 +423,7 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Something outside that wakes tasks, so that the CPUs do not all sleep.
+    /// An outside agent that wakes tasks, so that the CPUs do not all sleep.
     pub(crate) fn run_device(&mut self) {
         while self.host.budget.fetch_sub(1, Ordering::Relaxed) > 0 {
             let task = TaskId(u32::try_from(self.random(u64::from(TASKS))).expect("small"));
@@ -463,7 +463,7 @@ fn lock_pair(host: &Host, own: CpuId, other: CpuId) -> (MutexGuard<'_, Rq>, Mute
     }
 }
 
-/// Delivers what the threads left, on this one.
+/// Delivers the threads' pending work on this thread.
 pub(crate) fn come_to_rest(host: &Host, callers: &mut [Caller<'_>]) {
     for (rq, inbox) in host.rqs.iter().zip(&host.inboxes) {
         let asked = rq.lock().need_resched() == Resched::Now;

@@ -1,4 +1,4 @@
-//! What is recorded of a call, and the scheduler that the threads and the replay build.
+//! The record of a call, and the construction of the scheduler that the threads and the replay use.
 
 use parking_lot::RawMutex;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use zerolag_model::{CpuId, CpuMask, GroupId, Instant, SchedAttr, Settings, TaskI
 pub(crate) const CPUS: u32 = 4;
 pub(crate) const TASKS: u32 = 12;
 
-/// A call of the core: what it was given.
+/// A call of the core: its arguments.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Create { task: TaskId, attr: SchedAttr },
@@ -33,7 +33,7 @@ pub(crate) enum Call {
     Inherit { cpu: CpuId, task: TaskId, from: Option<Lent> },
 }
 
-/// What it answered, and what it left in [`Io`].
+/// Its result, and its output in [`Io`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     Nothing,

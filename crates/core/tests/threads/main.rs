@@ -1,21 +1,26 @@
-//! A second host: real threads are the CPUs, every run queue has a real lock, kicks and IPIs go from thread to thread.
+//! A second host: real threads are the CPUs, every run queue has a real lock, kicks and IPIs go
+//! from thread to thread.
 //!
-//! Tasks are state machines that run in short bursts, block, yield, end, wake others and change their own and others'
-//! attributes and affinity. A round ends when its operations are used up; the threads stop where they are, one thread
-//! delivers what is still under way, and the rules of quiescence are checked: nobody lost, no IPI under way, what is
-//! published is true, and no legal move would let a waiting real-time task preempt.
+//! Tasks are state machines that run in short bursts, block, yield, end, wake others and change
+//! their own and others' attributes and affinity. A round ends when its operations are used up.
+//! Then the threads stop, one thread delivers the pending work, and the rules of quiescence are
+//! checked: no task lost, no IPI under way, published state is true, and no legal move would let a
+//! waiting real-time task preempt.
 //!
-//! Every call is recorded: a *ticket*, drawn while the call holds its locks, so that the order of tickets agrees with the
-//! order of locking; the arguments; what the call read of the shared state ([`Observer`]); and what it answered. Parcels
-//! go from hand to hand, so that a wakeup's ticket is later than that of the leave which parked it. A replay on one
-//! thread makes the calls in order of tickets, hands out the recorded reads, and must get the same answers.
+//! A failure on real threads cannot be reproduced by running them again. So every call is recorded:
+//! a *ticket*, drawn while the call holds its locks, so that the order of tickets agrees with the
+//! order of locking; the arguments; the call's reads of the shared state ([`Observer`]); and its
+//! result. Parcels are passed by value, so the ticket of a wakeup is later than that of the leave
+//! which parked the task. A replay on one thread makes the calls in order of tickets, supplies the
+//! recorded reads, and must get the same results.
 //!
-//! The ticket is also the clock. Nothing here depends on how fast the threads are, but what happens does: it is
-//! different in every run, and the replay shows that the log says all there is to say about it.
+//! The ticket is also the clock. The result does not depend on the speed of the threads, but the
+//! sequence of calls does: it is different in every run, and the replay shows that the log contains
+//! everything that matters.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `log` | what is recorded of a call, and the scheduler that both build |
+//! | `log` | the record of a call, and the construction of the scheduler |
 //! | `host` | the threads |
 //! | `replay` | the same calls on one thread |
 

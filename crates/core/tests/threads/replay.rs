@@ -1,4 +1,4 @@
-//! The replay: all calls again on one thread, in order of tickets, with the reads that were recorded.
+//! The replay: all calls again on one thread, in order of tickets, with the recorded reads.
 
 use crate::host::{Body, Host};
 use crate::log::{Answer, Call, Entry, TASKS, build, clock, create, name_of};

@@ -1,14 +1,15 @@
 //! The floors inside a crate: a module may use those below it, and no others.
 //!
-//! A compiler checks which crate uses which, but lets the modules of one crate use each other in any
-//! circle. Such a circle can only be read, moved and tested as a whole. So each crate that is listed here
-//! has a table: its floors from the ground up, and on each floor its *rooms*. A room is one module
-//! (`queue`, `kernel/lock`), a folder (`program`: all in it that has no room of its own), or several
-//! modules that call each other by nature, separated by spaces; `ARCHITECTURE.md` gives the reason for
-//! each of these.
+//! A compiler checks which crate uses which, but lets the modules of one crate use each other in
+//! any circle. Such a circle can only be read, moved and tested as a whole. So each crate that is
+//! listed here has a table: its floors from the ground up, and on each floor its *rooms*. A room is
+//! one module (`queue`, `kernel/lock`), a folder (`program`: all in it that has no room of its
+//! own), or several modules that call each other by nature, separated by spaces; `ARCHITECTURE.md`
+//! gives the reason for each of these.
 //!
-//! Read are the paths that begin with `crate::` or `super::`, in `use` lines and in code, up to the unit
-//! tests. Methods are not read: whoever calls one has the type, and has named it, or got it from below.
+//! Read are the paths that begin with `crate::` or `super::`, in `use` lines and in code, up to the
+//! unit tests. Methods are not read: whoever calls one has the type, and has named it, or got it
+//! from below.
 
 mod core;
 mod sim;
@@ -62,7 +63,8 @@ pub(crate) fn check(floors: Floors, module: &str, code: &[(usize, &str)]) -> Vec
     wrong
 }
 
-/// Returns all paths that begin with `crate::` or `super::`; those of a `use` with braces one by one.
+/// Returns all paths that begin with `crate::` or `super::`; those of a `use` with braces one by
+/// one.
 fn paths(code: &[(usize, &str)]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut lines = code.iter();
@@ -120,7 +122,8 @@ fn leaves(before: &str, tree: &str) -> Vec<String> {
     found
 }
 
-/// Returns the path from the crate's root that a path in a module means; `None` if it leads nowhere.
+/// Returns the path from the crate's root that a path in a module means; `None` if it leads
+/// nowhere.
 fn resolve(module: &str, path: &str) -> Option<String> {
     let mut at: Vec<&str> = module.split('/').collect();
     let mut parts = path.split("::").filter(|part| *part != "self").peekable();

@@ -1,11 +1,12 @@
-//! Fuzzing: a registry of targets, each fed with damaged copies of good inputs.
+//! Fuzzing: a table of targets, each fed with damaged copies of valid inputs.
 //!
-//! Every target runs some thousand inputs in each test run, the same ones every time; `./x fuzz TIMES` runs `TIMES` as many
-//! from a new seed. A target fails when it panics or says so; what it failed on is left beside the build, and belongs
-//! into `findings/TARGET` of this directory once it is mended: what lies there is run first.
+//! Every target runs some thousand inputs in each test run, the same ones every time;
+//! `./x fuzz TIMES` runs `TIMES` as many from a new seed. A target fails when it panics or returns
+//! an error. A failing input is saved in the build directory. Once the bug is fixed, the input
+//! belongs into `findings/TARGET` of this directory, whose inputs are run first.
 //!
-//! The canary has a planted mistake that only a damaged input shows. It must be found: a fuzzer that finds nothing
-//! because it reaches nothing would look the same as one that finds nothing because there is nothing.
+//! The canary has a planted bug that only a damaged input reveals. It must be found: a fuzzer that
+//! reaches no code looks the same as one that finds no bugs.
 
 mod mutate;
 mod targets;
@@ -15,22 +16,22 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use targets::{TABLE, Target};
 
-/// Where the repository is.
+/// The root of the repository.
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Returns how many times as many inputs as usual are asked for.
+/// Returns the factor by which to multiply the number of inputs.
 #[expect(clippy::disallowed_methods, reason = "the number of cases is not part of any result")]
 fn times() -> u64 {
     std::env::var("ZEROLAG_FUZZ").map_or(1, |times| times.parse().expect("ZEROLAG_FUZZ is a number"))
 }
 
-/// Returns the seed: always the same, but for `./x fuzz`.
+/// Returns the seed: always the same, except under `./x fuzz`.
 #[expect(clippy::disallowed_methods, reason = "the seed of a random test, printed when it fails")]
 fn seed() -> u64 {
     std::env::var("PROPTEST_RNG_SEED").map_or(1, |seed| seed.parse().expect("PROPTEST_RNG_SEED is a number"))
 }
 
-/// Runs one input; returns what went wrong.
+/// Runs one input; returns the failure.
 fn run(target: &Target, input: &[u8]) -> Result<(), String> {
     match panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
         Ok(result) => result,
@@ -42,7 +43,7 @@ fn run(target: &Target, input: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Runs a target's inputs; returns the first that fails and why.
+/// Runs a target's inputs; returns the first that fails, with the reason.
 fn fuzz(target: &Target) -> Option<(Vec<u8>, String)> {
     let corpus = (target.corpus)();
     assert!(!corpus.is_empty(), "{} begins with something", target.name);
@@ -62,7 +63,7 @@ fn fuzz(target: &Target) -> Option<(Vec<u8>, String)> {
     None
 }
 
-/// Returns what has failed before.
+/// Returns the inputs that failed before.
 fn findings(target: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/findings").join(target);
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };

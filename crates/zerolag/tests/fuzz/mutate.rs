@@ -1,4 +1,4 @@
-//! Damaged copies of good inputs.
+//! Damaged copies of valid inputs.
 
 /// Makes inputs out of a corpus.
 pub(crate) struct Mutator<'c> {
@@ -7,7 +7,7 @@ pub(crate) struct Mutator<'c> {
     words: Vec<Vec<u8>>,
 }
 
-/// Values at which readers tend to be wrong.
+/// Values at which readers tend to have bugs.
 const EDGES: [&str; 24] = [
     "0",
     "-1",
@@ -93,7 +93,7 @@ impl<'c> Mutator<'c> {
                 input.splice(at..at, self.words[word].iter().copied());
             }
             7 => {
-                // One word for another.
+                // Replaces one word by another.
                 let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
                 let from = input[..at].iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
                 let upto = input[at..].iter().position(|byte| !is_word(byte)).map_or(input.len(), |length| at + length);

@@ -1,4 +1,4 @@
-//! What is fuzzed.
+//! The targets of fuzzing.
 
 use core::ops::ControlFlow;
 use std::path::Path;
@@ -14,11 +14,11 @@ use zerolag::{Plan, check};
 pub(crate) struct Target {
     /// Its name; also the directory of its findings.
     pub(crate) name: &'static str,
-    /// How many inputs a test run tries.
+    /// The number of inputs per test run.
     pub(crate) inputs: u64,
-    /// Good inputs to begin with.
+    /// Valid inputs to start with.
     pub(crate) corpus: fn() -> Vec<Vec<u8>>,
-    /// Takes an input; a sentence if something is wrong that is no panic.
+    /// Runs an input; returns a description of a failure that is not a panic.
     pub(crate) run: fn(&[u8]) -> Result<(), String>,
 }
 
@@ -32,10 +32,10 @@ pub(crate) const TABLE: &[Target] = &[
     Target { name: "machine", inputs: 600, corpus: workloads, run: machine },
 ];
 
-/// The target with a planted mistake.
+/// The target with a planted bug.
 pub(crate) const CANARY: Target = Target { name: "canary", inputs: 4_000, corpus: json_files, run: canary };
 
-/// Returns the files of a directory of the repository whose names end so.
+/// Returns the files of a directory of the repository with this extension.
 fn files(directory: &str, extension: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(crate::REPOSITORY).join(directory);
     let entries = std::fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
@@ -168,7 +168,7 @@ fn trace(input: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Runs what still loads: nothing may panic, and no rule may be broken.
+/// Runs inputs that still load: no panic may occur, and no rule may be broken.
 fn machine(input: &[u8]) -> Result<(), String> {
     let name = if input.first() == Some(&b'{') || input.starts_with(b"/") { "w.json" } else { "w.toml" };
     let Ok(scenario) = load(name, input, &LoadOptions::default()) else { return Ok(()) };
@@ -191,7 +191,7 @@ fn machine(input: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Panics at a file that loads and has a task that no file of the corpus has.
+/// Panics on a file that loads and has a task that no file of the corpus has.
 fn canary(input: &[u8]) -> Result<(), String> {
     let Ok(scenario) = load("f.json", input, &LoadOptions::default()) else { return Ok(()) };
     let known = scenario
