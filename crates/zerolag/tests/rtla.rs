@@ -130,7 +130,7 @@ fn what_steers_the_kernel_is_said_to_do_nothing() {
 fn what_a_simulation_cannot_do_is_refused_with_the_reason() {
     for (args, reason) in [
         ("timerlat -U", "timerlat_fd"),
-        ("timerlat -A 10", "begin together"),
+        ("timerlat -A 10", "start together"),
         ("timerlat --aa-only 20", "explain"),
         ("timerlat hist --dump-tasks", "-t"),
         ("timerlat --bpf-action x.o", "no programs"),
@@ -138,7 +138,7 @@ fn what_a_simulation_cannot_do_is_refused_with_the_reason() {
         ("osnoise --on-threshold signal,num=2,pid=parent", "no signals"),
         ("timerlat --on-threshold continue", "ends at its threshold"),
         ("timerlat --on-end trace,name=x", "file=FILE"),
-        ("timerlat --cpus 0-3", "not which"),
+        ("timerlat --cpus 0-3", "not a list"),
     ] {
         let output = zerolag(args);
         let said = String::from_utf8_lossy(&output.stderr);
