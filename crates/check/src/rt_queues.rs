@@ -1,4 +1,5 @@
-//! [`RtQueues`]: which real-time tasks wait on which CPU, and which priority each CPU runs, kept for the real-time rules.
+//! [`RtQueues`]: which real-time tasks wait on which CPU, and which priority each CPU runs, kept
+//! for the real-time rules.
 //!
 //! Only [`Queued`](TaskState::Queued) tasks are included: a task whose wakeup is under way is not
 //! on a queue yet. O(log n) per record about a real-time task, O(1) for all others.

@@ -66,7 +66,7 @@ impl World {
         match self.scheduler.leave(&mut self.rqs[cpu], now, why, &mut self.io) {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => self.parked.push(parcel),
-            Left::Displaced(_) | Left::Dead(_) => unreachable!("nobody is displaced or ends"),
+            Left::Displaced(_) | Left::Dead(_) => unreachable!("no task is displaced or ends"),
         }
         let next = loop {
             match self.scheduler.pick(&mut self.rqs[cpu], now, &mut self.io) {
@@ -127,7 +127,7 @@ impl World {
 }
 
 #[test]
-fn the_holder_runs_on_the_turn_of_whoever_waits_and_is_charged_once() {
+fn the_holder_runs_on_the_turn_of_a_waiter_and_is_charged_once() {
     let mut world = World::new(1);
     world.inverted();
     world.pass(2);
@@ -157,7 +157,7 @@ fn a_holder_that_sleeps_cannot_be_run_for() {
 }
 
 #[test]
-fn a_circle_runs_nobody() {
+fn a_circle_runs_no_task() {
     let mut world = World::new(1);
     world.inverted();
     world.scheduler.set_lock_owner(LockId(1), Some(TaskId(2)));

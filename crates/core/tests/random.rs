@@ -62,13 +62,13 @@ const REGRESSIONS: &[(&str, &str)] = &[
     (
         "3abf0100a03e6601 95522b00 00000000 36589c00 08000000 e0070000 00000000 00000000 19008c00 00070000 00000000 \
          00110000 ef430000 f56e1500 d659a000 20500000 605b0000 e0040000 b6007200 e0110000 00020000 bc94e700 001e0000",
-        "a task that had just been left lost its right to the CPU and waited there for ever",
+        "a task that had just been left lost its right to the CPU and waited there forever",
     ),
     (
         "2e8b200089530000 95694400 d69f9700 60140000 d8020500 60000000 20000000 7a5a2b00 20080000 36781200 b6d4a100 \
          20000000 a0000000 00000000 204b0000 20000000 2d210000 171e0a00 20960000 f96d7100 14000000 bab0d300 75b3c700 \
          60bf0000 68330000 20ee0000 60530000 a0e80000 00000000 00000000",
-        "a push under way took a task that was about to run, and nobody pulled in its place",
+        "a push under way took a task that was about to run, and no CPU pulled instead",
     ),
     (
         "e0410000102a0000 56210000 d6df1700 00020000 60000000 1e880000 60780000 20000000 206d0000 00000000 ed090000 \

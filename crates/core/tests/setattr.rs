@@ -21,7 +21,7 @@ struct Line<'a> {
 }
 
 fn parse(line: &str) -> Line<'_> {
-    let (who, rest) = line.split_once(",\"").expect("a caller");
+    let (user, rest) = line.split_once(",\"").expect("a caller");
     let (name, rest) = rest.split_once("\",").expect("a name");
     let fields: Vec<&str> = rest.split(',').collect();
     let number = |index: usize| fields[index].split_once('=').expect("key=value").1;
@@ -42,7 +42,7 @@ fn parse(line: &str) -> Line<'_> {
         period: number(6).parse().expect("a period"),
         call_flags: u32::from(name == "syscall flags 1"),
     };
-    let caller = if who == "root" { Caller::Privileged } else { Caller::Unprivileged };
+    let caller = if user == "root" { Caller::Privileged } else { Caller::Unprivileged };
     Line { name, caller, raw, answer: fields[7] }
 }
 

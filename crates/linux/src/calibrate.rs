@@ -86,9 +86,9 @@ fn in_batches(mut operation: impl FnMut()) -> Vec<u64> {
 }
 
 fn measure_syscall() -> Vec<u64> {
-    let nobody = AtomicU32::new(0);
+    let unused = AtomicU32::new(0);
     in_batches(|| {
-        let _ = futex::wake(&nobody, Flags::PRIVATE, 1);
+        let _ = futex::wake(&unused, Flags::PRIVATE, 1);
     })
 }
 

@@ -125,7 +125,7 @@ fn a_program_runs_to_its_end_action_by_action() {
 }
 
 #[test]
-fn conditions_wake_exactly_whom_they_mean() {
+fn conditions_wake_exactly_the_intended_tasks() {
     let figures = must_run(
         r#"
         [task.waiter]
@@ -186,7 +186,7 @@ fn pipes_hand_bytes_over_and_let_their_waiters_go() {
         [task.writer]
         instances = 2
         steps = [{ pipe_write = { pipe = "full", bytes = 100000 } }]
-        [task.nobody]
+        [task.never]
         steps = [{ sleep = "1h" }, { pipe_write = "empty" }, { pipe_read = "full" }]
         "#,
         for_millis(200),

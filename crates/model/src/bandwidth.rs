@@ -1,4 +1,5 @@
-//! [`CpuMax`]: the CPU time that a group may use (`cpu.max`, `cpu.max.burst`), and [`CpuStat`]: the counters of that limit.
+//! [`CpuMax`]: the CPU time that a group may use (`cpu.max`, `cpu.max.burst`), and [`CpuStat`]: the
+//! counters of that limit.
 //!
 //! Quota is absolute: 5 s per second are five CPUs.
 //!

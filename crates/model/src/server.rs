@@ -1,4 +1,5 @@
-//! [`ServerParams`]: the CPU time that a deadline server reserves for its class, and [`ServerState`]: its states in traces.
+//! [`ServerParams`]: the CPU time that a deadline server reserves for its class, and
+//! [`ServerState`]: its states in traces.
 
 use crate::attr::ClassId;
 use crate::time::{Duration, Instant};

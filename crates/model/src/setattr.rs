@@ -1,4 +1,5 @@
-//! [`RawAttr`]: the arguments of `sched_setattr` as a program passes them, and the kernel's checks that do not depend on the machine.
+//! [`RawAttr`]: the arguments of `sched_setattr` as a program passes them, and the kernel's checks
+//! that do not depend on the machine.
 //!
 //! The order of the checks is the kernel's: of two mistakes the same one is reported.
 //!

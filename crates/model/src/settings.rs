@@ -1,4 +1,5 @@
-//! [`Settings`]: every switch and tunable of the scheduler as plain data, and the kernel presets that set them all.
+//! [`Settings`]: every switch and tunable of the scheduler as plain data, and the kernel presets
+//! that set them all.
 //!
 //! A scheduler that covers twenty years of kernels has many switches. If each were read, shown and
 //! documented in its own place, the places would contradict each other. So a setting is one row of
@@ -310,7 +311,7 @@ pub struct Settings {
     /// others of its root domain.
     pub rt_runtime_share: bool,
     /// Key `rt_period_timer_lost`: real-time tasks that already run when `sched_rt_runtime_us` is
-    /// first set are throttled for ever (fixed in 5.17 by commit 9b58e976b3b3).
+    /// first set are throttled forever (fixed in 5.17 by commit 9b58e976b3b3).
     pub rt_period_timer_lost: bool,
     /// Key `fair_server`.
     pub fair_server: FairServer,
@@ -335,7 +336,7 @@ pub struct Settings {
     /// Key `fair_server.cpus`: CPUs with a different server.
     pub fair_server_cpus: CpuServers,
     /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without serving
-    /// a timer; zero is for ever. The scheduler ignores it: hosts and monitors use it.
+    /// a timer; zero is forever. The scheduler ignores it: hosts and monitors use it.
     pub watchdog_thresh: Duration,
 }
 

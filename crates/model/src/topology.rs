@@ -1,4 +1,5 @@
-//! [`Topology`]: which CPUs share a core, a last-level cache, a socket; and the capacity of each CPU.
+//! [`Topology`]: which CPUs share a core, a last-level cache, a socket; and the capacity of each
+//! CPU.
 //!
 //! A table of masks per CPU, as the kernel keeps, takes megabytes at 4096 CPUs. Here CPUs are
 //! numbered depth first instead: the SMT siblings of a core are neighbours, then the cores of a

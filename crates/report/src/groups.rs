@@ -1,4 +1,5 @@
-//! [`GroupSums`]: the CPU time of task groups, and how long their limits held them up: `cpu.stat` and `cpu.stat.local`.
+//! [`GroupSums`]: the CPU time of task groups, and how long their limits held them up: `cpu.stat`
+//! and `cpu.stat.local`.
 //!
 //! The counters of the limits are in the trace ([`TraceEvent::GroupTotals`]). Two figures are
 //! computed here: the CPU time of a group including all groups below it, and its *local* throttled

@@ -1,4 +1,5 @@
-//! [`Groups`]: the tree of task groups, their members, and where they are throttled, at every moment of a trace.
+//! [`Groups`]: the tree of task groups, their members, and where they are throttled, at every
+//! moment of a trace.
 //!
 //! Complexity: O(log groups) per record, O(depth x log) per query.
 

@@ -12,7 +12,7 @@
 //! | `first_release_us`, `offset_us` | first release | 0 |
 //!
 //! `_ns`, `_ms` and `_s` name other units; without a unit the column is in microseconds, as in
-//! rt-audit's files. Each task becomes: delay until the first release, then for ever `Run(C)` and
+//! rt-audit's files. Each task becomes: delay until the first release, then forever `Run(C)` and
 //! an absolute timer of period P.
 //!
 //! Source of rate monotonic order: Liu & Layland 1973, sec. 4.

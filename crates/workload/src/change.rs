@@ -1,4 +1,6 @@
-//! [`TimedChange`]: changes at given times from outside of the tasks: limits and weights, groups and threads that are created and removed, partitions, deadline servers, the limit of real-time tasks.
+//! [`TimedChange`]: changes at given times from outside of the tasks: limits and weights, groups
+//! and threads that are created and removed, partitions, deadline servers, the limit of real-time
+//! tasks.
 
 use crate::group::GroupWeight;
 use std::sync::Arc;

@@ -222,13 +222,13 @@ fn check_waits(program: &Program, origins: &Origins, report: &mut Report) {
         let name = &resource.name;
         match resource.kind {
             ResourceKind::Condition => {
-                report.warning(span, format!("nothing ever signals \"{name}\": this waits for ever"));
+                report.warning(span, format!("nothing ever signals \"{name}\": this waits forever"));
             }
             ResourceKind::Semaphore { initial: 0 } => {
-                report.warning(span, format!("nothing ever raises semaphore \"{name}\": this waits for ever"));
+                report.warning(span, format!("nothing ever raises semaphore \"{name}\": this waits forever"));
             }
             ResourceKind::Pipe { .. } => {
-                report.warning(span, format!("nothing ever writes to pipe \"{name}\": this waits for ever"));
+                report.warning(span, format!("nothing ever writes to pipe \"{name}\": this waits forever"));
             }
             ResourceKind::SuspendPoint => {
                 report.warning(span, format!("nothing ever resumes \"{name}\": it stays suspended"));

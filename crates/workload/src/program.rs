@@ -86,14 +86,14 @@ pub struct TaskDef {
     pub group: Option<usize>,
     /// Its cpuset: index into [`Program::cpusets`]; `None` is the whole machine.
     pub cpuset: Option<usize>,
-    /// How often it runs through its phases; `None` is for ever.
+    /// How often it runs through its phases; `None` is forever.
     pub turns: Option<u64>,
     /// The phases in order. At least one.
     pub phases: Vec<Phase>,
 }
 
 impl TaskDef {
-    /// Returns one thread that loops over `actions` for ever, from the start of the run, on any
+    /// Returns one thread that loops over `actions` forever, from the start of the run, on any
     /// CPU, in the root group. Other fields are set by struct update, and by [`on`](Self::on).
     #[must_use]
     pub fn looping(name: impl Into<Arc<str>>, attr: SchedAttr, actions: Vec<Action>) -> Self {

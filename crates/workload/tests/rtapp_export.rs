@@ -103,7 +103,7 @@ steps = [{ run = "1ms" }]
     );
 }
 
-/// Events that never break a rule whatever stands beside them, as members without a key's number.
+/// Events that never break a rule next to any others, as members without a key's number.
 fn event() -> impl Strategy<Value = (&'static str, String)> {
     let name = || prop_oneof![Just("x"), Just("y"), Just("unknown")];
     prop_oneof![

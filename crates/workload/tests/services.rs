@@ -19,7 +19,7 @@ fn good(text: &str) -> Program {
     read(text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// The refusal of a service with these lines beside its steps.
+/// The refusal of a service with these lines next to its steps.
 fn refused(lines: &str) -> String {
     read(&format!("[service.web]\nsteps = [{{ run = \"1ms\" }}]\n{lines}\n")).expect_err("refused")
 }

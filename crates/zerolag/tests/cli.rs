@@ -167,7 +167,7 @@ fn a_damaged_trace_is_refused_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn a_deadlock_says_who_waits_for_whom() {
+fn a_deadlock_names_the_waiting_tasks() {
     let workload = "
 [task.a]
 loop = 1

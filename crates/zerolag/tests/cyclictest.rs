@@ -105,7 +105,7 @@ fn run(test: &Cyclictest, beside: Program, cpus: u32, costs: &str) -> Vec<Latenc
 }
 
 #[test]
-fn without_costs_nobody_is_late_and_every_cycle_counts() {
+fn without_costs_no_thread_is_late_and_every_cycle_counts() {
     for thread in run(&test(3), Program::default(), 4, "zero") {
         assert_eq!((thread.cycles, thread.min, thread.max), (100, 0, 0));
     }

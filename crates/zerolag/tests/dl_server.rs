@@ -45,7 +45,7 @@ fn immediate_servers_hurt_and_deferred_ones_do_not() {
         assert_eq!(
             (alone.noise.thread, alone.noise.irq, alone.noise.total, alone.periods >= 29),
             (0, 0, 0, true),
-            "nobody else runs on the isolated CPU, and it does not tick"
+            "no other task runs on the isolated CPU, and it does not tick"
         );
     }
 }

@@ -27,7 +27,7 @@ const YOUNGEST: u64 = 40;
 /// The number of scenarios with deadline tasks.
 const DEADLINES: u64 = 120;
 /// Scenarios that have failed once. The first: a server that was queued with an exhausted budget
-/// let its timer fire for ever. The second: a late task that started its next job at once had no
+/// let its timer fire forever. The second: a late task that started its next job at once had no
 /// timer for that budget.
 const FOUND: [u64; 2] = [5478, 10_610];
 /// The number of scenarios that are run again, next to a busy thread.

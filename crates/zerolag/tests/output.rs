@@ -44,7 +44,8 @@ fn a_symlink_is_followed_and_survives() {
     fs::create_dir(dir.join("deep")).expect("made");
     symlink("deep/real.zlt", dir.join("second.zlt")).expect("linked");
     symlink("second.zlt", dir.join("first.zlt")).expect("linked");
-    // The first run creates the file that the links name, the second replaces it and keeps its mode.
+    // The first run creates the file that the links name, the second replaces it and keeps its
+    // mode.
     for mode in [None, Some(0o640)] {
         if let Some(mode) = mode {
             fs::set_permissions(dir.join("deep/real.zlt"), fs::Permissions::from_mode(mode)).expect("set");
@@ -123,7 +124,8 @@ fn a_pipe_gets_the_same_bytes_as_a_file_and_a_closed_one_is_reported() {
     assert!(fs::symlink_metadata(&fifo).expect("it exists").file_type().is_fifo());
 }
 
-/// The standard output by its name: a file is neither replaced nor truncated, and a closed pipe is no failure.
+/// The standard output by its name: a file is neither replaced nor truncated, and a closed pipe is
+/// no failure.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_standard_output_can_be_named() {

@@ -283,8 +283,8 @@ fn every_setting_has_a_spec() {
     wrong.none();
 }
 
-/// What of `CONTRIBUTING.md`'s rules of English a machine can find: the habit, and what to write
-/// instead. A habit is a word or phrase in lower case; it is found at word boundaries.
+/// The rules of English in `CONTRIBUTING.md` that a machine can check: the habit, and the text to
+/// write instead. A habit is a word or phrase in lower case; it is found at word boundaries.
 const HABITS: &[(&str, &str)] = &[
     ("who", PERSONS),
     ("whom", PERSONS),
@@ -336,7 +336,7 @@ fn habits(line: &str) -> Vec<(String, &'static str)> {
     found
 }
 
-/// Returns the period in "each 10 ms". "In each 10 ms" is a share of a period, and right.
+/// Returns the period in `each 10 ms`. `In each 10 ms` is a share of a period, and right.
 fn every_is_said_each(prose: &str) -> Option<String> {
     const UNITS: &[&str] = &["ns", "us", "ms", "s"];
     prose.match_indices("each ").find_map(|(at, each)| {
@@ -482,4 +482,89 @@ fn links_between_pages_resolve() {
         }
     }
     wrong.none();
+}
+
+/// Where comments are plain English and at most [`MAX_COMMENT`] columns wide.
+const PLAIN: &[&str] = &[
+    "crates/check",
+    "crates/report",
+    "crates/linux",
+    "crates/model",
+    "crates/workload",
+    "crates/trace",
+    "crates/zerolag",
+    "crates/core/tests",
+    "crates/core/benches",
+    "crates/core/examples",
+];
+
+/// The widest comment line. Longer lines are hard to read, and too wide for two files side by side.
+const MAX_COMMENT: usize = 100;
+
+/// Comment lines that may keep a habit: file, part of the line, why.
+const COMMENTS_MAY: &[(&str, &str, &str)] = &[];
+
+/// Returns the comment lines of a source that are prose: number, whole line, text. Fenced blocks,
+/// tables and drawings are not prose.
+fn comments(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
+    let mut is_fenced = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_fenced = false;
+            return None;
+        };
+        let prose = comment.trim_start_matches(['/', '!']).trim_start();
+        if prose.starts_with("```") {
+            is_fenced = !is_fenced;
+            return None;
+        }
+        let is_drawing = prose.starts_with('|') || prose.contains(|c| ('\u{2500}'..='\u{25ff}').contains(&c));
+        (!is_fenced && !is_drawing).then_some((index + 1, line, prose))
+    })
+}
+
+#[test]
+fn comments_are_plain_english() {
+    let mut wrong = Wrong::default();
+    let mut used = vec![false; COMMENTS_MAY.len()];
+    for source in PLAIN.iter().flat_map(|below| sources(below)) {
+        for (number, _, prose) in comments(&source.text) {
+            let may = COMMENTS_MAY.iter().position(|(file, part, _)| source.name == *file && prose.contains(part));
+            match may {
+                Some(index) => used[index] = true,
+                None => {
+                    for (habit, instead) in habits(prose) {
+                        wrong.say(&source.name, number, format_args!("`{habit}`: {instead}"));
+                    }
+                }
+            }
+        }
+    }
+    for ((file, part, reason), _) in COMMENTS_MAY.iter().zip(used).filter(|(_, used)| !used) {
+        wrong.say(file, 1, format_args!("nothing has `{part}` any more ({reason})"));
+    }
+    wrong.none();
+}
+
+#[test]
+fn comments_wrap() {
+    let mut wrong = Wrong::default();
+    for source in PLAIN.iter().flat_map(|below| sources(below)) {
+        for (number, line, prose) in comments(&source.text) {
+            let columns = line.chars().count();
+            // An address cannot be broken.
+            if columns > MAX_COMMENT && !prose.contains("://") {
+                wrong.say(&source.name, number, format_args!("{columns} columns: wrap comments at {MAX_COMMENT}"));
+            }
+        }
+    }
+    wrong.none();
+}
+
+#[test]
+fn comments_are_found() {
+    let text = "//! Head.\nfn f() {\n    // Why.\n    let a = 1; // not a line of its own\n}\n\
+                /// | a |\n/// ```text\n/// who\n/// ```\n/// a ──► b\n/// Last.\n";
+    let found: Vec<_> = comments(text).map(|(number, _, prose)| (number, prose)).collect();
+    assert_eq!(found, [(1, "Head."), (3, "Why."), (11, "Last.")]);
 }

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_lock_that_others_wait_for_is_judged_from_his_next_job_on() {
+    fn the_holder_of_a_contended_lock_is_judged_from_its_next_job_on() {
         holds("dl-bandwidth", &runs_with_lent(2));
         breaks("dl-bandwidth", &runs_with_lent(18), "d (task 0) runs for 2.4ms more than 2ms in 10ms allow");
     }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_has_one_budget_more_at_once() {
+    fn a_late_task_gets_one_budget_more_at_once() {
         holds("dl-bandwidth", &late(3));
         breaks("dl-bandwidth", &late(4), "d (task 0) runs for 400us more than 2ms in 10ms allow");
     }

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_cpu_nobody_is_late_or_the_rule_breaks() {
+    fn on_one_cpu_no_job_is_late_or_the_rule_breaks() {
         let mut early = script(1, &[]);
         two(&mut early, 8);
         holds("dl-tardiness", &early.end(10_000));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_comes_to_run_is_found_at_the_end() {
+    fn a_task_that_never_runs_is_found_at_the_end() {
         let mut script = script(1, &[]);
         let a = task(&mut script, "a", 1, 10);
         wake(&mut script, 0, 0, a, 10);

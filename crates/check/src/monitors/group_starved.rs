@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_at_the_end_of_a_long_turn_has_not_waited_for_it() {
+    fn a_task_that_comes_at_the_end_of_a_long_turn_has_not_waited_for_it() {
         let mut script = Script::new(1);
         let (a, b) = (script.fair("a"), script.fair("b"));
         script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });

@@ -30,7 +30,7 @@ struct Locks {
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !context.meta.source.is_complete() {
-        return Err("a recorded trace does not say who has which lock".to_owned());
+        return Err("a recorded trace does not say which task holds which lock".to_owned());
     }
     Ok(Box::new(Locks::default()))
 }

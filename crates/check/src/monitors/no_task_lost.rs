@@ -260,7 +260,7 @@ mod tests {
         let (mut script, _, b) = waiting();
         script.migrate(90_000, b, 0, 1, MigrateReason::Periodic).run(90_000, 1, None, Some(b));
         holds("no-task-lost", &script.end(500_000));
-        // A task that is pinned to a busy CPU may wait for ever.
+        // A task that is pinned to a busy CPU may wait forever.
         let (mut script, _, b) = waiting();
         script.affinity(1000, b, "0");
         holds("no-task-lost", &script.end(500_000));

@@ -103,7 +103,7 @@ mod tests {
         );
         breaks(
             "rt-order",
-            &after_blocking("nobody"),
+            &after_blocking("idle"),
             "cpu 0 switches to the idle task of priority 140, but high (task 2) of priority 94 is queued there",
         );
     }
@@ -133,13 +133,13 @@ mod tests {
             }
             trace
         };
-        holds("rt-order", &recorded("nobody"));
+        holds("rt-order", &recorded("idle"));
         breaks(
             "rt-order",
             &recorded("low"),
             "cpu 0 switches to low (task 1) of priority 96, but high (task 2) of priority 94 is queued there",
         );
-        let mut known = recorded("nobody");
+        let mut known = recorded("idle");
         known.meta.settings =
             [("fair_server", "off"), ("rt_throttling", "off")].map(|(k, v)| (k.to_owned(), v.to_owned())).to_vec();
         breaks(

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_throttled_is_not_starved() {
+    fn a_throttled_task_is_not_starved() {
         holds("server-share", &throttled_until(3_000));
         breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
     }

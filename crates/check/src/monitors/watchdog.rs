@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_comes_out_is_found_at_the_end() {
+    fn a_cpu_that_never_leaves_is_found_at_the_end() {
         let mut script = Script::new(1);
         script.event(1, 0, ENTER);
         breaks("watchdog", &script.end(11_000_001), "cpu 0 has been in IPI and lock work for 11s, since 0.000001000");

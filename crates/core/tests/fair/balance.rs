@@ -142,7 +142,7 @@ fn equal_hogs_end_up_spread_on_every_machine() {
                 let mut uneven = 0;
                 for _ in 0..40 {
                     let on_cpus = counts(&host);
-                    assert_eq!(on_cpus.iter().sum::<u32>() as usize, nr, "{case}: nobody is lost");
+                    assert_eq!(on_cpus.iter().sum::<u32>() as usize, nr, "{case}: no task is lost");
                     let least = on_cpus.iter().min().copied().expect("a CPU");
                     let more = on_cpus.iter().max().copied().expect("a CPU") - least;
                     assert!(least > 0 || more == 1, "{case}: an idle CPU beside a waiting task: {on_cpus:?}");
@@ -174,7 +174,7 @@ fn balancing_looks_at_its_root_domain_only_and_says_what_it_cost() {
         }
         host.io.costs = Costs::default();
         host.run(at_ms(3_000));
-        assert_eq!(host.strayed, None, "{version}: nobody looks across");
+        assert_eq!(host.strayed, None, "{version}: no CPU looks across");
         let on_cpus = counts(&host);
         assert_eq!((on_cpus[..3].iter().sum::<u32>(), on_cpus[3..].iter().sum::<u32>()), (7, 6), "{version}");
         assert!(on_cpus[..3].iter().all(|nr| [2, 3].contains(nr)), "{version}: {on_cpus:?}");

@@ -98,7 +98,7 @@ fn throttled_tasks_do_not_count() {
 /// little on every CPU was throttled although it never used its quota. Linux `de53fd7aedb1` (5.4)
 /// removed that.
 #[test]
-fn expiry_throttles_who_does_not_use_the_quota() {
+fn expiry_throttles_a_group_that_does_not_use_its_quota() {
     let throttled = |version: KernelVersion| {
         let mut host = host(version.settings(), 8);
         let group = limited(&mut host, GroupId::ROOT, ms(16), ms(20), Duration::ZERO);

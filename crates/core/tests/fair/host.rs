@@ -11,7 +11,7 @@ use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAtt
 /// The program of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Program {
-    /// It runs for ever.
+    /// It runs forever.
     Hog,
     /// It runs for the first time, then sleeps until its next period; it does not sleep if it is
     /// late.

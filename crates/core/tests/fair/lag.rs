@@ -71,7 +71,7 @@ fn lag_is_kept_over_a_sleep() {
 }
 
 #[test]
-fn who_owes_service_stays_queued_until_it_is_paid() {
+fn a_task_with_negative_lag_stays_queued_until_it_is_repaid() {
     let mut host = host(KernelVersion::V6_12.settings());
     let sleeper = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::RunSleep(ms(3), ms(60)));
     let hog = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);

@@ -95,7 +95,7 @@ impl Reference {
 
     fn leave(&mut self) {
         let average = self.average();
-        let index = self.current.take().expect("who leaves runs");
+        let index = self.current.take().expect("a leaving task runs");
         let entity = &mut self.entities[index];
         let most = (2.0 * SLICE).max(TICK) * 1024.0 / entity.weight;
         entity.lag = (average - entity.vruntime).clamp(-most, most);
@@ -147,7 +147,7 @@ proptest! {
     #![proptest_config(crate::cases(150))]
 
     #[test]
-    fn who_runs_is_who_the_definition_says(
+    fn the_running_task_is_the_one_of_the_definition(
         events in proptest::collection::vec(event(), 1..300),
     ) {
         let mut settings = KernelVersion::V6_12.settings();

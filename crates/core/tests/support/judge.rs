@@ -68,25 +68,25 @@ impl World {
         }
         for (task, prio) in rq.queued().filter(|(task, _)| !rq.is_throttled(*task)) {
             if prio.beats(Prio::FIRST_FAIR) && prio.beats(rq.current_prio()) || is_earlier(rq, task) {
-                return Err(format!("CPU {cpu}: task {task} beats the current one, but nobody asks for a switch"));
+                return Err(format!("CPU {cpu}: task {task} beats the current one, but no switch is requested"));
             }
             let awake = matches!(self.bodies[task.index()], Body::Queued);
             if place.is_online && awake && !rq.may_run_on(task, cpu) {
-                return Err(format!("CPU {cpu}: task {task} may not be here, and nobody moves it"));
+                return Err(format!("CPU {cpu}: task {task} may not be here, and is not moved"));
             }
         }
         for kind in ServerKind::ALL {
             if let (_, ServerState::Queued { deadline }, _) = rq.server(kind)
                 && rq.current_deadline().is_none_or(|current| deadline < current)
             {
-                return Err(format!("CPU {cpu}: the {} comes first, but nobody asks for a switch", kind.name()));
+                return Err(format!("CPU {cpu}: the {} comes first, but no switch is requested", kind.name()));
             }
         }
         if !place.is_online && rq.current().is_some() {
-            return Err(format!("CPU {cpu} is offline, runs a task, and nobody asks for a switch"));
+            return Err(format!("CPU {cpu} is offline, runs a task, and no switch is requested"));
         }
         if rq.current().is_none() && self.awake(rq).next().is_some() {
-            return Err(format!("CPU {cpu} idles with tasks queued, and nobody asks for a switch"));
+            return Err(format!("CPU {cpu} idles with tasks queued, and no switch is requested"));
         }
         Ok(())
     }

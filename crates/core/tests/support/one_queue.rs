@@ -69,7 +69,7 @@ impl Bench {
         match self.sched.leave(&mut self.rq, now, why, &mut self.io) {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => self.asleep.push_back(parcel),
-            Left::Displaced(_) | Left::Dead(_) => unreachable!("nobody is displaced or exits"),
+            Left::Displaced(_) | Left::Dead(_) => unreachable!("no task is displaced or exits"),
         }
         let next = self.sched.pick(&mut self.rq, now, &mut self.io);
         self.io.ops.clear();
@@ -112,7 +112,7 @@ impl Bench {
     #[inline(never)]
     pub(crate) fn wake_pick_put(&mut self) {
         self.pass(3_000);
-        let parcel = self.asleep.pop_front().expect("somebody sleeps");
+        let parcel = self.asleep.pop_front().expect("a task sleeps");
         self.wake(parcel, Placement::Wakeup);
         self.schedule(Leave::Preempted);
     }

@@ -95,7 +95,7 @@ impl Bench {
 
     fn put(&mut self, parcel: Parcel, why: Placement) {
         let step = self.scheduler.wake(&mut self.rq, Clock::at(self.now), parcel, CPU, why, &mut self.io);
-        assert_eq!(step, Step::Done, "nobody is pushed");
+        assert_eq!(step, Step::Done, "no task is pushed");
         self.io.ops.clear();
     }
 

@@ -380,7 +380,7 @@ impl<'a> Caller<'a> {
             }
         }
         for inbox in &host.inboxes {
-            inbox.notify(); // The round is over for those who sleep too.
+            inbox.notify(); // The round is also over for sleeping threads.
         }
     }
 

@@ -342,7 +342,7 @@ pub(super) const ROWS: &[Setting] = &[
         "rt_period_timer_lost",
         rt_period_timer_lost,
         "on | off",
-        "a real-time busy loop that runs when a limit is set is throttled for ever (until 5.16)"
+        "a real-time busy loop that runs when a limit is set is throttled forever (until 5.16)"
     ),
     value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
     value!(

@@ -5,14 +5,14 @@
 //!
 //! | written | rt-app | here |
 //! |---|---|---|
-//! | task with `phases`, no `loop` or below 0 | for ever | `turns: None` |
+//! | task with `phases`, no `loop` or below 0 | forever | `turns: None` |
 //! | task with `phases`, `loop` n >= 0 | n turns | `turns: Some(n)` |
-//! | task without `phases`, no `loop` or below 1 | for ever | `turns: None` |
+//! | task without `phases`, no `loop` or below 1 | forever | `turns: None` |
 //! | task without `phases`, `loop` n >= 1 | one phase of n loops | `turns: Some(1)`, `loops: n` |
 //! | phase, `loop` n >= 1 | n times | `loops: n` |
-//! | phase, `loop` below 1 | for ever: the phases after it are never reached | `loops: u64::MAX` |
+//! | phase, `loop` below 1 | forever: the phases after it are never reached | `loops: u64::MAX` |
 //!
-//! (A `loop` of 0 at phase level does loop for ever: rt-app compares for equality after counting.
+//! (A `loop` of 0 at phase level does loop forever: rt-app compares for equality after counting.
 //! Confirmed by running it.)
 //!
 //! Source: rt-app 55cb0c0 `src/rt-app_parse_config.c`, `parse_global`, `parse_task_data`,

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! It becomes a queue, a source of arrivals, and a task of `workers` threads whose program takes a
-//! request, executes the steps and completes it, for ever. A service has the keys of a task that
+//! request, executes the steps and completes it, forever. A service has the keys of a task that
 //! set how its threads are scheduled. Random draws belong to the request, not to the thread that
 //! handles it.
 

@@ -1,4 +1,5 @@
-//! [`Node`]: TOML as a tree that borrows from the text, every value and key with its position, members in the order of the text.
+//! [`Node`]: TOML as a tree that borrows from the text, every value and key with its position,
+//! members in the order of the text.
 //!
 //! The tree of the crate `toml` takes 70 times the size of the text, and most of the time of
 //! reading a scenario went into page faults for it. It also keeps tables sorted, which no reader

@@ -55,7 +55,8 @@ impl Failure {
         }
     }
 
-    /// Returns the failure to write a file: the disk is full, its reader has closed the pipe, and so on.
+    /// Returns the failure to write a file: the disk is full, its reader has closed the pipe, and
+    /// so on.
     pub(crate) fn writing(path: &Path, error: &io::Error) -> Self {
         Self::Failed(format!("cannot write `{}`: {}", path.display(), plain(error)))
     }

@@ -149,7 +149,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     if duration.is_none() && scenario.program.tasks.iter().any(|task| task.turns.is_none()) {
         if !args.quiet {
             eprintln_lossy(&format!(
-                "note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"
+                "note: tasks loop forever and no duration is given: running {DEFAULT_DURATION} (-d)"
             ));
         }
         duration = Some(DEFAULT_DURATION);

@@ -183,7 +183,7 @@ pub(super) fn plan_of(
     if plan.config.duration.is_none() && plan.is_endless() {
         if !quiet {
             eprintln_lossy(&format!(
-                "note: tasks loop for ever and no duration is given: running {DEFAULT_DURATION} (-d)"
+                "note: tasks loop forever and no duration is given: running {DEFAULT_DURATION} (-d)"
             ));
         }
         plan.config.duration = Some(DEFAULT_DURATION);

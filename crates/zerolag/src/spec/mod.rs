@@ -181,7 +181,7 @@ fn show(name: &str, scenario: &Block<'_>, block: &Block<'_>) -> Result<String, V
     let variation = Variation::read(block.info).map_err(here)?;
     let plan = plan(name, scenario, &variation).map_err(|says| vec![Problem::at(scenario.line, says)])?;
     if plan.config.duration.is_none() && plan.is_endless() {
-        return Err(vec![Problem::at(scenario.line, "tasks loop for ever: give a `duration`")]);
+        return Err(vec![Problem::at(scenario.line, "tasks loop forever: give a `duration`")]);
     }
     let options = zerolag_check::Options { settle: variation.settle, ..zerolag_check::Options::default() };
     let run = run(&plan, &options).map_err(here)?;

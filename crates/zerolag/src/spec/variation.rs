@@ -1,4 +1,5 @@
-//! [`Variation`]: the first line of an output block: how the run differs from the scenario, and which part is shown.
+//! [`Variation`]: the first line of an output block: how the run differs from the scenario, and
+//! which part is shown.
 
 use super::STEP;
 use crate::Plan;

@@ -1,4 +1,5 @@
-//! [`Knob`]: a part of a program that can be set after its file was read: a group's limit, a service's workers.
+//! [`Knob`]: a part of a program that can be set after its file was read: a group's limit, a
+//! service's workers.
 //!
 //! ```text
 //! cpu.max             of the only group that has a limit (or of the only group)
@@ -122,7 +123,7 @@ impl Knob {
             Part::Period => CpuMax { period: micros(value)?, ..before },
             Part::Burst => CpuMax { burst: micros(value)?, ..before },
         };
-        // The kernel also refuses a quota below the burst: a user who lowers the quota must lower
+        // The kernel also refuses a quota below the burst: to lower the quota below it, lower
         // the burst first.
         match max.check() {
             Ok(()) => {

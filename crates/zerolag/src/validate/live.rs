@@ -248,10 +248,10 @@ fn watchdog(runs: &[Watchdog]) -> Option<TaskDef> {
 /// Returns the allowed error of a figure; `None` if it is not compared because the case declares no
 /// band, or because other programs would decide it.
 fn band(case: &Case, program: &Program, name: &str, options: &LiveOptions, is_quiet: bool) -> Option<Band> {
-    let (kind, who) = name.split_once(['.', '/']).unwrap_or((name, ""));
+    let (kind, owner) = name.split_once(['.', '/']).unwrap_or((name, ""));
     let (figure, is_compared) = match kind {
-        "share" => (name, is_quiet || !is_fair(program, who)),
-        "part" => (&*format!("share.{who}"), is_quiet || are_busy_on_one_cpu(program)),
+        "share" => (name, is_quiet || !is_fair(program, owner)),
+        "part" => (&*format!("share.{owner}"), is_quiet || are_busy_on_one_cpu(program)),
         "turns" | "nr_throttled" | "throttled" | "p50" | "p99" => (name, is_quiet),
         "latency" => (name, options.costs.is_some()),
         "used" => (name, true),

@@ -261,11 +261,11 @@ fn rank(figures: &mut Figures, alike: &[String]) {
     let kinds: Vec<String> = figures
         .keys()
         .filter_map(|name| name.split_once('.'))
-        .filter(|(_, who)| *who == alike[0])
+        .filter(|(_, task)| *task == alike[0])
         .map(|(kind, _)| kind.to_owned())
         .collect();
     for kind in kinds {
-        let names: Vec<String> = alike.iter().map(|who| format!("{kind}.{who}")).collect();
+        let names: Vec<String> = alike.iter().map(|task| format!("{kind}.{task}")).collect();
         let mut values: Vec<f64> = names.iter().filter_map(|name| figures.get(name).copied()).collect();
         values.sort_by(|one, other| other.total_cmp(one));
         for (name, value) in names.into_iter().zip(values) {

@@ -1,4 +1,5 @@
-//! [`Sequence`]: the turns of tasks on one CPU, in order with their lengths; and the similarity of two sequences.
+//! [`Sequence`]: the turns of tasks on one CPU, in order with their lengths; and the similarity of
+//! two sequences.
 //!
 //! Shares can agree where schedules do not. Where a case is deterministic, its recording contains
 //! the *sequence* of turns, and ours is compared with it turn by turn. A turn agrees with another

@@ -3,13 +3,13 @@
 //! A compiler checks which crate uses which, but lets the modules of one crate use each other in
 //! any circle. Such a circle can only be read, moved and tested as a whole. So each crate that is
 //! listed here has a table: its floors from the ground up, and on each floor its *rooms*. A room is
-//! one module (`queue`, `kernel/lock`), a folder (`program`: all in it that has no room of its
-//! own), or several modules that call each other by nature, separated by spaces; `ARCHITECTURE.md`
-//! gives the reason for each of these.
+//! one module (`queue`, `kernel/lock`), a folder (`program`: all its modules without a room of
+//! their own), or several modules that call each other by nature, separated by spaces;
+//! `ARCHITECTURE.md` gives the reason for each of these.
 //!
-//! Read are the paths that begin with `crate::` or `super::`, in `use` lines and in code, up to the
-//! unit tests. Methods are not read: whoever calls one has the type, and has named it, or got it
-//! from below.
+//! The check reads the paths that begin with `crate::` or `super::`, in `use` lines and in code, up
+//! to the unit tests. It does not read methods: a caller of a method has the type, and has named
+//! it, or got it from below.
 
 mod core;
 mod sim;
@@ -43,7 +43,7 @@ pub(crate) fn module_of(file: &Path) -> String {
     path.strip_suffix("/mod").unwrap_or(&path).to_owned()
 }
 
-/// Returns what is wrong with the paths in one file of a crate, with their lines.
+/// Returns the violations by the paths in one file of a crate, with their lines.
 pub(crate) fn check(floors: Floors, module: &str, code: &[(usize, &str)]) -> Vec<(usize, String)> {
     let Some(own) = room_of(floors, module) else {
         return vec![(1, format!("`{module}` has no room in the table of floors"))];

@@ -2,8 +2,8 @@
 //!
 //! A regular file must appear complete or not at all: a run that fails, is killed or fills the disk
 //! must leave the old file. The usual way is to write a temporary file and rename it. But a rename
-//! replaces whatever has the name: a symbolic link becomes a file, and so does `/dev/full` or a FIFO
-//! for root. So the name is resolved first, and only a regular file is renamed over.
+//! replaces whatever has the name: a symbolic link becomes a file, and so does `/dev/full` or a
+//! FIFO for root. So the name is resolved first, and only a regular file is renamed over.
 //!
 //! | the name leads to | handling |
 //! |---|---|
@@ -13,9 +13,9 @@
 //! | another open descriptor (`/dev/fd/3`, `>(xz)` of a shell) | opened and appended to |
 //! | a directory, a loop of links | refused |
 //!
-//! On Linux the temporary file has no name until it is complete (`O_TMPFILE`), so that even `kill -9`
-//! leaves nothing. Where the file system does not support that, its name is `NAME.PID.part`, and it is
-//! removed when writing fails.
+//! On Linux the temporary file has no name until it is complete (`O_TMPFILE`), so that even
+//! `kill -9` leaves nothing. Where the file system does not support that, its name is
+//! `NAME.PID.part`, and it is removed when writing fails.
 //!
 //! Does not call `fsync`: after a power cut the new file can be missing or empty.
 

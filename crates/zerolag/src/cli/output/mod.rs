@@ -1,9 +1,9 @@
 //! Destinations of results: the standard output, and files (see [`file`]).
 //!
 //! A closed pipe as the standard output ends the program without a message and with success:
-//! `zerolag ... | head` is not a failure. Every other failed write is one, exit code 1. A target that
-//! can never be written (a directory, a file in a directory that does not exist) is refused before
-//! the run begins, exit code 2.
+//! `zerolag ... | head` is not a failure. Every other failed write is one, exit code 1. A target
+//! that can never be written (a directory, a file in a directory that does not exist) is refused
+//! before the run begins, exit code 2.
 
 mod file;
 
@@ -27,7 +27,8 @@ fn stdout_failure(error: &io::Error) -> Failure {
     }
 }
 
-/// Writes a file by its name: a regular file appears complete or not at all, others are streamed to.
+/// Writes a file by its name: a regular file appears complete or not at all, others are streamed
+/// to.
 pub(crate) fn write_file<T>(path: &Path, body: impl FnOnce(&mut Out) -> io::Result<T>) -> Result<T, Failure> {
     let place = Place::of(path).map_err(|error| Failure::writing(path, &error))?;
     file::write(&place, body).map_err(|error| match place {
