@@ -159,8 +159,9 @@ fn measure_ticks() -> (Vec<u64>, Option<Duration>) {
     (ticks, is_there.then_some(period))
 }
 
-/// Returns the gaps that lie on the grid of ticks. It takes the smallest set of shortest gaps that
-/// contains most of the expected ticks, and in it the gaps on the grid. Empty if there is no such
+/// Returns the gaps that lie on the grid of ticks. For several minimum lengths, it takes the longer
+/// gaps and the densest position of a grid. Of the results with about the expected number of ticks,
+/// the one counts in which the largest part of the gaps lies on the grid. Empty if there is no such
 /// grid (a full-dynticks CPU, or too much noise).
 fn find_ticks(gaps: &[(Instant, u64)], watched: Duration, period: Duration) -> Vec<u64> {
     let expected = watched.as_nanos() / period.as_nanos().max(1);

@@ -55,8 +55,8 @@ fn what_this_host_cannot_do_is_said_and_nothing_is_run() {
         assert_eq!(text(&ended.stdout), "");
         assert!(text(&ended.stderr).contains(part), "`{part}` is not said\n{}", text(&ended.stderr));
     };
-    refused(&["--kernel", "6.1"], FAIR, 2, "--kernel is of a simulation");
-    refused(&["--set", "hz=100"], FAIR, 2, "--set is of a simulation");
+    refused(&["--kernel", "6.1"], FAIR, 2, "--kernel applies to simulations");
+    refused(&["--set", "hz=100"], FAIR, 2, "--set applies to simulations");
     refused(&["--cpus", "4096"], FAIR, 2, "this host has");
     let fifo = "[task.a]\npolicy = \"fifo\"\npriority = 99\nsteps = [{ run = \"1ms\" }, { sleep = \"1ms\" }]\n";
     refused(&[], fifo, 1, "nothing was run");

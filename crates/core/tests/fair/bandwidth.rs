@@ -155,7 +155,7 @@ fn hard_limits_give_the_quota_to_a_task_on_each_cpu() {
 
 /// One task gets its CPU's part and the quota that this CPU borrows: less than the quota at first,
 /// nearly all of it in the end, because borrowed quota is kept. From a pool it would have got 40 ms
-/// of each 100 ms from the start.
+/// of every 100 ms from the start.
 #[test]
 fn under_hard_limits_parts_follow_a_task_slowly() {
     let mut host = host(under_hard_limits(true), 4);

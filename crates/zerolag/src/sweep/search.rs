@@ -1,7 +1,7 @@
 //! [`smallest`]: the smallest value of a knob with which a workload meets its goals.
 //!
-//! Trying all values would take thousands of runs. Bisection over the values needs a dozen: it ends
-//! with a value that meets the goals in every run and, one step below it, one that does not.
+//! Trying all values would take thousands of runs. Bisection needs fewer than twenty values: it
+//! ends with a value that meets the goals in every run and, one step below it, one that does not.
 //! Between the tried values it assumes that a larger value is never worse. That holds for quota,
 //! burst and weight up to the noise of schedules, which common random numbers keep small. All tried
 //! values are part of the result.
