@@ -36,7 +36,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates a pipe that holds so many bytes.
+    /// Creates a pipe with this capacity in bytes.
     ///
     /// # Errors
     /// The kernel's error: above `/proc/sys/fs/pipe-max-size` a pipe takes `CAP_SYS_RESOURCE`.
@@ -50,7 +50,7 @@ impl Pipe {
         Ok(Self { reader, writer, at_once, put_at: AtomicU64::new(0), taken_at: AtomicU64::new(0) })
     }
 
-    /// Writes so many bytes.
+    /// Writes this many bytes.
     pub(crate) fn put(&self, bytes: u32, me: &Parker, end: &End) -> Waited {
         static ZEROS: [u8; PIECE] = [0; PIECE];
         let mut left = bytes as usize;
@@ -78,7 +78,7 @@ impl Pipe {
         Waited::Woken(woken_at)
     }
 
-    /// Reads the bytes that are there, up to so many.
+    /// Reads the available bytes, at most this many.
     pub(crate) fn take(&self, bytes: u32, buffer: &mut Vec<u8>, me: &Parker, end: &End) -> Waited {
         buffer.resize((bytes as usize).min(PIECE).max(buffer.len()), 0);
         let mut left = bytes as usize;

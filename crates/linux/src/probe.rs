@@ -71,7 +71,7 @@ pub fn handover(first: CpuId, second: CpuId, turns: u32) -> Result<Woken, String
     Ok(Woken { wakeups: u64::from(turns), ..woken })
 }
 
-/// Lets a thread sleep until a timer of this period expires, so many times; returns nanoseconds
+/// Lets a thread sleep `count` times until a timer of this period expires; returns nanoseconds
 /// from each expiry until the thread continues.
 ///
 /// # Errors
@@ -86,8 +86,8 @@ pub fn timer(cpu: CpuId, beside: Beside, period: Duration, count: u32) -> Result
     Ok(Woken { samples, ..Woken::default() })
 }
 
-/// Lets a thread of one CPU wake one of another CPU, so many times, after the second has slept for
-/// nearly a period.
+/// Lets a thread of one CPU wake one of another CPU `count` times, each time after the second has
+/// slept for nearly a period.
 ///
 /// # Errors
 /// A thread cannot be created.
@@ -139,7 +139,7 @@ fn woken(cpu: CpuId, measure: impl FnOnce() -> Result<Vec<u64>, String>) -> Resu
     Ok(Woken { wakeups: samples.len() as u64, samples, ipis })
 }
 
-/// Calls `then` with the due time after each of so many expiries of a timer. Expiries that have
+/// Calls `then` with the due time after each of `count` expiries of a timer. Expiries that have
 /// already passed are skipped.
 fn each(period: Duration, count: u32, mut then: impl FnMut(Instant)) {
     let mut due = clock::now() + RUN_UP;

@@ -94,7 +94,7 @@ impl Gate {
         *self.start.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until so many threads are ready; returns the refusals.
+    /// Waits until this many threads are ready; returns the refusals.
     pub(crate) fn wait_ready(&self, threads: u32) -> Vec<String> {
         while self.ready.load(Ordering::Acquire) < threads {
             clock::sleep_until(clock::now() + Duration::from_millis(1));

@@ -49,7 +49,7 @@ fn three_digits(ns: u64) -> String {
         return format!("{ns}ns");
     }
     for (unit, name) in [(1_000, "us"), (1_000_000, "ms"), (1_000_000_000, "s")] {
-        // Decimals, and the rounding unit that leaves so many: 1.23, 12.3, 123.
+        // Decimals, and the rounding unit for them: 1.23, 12.3, 123.
         for (places, limit) in [(2, 10), (1, 100), (0, 1000)] {
             let grain = unit / 10_u64.pow(places);
             let rounded = ns / grain + u64::from(ns % grain >= grain.div_ceil(2));

@@ -74,7 +74,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Shortens a text to so many characters; `~` replaces the rest.
+/// Shortens a text to `width` characters; `~` replaces the rest.
 #[must_use]
 pub fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

@@ -33,7 +33,7 @@ pub(crate) fn cpu_max(text: &str) -> Result<(Option<Duration>, Option<Duration>)
     Ok((quota, period))
 }
 
-/// Returns the quota of so many thousandths of a CPU; at least the smallest valid quota.
+/// Returns the quota of `milli` thousandths of a CPU; at least the smallest valid quota.
 pub(crate) fn cpus_to_quota(milli: u64, period: Duration) -> Duration {
     let quota = Duration::from_micros(period.as_micros_floor().saturating_mul(milli) / 1000);
     quota.max(CpuMax::SHORTEST)

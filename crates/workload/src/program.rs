@@ -288,14 +288,14 @@ pub enum Action {
     SpinLock(ResourceId),
     /// Releases a spinning lock.
     SpinUnlock(ResourceId),
-    /// Writes so many bytes to a pipe; waits while it is full, until all are written.
+    /// Writes bytes to a pipe; waits while it is full, until all are written.
     PipeWrite {
         /// The pipe.
         pipe: ResourceId,
         /// The number of bytes, at least 1.
         bytes: u32,
     },
-    /// Reads up to so many bytes from a pipe; waits while it is empty.
+    /// Reads at most this many bytes from a pipe; waits while it is empty.
     PipeRead {
         /// The pipe.
         pipe: ResourceId,
@@ -304,7 +304,7 @@ pub enum Action {
     },
     /// Continues reading a file, through the page cache.
     Read(ReadAction),
-    /// Makes a disk read or write so many bytes, and waits for it.
+    /// Makes a disk read or write bytes, and waits for it.
     Io {
         /// The disk.
         disk: ResourceId,

@@ -196,7 +196,7 @@ impl fmt::Display for Comparison {
         let seeds = if self.runs == 1 { format!("seed {}", self.seed) } else { format!("seeds {}..{last}", self.seed) };
         writeln!(f, "{}: {} runs each, {seeds}\n", self.variants.join(" against "), self.runs)?;
         let changed: Vec<&Row> = self.rows.iter().filter(|row| row.has_changed()).collect();
-        let mut columns = vec![("who", Align::Left), ("figure", Align::Left)];
+        let mut columns = vec![("task", Align::Left), ("figure", Align::Left)];
         columns.extend(self.variants.iter().map(|name| (name.as_str(), Align::Right)));
         columns.push(("change", Align::Right));
         let mut table = Table::new(&columns);

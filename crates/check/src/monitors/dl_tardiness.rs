@@ -220,7 +220,7 @@ impl DlTardiness {
         }
     }
 
-    /// Returns how late a job of such a runtime may be in a domain; `None` if nothing is promised.
+    /// Returns how late a job of this runtime may be in a domain; `None` if nothing is promised.
     fn most(&self, before: &Replay, domain: u32, at: Instant, runtime: Duration) -> Option<Duration> {
         let is_disturbed = self.domains.get(&domain).is_some_and(|domain| domain.is_disturbed);
         if is_disturbed || !self.lenders.is_empty() {
@@ -356,7 +356,7 @@ fn is_deadline(replay: &Replay, task: TaskId) -> bool {
     replay.task(task).is_some_and(|view| view.prio.class() == ClassId::Deadline)
 }
 
-/// Returns how late a job of such a runtime may be on so many CPUs, next to members of these
+/// Returns how late a job of this runtime may be on this many CPUs, next to members of these
 /// runtimes and periods; `None` if they have reserved more than there is.
 fn bound(cpus: usize, members: &[(Duration, Duration)], grain: Duration, runtime: Duration) -> Option<Duration> {
     let nanos = |time: Duration| time.as_nanos() as f64;

@@ -19,7 +19,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Creates so many tasks in one group at this depth; 0 is the root.
+    /// Creates this many tasks in one group at this depth; 0 is the root.
     pub(crate) fn new(version: KernelVersion, tasks: usize, depth: usize) -> Self {
         // A task with negative lag would stay queued: blocking must park it, so that every round
         // does the same.

@@ -31,7 +31,7 @@ pub(super) const CPUSET_KEYS: [&str; 3] = ["cpuset.cpus", "cpuset.cpus.partition
 /// Keys of one of its `changes`, except `partition`.
 pub(super) const CPUSET_CHANGE_KEYS: [&str; 2] = ["at", "cpuset.cpus.partition"];
 
-/// Returns the capacity of a pipe that is to hold so many bytes: a power of two of pages (Linux
+/// Returns the capacity of a pipe that is to hold this many bytes: a power of two of pages (Linux
 /// v6.12 `fs/pipe.c`, `round_pipe_size`).
 fn pipe_capacity(bytes: u64) -> u32 {
     bytes.max(4096).next_power_of_two() as u32

@@ -77,11 +77,11 @@ enum Command {
     Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
     RtMigrateTest(rt_migrate_test::Args),
-    /// cyclictest: how late threads wake
+    /// cyclictest: wakeup latency of threads
     Cyclictest(cyclictest::Args),
-    /// timerlat: how late a periodic real-time thread per CPU is
+    /// timerlat: latency of a periodic real-time thread per CPU
     Timerlat(rtla::TimerlatArgs),
-    /// osnoise: what keeps a busy thread per CPU from its CPU
+    /// osnoise: interruptions of a busy thread per CPU
     Osnoise(rtla::OsnoiseArgs),
     /// Repeat a published experiment and compare with its published results
     Repro(repro::Args),

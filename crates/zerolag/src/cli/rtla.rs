@@ -232,16 +232,17 @@ pub(crate) struct TimerlatArgs {
     /// The form of the output
     #[arg(value_enum, default_value = "top")]
     mode: Mode,
-    /// Stop when an interrupt or a thread is as late as this (us), and save a trace: -i US -T US -t
+    /// Stop when the interrupt or thread latency reaches this (us), and save a trace: -i US -T US
+    /// -t
     #[arg(short, long, value_name = "US", value_parser = micros)]
     auto: Option<Duration>,
     /// Period of the timer (us)
     #[arg(short, long, value_name = "US", default_value = "1000", value_parser = micros)]
     period: Duration,
-    /// Stop when an interrupt is as late as this (us)
+    /// Stop when the interrupt latency reaches this (us)
     #[arg(short, long, value_name = "US", value_parser = micros)]
     irq: Option<Duration>,
-    /// Stop when a thread is as late as this (us)
+    /// Stop when the thread latency reaches this (us)
     #[arg(short = 'T', long, value_name = "US", value_parser = micros)]
     thread: Option<Duration>,
     /// Show nanoseconds
@@ -250,7 +251,7 @@ pub(crate) struct TimerlatArgs {
     /// Threads in user mode
     #[arg(short, long)]
     user_threads: bool,
-    /// Threads in the kernel, as without -u
+    /// Kernel threads (the default)
     #[arg(short, long, conflicts_with = "user_threads")]
     kernel_threads: bool,
     /// Stack traces of the interrupt before a late thread (us)

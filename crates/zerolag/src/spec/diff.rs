@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// More lines than this on a side are only counted: no spec shows so many.
+/// More lines than this on a side are only counted: no spec shows that many.
 const MAX_LINES: usize = 2_000;
 
 /// Returns the lines of both texts, each behind ` `, `-` (only in `old`) or `+` (only in `new`).

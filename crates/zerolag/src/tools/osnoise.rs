@@ -54,7 +54,7 @@ impl Osnoise {
         self.cpus.iter().map(thread).collect()
     }
 
-    /// Returns a collector of the noise, for a machine of so many CPUs.
+    /// Returns a collector of the noise, for a machine of `nr_cpus` CPUs.
     #[must_use]
     pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let mut of_cpu = vec![None; nr_cpus];

@@ -57,7 +57,7 @@ impl Timerlat {
         self.cpus.iter().map(thread).collect()
     }
 
-    /// Returns a collector of the latencies, for a machine of so many CPUs.
+    /// Returns a collector of the latencies, for a machine of `nr_cpus` CPUs.
     #[must_use]
     pub fn collector(&self, nr_cpus: usize, histogram: Option<Histogram>) -> Collector {
         let threads = self.cpus.iter().map(|cpu| Thread::new(cpu, histogram)).collect();

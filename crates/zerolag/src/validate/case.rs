@@ -64,7 +64,7 @@ pub struct Recording {
     pub because: Option<String>,
 }
 
-/// The starts of our runs, for a case whose migrations depend on microseconds: so many runs, each
+/// The starts of our runs, for a case whose migrations depend on microseconds: several runs, each
 /// later by a fixed time; the figures are their means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -10,7 +10,7 @@ use toml_parser::{ErrorSink, ParseError, Raw, Source};
 
 /// The deepest nesting of brackets and the longest dotted key: the limits of `toml`.
 const DEPTH_MAX: usize = 80;
-/// Tables of up to so many members are searched linearly.
+/// Tables of up to this many members are searched linearly.
 const FEW: usize = 12;
 /// The initial capacity of a table below a header.
 const USUAL: usize = 4;

@@ -49,7 +49,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// The longest time of a computation's cell.
 const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// The mechanism that limits the workload to so many CPUs.
+/// The mechanism that limits the workload to a number of CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
     /// Pinning to the first CPUs; no limit. The text's ideal.

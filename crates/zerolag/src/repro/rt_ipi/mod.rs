@@ -274,7 +274,7 @@ impl RtIpi2017 {
     }
 }
 
-/// Returns the machine with so many CPUs: two threads per core on machines with more than four
+/// Returns the machine with this many CPUs: two threads per core on machines with more than four
 /// CPUs; four sockets from 80 on, as the Xeon E7 of the text's years (10 and 15 cores per socket),
 /// then more.
 ///
