@@ -182,7 +182,7 @@ fn find_ticks(gaps: &[(Instant, u64)], watched: Duration, period: Duration) -> V
 fn densest(gaps: &[(Instant, u64)], period: u64) -> Vec<u64> {
     const PARTS: u64 = 20;
     let part = |at: Instant| at.as_nanos() % period * PARTS / period;
-    // Two neighbouring parts, because the grid may lie on their border.
+    // Two neighbouring parts, because the grid can lie on their border.
     let within = |first: u64| {
         gaps.iter().filter(move |(at, _)| part(*at) == first || part(*at) == (first + 1) % PARTS).map(|(_, gap)| *gap)
     };

@@ -37,9 +37,9 @@ pub(crate) fn start_changes<'s, 'w: 's>(
     if plan.is_empty() {
         return Ok(0);
     }
-    // The run is not over as long as a change may start threads.
+    // The run is not over as long as a change can start threads.
     let mut to_come = plan.iter().filter(|change| change.what.moves_threads()).count();
-    // Changes may also start callers of services.
+    // Changes can also start callers of services.
     let called: Vec<ResourceId> =
         (0..world.program.tasks.len()).flat_map(|task| world.program.queues_called(task)).collect();
     if to_come > 0 {

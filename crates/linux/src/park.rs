@@ -51,7 +51,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits while the word has this value, until `until` at the latest; may return early.
+/// Waits while the word has this value, until `until` at the latest; can return early.
 pub(crate) fn wait_while(word: &AtomicU32, value: u32, until: Instant) -> Result<(), Errno> {
     let all = NonZeroU32::MAX;
     futex::wait_bitset(word, Flags::PRIVATE, value, Some(&clock::timespec(until)), all)

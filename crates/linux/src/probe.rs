@@ -115,7 +115,7 @@ pub fn wakeup(from: CpuId, to: CpuId, beside: Beside, period: Duration, count: u
         std::thread::scope(|scope| {
             let sleeper = spawn(scope, to, FIFO, sleeper)?;
             each(period, count, |_| {
-                // On a host that is busy with more urgent work the thread may not sleep yet.
+                // On a host that is busy with more urgent work the thread might not sleep yet.
                 if is_asleep() {
                     woken_at.store(clock::now().as_nanos(), Ordering::Release);
                     wake(WOKEN);

@@ -119,7 +119,7 @@ impl Shared {
         })
     }
 
-    /// Returns its futex word, if it is a mutex.
+    /// Returns its futex word; it must be a mutex.
     fn mutex(&self) -> MutexWord<'_> {
         match self {
             Self::Mutex(word) => MutexWord::Plain(word),

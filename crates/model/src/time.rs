@@ -15,7 +15,7 @@ pub struct Instant(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Duration(u64);
 
-/// A length of time in nanoseconds that may be negative: a budget in debt, a missed deadline's
+/// A length of time in nanoseconds that can be negative: a budget in debt, a missed deadline's
 /// slack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SignedDuration(i64);

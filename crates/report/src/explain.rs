@@ -1,7 +1,7 @@
 //! Explains waits: each wait as chains of causes, whose times add up to it exactly.
 //!
 //! A tool that samples, or that names only the task which ran meanwhile, cannot explain a wait: the
-//! task that ran may be innocent, and the holder of a lock may itself be throttled. So at every
+//! task that ran can be innocent, and the holder of a lock can itself be throttled. So at every
 //! instant of a wait there is exactly one [`Chain`] of [`Cause`]s: the cause that keeps the task;
 //! if that is a lock, the cause that keeps its holder; and so on. The times of equal chains are
 //! summed, and since a wait has one chain at each instant, the sums add up to the wait.

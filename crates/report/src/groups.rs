@@ -84,7 +84,7 @@ impl GroupSums {
     pub(crate) fn observe(&mut self, record: &Record) {
         match &record.event {
             TraceEvent::GroupNew { group, parent, path } => {
-                // A damaged trace may contain circles.
+                // A damaged trace can contain circles.
                 let old = self.groups.get(group).and_then(|sums| sums.parent);
                 if let Some(old) = old.and_then(|old| self.groups.get_mut(&old)) {
                     old.children.retain(|child| child != group);

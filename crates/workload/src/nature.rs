@@ -1,4 +1,4 @@
-//! Properties of each action, for code that need not know the action itself: whether the task may
+//! Properties of each action, for code that need not know the action itself: whether the task can
 //! sleep in it, its effect on a lock, where it waits or wakes, and whether time passes.
 //!
 //! A `match` over all actions in each such place would be forgotten when an action is added. So
@@ -10,7 +10,7 @@ use crate::random::Dist;
 /// The effect of an action on a lock: a mutex, a semaphore of the kernel or a spinning lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {
-    /// Takes it, and may sleep until it is free.
+    /// Takes it, and can sleep until it is free.
     Takes,
     /// Takes it, and spins until it is free: its holder may not sleep.
     Spins,
@@ -36,7 +36,7 @@ pub enum Passing<'a> {
 /// The properties of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nature<'a> {
-    /// The task may sleep in it (the kernel's `might_sleep`).
+    /// The task can sleep in it (the kernel's `might_sleep`).
     pub may_sleep: bool,
     /// Its effect on which lock.
     pub lock: Option<(Hold, ResourceId)>,

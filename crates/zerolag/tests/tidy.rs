@@ -241,7 +241,7 @@ fn nothing_is_left_to_do_and_no_place_is_named() {
         ["crates", "specs", "docs", "examples", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "x"];
     for source in all.iter().flat_map(|below| files(below)) {
         for (index, line) in source.text.lines().enumerate() {
-            // A group of a workload may have such a name.
+            // A group of a workload can have such a name.
             let is_group = line.contains("taskgroup");
             if let Some(word) = banned.iter().find(|word| has_word(line, word) && !is_group) {
                 wrong.say(&source.name, index + 1, format_args!("`{word}`"));

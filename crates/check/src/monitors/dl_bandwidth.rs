@@ -235,7 +235,7 @@ impl DlBandwidth {
         }
     }
 
-    /// A task may change its class here: its run time until now counts for the old class.
+    /// A task can change its class here: its run time until now counts for the old class.
     fn change_class(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
         if let Some(TaskState::Running { on, .. }) = before.task(task).map(|view| view.state) {
             self.serve(before, on, at, found);

@@ -427,7 +427,7 @@ mod tests {
         two(&mut late, 5);
         let says = "b (task 1) wants to run and still lacks budget 3ms after its deadline; the bound is 0ns";
         breaks("dl-tardiness", &late.end(10_000), says);
-        // With ticks of 4 ms, each of two tasks may overrun once.
+        // With ticks of 4 ms, each of two tasks can overrun once.
         let mut at_ticks = script(1, &[("enforce.dl", "tick"), ("hz", "250")]);
         two(&mut at_ticks, 5);
         holds("dl-tardiness", &at_ticks.end(10_000));

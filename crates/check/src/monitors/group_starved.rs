@@ -166,7 +166,7 @@ impl GroupStarved {
         }
     }
 
-    /// Returns the least share of a CPU that a group may be due there, as a fraction.
+    /// Returns the least share of a CPU that is due to a group there, as a fraction.
     fn share(&self, before: &Replay, group: GroupId, cpu: CpuId) -> (u64, u64) {
         let runnable: Vec<(TaskId, CpuId, u64)> = before
             .tasks()

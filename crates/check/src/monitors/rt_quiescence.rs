@@ -24,7 +24,7 @@
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
 //!   on its own CPU only.
 //!
-//! Not excepted: the bug of kernels since 6.12, `fair_server.resched_lost`. A violation that it may
+//! Not excepted: the bug of kernels since 6.12, `fair_server.resched_lost`. A violation that it can
 //! explain names it.
 //!
 //! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
@@ -100,7 +100,7 @@ impl Monitor for RtQuiescence {
     }
 }
 
-/// Whether an event is part of the scheduler's work, so that its consequences may still be under
+/// Whether an event is part of the scheduler's work, so that its consequences can still be under
 /// way.
 fn is_scheduling(event: &TraceEvent) -> bool {
     !matches!(

@@ -5,7 +5,7 @@
 //! period late. At most the runtime is then owed for a period less the runtime. The rule is judged
 //! per CPU over windows in which fair tasks are queued there without a break and no deadline task
 //! runs. Run time counts, less a part of the runtime for interrupts. Tasks of a group that is
-//! throttled there do not want to run. An immediate server may overrun until the tick; if that is
+//! throttled there do not want to run. An immediate server can overrun until the tick; if that is
 //! more than the part for interrupts, it repays the overrun with periods, which are added to the
 //! window.
 //!

@@ -13,7 +13,7 @@
 //!                  a timer or another interrupt, a switch; an IPI after a gap begins anew
 //! ```
 //!
-//! A simulated CPU leaves no gap; a recorded one may need [`GAP`] from one interrupt to the next.
+//! A simulated CPU leaves no gap; a recorded one can need [`GAP`] from one interrupt to the next.
 //!
 //! Sources: Linux v6.12 `kernel/watchdog.c`; 2017 text, "it actually triggered the hard lockup
 //! detector".

@@ -103,7 +103,7 @@ impl Reference {
     }
 
     /// Returns whether the choice is right despite rounding: `index` is eligible, and every other
-    /// entity that may be eligible has a later deadline.
+    /// entity that can be eligible has a later deadline.
     fn is_surely_right(&self, index: usize) -> bool {
         let average = self.average();
         let chosen = &self.entities[index];

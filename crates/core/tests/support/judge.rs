@@ -177,7 +177,7 @@ impl World {
     ///
     /// Guaranteed only if each deadline task of the domain may use all of its CPUs, which admission
     /// ensures. Not guaranteed after partitions were merged with tasks that are confined to one of
-    /// them: a task that could go nowhere has ended the push of those behind it, and may have been
+    /// them: a task that could go nowhere has ended the push of those behind it, and can have been
     /// pulled away since.
     fn check_earliest(&self) -> Result<(), String> {
         for rq in &self.rqs {

@@ -105,7 +105,7 @@ pub(crate) enum Job {
     Pick,
     /// Carry a step out, then pick if it came from a pick.
     Carry { step: Step, then: Then },
-    /// Place a task; its CPU may have been chosen already.
+    /// Place a task; its CPU can have been chosen already.
     Place { parcel: Parcel, why: Placement, target: Option<CpuId> },
 }
 

@@ -95,7 +95,7 @@ impl Reader<'_> {
         let capacity = table.int("queue", 1..=u64::from(u32::MAX), self.report);
         let capacity = capacity.and_then(|(capacity, _)| u32::try_from(capacity).ok());
         let queue = self.assembly.resource(entry.key, ResourceKind::Queue { capacity });
-        // A step may have named it already.
+        // A step can have named it already.
         self.assembly.program.resources[queue.index()].kind = ResourceKind::Queue { capacity };
         let delay = table.time("delay", self.report).unwrap_or_default();
         let until = table.time("until", self.report);
@@ -236,7 +236,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a distance that may not always be zero: time would never pass.
+    /// Reads a distance that must not always be zero: time would never pass.
     fn distance(&mut self, key: &str, item: Item<'_, '_>) -> Option<Dist> {
         let dist = times::dist(key, item, self.report)?;
         if dist.is_zero() {

@@ -406,7 +406,7 @@ impl Reader<'_> {
                 TimerRef::Own(u32::try_from(place).unwrap_or(u32::MAX))
             }
         };
-        // A later step may set its mode: resolved when all steps are read.
+        // A later step can set its mode: resolved when all steps are read.
         Some(Action::Timer { timer, period: period?, mode: TimerMode::Relative })
     }
 

@@ -285,7 +285,7 @@ impl Sink for Collector {
                     row.goes_on(record.at, test);
                 }
             }
-            // The end of the run. A `nohz_full` CPU may have had no record for a long time.
+            // The end of the run. A `nohz_full` CPU can have had no record for a long time.
             TraceEvent::CpuTotals { .. } if row.state == State::Looking => row.samples_until(record.at, test),
             // No other event interrupts a thread.
             _ => {}
