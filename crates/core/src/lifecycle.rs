@@ -35,13 +35,12 @@ use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
 #[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
     let is_lender = body.engaged != Engaged::No;
-    debug_assert!(is_lender || body.may_run_on(rq.cpu), "task {} may not run on CPU {}", body.id, rq.cpu);
+    debug_assert!(is_lender || body.may_run_on(rq.cpu()), "task {} may not run on CPU {}", body.id, rq.cpu());
     body.stay = body.stay.wrapping_add(1);
-    body.last_cpu = rq.cpu;
+    body.last_cpu = rq.cpu();
     let id = body.id;
     let slot = rq.tasks.insert(body);
-    cx.shared.set_home(id, Some((rq.cpu, slot)));
-    rq.nr_running += 1;
+    cx.shared.set_home(id, Some((rq.cpu(), slot)));
     enqueue(rq, cx, slot, why);
     slot
 }
@@ -56,7 +55,7 @@ pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slo
 
 #[inline]
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.unpublished.add(Unpublished::QUEUED);
+    rq.note(Unpublished::QUEUED);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::enqueue(rq, cx, slot),
         ClassId::Fair => fair::enqueue(rq, cx, slot, why),
@@ -68,7 +67,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 #[inline]
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
-    rq.unpublished.add(Unpublished::QUEUED);
+    rq.note(Unpublished::QUEUED);
     let dequeued = match rq.tasks[slot].prio.class() {
         ClassId::Rt => {
             rt::dequeue(rq, cx, slot);
@@ -87,7 +86,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// Changes where a queued task may go. A real-time task keeps its place among its equals.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
-    rq.unpublished.add(Unpublished::PRIOS);
+    rq.note(Unpublished::PRIOS);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
         // No queue of this class depends on it.
@@ -108,7 +107,7 @@ pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L
     let mut body = deactivate(from, cx, slot, Dequeue::Migrate);
     body.counters.migrations += 1;
     cx.io.costs.tasks_moved += 1;
-    let (task, prio, source, target) = (body.id, body.prio, from.cpu, to.cpu);
+    let (task, prio, source, target) = (body.id, body.prio, from.cpu(), to.cpu());
     cx.io.event(cx.now, cx.by, || TraceEvent::Migrate { task, prio, from: source, to: target, reason });
     let slot = activate(to, cx, body, Enqueue::Migrated);
     check_preempt(to, cx, slot);
@@ -116,7 +115,7 @@ pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L
 
 /// Asks for a switch if a task that was just queued should run before the current one.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.phase != Phase::Running {
+    if rq.phase() != Phase::Running {
         return; // `pick` is about to look at everything.
     }
     let class = rq.tasks[slot].prio.class();
@@ -128,7 +127,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     }
     // Of whom a server runs his own class decides: who comes before it is looked at by `pick`.
     let current_class = rq.current_class();
-    let resched = match rq.current {
+    let resched = match rq.current_slot() {
         None => Resched::Now,
         Some(_) if class.rank() < current_class.rank() => Resched::Now,
         Some(_) if class.rank() > current_class.rank() => Resched::No,
@@ -154,8 +153,8 @@ pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
 /// Charges the current task up to now.
 #[inline(always)]
 pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if let Some(slot) = rq.current {
-        let delta = rq.clock.task.since(rq.tasks[slot].exec_start);
+    if let Some(slot) = rq.current_slot() {
+        let delta = rq.clock_task().since(rq.tasks[slot].exec_start);
         if !delta.is_zero() {
             charge(rq, cx, slot, delta);
         }
@@ -174,8 +173,9 @@ pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, wok
 }
 
 fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
+    let now = rq.clock_task();
     let task = &mut rq.tasks[slot];
-    task.exec_start = rq.clock.task;
+    task.exec_start = now;
     task.counters.exec += delta;
     match task.prio.class() {
         ClassId::Rt => {
@@ -197,10 +197,10 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
 
 /// Tells the servers of the time that the CPU has idled.
 fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    let Some(since) = rq.idle_since else { return };
-    let delta = rq.clock.task.since(since);
+    let Some(since) = rq.idle_since() else { return };
+    let delta = rq.clock_task().since(since);
     if !delta.is_zero() {
-        rq.idle_since = Some(rq.clock.task);
+        rq.set_idle_since(Some(rq.clock_task()));
         dl_server::idled(rq, cx, delta);
     }
 }
@@ -215,16 +215,16 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 #[inline(always)]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
     // Whoever blocked is current no more: that nobody follows is a switch all the same.
-    let begins_to_idle = next.is_none() && rq.idle_since.is_none();
-    rq.idle_since = match next {
-        None => rq.idle_since.or(Some(rq.clock.task)),
+    let begins_to_idle = next.is_none() && rq.idle_since().is_none();
+    rq.set_idle_since(match next {
+        None => rq.idle_since().or(Some(rq.clock_task())),
         Some(_) => None,
-    };
-    if rq.current == next && !begins_to_idle {
+    });
+    if rq.current_slot() == next && !begins_to_idle {
         return;
     }
     let mut was_fair = false;
-    if let Some(slot) = rq.current {
+    if let Some(slot) = rq.current_slot() {
         let prev = &mut rq.tasks[slot];
         prev.last_ran = cx.now.wall;
         match prev.prio.class() {
@@ -234,16 +234,17 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
     }
-    rq.current = next;
+    rq.set_current(next);
     let Some(slot) = next else {
-        rq.unpublished.add(Unpublished::PRIOS);
+        rq.note(Unpublished::PRIOS);
         fair::put_prev(rq);
-        cx.shared.publish_current(rq.cpu, None);
+        cx.shared.publish_current(rq.cpu(), None);
         capacity::switched(rq, cx, ClassId::Idle);
         return;
     };
+    let now = rq.clock_task();
     let task = &mut rq.tasks[slot];
-    task.exec_start = rq.clock.task;
+    task.exec_start = now;
     task.counters.switches_in += 1;
     let (id, class) = (task.id, task.prio.class());
     let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
@@ -252,9 +253,9 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     }
     // Between fair tasks no more changes than who runs; others are often told the same of both.
     if !was_fair || class != ClassId::Fair || shown != rq.shows_of_current() {
-        rq.unpublished.add(Unpublished::PRIOS);
+        rq.note(Unpublished::PRIOS);
     }
-    cx.shared.publish_current(rq.cpu, Some(id));
+    cx.shared.publish_current(rq.cpu(), Some(id));
     set_next(rq, cx, slot, class);
 }
 
@@ -301,7 +302,7 @@ fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
         None => pick_first(rq, cx),
     };
     if rq.dl.serving != by {
-        rq.unpublished.add(Unpublished::PRIOS);
+        rq.note(Unpublished::PRIOS);
         rq.dl.serving = by;
     }
     if let Some(kind) = by {
@@ -336,7 +337,7 @@ pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 }
 
 fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let goes_on = |rq: &Rq| rq.current.filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
+    let goes_on = |rq: &Rq| rq.current_slot().filter(|slot| rq.tasks[*slot].fair.state == FairState::Runnable);
     if let Some(slot) = goes_on(rq)
         && rq.tasks[slot].fair.standing == Standing::Boosted
         && rq.tasks[slot].mode == TaskMode::User

@@ -21,7 +21,7 @@ use zerolag_model::{CpuId, MigrateReason, Prio};
 
 /// Begins pulling: this CPU leaves a deadline task, has just lost one, or came online.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if !rq.is_online {
+    if !rq.is_online() {
         return Step::Done;
     }
     // Others must see that this CPU has become later before it looks at them: see `push::begin`.
@@ -33,18 +33,18 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     let mut from = from;
     // Bounded by the CPUs of the mask: `from` only grows.
-    while let Some(cpu) = cx.view().next_dl_overloaded(rq.cpu, from) {
+    while let Some(cpu) = cx.view().next_dl_overloaded(rq.cpu(), from) {
         from = CpuId(cpu.0 + 1);
-        if cpu == rq.cpu {
+        if cpu == rq.cpu() {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;
         let waits = cx.view().deadlines(cpu).pushable;
         if waits.is_some_and(|deadline| dl_push::is_earliest(deadline, rq)) {
-            return Step::Pair { own: rq.cpu, other: cpu, then: PairCont::DlPull };
+            return Step::Pair { own: rq.cpu(), other: cpu, then: PairCont::DlPull };
         }
     }
-    match rq.phase {
+    match rq.phase() {
         Phase::Switching { .. } => Step::Done,
         Phase::Running => rt_pull::begin(rq, cx, Prio::DEADLINE, CpusetId::default()),
     }
@@ -52,22 +52,22 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
 
 /// Takes from `other` what comes before this CPU's next task, and goes on to the next overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if !own.is_online {
+    if !own.is_online() {
         return Step::Done;
     }
     let best = other.dl.pushable.first_that(|slot| {
         cx.io.costs.tasks_scanned += 1;
-        other.tasks[slot].may_run_on(own.cpu)
+        other.tasks[slot].may_run_on(own.cpu())
     });
-    let mut from = CpuId(other.cpu.0 + 1);
+    let mut from = CpuId(other.cpu().0 + 1);
     if let Some((deadline, slot)) = best
-        && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu)
+        && cx.shared.domain_of(own.cpu()) == cx.shared.domain_of(other.cpu())
         && dl_push::is_earliest(deadline, own)
         && !dl_push::is_about_to_run(other, slot)
     {
         lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
         if dl_push::is_earliest(deadline, own) {
-            from = other.cpu; // Its deadline was over and it got a later one here: who is next there may be the first now.
+            from = other.cpu(); // Its deadline was over and it got a later one here: who is next there may be the first now.
         }
     }
     next(own, cx, from)

@@ -38,7 +38,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     // Others must see what waits here before this CPU looks at them: as `rt::push::begin`.
     rq.publish_first(cx);
     if is_about_to_run(rq, slot) {
-        if rq.phase == Phase::Running {
+        if rq.phase() == Phase::Running {
             rq.resched(cx, Resched::Now);
         }
         return end(rq, cx);
@@ -46,7 +46,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     match find_later(rq, cx, slot) {
         Some(target) => {
             let push = DlPush { task: rq.stay(slot), tries: 1 };
-            Step::Pair { own: rq.cpu, other: target, then: PairCont::DlPush(push) }
+            Step::Pair { own: rq.cpu(), other: target, then: PairCont::DlPush(push) }
         }
         None => end(rq, cx),
     }
@@ -64,7 +64,7 @@ pub(crate) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
 
 fn find_later<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
     let task = &rq.tasks[slot];
-    dl_later::find_later_for(cx, task.dl.abs_deadline, task.allowed.as_deref(), rq.cpu)
+    dl_later::find_later_for(cx, task.dl.abs_deadline, task.allowed.as_deref(), rq.cpu())
 }
 
 /// Returns whether a task of this deadline would be the first of its class there.
@@ -77,7 +77,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx);
     };
-    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    let is_target = other.is_online() && cx.shared.domain_of(own.cpu()) == cx.shared.domain_of(other.cpu());
     if !is_target || !is_earliest(own.tasks[slot].dl.abs_deadline, other) {
         return retry(own, cx, slot, push);
     }
@@ -87,7 +87,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
-    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, slot) && task.may_run_on(other.cpu)
+    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, slot) && task.may_run_on(other.cpu())
 }
 
 /// The target is not later any more: looks for another, a bounded number of times.
@@ -98,7 +98,7 @@ fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: DlPush
     match find_later(own, cx, slot) {
         Some(target) => {
             let again = DlPush { tries: push.tries + 1, ..push };
-            Step::Pair { own: own.cpu, other: target, then: PairCont::DlPush(again) }
+            Step::Pair { own: own.cpu(), other: target, then: PairCont::DlPush(again) }
         }
         None => end(own, cx),
     }

@@ -51,18 +51,18 @@ use zerolag_model::{TaskId, TraceEvent};
 #[inline(never)]
 pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lock: LockId) -> bool {
     // If it leads back to itself nobody can run.
-    if !cx.config.settings.proxy_exec || !rq.is_online || end_of_chain(rq, cx, lock).is_none_or(|end| end == slot) {
+    if !cx.config.settings.proxy_exec || !rq.is_online() || end_of_chain(rq, cx, lock).is_none_or(|end| end == slot) {
         return false;
     }
-    let from = rq.cpu;
+    let from = rq.cpu();
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::Lends { lock, from });
-    rq.lending += 1;
+    rq.add_lender();
     true
 }
 
 /// Returns the task to run next, a lender for whom another runs included; that one is made the executor.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    debug_assert!(rq.executor.is_none(), "the CPU has left it");
+    debug_assert!(rq.executor().is_none(), "the CPU has left it");
     // Bounded: each turn but the last takes a lender off the queue.
     loop {
         let donor = lifecycle::pick(rq, cx)?;
@@ -72,15 +72,15 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
             continue;
         };
         lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::Executes); // [4]
-        rq.executor = Some(Executor { slot, settled: rq.tasks[donor].counters.exec });
+        rq.set_executor(Some(Executor { slot, settled: rq.tasks[donor].counters.exec }));
         let (task, lender, prio) = (rq.tasks[slot].id, rq.tasks[donor].id, rq.tasks[donor].prio);
-        cx.io.event(cx.now, rq.cpu, || TraceEvent::Proxy { task, donor: Some(lender), prio });
+        cx.io.event(cx.now, rq.cpu(), || TraceEvent::Proxy { task, donor: Some(lender), prio });
         return Some(donor);
     }
 }
 
 fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
-    cx.shared.home(task).filter(|(cpu, slot)| *cpu == rq.cpu && rq.tasks.get(*slot).is_some()).map(|(_, slot)| slot)
+    cx.shared.home(task).filter(|(cpu, slot)| *cpu == rq.cpu() && rq.tasks.get(*slot).is_some()).map(|(_, slot)| slot)
 }
 
 /// Follows who holds what, from a lock on; returns the task here that can run on the turn of whoever waits. `None`: nobody has
@@ -88,7 +88,7 @@ fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
 pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockId) -> Option<Slot> {
     let mut lock = lock;
     // More holders that wait than lenders: a circle.
-    for _ in 0..=rq.lending {
+    for _ in 0..=rq.nr_lending() {
         let owners = &cx.shared.lock_owners;
         let owner = cx.io.observer.u64(|| owners.get(lock).map_or(0, |task| u64::from(task.0) + 1)).checked_sub(1)?;
         let slot = find(rq, cx, TaskId(owner as u32))?;
@@ -97,7 +97,7 @@ pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockI
             Engaged::Lends { lock: next, .. } => lock = next,
             Engaged::No | Engaged::Executes => {
                 let can_run = body.mode == TaskMode::Kernel
-                    && body.may_run_on(rq.cpu)
+                    && body.may_run_on(rq.cpu())
                     && !fair::is_delayed(rq, slot)
                     && !deadline::is_throttled(body);
                 return can_run.then_some(slot);
@@ -110,7 +110,7 @@ pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockI
 /// Moves what the executor ran from the donor's counter of CPU time to its own.
 #[inline]
 pub(crate) fn settle(rq: &mut Rq) {
-    let (Some(executor), Some(donor)) = (rq.executor, rq.current) else { return };
+    let (Some(executor), Some(donor)) = (rq.executor(), rq.current_slot()) else { return };
     let ran = core::mem::replace(&mut rq.tasks[donor].counters.exec, executor.settled) - executor.settled;
     rq.tasks[executor.slot].counters.exec += ran;
 }
@@ -120,16 +120,16 @@ pub(crate) fn settle(rq: &mut Rq) {
 #[inline(never)]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Slot {
     settle(rq);
-    let Executor { slot, .. } = rq.executor.take().expect("invariant: the caller has seen it");
+    let Executor { slot, .. } = rq.take_executor().expect("invariant: the caller has seen it");
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
     rq.tasks[slot].last_ran = cx.now.wall;
     let (task, prio) = (rq.tasks[slot].id, rq.tasks[slot].prio);
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::Proxy { task, donor: None, prio });
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::Proxy { task, donor: None, prio });
     slot
 }
 
 pub(crate) fn free<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.lending -= 1;
+    rq.remove_lender();
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
 }
 
@@ -138,12 +138,12 @@ pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
     let Engaged::Lends { from, .. } = rq.tasks[slot].engaged else { unreachable!("only a lender is taken off so") };
     free(rq, cx, slot);
     // A visitor does not stay, whatever it owes.
-    let why = if from == rq.cpu { why } else { Dequeue::Migrate };
+    let why = if from == rq.cpu() { why } else { Dequeue::Migrate };
     match lifecycle::dequeue(rq, cx, slot, why) {
         Dequeued::Delayed => {}
         Dequeued::Gone => {
-            if rq.current == Some(slot) {
-                rq.current = None;
+            if rq.current_slot() == Some(slot) {
+                rq.quit_current(slot);
                 rq.tasks[slot].last_ran = cx.now.wall;
             }
             let mut body = run_queue::detach(rq, cx, slot);

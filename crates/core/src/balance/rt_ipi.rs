@@ -57,8 +57,8 @@ use zerolag_model::{CpuId, TraceEvent};
 /// would be forgotten if the token was found to be nowhere; so it is looked at once more after giving back.
 pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     let skip = skipped(rq, cx);
-    let id = cx.shared.domain_of(rq.cpu);
-    let (domain, overloaded) = (cx.shared.domain(rq.cpu), cx.shared.overload_of(id));
+    let id = cx.shared.domain_of(rq.cpu());
+    let (domain, overloaded) = (cx.shared.domain(rq.cpu()), cx.shared.overload_of(id));
     domain.loop_next.fetch_add(1, Ordering::SeqCst);
     cx.io.costs.rto_accesses += 1;
     // Each turn but the first answers a request that was refused during the one before.
@@ -119,7 +119,7 @@ pub(crate) enum Sent {
 
 /// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that would send it.
 fn skipped<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<CpuId> {
-    cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu)
+    cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu())
 }
 
 /// Where the token goes.
@@ -170,7 +170,7 @@ fn advance<L: RawMutex>(
 /// Starts this CPU's own chain, or makes the one that runs start over.
 pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     cx.io.costs.inner_locks += 1;
-    let source = rq.cpu;
+    let source = rq.cpu();
     let mut chain = cx.shared.chains[source.index()].lock();
     let at = cx.io.observer.cpu(|| match *chain {
         PushChain::Stopped => None,
@@ -193,14 +193,14 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
     cx.io.costs.inner_locks += 1;
     let mut chain = cx.shared.chains[source.index()].lock();
     let restarted = cx.io.observer.flag(|| matches!(*chain, PushChain::Restart(_)));
-    let from = if restarted { source } else { rq.cpu }; // [8]
+    let from = if restarted { source } else { rq.cpu() }; // [8]
     let next = next_in_chain(rq, cx, source, from);
     *chain = next.map_or(PushChain::Stopped, PushChain::At); // [6] [9]
     drop(chain);
     match next {
         None => Step::Done,
         // [10] No IPI: the handler goes round. Each turn was asked for by the source.
-        Some(cpu) if cpu == rq.cpu => Step::Again { own: cpu, then: Cont::RtPush(AfterPush::PassOnChain(source)) },
+        Some(cpu) if cpu == rq.cpu() => Step::Again { own: cpu, then: Cont::RtPush(AfterPush::PassOnChain(source)) },
         Some(cpu) => {
             send(rq, cx, cpu, Work::RtPushFor(source));
             Step::Done
@@ -210,7 +210,7 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
 
 /// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting task beats the source.
 fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: CpuId) -> Option<CpuId> {
-    let wanted = if rq.cpu == source { rq.top_prio() } else { cx.view().prios(source).highest };
+    let wanted = if rq.cpu() == source { rq.top_prio() } else { cx.view().prios(source).highest };
     let mut at = from;
     // Bounded by the CPUs of the mask, once around.
     loop {
@@ -237,5 +237,5 @@ fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: 
 
 fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId, work: Work) {
     cx.io.op(Op::Ipi { cpu: to, work });
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::IpiSend { to, reason: work.reason() });
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::IpiSend { to, reason: work.reason() });
 }

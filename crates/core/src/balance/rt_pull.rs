@@ -25,7 +25,7 @@ use zerolag_model::{CpuId, MigrateReason, Prio};
 /// Begins pulling from a scope if this CPU has just become less urgent than `before`.
 #[inline]
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, scope: CpusetId) -> Step {
-    if rq.is_online && before.beats(Prio::FIRST_FAIR) && before.beats(rq.top_prio()) {
+    if rq.is_online() && before.beats(Prio::FIRST_FAIR) && before.beats(rq.top_prio()) {
         search(rq, cx, scope)
     } else {
         Step::Done
@@ -36,7 +36,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, 
 fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
     // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
     rq.publish_first(cx);
-    if !cx.view().has_overload_elsewhere(scope, rq.cpu) {
+    if !cx.view().has_overload_elsewhere(scope, rq.cpu()) {
         return Step::Done;
     }
     match cx.config.settings.rt_balance {
@@ -62,11 +62,11 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step
 fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: CpuId) -> Step {
     let mut from = from;
     // Bounded by the CPUs of the mask: `from` only grows.
-    while let Some(cpu) = cx.view().next_overloaded(scope, rq.cpu, from) {
+    while let Some(cpu) = cx.view().next_overloaded(scope, rq.cpu(), from) {
         from = CpuId(cpu.0 + 1);
         cx.io.costs.cpus_scanned += 1;
-        if cpu != rq.cpu && (cx.view().prios(cpu).pushable.beats(rq.top_prio()) || may_be_stale(cx)) {
-            return Step::Pair { own: rq.cpu, other: cpu, then: PairCont::RtPull { scope } };
+        if cpu != rq.cpu() && (cx.view().prios(cpu).pushable.beats(rq.top_prio()) || may_be_stale(cx)) {
+            return Step::Pair { own: rq.cpu(), other: cpu, then: PairCont::RtPull { scope } };
         }
     }
     Step::Done
@@ -82,15 +82,15 @@ fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
 
 /// Takes from `other` what beats this CPU's next task, and goes on to the next overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
-    if !own.is_online {
+    if !own.is_online() {
         return Step::Done;
     }
-    if !cx.shared.share_overload(scope, own.cpu, other.cpu) {
-        return next(own, cx, scope, CpuId(other.cpu.0 + 1)); // One of the two has changed its root domain.
+    if !cx.shared.share_overload(scope, own.cpu(), other.cpu()) {
+        return next(own, cx, scope, CpuId(other.cpu().0 + 1)); // One of the two has changed its root domain.
     }
     if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
-        cx.shared.overload(scope, other.cpu).remove(other.cpu);
-    } else if let Some(slot) = highest_for(other, own.cpu, cx) {
+        cx.shared.overload(scope, other.cpu()).remove(other.cpu());
+    } else if let Some(slot) = highest_for(other, own.cpu(), cx) {
         let prio = other.tasks[slot].prio;
         // Also where the CPU idles or switches: if the task were taken away, nobody would tell those who could not come
         // here because of it.
@@ -99,7 +99,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
         }
     }
-    next(own, cx, scope, CpuId(other.cpu.0 + 1))
+    next(own, cx, scope, CpuId(other.cpu().0 + 1))
 }
 
 /// Returns the most urgent task that waits on `src` and may run on `cpu`. O(pushable tasks that may not).

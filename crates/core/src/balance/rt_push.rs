@@ -58,7 +58,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
         cx.io.costs.rt_balance += u32::from(nth == 0);
         if let Some(target) = rt_lowest::find_lowest(rq, cx, slot) {
             let push = RtPush { task: rq.stay(slot), tries: 1, after };
-            return Step::Pair { own: rq.cpu, other: target, then: PairCont::RtPush(push) };
+            return Step::Pair { own: rq.cpu(), other: target, then: PairCont::RtPush(push) };
         }
         cx.io.costs.tasks_scanned += 1;
         waiting = rq.rt.pushable.after(&rq.tasks, slot);
@@ -97,7 +97,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx, push.after);
     };
-    let is_target = other.is_online && cx.shared.domain_of(own.cpu) == cx.shared.domain_of(other.cpu);
+    let is_target = other.is_online() && cx.shared.domain_of(own.cpu()) == cx.shared.domain_of(other.cpu());
     if !is_target || !own.tasks[slot].prio.beats(other.top_prio()) {
         return retry(own, cx, slot, push);
     }
@@ -113,7 +113,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
     let about_to_run = task.prio.beats(own.current_prio());
-    !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu)
+    !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu())
 }
 
 /// The target is not lower any more: looks for another, a bounded number of times.
@@ -124,7 +124,7 @@ fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush
     match rt_lowest::find_lowest(own, cx, slot) {
         Some(target) => {
             let again = RtPush { tries: push.tries + 1, ..push };
-            Step::Pair { own: own.cpu, other: target, then: PairCont::RtPush(again) }
+            Step::Pair { own: own.cpu(), other: target, then: PairCont::RtPush(again) }
         }
         // It has nowhere to go; those behind it may have (`rt_push_skip_stuck`).
         None => begin(own, cx, push.after),

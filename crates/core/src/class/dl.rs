@@ -42,8 +42,8 @@ use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
 
 /// Puts a task on the queue, or among the throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
-    let now = rq.clock.wall;
+    rq.note(Unpublished::DL_QUEUED);
+    let now = cx.now.wall;
     join(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = deadline::params(task);
@@ -64,7 +64,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
         DlState::Throttled { until } => {
             let left = rq.tasks[slot].dl.runtime_left;
             if !was_throttled {
-                cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
+                cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlThrottle { task: id, until, left });
             }
             enqueue_throttled(rq, cx, slot, until);
         }
@@ -87,7 +87,7 @@ fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
         DlState::Inactive { .. } | DlState::Fresh | DlState::Contending | DlState::Throttled { .. } => None,
     };
     match task.dl.sleeps_on() {
-        Some(cpu) if cpu == rq.cpu => rq.dl.sums.wake(task.id, bandwidth, place),
+        Some(cpu) if cpu == rq.cpu() => rq.dl.sums.wake(task.id, bandwidth, place),
         Some(cpu) => {
             cx.shared.leave_dl_note(cpu, Note { task: task.id, gone: bandwidth, come: Bandwidth(0) });
             rq.dl.sums.join(bandwidth);
@@ -97,8 +97,8 @@ fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 }
 
 /// The task blocks, or ends: its bandwidth is active until its 0-lag time (`task_non_contending`).
-fn retire(rq: &mut Rq, slot: Slot, then: Then) -> DlState {
-    let (on, now) = (rq.cpu, rq.clock.wall);
+fn retire(rq: &mut Rq, now: Instant, slot: Slot, then: Then) -> DlState {
+    let on = rq.cpu();
     let task = &rq.tasks[slot];
     let bandwidth = deadline::bandwidth_of(task);
     let Some(own) = deadline::own_params(task) else { return DlState::Inactive { on } };
@@ -118,13 +118,13 @@ fn retire(rq: &mut Rq, slot: Slot, then: Then) -> DlState {
 pub(crate) fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlReplenish { task: id, deadline, budget });
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlReplenish { task: id, deadline, budget });
 }
 
 fn enqueue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let was_empty = rq.dl.is_empty();
     rq.dl.push_ready(&mut rq.tasks, slot);
-    if rq.current != Some(slot) {
+    if rq.current_slot() != Some(slot) {
         add_pushable(rq, cx, slot);
     }
     if was_empty {
@@ -145,20 +145,18 @@ fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 fn enqueue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, until: Instant) {
     let seq = rq.dl.take_seq();
     rq.dl.throttled.insert(&mut rq.tasks, slot, until, seq);
-    rq.nr_running -= 1;
     set_timer(rq, cx);
 }
 
 fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let was_throttled = rq.dl.throttled.remove(&mut rq.tasks, slot);
     assert!(was_throttled, "a throttled task waits for its budget");
-    rq.nr_running += 1;
     set_timer(rq, cx);
 }
 
 /// Takes a task off its queue.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
+    rq.note(Unpublished::DL_QUEUED);
     match rq.tasks[slot].dl.state {
         DlState::Contending => dequeue_ready(rq, cx, slot),
         DlState::Throttled { .. } => dequeue_throttled(rq, cx, slot),
@@ -169,14 +167,14 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     let bandwidth = deadline::bandwidth_of(&rq.tasks[slot]);
     match why {
         Dequeue::Sleep => {
-            let state = retire(rq, slot, Then::Inactive);
+            let state = retire(rq, cx.now.wall, slot, Then::Inactive);
             rq.tasks[slot].dl.block(state);
         }
         Dequeue::Exit => {
-            let _ = retire(rq, slot, Then::Gone);
+            let _ = retire(rq, cx.now.wall, slot, Then::Gone);
         }
         Dequeue::Migrate => {
-            let now = rq.clock.wall;
+            let now = cx.now.wall;
             let task = &mut rq.tasks[slot];
             task.dl.migrate(deadline::params(task), now);
             rq.dl.sums.quit(bandwidth);
@@ -190,8 +188,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
 
 /// What the current task may take has changed: its budget lasts for a shorter or a longer time.
 fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if let Some(slot) =
-        rq.current.filter(|slot| deadline::is_contending(&rq.tasks[*slot]) && deadline::reclaims(&rq.tasks[*slot]))
+    if let Some(slot) = rq
+        .current_slot()
+        .filter(|slot| deadline::is_contending(&rq.tasks[*slot]) && deadline::reclaims(&rq.tasks[*slot]))
     {
         arm_budget(rq, cx, slot);
     }
@@ -212,9 +211,9 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
 /// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
 /// at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
-    assert!(rq.current == Some(slot), "only the current task spends its budget");
-    let now = rq.clock.wall;
+    rq.note(Unpublished::DL_QUEUED);
+    assert!(rq.current_slot() == Some(slot), "only the current task spends its budget");
+    let now = cx.now.wall;
     dequeue_ready(rq, cx, slot);
     let task = &mut rq.tasks[slot];
     let params = deadline::params(task);
@@ -231,16 +230,16 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     }
     let (id, left) = (task.id, task.dl.runtime_left);
     task.last_ran = now;
-    rq.current = None;
+    rq.quit_current(slot);
     rq.dl.reclaims = false;
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::DlThrottle { task: id, until, left });
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlThrottle { task: id, until, left });
     enqueue_throttled(rq, cx, slot, until);
 }
 
 /// Brings the first throttled task back if it is due. The timer is set to the next.
 pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
-    let now = rq.clock.wall;
+    rq.note(Unpublished::DL_QUEUED);
+    let now = cx.now.wall;
     rq.dl.timer = None;
     let due = rq.dl.throttled.first().filter(|(until, _)| *until <= now).map(|(_, slot)| slot);
     let Some(slot) = due else {
@@ -263,7 +262,7 @@ fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         return;
     }
     rq.dl.timer = wanted;
-    let (cpu, timer) = (rq.cpu, RqTimer::Replenish);
+    let (cpu, timer) = (rq.cpu(), RqTimer::Replenish);
     cx.io.op(match wanted {
         Some(at) => Op::ArmTimer { cpu, timer, at },
         None => Op::CancelTimer { cpu, timer },
@@ -286,37 +285,37 @@ fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
 
 /// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run elsewhere.
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    let overloaded = rq.is_online && rq.dl.has_pushable();
+    let overloaded = rq.is_online() && rq.dl.has_pushable();
     if overloaded != rq.dl.is_in_mask {
         rq.dl.is_in_mask = overloaded;
-        cx.shared.domain(rq.cpu).dl_overload.assign(rq.cpu, overloaded);
+        cx.shared.domain(rq.cpu()).dl_overload.assign(rq.cpu(), overloaded);
     }
 }
 
 /// Takes the CPU out of the overload mask, whatever waits here.
 pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if core::mem::take(&mut rq.dl.is_in_mask) {
-        cx.shared.domain(rq.cpu).dl_overload.remove(rq.cpu);
+        cx.shared.domain(rq.cpu()).dl_overload.remove(rq.cpu());
     }
 }
 
 /// A CPU went or came: others pull from it or do not.
 pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
+    rq.note(Unpublished::DL_QUEUED);
     update_overload(rq, cx);
 }
 
 /// Returns whether the CPU belongs into the overload mask, for checks.
 pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
-    rq.is_online && rq.dl.has_pushable()
+    rq.is_online() && rq.dl.has_pushable()
 }
 
 /// Changes where a queued task may go.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
-    rq.unpublished.add(Unpublished::DEADLINES);
+    rq.note(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
     change(&mut rq.tasks[slot]);
-    if rq.current != Some(slot) && deadline::is_contending(&rq.tasks[slot]) {
+    if rq.current_slot() != Some(slot) && deadline::is_contending(&rq.tasks[slot]) {
         add_pushable(rq, cx, slot);
     }
 }
@@ -356,7 +355,7 @@ pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
 pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
     let class = rq.tasks[slot].prio.class();
     if rq.dl.serving.is_some_and(|kind| kind.class() != class) {
-        rq.unpublished.add(Unpublished::PRIOS);
+        rq.note(Unpublished::PRIOS);
         rq.dl.serving = None;
     }
 }
@@ -370,7 +369,7 @@ pub(crate) fn is_overtaken(rq: &Rq) -> bool {
 
 /// Makes a queued task the current one: it cannot be pushed any more.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    rq.unpublished.add(Unpublished::DEADLINES);
+    rq.note(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
     rq.dl.reclaims = deadline::reclaims(&rq.tasks[slot]);
     arm_budget(rq, cx, slot);
@@ -378,7 +377,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
 
 /// The current task does not run any more but stays queued: it can be pushed.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
-    rq.unpublished.add(Unpublished::DEADLINES);
+    rq.note(Unpublished::DEADLINES);
     rq.dl.reclaims = false;
     if !rq.dl.pushable.contains(&rq.tasks, slot) {
         add_pushable(rq, cx, slot);
@@ -407,7 +406,7 @@ pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
         Overrun::None => {}
         Overrun::Pending => {
             let id = task.id;
-            cx.io.event(cx.now, rq.cpu, || TraceEvent::DlOverrun { task: id });
+            cx.io.event(cx.now, rq.cpu(), || TraceEvent::DlOverrun { task: id });
         }
     }
 }
@@ -428,7 +427,7 @@ fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
             let left = rq.tasks[slot].dl.runtime_left.max_zero();
             let left = if rq.dl.reclaims { dl_sums::time_of(rq, cx, slot, left) } else { left };
             let at = cx.now.wall.saturating_add(left);
-            cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+            cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
         }
         Grain::Tick => {}
     }

@@ -94,7 +94,7 @@ fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
 }
 
 fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
-    rq.dl.server(kind).params.is_on() && rq.is_online
+    rq.dl.server(kind).params.is_on() && rq.is_online()
 }
 
 /// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of that.
@@ -112,7 +112,7 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 }
 
 fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
     let has_starved = server.state == State::Interrupted;
     let since = if has_starved { Since::ZeroLaxity } else { Since::Start };
@@ -152,9 +152,9 @@ pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKin
 }
 
 fn enter<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, state: State) {
-    rq.unpublished.add(Unpublished::DL_QUEUED);
+    rq.note(Unpublished::DL_QUEUED);
     rq.dl.server_mut(kind).state = state;
-    let (now, cpu) = (cx.now, rq.cpu);
+    let (now, cpu) = (cx.now, rq.cpu());
     let server = rq.dl.server(kind);
     cx.io.event(now, cpu, || TraceEvent::Server { kind, state: server.shows().0 });
 }
@@ -198,7 +198,7 @@ fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, unti
 
 /// Sees that the timer fires at `at`, or before.
 fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Instant) {
-    let (cpu, server) = (rq.cpu, rq.dl.server_mut(kind));
+    let (cpu, server) = (rq.cpu(), rq.dl.server_mut(kind));
     if server.timer.is_none_or(|timer| at < timer) {
         server.timer = Some(at);
         cx.io.op(Op::ArmTimer { cpu, timer: RqTimer::Server(kind), at });
@@ -210,7 +210,7 @@ fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
         return time;
     }
-    match u64::from(cx.config.topology.capacity(rq.cpu)) {
+    match u64::from(cx.config.topology.capacity(rq.cpu())) {
         FULL_CAPACITY => time,
         capacity => time.mul_div_floor(capacity, FULL_CAPACITY),
     }
@@ -221,7 +221,7 @@ fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
         return charge;
     }
-    charge.mul_div_ceil(FULL_CAPACITY, u64::from(cx.config.topology.capacity(rq.cpu)))
+    charge.mul_div_ceil(FULL_CAPACITY, u64::from(cx.config.topology.capacity(rq.cpu())))
 }
 
 /// Charges time that a class has run to its server, if it has one.
@@ -251,7 +251,7 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
 /// A server has had its runtime: nobody starved [2], or it ran for its tasks.
 #[cold]
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
     if matches!(server.state, State::Queued(_)) {
         used_up(rq, cx, kind);
@@ -263,7 +263,7 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
 
 /// [5] It ran for as long as it may, or longer: that is debt.
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
     match server.params.activation {
         Activation::Deferred => {
@@ -309,7 +309,7 @@ pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
 
 /// Its timer fired; the current task has been charged.
 pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
     server.timer = None;
     match server.state {
@@ -365,7 +365,7 @@ fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     match cx.config.settings.enforce_dl {
         Grain::Exact if rq.dl.serving == Some(kind) => {
             let left = time_of(rq, cx, rq.dl.server(kind).runtime_left.max_zero());
-            let at = rq.clock.wall.saturating_add(left);
+            let at = cx.now.wall.saturating_add(left);
             arm(rq, cx, kind, at);
         }
         Grain::Exact | Grain::Tick => {}
@@ -377,7 +377,7 @@ pub(crate) fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: Ser
     if rq.dl.server(kind).state.is_started() {
         stop(rq, cx, kind);
     }
-    let (now, cpu) = (cx.now, rq.cpu);
+    let (now, cpu) = (cx.now, rq.cpu());
     cx.io.event(now, cpu, || TraceEvent::ServerParams { kind, params });
     let server = rq.dl.server_mut(kind);
     server.params = params;

@@ -35,11 +35,11 @@ use zerolag_model::{Duration, Instant, ServerKind};
 
 /// Takes in what others have noted for this CPU. One load if there is nothing.
 pub(crate) fn read_notes<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
-    if !cx.shared.has_dl_notes(rq.cpu) {
+    if !cx.shared.has_dl_notes(rq.cpu()) {
         return;
     }
-    let sums = &mut rq.dl.sums;
-    cx.shared.take_dl_notes(rq.cpu, |note| sums.note(note));
+    let (cpu, sums) = (rq.cpu(), &mut rq.dl.sums);
+    cx.shared.take_dl_notes(cpu, |note| sums.note(note));
 }
 
 /// Returns `this_bw` and `running_bw` at a time. O(servers); O(sleeping tasks) when a 0-lag time has passed.
@@ -64,7 +64,7 @@ pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Ban
 /// domain, is left to it.
 fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) -> u64 {
     let (this, running) = at(rq, cx, now);
-    let domain = cx.shared.domain(rq.cpu);
+    let domain = cx.shared.domain(rq.cpu());
     let (total, limit) = {
         let mut booked = domain.dl_booked.lock();
         (booked.total(now).0, booked.limit)
@@ -87,7 +87,7 @@ fn next_change(rq: &Rq, from: Instant, now: Instant) -> Option<Instant> {
 /// Returns what a reclaiming task is charged for having run so long. O((1 + 0-lag times that have passed) x sleeping tasks).
 pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return delta };
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     read_notes(rq, cx);
     let mut from = Instant::from_nanos(now.as_nanos().saturating_sub(delta.as_nanos()));
     let mut charged = Duration::ZERO;
@@ -105,6 +105,6 @@ pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, de
 /// Returns how long a reclaiming task may run now until so much of its budget is spent, if nothing changes; rounded up.
 pub(crate) fn time_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, left: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return left };
-    let rate = rate(rq, cx, own, rq.clock.wall);
+    let rate = rate(rq, cx, own, cx.now.wall);
     left.mul_div_ceil(1 << 20, rate.max(1))
 }

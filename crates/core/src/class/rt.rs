@@ -49,7 +49,7 @@ fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End
 fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory += 1;
-        if rq.current != Some(slot) {
+        if rq.current_slot() != Some(slot) {
             rq.rt.pushable.insert(&mut rq.tasks, slot, end);
         }
     }
@@ -72,7 +72,6 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
     assert!(was_queued, "a task that is dequeued was queued");
     rq.rt.pushable.remove(&mut rq.tasks, slot);
     rq.rt.nr_running -= 1;
-    rt_throttle::dequeued(rq);
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory -= 1;
     }
@@ -85,7 +84,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 /// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
 #[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online;
+    let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online();
     let is_settled = match cx.shared.overload_scope() {
         // All tasks here have one mask: its bit is what this CPU made it last.
         OverloadScope::Global | OverloadScope::RootDomain => overloaded == rq.rt.is_in_mask,
@@ -98,15 +97,15 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 
 /// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
-    let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu);
+    let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
     if overloaded {
-        mask.insert(rq.cpu);
+        mask.insert(rq.cpu());
     } else {
-        mask.remove(rq.cpu);
+        mask.remove(rq.cpu());
     }
     if overloaded != rq.rt.is_in_mask {
         rq.rt.is_in_mask = overloaded;
-        cx.io.event(cx.now, rq.cpu, || TraceEvent::RtOverload { overloaded });
+        cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtOverload { overloaded });
     }
 }
 
@@ -122,9 +121,9 @@ pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>
 /// Takes a CPU out of what others look at to push here and to pull from here: `rq_offline_rt`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::go_offline(rq, cx);
-    cx.shared.domain(rq.cpu).cpupri.remove(rq.cpu);
+    cx.shared.domain(rq.cpu()).cpupri.remove(rq.cpu());
     for slot in rq.rt.run.iter(&rq.tasks) {
-        cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).remove(rq.cpu);
+        cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu()).remove(rq.cpu());
     }
     rq.rt.is_in_mask = false;
 }
@@ -132,10 +131,10 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 /// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::come_online(rq, cx);
-    cx.shared.domain(rq.cpu).cpupri.set(rq.cpu, rq.top_prio());
+    cx.shared.domain(rq.cpu()).cpupri.set(rq.cpu(), rq.top_prio());
     if rq.is_rt_overloaded(cx.config) {
         for slot in rq.rt.run.iter(&rq.tasks) {
-            cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu).insert(rq.cpu);
+            cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu()).insert(rq.cpu());
         }
         rq.rt.is_in_mask = true;
     }
@@ -171,7 +170,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
         return Resched::Now;
     }
     let equal = !rq.tasks[current].prio.beats(rq.tasks[woken].prio);
-    if equal && cx.config.settings.rt_select_on_wake && rq.need_resched == Resched::No {
+    if equal && cx.config.settings.rt_select_on_wake && rq.need_resched() == Resched::No {
         return check_preempt_equal_prio(rq, cx, current, woken);
     }
     Resched::No
@@ -238,7 +237,7 @@ fn arm_slice<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     match cx.config.settings.enforce_rt {
         Grain::Exact if rt::is_rr(task.attr) => {
             let at = cx.now.wall + task.rt.slice_left;
-            cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at });
+            cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at });
         }
         Grain::Exact | Grain::Tick => {}
     }

@@ -10,7 +10,7 @@ use zerolag_model::{CpuId, Prio};
 /// Finds the CPU of lowest priority that a task may use and can preempt, other than this one.
 pub(crate) fn find_lowest<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
     let task = &rq.tasks[slot];
-    find_lowest_for(cx, task.prio, task.allowed.as_deref(), rq.cpu)
+    find_lowest_for(cx, task.prio, task.allowed.as_deref(), rq.cpu())
 }
 
 /// As [`find_lowest`], for a task that may not be queued.

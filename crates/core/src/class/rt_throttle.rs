@@ -37,14 +37,11 @@ use zerolag_model::{Duration, Instant, RtBandwidth, TraceEvent};
 
 /// A real-time task is queued here now; it has been counted as running.
 pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    if rq.rt.throttle.is_throttled() {
-        rq.nr_running -= 1;
-    }
     let RtBandwidth { runtime, period } = rq.rt.throttle.limit.bandwidth;
     if runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
         return;
     }
-    let now = rq.clock.wall;
+    let now = cx.now.wall;
     if rq.rt.throttle.state == State::Idle {
         rq.rt.throttle.state = State::Counting; // [1]
         start_timer(rq, cx, now.saturating_add(period));
@@ -53,16 +50,9 @@ pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// A real-time task is not queued here any more; it will be counted off.
-pub(crate) fn dequeued(rq: &mut Rq) {
-    if rq.rt.throttle.is_throttled() {
-        rq.nr_running += 1;
-    }
-}
-
 fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     rq.rt.throttle.period_ends = Some(at);
-    cx.io.op(Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::RtPeriod, at });
+    cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::RtPeriod, at });
 }
 
 /// Counts what a real-time or deadline task has run.
@@ -73,23 +63,22 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
     let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
-    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online {
+    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online() {
         return;
     }
     rq.rt.throttle.state = State::Throttled; // [2]
-    rq.unpublished.add(Unpublished::ALL);
-    rq.nr_running -= rq.rt.nr_running;
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: true });
+    rq.note(Unpublished::ALL);
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtThrottle { throttled: true });
     rq.resched(cx, Resched::Now);
     if rq.rt.throttle.period_ends.is_none() && !cx.config.settings.rt_period_timer_lost {
-        start_timer(rq, cx, rq.clock.wall);
+        start_timer(rq, cx, cx.now.wall);
     }
 }
 
 fn set_time<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, time: Duration) {
     rq.rt.throttle.time = time;
     if cx.config.settings.rt_runtime_share {
-        cx.shared.publish_rt_time(rq.cpu, time);
+        cx.shared.publish_rt_time(rq.cpu(), time);
     }
 }
 
@@ -98,7 +87,7 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Du
     if !cx.config.settings.rt_runtime_share {
         return limit;
     }
-    let (shared, cpu, period) = (cx.shared, rq.cpu, rq.rt.throttle.limit.bandwidth.period);
+    let (shared, cpu, period) = (cx.shared, rq.cpu(), rq.rt.throttle.limit.bandwidth.period);
     let nanos = cx.io.observer.u64(|| shared.rt_runtime(cpu, needed, period).as_nanos());
     cx.io.costs.inner_locks += 1;
     Duration::from_nanos(nanos)
@@ -113,7 +102,7 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         return;
     };
     // A timer that comes late ends several periods.
-    let periods = rq.clock.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
+    let periods = cx.now.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
     let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, limit, Duration::ZERO));
     let left = time.saturating_sub(runtime * periods);
     set_time(rq, cx, left);
@@ -134,11 +123,10 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     if !was_throttled {
         return;
     }
-    rq.unpublished.add(Unpublished::ALL);
-    rq.nr_running += rq.rt.nr_running;
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::RtThrottle { throttled: false });
+    rq.note(Unpublished::ALL);
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::RtThrottle { throttled: false });
     let waits = rq.rt.pick().is_some_and(|slot| rq.tasks[slot].prio.beats(rq.current_prio()));
-    if waits && rq.phase == Phase::Running {
+    if waits && rq.phase() == Phase::Running {
         rq.resched(cx, Resched::Now);
     }
 }
@@ -151,7 +139,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(limit) = rq.rt.throttle.limit.bandwidth.runtime
         && cx.config.settings.rt_runtime_share
     {
-        cx.shared.settle_rt_runtime(rq.cpu, limit);
+        cx.shared.settle_rt_runtime(rq.cpu(), limit);
         cx.io.costs.inner_locks += 1;
     }
 }
@@ -160,7 +148,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     set_time(rq, cx, Duration::ZERO);
     if rq.rt.throttle.limit.bandwidth.runtime.is_some() && cx.config.settings.rt_runtime_share {
-        cx.shared.set_rt_runtime(rq.cpu, rq.rt.throttle.limit);
+        cx.shared.set_rt_runtime(rq.cpu(), rq.rt.throttle.limit);
         cx.io.costs.inner_locks += 1;
     }
 }

@@ -30,7 +30,7 @@ impl<L: RawMutex> Scheduler<L> {
             return;
         }
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);
         for index in 0..rq.fair.by_group.len() {
             let (_, q) = rq.fair.by_group[index];
@@ -45,7 +45,7 @@ impl<L: RawMutex> Scheduler<L> {
             queues.find_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)))
         };
         while let Some((group, q, since)) = throttled(rq) {
-            let (cpu, lasted) = (rq.cpu, cx.now.wall.since(since));
+            let (cpu, lasted) = (rq.cpu(), cx.now.wall.since(since));
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);
                 Taken::nothing(None)

@@ -46,18 +46,18 @@ impl<L: RawMutex> Scheduler<L> {
     ) -> Result<Step, TaskError> {
         self.check_attr(task, attr)?;
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let had = body.dl.reserved;
-        let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu };
+        let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
-        cx.io.event(now, rq.cpu, || TraceEvent::AttrChange { task, attr });
+        cx.io.event(now, rq.cpu(), || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
         if prio == rq.tasks[slot].prio && prio.is_rt() {
             // Only the policy changes: it keeps its place.
             rq.tasks[slot].attr = attr;
-            if rq.current == Some(slot) {
+            if rq.current_slot() == Some(slot) {
                 rt::set_next(rq, cx, slot);
             }
             rq.publish(cx);
@@ -67,7 +67,7 @@ impl<L: RawMutex> Scheduler<L> {
             // The present job goes on as it is; the next has the new parameters.
             dl::change_reserved(rq, slot, had, reserved);
             rq.tasks[slot].attr = attr;
-            if rq.current == Some(slot) {
+            if rq.current_slot() == Some(slot) {
                 dl::flags_changed(rq, cx, slot);
             }
             return Ok(Step::Done);
@@ -135,7 +135,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<Step, TaskError> {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
         let body = &rq.tasks[slot];
         let (before, after) = (body.prio, effective(body.attr, from));
@@ -146,7 +146,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Ok(Step::Done);
         }
         if before != after {
-            cx.io.event(now, rq.cpu, || TraceEvent::PrioInherit { task, from: before, to: after });
+            cx.io.event(now, rq.cpu(), || TraceEvent::PrioInherit { task, from: before, to: after });
         }
         let wall = now.wall;
         Ok(self.change_prio(rq, cx, slot, |body| {
@@ -186,7 +186,7 @@ impl<L: RawMutex> Scheduler<L> {
         lifecycle::charge_current(rq, cx);
         let before = rq.tasks[slot].prio;
         let (highest, earliest) = (rq.top_prio(), rq.dl.earliest());
-        let runs = rq.current == Some(slot);
+        let runs = rq.current_slot() == Some(slot);
         let gone = lifecycle::dequeue(rq, cx, slot, Dequeue::Change);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
         let job = rq.tasks[slot].dl.abs_deadline;
@@ -206,7 +206,7 @@ impl<L: RawMutex> Scheduler<L> {
         if runs {
             self.go_on_running(rq, cx, slot);
             dl::stop_serving(rq, slot);
-            if (before.beats(after) || dl::is_overtaken(rq)) && rq.phase == Phase::Running {
+            if (before.beats(after) || dl::is_overtaken(rq)) && rq.phase() == Phase::Running {
                 rq.resched(cx, Resched::Now);
             }
         } else {
@@ -221,7 +221,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// The current task was taken off its queue and put back: it is current again.
     fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
-        rq.unpublished.add(Unpublished::ALL);
+        rq.note(Unpublished::ALL);
         let class = rq.tasks[slot].prio.class();
         lifecycle::set_next(rq, cx, slot, class);
     }
@@ -249,7 +249,7 @@ impl<L: RawMutex> Scheduler<L> {
         io: &mut Io,
     ) -> Result<(Option<Parcel>, Step), TaskError> {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;
         let allowed = self.allowed(task, affinity.as_ref(), rq.tasks[slot].cpuset)?;
         self.check_deadline_affinity(&rq.tasks[slot], allowed.as_deref())?;
@@ -260,9 +260,9 @@ impl<L: RawMutex> Scheduler<L> {
             body.allowed = allowed;
         });
         // A lender does not run: where it may matters when it is woken.
-        let may_stay = rq.tasks[slot].may_run_on(rq.cpu) || matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
+        let may_stay = rq.tasks[slot].may_run_on(rq.cpu()) || matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
         let mut displaced = None;
-        let step = match (rq.runs(slot), rq.phase) {
+        let step = match (rq.runs(slot), rq.phase()) {
             (true, Phase::Running) => {
                 if !may_stay {
                     rq.resched(cx, Resched::Now);

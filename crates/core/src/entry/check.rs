@@ -33,21 +33,21 @@ impl<L: RawMutex> Scheduler<L> {
     /// A sentence that names what is wrong.
     pub fn check_published(&self, rqs: &[&Rq]) -> Result<(), String> {
         for rq in rqs {
-            let cpu = rq.cpu;
+            let cpu = rq.cpu();
             let truth = self.truth_of(rq);
             let published = self.shared.published(cpu);
-            if rq.phase != Phase::Running {
+            if rq.phase() != Phase::Running {
                 continue; // `pick` publishes what `leave` changed.
             }
             if published != truth {
                 return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
             }
-            let (runs, is_said) = (rq.current.map(|slot| rq.tasks[slot].id), self.shared.published_current(cpu));
+            let (runs, is_said) = (rq.current_slot().map(|slot| rq.tasks[slot].id), self.shared.published_current(cpu));
             if runs != is_said {
                 return Err(format!("CPU {cpu} has published that {is_said:?} runs, but {runs:?} does"));
             }
             rq.check_pressure()?;
-            let level = rq.is_online.then(|| rq.top_prio());
+            let level = rq.is_online().then(|| rq.top_prio());
             if !self.shared.domain(cpu).cpupri.is_exact(cpu, level) {
                 return Err(format!("CPU {cpu} is not at its level in cpupri, which is that of {level:?}"));
             }
@@ -56,7 +56,7 @@ impl<L: RawMutex> Scheduler<L> {
                 OverloadScope::Cpuset => continue,
                 OverloadScope::Global | OverloadScope::RootDomain => {}
             }
-            let overloaded = rq.is_rt_overloaded(&self.config) && rq.is_online;
+            let overloaded = rq.is_rt_overloaded(&self.config) && rq.is_online();
             let mask = self.shared.overload(CpusetId::default(), cpu);
             if mask.contains(cpu) != overloaded || mask.snapshot().contains(cpu) != overloaded {
                 let verb = if overloaded { "is" } else { "is not" };
@@ -67,7 +67,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     fn check_deadlines(&self, rq: &Rq) -> Result<(), String> {
-        let (cpu, domain) = (rq.cpu, self.shared.domain(rq.cpu));
+        let (cpu, domain) = (rq.cpu(), self.shared.domain(rq.cpu()));
         let (truth, published) = (rq.dl.published(), self.shared.published_deadlines(cpu));
         if truth != published {
             return Err(format!("CPU {cpu} has published {published:?}, but the truth is {truth:?}"));
@@ -119,11 +119,11 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn check_booked<'a>(&self, rqs: &[&Rq], parcels: impl IntoIterator<Item = &'a Parcel>) -> Result<(), String> {
         let mut promised = alloc::vec![0; self.shared.domains.len()];
         for rq in rqs {
-            promised[self.shared.domain_of(rq.cpu).index()] += dl_server::bandwidth_of_all(rq).0;
+            promised[self.shared.domain_of(rq.cpu()).index()] += dl_server::bandwidth_of_all(rq).0;
         }
         // `this_bw` of each run queue: who is queued there, who has blocked there last, who has just ended.
         let mut belongs: alloc::vec::Vec<(usize, u64)> = alloc::vec::Vec::new();
-        let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| (Some(rq.cpu), task)));
+        let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| (Some(rq.cpu()), task)));
         let held = parcels.into_iter().map(|parcel| (None, &*parcel.0));
         for (cpu, task) in queued.chain(held) {
             let Some(had) = task.dl.reserved else { continue };
@@ -132,15 +132,15 @@ impl<L: RawMutex> Scheduler<L> {
             belongs.extend(on.map(|cpu| (cpu.index(), had.bandwidth.0)));
         }
         for rq in rqs {
-            let of_this = belongs.iter().filter(|(cpu, _)| *cpu == rq.cpu.index()).map(|(_, bandwidth)| bandwidth);
+            let of_this = belongs.iter().filter(|(cpu, _)| *cpu == rq.cpu().index()).map(|(_, bandwidth)| bandwidth);
             let ended = rq.dl.sums.lingering().filter(|(_, _, gone)| *gone).map(|(_, bandwidth, _)| bandwidth.0);
             let truth = of_this.sum::<u64>() + ended.sum::<u64>();
-            let notes = self.shared.unread_dl_notes(rq.cpu);
+            let notes = self.shared.unread_dl_notes(rq.cpu());
             let come: u64 = notes.iter().map(|note| note.come.0).sum();
             let gone: u64 = notes.iter().map(|note| note.gone.0).sum();
             let this = rq.dl.sums.of_tasks().0.0 + come - gone;
             if this != truth {
-                return Err(format!("CPU {} has a this_bw of {this}, but {truth} belongs there", rq.cpu));
+                return Err(format!("CPU {} has a this_bw of {this}, but {truth} belongs there", rq.cpu()));
             }
         }
         for (index, promised) in promised.into_iter().enumerate() {
@@ -153,7 +153,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     fn truth_of(&self, rq: &Rq) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
-        let current = rq.current.map(|slot| &rq.tasks[slot]);
+        let current = rq.current_slot().map(|slot| &rq.tasks[slot]);
         let prios = PublishedPrios {
             current: rq.current_prio(),
             highest: rq.top_prio(),
@@ -213,7 +213,7 @@ impl<L: RawMutex> Scheduler<L> {
             mask.hash(into);
         }
         for rq in rqs {
-            self.shared.domain_of(rq.cpu).hash(into);
+            self.shared.domain_of(rq.cpu()).hash(into);
         }
     }
 
@@ -226,7 +226,7 @@ impl<L: RawMutex> Scheduler<L> {
     pub fn fingerprint_step(&self, rqs: &[&Rq], step: Step, into: &mut impl Hasher) {
         match step {
             Step::Pair { own, other, then: PairCont::RtPush(push) } => {
-                let rq = rqs.iter().find(|rq| rq.cpu == own).expect("a step is about a CPU of this machine");
+                let rq = rqs.iter().find(|rq| rq.cpu() == own).expect("a step is about a CPU of this machine");
                 let is_current = rq.find_stay(push.task).is_some();
                 (own, other, push.tries, is_current.then_some(push.task.task)).hash(into);
                 debug(&push.after, into);
@@ -238,9 +238,9 @@ impl<L: RawMutex> Scheduler<L> {
 
 fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
     rq.current().hash(into);
-    rq.is_online.hash(into);
-    debug(&rq.need_resched, into);
-    match rq.phase {
+    rq.is_online().hash(into);
+    debug(&rq.need_resched(), into);
+    match rq.phase() {
         Phase::Running => 0_u8.hash(into),
         Phase::Switching { prev, stage } => {
             (1_u8, prev.task, prev.prio, prev.cpuset).hash(into);

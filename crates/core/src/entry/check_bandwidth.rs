@@ -18,7 +18,7 @@ impl<L: RawMutex> Scheduler<L> {
             listed.sort_unstable();
             let throttled =
                 |rq: &&&Rq| rq.fair.live_queue(table, group).is_some_and(|q| rq.queue(q).bandwidth.is_throttled());
-            let found: Vec<CpuId> = rqs.iter().filter(throttled).map(|rq| rq.cpu).collect();
+            let found: Vec<CpuId> = rqs.iter().filter(throttled).map(|rq| rq.cpu()).collect();
             assert_eq!(listed, found, "CPUs on which group {group} is throttled");
             assert!(listed.is_empty() || table.pool(group).is_active(), "nobody would free group {group}");
         }

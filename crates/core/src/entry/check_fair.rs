@@ -109,7 +109,7 @@ impl Rq {
         let others = self.tasks.iter().filter(|(_, task)| task.prio.class() == ClassId::Rt).count();
         if !self.tasks.iter().any(|(_, task)| task.prio.class() == ClassId::Deadline) {
             assert_eq!(
-                self.nr_running,
+                self.nr_running(),
                 root.tasks() - root.parked + others as u32,
                 "throttled tasks do not count as running"
             );
@@ -201,7 +201,7 @@ impl Rq {
         let (class, is_counted) = (self.current_class(), self.fair.pressure.is_above);
         if self.fair.tune.tracks_load && is_counted != capacity::is_above(class) {
             let verb = if is_counted { "counts" } else { "does not count" };
-            return Err(format!("CPU {} {verb} time of the classes above, but runs {class:?}", self.cpu));
+            return Err(format!("CPU {} {verb} time of the classes above, but runs {class:?}", self.cpu()));
         }
         Ok(())
     }

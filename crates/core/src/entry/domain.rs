@@ -64,12 +64,12 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// The cpuset cannot be a partition, or does not have that CPU; nothing is changed then.
     pub fn join_domain(&self, rq: &mut Rq, now: Clock, partition: CpusetId, io: &mut Io) -> Result<Step, DomainError> {
-        let cpu = rq.cpu;
+        let cpu = rq.cpu();
         let to = self.config.domain_of(partition).ok_or(DomainError::NoPartition(partition))?;
         if !self.config.cpusets[usize::from(partition.0)].contains(cpu) {
             return Err(DomainError::NotInCpuset(cpu, partition));
         }
-        assert!(rq.phase == Phase::Running, "CPU {cpu} changes its root domain in a switch");
+        assert!(rq.phase() == Phase::Running, "CPU {cpu} changes its root domain in a switch");
         let from = self.shared.domain_of(cpu);
         if from == to || self.config.isolates(cpu) {
             return Ok(Step::Done);
@@ -78,7 +78,7 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(cpu, now, io);
         lifecycle::charge_current(rq, cx);
         rq.publish(cx);
-        if rq.is_online {
+        if rq.is_online() {
             rt::go_offline(rq, cx);
             dl::leave_overload(rq, cx);
             self.shared.domain(cpu).cpudl.set(cpu, DlLevel::Gone);
@@ -91,7 +91,7 @@ impl<L: RawMutex> Scheduler<L> {
                 had.domain = to;
             }
         }
-        if rq.is_online {
+        if rq.is_online() {
             rt::come_online(rq, cx);
             dl::online_changed(rq, cx);
             self.shared.domain(cpu).cpudl.set(cpu, rq.dl_level());
@@ -99,7 +99,7 @@ impl<L: RawMutex> Scheduler<L> {
         cx.io.costs.inner_locks += 2; // cpudl of the two.
         cx.io.event(now, cpu, || TraceEvent::RootDomain { domain: u32::from(to.0) });
         let waits = rq.dl.has_pushable() || rq.rt.has_pushable() && self.config.settings.rt_balance.is_active();
-        if rq.is_online && waits {
+        if rq.is_online() && waits {
             rq.resched(cx, Resched::Now); // What the switch leaves behind is pushed.
         }
         let step = dl_pull::begin(rq, cx);

@@ -63,11 +63,11 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(GroupError::NoSuchGroup(group));
         }
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task).map_err(|_| GroupError::NotHere(task))?;
         self.shared.groups.join(group)?;
         self.shared.groups.quit(rq.tasks[slot].group);
-        cx.io.event(now, rq.cpu, || TraceEvent::GroupChange { task, group });
+        cx.io.event(now, rq.cpu(), || TraceEvent::GroupChange { task, group });
         Ok(self.change_prio(rq, cx, slot, |body| body.group = group))
     }
 

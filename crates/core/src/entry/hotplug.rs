@@ -29,9 +29,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
     pub fn offline(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        rq.is_online = false;
-        rq.unpublished.add(Unpublished::ALL);
+        let cx = &mut self.cx(rq.cpu(), now, io);
+        rq.set_online(false);
+        rq.note(Unpublished::ALL);
         lifecycle::charge_current(rq, cx);
         rt::go_offline(rq, cx);
         dl_server::update(rq, cx);
@@ -43,9 +43,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the current one is left,
     /// which is displaced when it leaves.
     pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
-        assert!(!rq.is_online, "only an offline CPU is emptied");
+        assert!(!rq.is_online(), "only an offline CPU is emptied");
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);
         rq.publish(cx);
         let slot = loop {
@@ -68,13 +68,13 @@ impl<L: RawMutex> Scheduler<L> {
     /// Brings a CPU back; it looks for deadline and real-time tasks that wait elsewhere.
     pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
-        rq.is_online = true;
-        rq.unpublished.add(Unpublished::ALL);
+        let cx = &mut self.cx(rq.cpu(), now, io);
+        rq.set_online(true);
+        rq.note(Unpublished::ALL);
         rt::come_online(rq, cx);
         dl_server::update(rq, cx);
         dl::online_changed(rq, cx);
-        if rq.nr_running > 0 && rq.current.is_none() {
+        if rq.nr_running() > 0 && rq.current_slot().is_none() {
             rq.resched(cx, Resched::Now); // What was lost here is found.
         }
         // Whatever waits elsewhere could not come here until now.

@@ -31,7 +31,7 @@ impl<L: RawMutex> Scheduler<L> {
     #[inline]
     pub fn enter_kernel(&self, rq: &mut Rq) {
         let slot = rq.acting().expect("the host says that a task runs");
-        debug_assert!(rq.phase == Phase::Running, "a task that is being left does nothing");
+        debug_assert!(rq.phase() == Phase::Running, "a task that is being left does nothing");
         rq.tasks[slot].mode = TaskMode::Kernel; // [1]
     }
 
@@ -43,10 +43,10 @@ impl<L: RawMutex> Scheduler<L> {
     #[inline]
     pub fn return_to_user(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         let slot = rq.acting().expect("the host says that a task runs");
-        debug_assert!(rq.phase == Phase::Running, "a task that is being left does nothing");
+        debug_assert!(rq.phase() == Phase::Running, "a task that is being left does nothing");
         rq.tasks[slot].mode = TaskMode::User; // [2]
         if bandwidth::gives_way_in_user_mode(rq, slot) {
-            let cx = &mut self.cx(rq.cpu, now, io);
+            let cx = &mut self.cx(rq.cpu(), now, io);
             rq.resched(cx, Resched::Now);
         }
     }

@@ -40,8 +40,8 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// The acting task has given up a lock: if it runs on another's turn, that may be over.
     pub fn lock_dropped(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
-        if rq.executor.is_some() {
-            let cx = &mut self.cx(rq.cpu, now, io);
+        if rq.executor().is_some() {
+            let cx = &mut self.cx(rq.cpu(), now, io);
             rq.resched(cx, Resched::Now);
         }
     }
@@ -62,14 +62,17 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
         let is_deadline = parcel.prio().class() == ClassId::Deadline;
-        if !cx.config.settings.proxy_exec || is_deadline || !rq.is_online || proxy::end_of_chain(rq, cx, lock).is_none()
+        if !cx.config.settings.proxy_exec
+            || is_deadline
+            || !rq.is_online()
+            || proxy::end_of_chain(rq, cx, lock).is_none()
         {
             return Err(parcel);
         }
         lifecycle::charge_current(rq, cx);
         let mut body = parcel.0;
         body.engaged = Engaged::Lends { lock, from: body.last_cpu };
-        rq.lending += 1;
+        rq.add_lender();
         let slot = lifecycle::activate(rq, cx, body, Enqueue::Wakeup);
         lifecycle::check_preempt(rq, cx, slot);
         rq.publish(cx);
@@ -80,19 +83,19 @@ impl<L: RawMutex> Scheduler<L> {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, TaskError> {
-        if rq.executor.is_some() {
+        if rq.executor().is_some() {
             rq.resched(cx, Resched::Now); // It may be one of the chain.
         }
-        if rq.current == Some(slot) {
+        if rq.current_slot() == Some(slot) {
             // Whoever ran on its turn goes on by its own until the CPU schedules.
-            let executor = rq.executor.is_some().then(|| proxy::end(rq, cx));
+            let executor = rq.executor().is_some().then(|| proxy::end(rq, cx));
             lifecycle::switch_to(rq, cx, executor);
             if let Some(slot) = executor {
                 rq.tasks[slot].counters.switches_in -= 1;
             }
         }
-        let stays = matches!(rq.tasks[slot].engaged, Engaged::Lends { from, .. } if from == rq.cpu);
-        if !stays || !rq.is_online || !rq.tasks[slot].may_run_on(rq.cpu) {
+        let stays = matches!(rq.tasks[slot].engaged, Engaged::Lends { from, .. } if from == rq.cpu());
+        if !stays || !rq.is_online() || !rq.tasks[slot].may_run_on(rq.cpu()) {
             let task = rq.tasks[slot].id;
             proxy::take_off(rq, cx, slot, Dequeue::Migrate);
             rq.publish(cx);
@@ -102,7 +105,7 @@ impl<L: RawMutex> Scheduler<L> {
         if rq.tasks[slot].prio.class() == ClassId::Fair {
             boost::woken(rq, cx, slot);
         }
-        let (task, prio, target, by, now) = (rq.tasks[slot].id, rq.tasks[slot].prio, rq.cpu, cx.by, cx.now);
+        let (task, prio, target, by, now) = (rq.tasks[slot].id, rq.tasks[slot].prio, rq.cpu(), cx.by, cx.now);
         rq.tasks[slot].counters.wakeups += 1;
         cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
         cx.io.event(now, target, || TraceEvent::Wakeup { task, prio });
@@ -117,7 +120,7 @@ impl<L: RawMutex> Scheduler<L> {
     #[inline(never)]
     pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) {
         let next = proxy::pick(rq, cx);
-        let is_counted = rq.current != next;
+        let is_counted = rq.current_slot() != next;
         lifecycle::switch_to(rq, cx, next);
         if let Some(slot) = next.filter(|_| is_counted) {
             rq.tasks[slot].counters.switches_in -= 1;
@@ -131,7 +134,7 @@ impl<L: RawMutex> Scheduler<L> {
 impl Rq {
     /// Returns whether a task's code runs here, on its own turn or another's.
     pub(crate) fn runs(&self, slot: Slot) -> bool {
-        self.current == Some(slot) || self.executor.is_some_and(|executor| executor.slot == slot)
+        self.current_slot() == Some(slot) || self.executor().is_some_and(|executor| executor.slot == slot)
     }
 
     /// Checks that loans are what they should be. For tests and debugging hosts.
@@ -140,12 +143,15 @@ impl Rq {
     /// If something does not hold.
     pub fn check_loans(&self) {
         let lending = self.tasks.iter().filter(|(_, task)| matches!(task.engaged, Engaged::Lends { .. })).count();
-        assert_eq!(self.lending as usize, lending, "lenders are counted");
+        assert_eq!(self.nr_lending() as usize, lending, "lenders are counted");
         let executing = self.tasks.iter().find(|(_, task)| task.engaged == Engaged::Executes).map(|(slot, _)| slot);
-        assert_eq!(executing, self.executor.map(|executor| executor.slot), "the executor is known");
-        if let (Some(_), Some(donor)) = (self.executor, self.current) {
+        assert_eq!(executing, self.executor().map(|executor| executor.slot), "the executor is known");
+        if let (Some(_), Some(donor)) = (self.executor(), self.current_slot()) {
             assert!(matches!(self.tasks[donor].engaged, Engaged::Lends { .. }), "a donor lends");
         }
-        assert!(self.executor.is_none() || self.phase == Phase::Running, "the CPU leaves the executor, not the donor");
+        assert!(
+            self.executor().is_none() || self.phase() == Phase::Running,
+            "the CPU leaves the executor, not the donor"
+        );
     }
 }

@@ -17,7 +17,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_constraints`, `sched_rt_do_global`.
     pub fn follow_rt_limit(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         if !cx.config.settings.rt_throttling {
             return;
         }
@@ -32,8 +32,8 @@ impl<L: RawMutex> Scheduler<L> {
             rq.rt.throttle.state = State::Counting;
         }
         rq.rt.throttle.limit = limit;
-        if rq.is_online {
-            cx.shared.set_rt_runtime(rq.cpu, limit);
+        if rq.is_online() {
+            cx.shared.set_rt_runtime(rq.cpu(), limit);
         }
         rq.publish(cx);
     }

@@ -178,8 +178,8 @@ impl<L: RawMutex> Scheduler<L> {
         let cx = &mut self.cx(by, now, io);
         let mut body = parcel.0;
         lifecycle::charge_at_wakeup(rq, cx, body.prio.class());
-        self.follow(&mut body, rq.cpu);
-        let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu);
+        self.follow(&mut body, rq.cpu());
+        let (task, prio, from, to) = (body.id, body.prio, body.last_cpu, rq.cpu());
         let new = core::mem::take(&mut body.is_new);
         let bound = body.bound.take();
         if why != Placement::Displaced {
@@ -219,14 +219,14 @@ impl<L: RawMutex> Scheduler<L> {
     pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
         if rq.tasks[slot].prio.class() == ClassId::Deadline {
             let waits = deadline::is_contending(&rq.tasks[slot])
-                && rq.need_resched == Resched::No
-                && rq.phase == Phase::Running
-                && rq.current != Some(slot);
+                && rq.need_resched() == Resched::No
+                && rq.phase() == Phase::Running
+                && rq.current_slot() != Some(slot);
             return if waits && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done };
         }
         let waits = rq.tasks[slot].prio.is_rt()
-            && rq.need_resched == Resched::No
-            && rq.phase == Phase::Running
+            && rq.need_resched() == Resched::No
+            && rq.phase() == Phase::Running
             && !rq.tasks[slot].prio.beats(rq.current_prio());
         if waits && self.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
             rt_push::begin(rq, cx, AfterPush::Nothing)
@@ -256,7 +256,7 @@ impl<L: RawMutex> Scheduler<L> {
         if matches!(rq.tasks[slot].engaged, Engaged::Lends { .. }) {
             return self.wake_lender(rq, cx, slot);
         }
-        let may_stay = rq.is_online && rq.tasks[slot].may_run_on(rq.cpu);
+        let may_stay = rq.is_online() && rq.tasks[slot].may_run_on(rq.cpu());
         if !may_stay && fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
             return Err(TaskError::NotHere(task));
@@ -265,7 +265,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Err(TaskError::NotHere(task));
         }
         dl_server::update(rq, cx);
-        let (prio, target) = (rq.tasks[slot].prio, rq.cpu);
+        let (prio, target) = (rq.tasks[slot].prio, rq.cpu());
         rq.tasks[slot].counters.wakeups += 1;
         cx.io.event(now, by, || TraceEvent::Waking { task, prio, target, new: false });
         cx.io.event(now, target, || TraceEvent::Wakeup { task, prio });
@@ -276,7 +276,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     pub(crate) fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
         match self.shared.home(task) {
-            Some((cpu, slot)) if cpu == rq.cpu && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
+            Some((cpu, slot)) if cpu == rq.cpu() && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
             _ => Err(TaskError::NotHere(task)),
         }
     }
@@ -299,24 +299,21 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Panics
     /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task blocks.
     pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
-        assert!(rq.phase == Phase::Running, "CPU {} leaves twice", rq.cpu);
+        assert!(rq.phase() == Phase::Running, "CPU {} leaves twice", rq.cpu());
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let asked = dl::asked(rq);
         let acted = rq.current_prio();
         lifecycle::charge_current(rq, cx);
         let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
-        let acting = if rq.executor.is_some() { Some(proxy::end(rq, cx)) } else { rq.current };
-        let (Some(slot), Some(turn)) = (acting, rq.current) else {
+        let acting = if rq.executor().is_some() { Some(proxy::end(rq, cx)) } else { rq.current_slot() };
+        let (Some(slot), Some(turn)) = (acting, rq.current_slot()) else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
-            rq.phase = Phase::Switching {
-                prev: Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() },
-                stage: Stage::Fresh,
-            };
+            rq.begin_switch(Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() });
             return Left::Queued;
         };
         let task = &rq.tasks[slot];
-        let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online && task.may_run_on(rq.cpu));
+        let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online() && task.may_run_on(rq.cpu()));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
         let displaced = stays && !may_stay || periodic::is_asked_for(rq, slot, why);
         let prev = Prev {
@@ -356,7 +353,7 @@ impl<L: RawMutex> Scheduler<L> {
                 rq.tasks[slot].mode = TaskMode::Kernel;
                 match lifecycle::dequeue(rq, cx, slot, Dequeue::Sleep) {
                     Dequeued::Gone => {
-                        rq.current = rq.current.filter(|current| *current != slot);
+                        rq.quit_current(slot);
                         Left::Parked(Parcel(self.detach_left(rq, cx, slot)))
                     }
                     Dequeued::Delayed => Left::Delayed,
@@ -370,14 +367,14 @@ impl<L: RawMutex> Scheduler<L> {
             }
         };
         // Published by `pick`, which follows at once.
-        rq.phase = Phase::Switching { prev, stage: Stage::Fresh };
+        rq.begin_switch(prev);
         left
     }
 
     pub(crate) fn take_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
         let gone = lifecycle::dequeue(rq, cx, slot, why);
         assert!(gone == Dequeued::Gone, "only a sleeping task is delayed");
-        rq.current = rq.current.filter(|current| *current != slot);
+        rq.quit_current(slot);
         self.detach_left(rq, cx, slot)
     }
 
@@ -392,15 +389,15 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Panics
     /// If `leave` was not called before.
     pub fn pick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Next {
-        let Phase::Switching { prev, stage } = rq.phase else { panic!("CPU {} picks without having left", rq.cpu) };
+        let Phase::Switching { prev, stage } = rq.phase() else { panic!("CPU {} picks without having left", rq.cpu()) };
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let step = self.search(rq, cx, prev, stage);
         if step != Step::Done {
             rq.publish(cx);
             return Next::Balance(step);
         }
-        if rq.lending == 0 {
+        if rq.nr_lending() == 0 {
             let next = lifecycle::pick(rq, cx);
             lifecycle::switch_to(rq, cx, next);
         } else {
@@ -408,10 +405,9 @@ impl<L: RawMutex> Scheduler<L> {
         }
         let next = rq.acting().map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
-        let may_stay = next.is_none_or(|(_, task)| rq.is_online && task.may_run_on(rq.cpu));
+        let may_stay = next.is_none_or(|(_, task)| rq.is_online() && task.may_run_on(rq.cpu()));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
-        rq.phase = Phase::Running;
-        rq.need_resched = Resched::No;
+        rq.end_switch();
         if rq.dl.has_lowered {
             rq.resched(cx, Resched::Now); // A server left while the CPU switched: it looks elsewhere once more.
         }
@@ -422,7 +418,7 @@ impl<L: RawMutex> Scheduler<L> {
             rq.resched(cx, Resched::Now); // It passes through the return to user mode.
         }
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
-            rq.nr_switches += 1;
+            rq.count_switch();
             if cx.io.is_tracing() {
                 record_switch(rq, cx, prev, next_task);
             }
@@ -453,7 +449,7 @@ impl<L: RawMutex> Scheduler<L> {
         if rq.rt.nr_running() == 0 {
             fair::finish_if_only_delayed(rq, cx);
         }
-        if stage != Stage::Searched && rq.nr_running == 0 && rq.is_online {
+        if stage != Stage::Searched && rq.nr_running() == 0 && rq.is_online() {
             rq.pass(Stage::Searched);
             return newidle::begin(rq, cx);
         }
@@ -463,7 +459,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The CPU has switched: tasks that the switch left waiting are pushed.
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let is_deadline = rq.current_prio() == Prio::DEADLINE;
         let step =
             if is_deadline && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { rt_push::left_behind(rq, cx) };
@@ -476,7 +472,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// The periodic tick of a CPU.
     pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         self.tick_current(rq, cx);
         let step = periodic::tick(rq, cx);
         rq.publish(cx);
@@ -501,7 +497,7 @@ impl<L: RawMutex> Scheduler<L> {
     #[inline(always)]
     fn tick_current(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
         lifecycle::charge_current(rq, cx);
-        if let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) {
+        if let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) {
             let resched = match rq.current_class() {
                 ClassId::Rt => rt::tick(rq, cx, slot),
                 ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
@@ -511,7 +507,7 @@ impl<L: RawMutex> Scheduler<L> {
                 }
                 ClassId::Stop | ClassId::Idle => Resched::No,
             };
-            let lazy_is_due = rq.need_resched == Resched::Lazy;
+            let lazy_is_due = rq.need_resched() == Resched::Lazy;
             rq.resched(cx, if lazy_is_due { Resched::Now } else { resched });
         }
     }
@@ -519,7 +515,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// A timer of the run queue fired.
     pub fn timer(&self, rq: &mut Rq, now: Clock, timer: RqTimer, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let step = match timer {
             RqTimer::Slice => {
                 self.slice_ended(rq, cx);
@@ -551,7 +547,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {
         lifecycle::charge_current(rq, cx);
-        let Some(slot) = rq.current.filter(|_| rq.phase == Phase::Running) else { return };
+        let Some(slot) = rq.current_slot().filter(|_| rq.phase() == Phase::Running) else { return };
         let resched = match rq.current_class() {
             ClassId::Rt => rt::check_slice(rq, cx, slot),
             ClassId::Fair => lifecycle::soften(fair::tick(rq, cx, slot), self.config.settings.preempt),
@@ -564,7 +560,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Work that another CPU asked for by interrupt.
     pub fn remote(&self, rq: &mut Rq, now: Clock, work: Work, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let step = match work {
             Work::RtPush(domain) => rt_push::begin(rq, cx, AfterPush::PassOn(domain)),
             Work::RtPushFor(source) => rt_push::begin(rq, cx, AfterPush::PassOnChain(source)),
@@ -577,7 +573,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Goes on with one run queue.
     pub fn resume(&self, rq: &mut Rq, now: Clock, cont: Cont, io: &mut Io) -> Step {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         let step = match cont {
             Cont::RtPush(after) => rt_push::begin(rq, cx, after),
             Cont::Bandwidth(work) => distribute::resume(rq, cx, work),
@@ -591,10 +587,10 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Panics
     /// If both are the same CPU's.
     pub fn resume_pair(&self, own: &mut Rq, other: &mut Rq, now: PairClock, cont: PairCont, io: &mut Io) -> Step {
-        assert!(own.cpu != other.cpu, "a pair is two run queues");
+        assert!(own.cpu() != other.cpu(), "a pair is two run queues");
         own.set_clock(now.own);
         other.set_clock(now.other);
-        let cx = &mut self.cx(own.cpu, now.own, io);
+        let cx = &mut self.cx(own.cpu(), now.own, io);
         let step = match cont {
             PairCont::RtPush(push) => rt_push::resume(own, other, cx, push),
             PairCont::RtPull { scope } => rt_pull::resume(own, other, cx, scope),
@@ -610,7 +606,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Charges the current task up to now, for whoever reads its counters.
     pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
-        let cx = &mut self.cx(rq.cpu, now, io);
+        let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);
         proxy::settle(rq);
         rq.publish(cx);
@@ -644,11 +640,11 @@ impl<L: RawMutex> Scheduler<L> {
 /// Apart, and given values: what is borrowed for a record has to be in memory whether one is made or not.
 #[cold]
 fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::Switch {
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::Switch {
         prev: prev.task,
         prev_state: prev.state,
         next,
-        next_prio: rq.current.map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
+        next_prio: rq.current_slot().map_or(Prio::IDLE, |slot| rq.tasks[slot].prio),
     });
 }
 

@@ -9,8 +9,8 @@ use zerolag_model::ClassId;
 /// Returns whether a CPU needs its tick now.
 #[inline(always)]
 pub(crate) fn are_needed(rq: &Rq) -> bool {
-    match rq.ticks {
-        Ticks::Busy => rq.nr_running > 0,
+    match rq.ticks() {
+        Ticks::Busy => rq.nr_running() > 0,
         Ticks::Always => true,
         Ticks::Needed => decides(rq),
     }
@@ -28,5 +28,5 @@ fn decides(rq: &Rq) -> bool {
         return in_turn > 1;
     }
     let is_limited = |slot| rq.tasks[slot].prio.class() == ClassId::Fair && boost::is_limited(rq, slot);
-    rq.nr_running > 1 || rq.current.is_some_and(is_limited)
+    rq.nr_running() > 1 || rq.current_slot().is_some_and(is_limited)
 }

@@ -11,8 +11,8 @@ impl Rq {
     #[inline]
     pub(crate) fn averages_clock(&self) -> Instant {
         match &self.fair.asymmetric {
-            None => self.clock.task,
-            Some(uneven) => uneven.averages_clock(self.clock.task),
+            None => self.clock_task(),
+            Some(uneven) => uneven.averages_clock(self.clock_task()),
         }
     }
 

@@ -54,7 +54,6 @@ impl Rq {
 pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
     let body = rq.tasks.remove(slot);
     cx.shared.set_home(body.id, None);
-    rq.nr_running -= 1;
     rq.unpublished.add(Unpublished::QUEUED);
     body
 }
@@ -62,32 +61,34 @@ pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
 /// The run queue of one CPU.
 #[derive(Debug)]
 pub struct Rq {
-    pub(crate) cpu: CpuId,
-    pub(crate) clock: Clock,
+    cpu: CpuId,
+    /// Time that was the tasks': the wall's less interrupts. The wall's is the call's ([`Cx::now`]).
+    clock_task: Instant,
+    /// When it was called last, to find a host whose time goes back.
+    #[cfg(debug_assertions)]
+    called: Instant,
     pub(crate) tasks: TaskSlab,
     /// Whose turn it is.
-    pub(crate) current: Option<Slot>,
+    current: Option<Slot>,
     /// Who runs on that turn if it is not the current task: that one waits for it ([`crate::proxy`]).
-    pub(crate) executor: Option<Executor>,
+    executor: Option<Executor>,
     /// Queued tasks that lend their turn.
-    pub(crate) lending: u32,
-    pub(crate) phase: Phase,
-    pub(crate) need_resched: Resched,
+    lending: u32,
+    phase: Phase,
+    need_resched: Resched,
     pub(crate) dl: DlRq,
     pub(crate) rt: RtRq,
     pub(crate) fair: FairRq,
-    /// Queued tasks of all classes, the current one included, throttled ones not.
-    pub(crate) nr_running: u32,
-    pub(crate) is_online: bool,
+    is_online: bool,
     /// Fair tasks are neither brought here nor taken away (`isolcpus`).
-    pub(crate) is_isolated: bool,
+    is_isolated: bool,
     /// When it needs its tick.
-    pub(crate) ticks: Ticks,
-    pub(crate) nr_switches: u64,
+    ticks: Ticks,
+    nr_switches: u64,
     /// Task clock up to which the present idle time is accounted; `None` while something runs.
-    pub(crate) idle_since: Option<Instant>,
+    idle_since: Option<Instant>,
     /// What may have changed since it was published. Noted where tasks come, go and become current.
-    pub(crate) unpublished: Unpublished,
+    unpublished: Unpublished,
     published: Published,
 }
 
@@ -142,7 +143,9 @@ impl Rq {
     pub(crate) fn new(cpu: CpuId, config: &Config) -> Self {
         Self {
             cpu,
-            clock: Clock::at(Instant::ZERO),
+            clock_task: Instant::ZERO,
+            #[cfg(debug_assertions)]
+            called: Instant::ZERO,
             tasks: TaskSlab::with_capacity(config.queue_reserve),
             current: None,
             executor: None,
@@ -152,7 +155,6 @@ impl Rq {
             dl: DlRq::new(cpu, config),
             rt: RtRq::new(&config.settings),
             fair: FairRq::new(cpu, config),
-            nr_running: 0,
             is_online: true,
             is_isolated: config.isolated.contains(cpu),
             ticks: Ticks::of(cpu, config),
@@ -231,8 +233,9 @@ impl Rq {
 
     /// Returns the number of queued tasks, the current one included, without deadline tasks that wait for their budget.
     #[must_use]
-    pub const fn nr_running(&self) -> u32 {
-        self.nr_running
+    #[inline]
+    pub fn nr_running(&self) -> u32 {
+        self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_queued()
     }
 
     /// Returns the number of switches to another task so far.
@@ -243,8 +246,8 @@ impl Rq {
 
     /// Returns whether nothing runs and nothing is queued.
     #[must_use]
-    pub const fn is_idle(&self) -> bool {
-        self.nr_running == 0 && self.current.is_none()
+    pub fn is_idle(&self) -> bool {
+        self.nr_running() == 0 && self.current.is_none()
     }
 
     /// Returns the tasks queued here, the current one included, with effective priority. For checks: O(slots).
@@ -297,11 +300,116 @@ impl Rq {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.group)
     }
 
+    /// Returns the time of this CPU's tasks (`rq_clock_task`).
+    #[inline(always)]
+    pub(crate) const fn clock_task(&self) -> Instant {
+        self.clock_task
+    }
+
+    /// Returns the task whose turn it is; another may run in its place ([`acting`](Self::acting)).
+    #[inline(always)]
+    pub(crate) const fn current_slot(&self) -> Option<Slot> {
+        self.current
+    }
+
+    /// Makes a task the current one; `None` if the CPU idles from now on.
+    #[inline(always)]
+    pub(crate) const fn set_current(&mut self, next: Option<Slot>) {
+        self.current = next;
+    }
+
+    /// The current task has left its queue: nothing is current before the switch that is under way, or about to begin.
+    #[inline]
+    pub(crate) fn quit_current(&mut self, slot: Slot) {
+        if self.current == Some(slot) {
+            self.current = None;
+        }
+    }
+
+    /// Returns since when the CPU idles, as far as that is accounted; `None` while something runs.
+    #[inline(always)]
+    pub(crate) const fn idle_since(&self) -> Option<Instant> {
+        self.idle_since
+    }
+
+    /// Accounts idle time up to now, or ends it.
+    #[inline(always)]
+    pub(crate) const fn set_idle_since(&mut self, since: Option<Instant>) {
+        self.idle_since = since;
+    }
+
+    #[inline(always)]
+    pub(crate) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The CPU leaves its task: [1].
+    pub(crate) fn begin_switch(&mut self, prev: Prev) {
+        assert!(self.phase == Phase::Running, "CPU {} leaves twice", self.cpu);
+        self.phase = Phase::Switching { prev, stage: Stage::Fresh };
+    }
+
+    /// The CPU has chosen what to run: [3]. What asked for the switch is done with.
+    pub(crate) const fn end_switch(&mut self) {
+        self.phase = Phase::Running;
+        self.need_resched = Resched::No;
+    }
+
+    pub(crate) const fn count_switch(&mut self) {
+        self.nr_switches += 1;
+    }
+
+    pub(crate) const fn executor(&self) -> Option<Executor> {
+        self.executor
+    }
+
+    /// Sets the task that runs on the current task's turn.
+    pub(crate) const fn set_executor(&mut self, executor: Option<Executor>) {
+        self.executor = executor;
+    }
+
+    pub(crate) const fn take_executor(&mut self) -> Option<Executor> {
+        self.executor.take()
+    }
+
+    /// A queued task lends its turn.
+    pub(crate) const fn add_lender(&mut self) {
+        self.lending += 1;
+    }
+
+    /// A queued task does not lend its turn any more.
+    pub(crate) const fn remove_lender(&mut self) {
+        self.lending -= 1;
+    }
+
+    /// Returns whether fair tasks are neither brought here nor taken away (`isolcpus`).
+    pub(crate) const fn is_isolated(&self) -> bool {
+        self.is_isolated
+    }
+
+    pub(crate) const fn set_online(&mut self, is_online: bool) {
+        self.is_online = is_online;
+    }
+
+    pub(crate) const fn ticks(&self) -> Ticks {
+        self.ticks
+    }
+
+    /// Notes that what others know of this CPU may be out of date.
+    #[inline(always)]
+    pub(crate) const fn note(&mut self, changed: Unpublished) {
+        self.unpublished.add(changed);
+    }
+
     /// Advances the clocks; they never go back.
     pub(crate) fn set_clock(&mut self, now: Clock) {
-        debug_assert!(now.wall >= self.clock.wall, "wall clock of CPU {} went back", self.cpu);
-        debug_assert!(now.task >= self.clock.task, "task clock of CPU {} went back", self.cpu);
-        self.clock = now;
+        #[cfg(debug_assertions)]
+        {
+            assert!(now.wall >= self.called, "wall clock of CPU {} went back", self.cpu);
+            self.called = now.wall;
+        }
+        debug_assert!(now.task >= self.clock_task, "task clock of CPU {} went back", self.cpu);
+        self.clock_task = now.task;
     }
 
     /// Notes what has been looked for elsewhere for the present switch.
@@ -378,8 +486,8 @@ impl Rq {
     }
 
     /// Returns whether others may send work here for want of any.
-    pub(crate) const fn is_idle_to_others(&self) -> bool {
-        self.nr_running == 0 && self.is_online && !self.is_isolated
+    pub(crate) fn is_idle_to_others(&self) -> bool {
+        self.nr_running() == 0 && self.is_online && !self.is_isolated
     }
 
     /// Returns what others count here.
@@ -498,7 +606,7 @@ impl Rq {
 
     /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.
     pub(crate) fn nr_runnable(&self) -> u32 {
-        self.nr_running - self.fair.nr_delayed()
+        self.nr_running() - self.fair.nr_delayed()
     }
 
     /// Returns whether a task waits here that the balancer of the fair class may move.

@@ -38,9 +38,9 @@ pub(crate) fn find_stronger<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<
     if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.misfit == 0) {
         return None;
     }
-    let own = cx.capacity_of(rq.cpu);
+    let own = cx.capacity_of(rq.cpu());
     let mut from = CpuId(0);
-    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from) {
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from) {
         cx.io.costs.cpus_scanned += 1;
         if asymmetric::is_more(cx.capacity_of(cpu), own) {
             return Some(cpu);

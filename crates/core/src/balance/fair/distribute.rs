@@ -65,17 +65,17 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
     let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
     if let Some(q) = parked {
         let more = park::take_back(rq, cx, q);
-        if rq.current.is_none() && rq.phase == Phase::Running && rq.fair.nr_running() > 0 {
+        if rq.current_slot().is_none() && rq.phase() == Phase::Running && rq.fair.nr_running() > 0 {
             rq.resched(cx, Resched::Now);
         }
         dl_server::update(rq, cx);
         if more == More::Yes {
-            return Step::Again { own: rq.cpu, then: Cont::Bandwidth(work) };
+            return Step::Again { own: rq.cpu(), then: Cont::Bandwidth(work) };
         }
     }
     let left = work.left - 1;
     match next {
-        Some(own) if left > 0 && own != rq.cpu => {
+        Some(own) if left > 0 && own != rq.cpu() => {
             Step::Again { own, then: Cont::Bandwidth(Distribution { left, ..work }) }
         }
         Some(_) | None => Step::Done,
@@ -91,7 +91,7 @@ fn serve<L: RawMutex>(
     lasted: Duration,
 ) -> Share {
     cx.io.costs.inner_locks += 1;
-    let (cpu, table) = (rq.cpu, &cx.shared.groups);
+    let (cpu, table) = (rq.cpu(), &cx.shared.groups);
     let (mut next, mut scanned) = (None, 0);
     let amount = cx.io.observer.u64(|| {
         let mut pool = table.pool(work.group);

@@ -166,9 +166,9 @@ impl Domain {
         let tolerates = if llcs > 1 { llcs } else { (cores * smt / 8).max(1) };
         Self {
             level,
-            span: topology.span(rq.cpu, distance),
+            span: topology.span(rq.cpu(), distance),
             groups,
-            own: topology.span(rq.cpu, groups),
+            own: topology.span(rq.cpu(), groups),
             kind,
             tracks_load,
             imbalance_pct: if distance == Distance::Smt { SMT_IMBALANCE_PCT } else { IMBALANCE_PCT },
@@ -208,7 +208,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     }
     let (distance, _) = LEVELS[level];
     let taker = Taker {
-        left: cx.capacity_of(rq.cpu),
+        left: cx.capacity_of(rq.cpu()),
         may_run_alone: kind != BalanceKind::Periodic,
         is_uneven: rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance),
     };
@@ -220,7 +220,7 @@ pub(crate) fn find_imbalance<L: RawMutex>(
         }
     };
     if cx.config.settings.sis_util && domain.tracks_load && kind != BalanceKind::NewIdle {
-        idle_cpu::publish_scan(rq.cpu, cx, &domain.span, found.util);
+        idle_cpu::publish_scan(rq.cpu(), cx, &domain.span, found.util);
     }
     let average = per_cpu(found.load, found.capacity);
     let busiest = found.busiest?;
@@ -317,16 +317,16 @@ fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> boo
     }
     let mut idle_thread = None;
     let mut from = CpuId(group.start);
-    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|cpu| cpu.0 < group.end) {
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from).filter(|cpu| cpu.0 < group.end) {
         if !cx.config.settings.smt_balance || idle_cpu::is_on_idle_core(cx, cpu) {
-            return cpu == rq.cpu;
+            return cpu == rq.cpu();
         }
         idle_thread = idle_thread.or(Some(cpu));
         from = CpuId(cx.config.topology.span(cpu, Distance::Smt).end);
     }
     match idle_thread {
-        Some(cpu) => cpu == rq.cpu,
-        None => domain.kind == BalanceKind::Idle || uneven::first_of(rq, cx, group.clone()) == Some(rq.cpu),
+        Some(cpu) => cpu == rq.cpu(),
+        None => domain.kind == BalanceKind::Idle || uneven::first_of(rq, cx, group.clone()) == Some(rq.cpu()),
     }
 }
 

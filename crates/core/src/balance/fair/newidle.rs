@@ -40,13 +40,13 @@ use zerolag_model::{CpuId, Duration};
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if let Some(since) = rq.fair.newidle.since.take() {
         rq.fair.newidle.idled(cx.now.wall.since(since), &cx.config.settings);
-        sis_prop::idled(cx, rq.cpu, rq.fair.newidle.average);
+        sis_prop::idled(cx, rq.cpu(), rq.fair.newidle.average);
     }
 }
 
 /// A CPU is about to go idle: asks for the pair of run queues to take a task from another.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.phantoms(&cx.config.settings) > 0 || rq.is_isolated {
+    if rq.phantoms(&cx.config.settings) > 0 || rq.is_isolated() {
         return Step::Done;
     }
     rq.fair.newidle.since = Some(cx.now.wall);
@@ -66,7 +66,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
         return Step::Done;
     }
     for (level, (distance, groups)) in LEVELS.into_iter().enumerate().skip(from) {
-        let [span, inner] = [distance, groups].map(|distance| cx.config.topology.span(rq.cpu, distance));
+        let [span, inner] = [distance, groups].map(|distance| cx.config.topology.span(rq.cpu(), distance));
         let waits = does_one_wait && waits_in(cx, &span, &inner);
         let has_misfits = rq.fair.asymmetric.as_ref().is_some_and(|uneven| uneven.level <= distance);
         if span == inner || !waits && !has_misfits {
@@ -76,7 +76,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             break;
         }
         let before = cx.io.costs.cpus_scanned;
-        let are_single = cx.config.topology.span(rq.cpu, groups).len() == 1;
+        let are_single = cx.config.topology.span(rq.cpu(), groups).len() == 1;
         let found = if are_single && !has_misfits && span.len() > LARGEST {
             cx.io.costs.fair_balance += 1;
             busiest_waiting(rq, cx, span, inner).map(|cpu| (cpu, Imbalance::Tasks(1)))
@@ -91,8 +91,8 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
         rq.fair.newidle.took(level, cx.now.wall, cx.config.scan_cost * scanned);
         if let Some((other, imbalance)) = found {
             let (kind, failed) = (BalanceKind::NewIdle, rq.fair.balance.failed(level));
-            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
-            return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
+            let work = Balance { kind, level: level as u8, failed, asker: rq.cpu(), imbalance };
+            return Step::Pair { own: rq.cpu(), other, then: PairCont::Balance(work) };
         }
         rq.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
         uneven::found_even(rq, cx, level);
@@ -111,7 +111,7 @@ fn waits_in<L: RawMutex>(cx: &mut Cx<'_, L>, span: &Range<u32>, inner: &Range<u3
 
 /// Returns the number of CPUs of a range that are in the root domain of this one. O(words of the range).
 fn cpus_of_domain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, range: Range<u32>) -> u32 {
-    let span = &cx.shared.domain(rq.cpu).span;
+    let span = &cx.shared.domain(rq.cpu()).span;
     cx.io.observer.u64(|| u64::from(span.count_and(None, range))) as u32
 }
 
@@ -121,7 +121,8 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
     let mut from = CpuId(span.start);
     while let Some(cpu) = cx.view().next_waiting(from).filter(|cpu| cpu.0 < span.end) {
         from = CpuId(cpu.0 + 1);
-        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu, cpu) || rq.fair.balance.pinned.contains(&cpu) {
+        if inner.contains(&cpu.0) || !cx.view().is_in_domain_of(rq.cpu(), cpu) || rq.fair.balance.pinned.contains(&cpu)
+        {
             continue;
         }
         cx.io.costs.cpus_scanned += 1;

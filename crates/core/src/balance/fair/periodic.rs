@@ -66,7 +66,7 @@ const BUSY_FACTOR: u64 = 16;
 /// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an idle CPU if this one
 /// has a waiting task.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if cx.shared.nr_cpus() == 1 || !rq.is_online || rq.is_isolated {
+    if cx.shared.nr_cpus() == 1 || !rq.is_online() || rq.is_isolated() {
         return Step::Done;
     }
     let has_waiting = rq.has_waiting(cx.config.settings.rt_balance.is_passive());
@@ -82,13 +82,13 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.now.wall < rq.fair.balance.next {
         return Step::Done;
     }
-    let kind = if rq.nr_running == 0 { BalanceKind::Idle } else { BalanceKind::Periodic };
+    let kind = if rq.nr_running() == 0 { BalanceKind::Idle } else { BalanceKind::Periodic };
     balance_due(rq, cx, kind)
 }
 
 /// An idle CPU was asked to look for work.
 pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.nr_running > 0 || !rq.is_online {
+    if rq.nr_running() > 0 || !rq.is_online() {
         pass_on(rq, cx);
         return Step::Done;
     }
@@ -102,12 +102,13 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 /// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of this CPU, the lowest that is stronger if one runs here that does not fit, else one
 /// that is further away from what is busy here.
 fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
-    if rq.nr_running == 0 || !cx.view().has_idle() {
+    if rq.nr_running() == 0 || !cx.view().has_idle() {
         return;
     }
     let is_pressed = rq.fair.balance.is_pressed && rq.fair.nr_running() > 0;
     let any = has_waiting || is_pressed;
-    let to = if any { cx.view().next_idle_in_domain(rq.cpu, CpuId(0)) } else { capacity_search::find_stronger(rq, cx) };
+    let to =
+        if any { cx.view().next_idle_in_domain(rq.cpu(), CpuId(0)) } else { capacity_search::find_stronger(rq, cx) };
     match to {
         Some(cpu) => {
             rq.fair.balance.next_kick = jiffies(rq, cx) + rq.fair.tune.tick;
@@ -124,13 +125,13 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
 ///
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu, distance));
+    let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
     // CPUs that are offline or of other partitions are in no domain of this one.
     let mut is_busy = |cpu: &CpuId| uneven::takes_part(rq, cx, *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
     let (mut from, mut thread) = (CpuId(0), None);
-    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, from).filter(|_| core_busy > 1 || cache_busy > 1) {
+    while let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), from).filter(|_| core_busy > 1 || cache_busy > 1) {
         cx.io.costs.cpus_scanned += 1;
         let is_idle_core = idle_cpu::is_on_idle_core(cx, cpu);
         let is_elsewhere = cache_busy > 1 && !cache.contains(&cpu.0);
@@ -151,7 +152,7 @@ fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     if cx.view().next_waiting(CpuId(0)).is_none() {
         return;
     }
-    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu, CpuId(rq.cpu.0 + 1)) {
+    if let Some(cpu) = cx.view().next_idle_in_domain(rq.cpu(), CpuId(rq.cpu().0 + 1)) {
         send(rq, cx, cpu);
     }
 }
@@ -159,7 +160,7 @@ fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
 fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
     let work = Work::IdleBalance;
     cx.io.op(Op::Ipi { cpu: to, work });
-    cx.io.event(cx.now, rq.cpu, || TraceEvent::IpiSend { to, reason: work.reason() });
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::IpiSend { to, reason: work.reason() });
 }
 
 /// Balances the levels whose interval is over, near to far, until one needs a partner.
@@ -167,13 +168,13 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     rq.fair.balance.is_pressed = capacity::publish(rq, cx);
     // Where real-time tasks run nothing else has looked at what the fair ones have become.
     load::follow(rq, cx);
-    rq.unpublished.add(Unpublished::AVERAGES);
+    rq.note(Unpublished::AVERAGES);
     rq.publish(cx);
     let now = jiffies(rq, cx);
     let mut next = Instant::FAR_FUTURE;
-    let mut inner = rq.cpu.0..rq.cpu.0 + 1;
+    let mut inner = rq.cpu().0..rq.cpu().0 + 1;
     for (level, (distance, _)) in LEVELS.into_iter().enumerate() {
-        let span = cx.config.topology.span(rq.cpu, distance);
+        let span = cx.config.topology.span(rq.cpu(), distance);
         if span == inner {
             continue;
         }
@@ -192,8 +193,8 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
                 // The levels above come at the next tick.
                 rq.fair.balance.next = now;
                 let failed = rq.fair.balance.levels[level].failed;
-                let work = Balance { kind, level: level as u8, failed, asker: rq.cpu, imbalance };
-                return Step::Pair { own: rq.cpu, other, then: PairCont::Balance(work) };
+                let work = Balance { kind, level: level as u8, failed, asker: rq.cpu(), imbalance };
+                return Step::Pair { own: rq.cpu(), other, then: PairCont::Balance(work) };
             }
             None => {
                 uneven::found_even(rq, cx, level);
@@ -234,29 +235,29 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 /// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on there (`LBF_DST_PINNED`), upwards, so at most
 /// once for each CPU of the group. What then is still too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
-    let may_take = own.is_online && (work.kind != BalanceKind::NewIdle || own.nr_running == 0);
+    let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || own.nr_running() == 0);
     let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
-    let is_asker = work.asker == own.cpu;
+    let is_asker = work.asker == own.cpu();
     let all_pinned = is_asker && taken.moved == 0 && taken.pinned == Pinned::All;
     let level = usize::from(work.level);
     if let (Some(cpu), Some(imbalance)) = (taken.elsewhere, taken.left) {
         if is_asker {
             count_round(own, work, taken.moved);
         }
-        return Step::Pair { own: cpu, other: other.cpu, then: PairCont::Balance(Balance { imbalance, ..work }) };
+        return Step::Pair { own: cpu, other: other.cpu(), then: PairCont::Balance(Balance { imbalance, ..work }) };
     }
     if taken.pinned != Pinned::None && taken.left.is_some() {
         uneven::say_uneven(own, cx, level, true);
     }
     if all_pinned {
-        own.fair.balance.pinned.push(other.cpu);
+        own.fair.balance.pinned.push(other.cpu());
     }
     let failed = work.failed.saturating_add(u8::from(work.kind != BalanceKind::NewIdle));
-    if taken.moved == 0 && !all_pinned && own.is_online && needs_active(own, other, cx, work, failed) {
+    if taken.moved == 0 && !all_pinned && own.is_online() && needs_active(own, other, cx, work, failed) {
         ask_for_current(own, other, cx, work);
     }
     match work.kind {
-        BalanceKind::NewIdle if taken.moved == 0 && own.is_online && own.nr_running == 0 => {
+        BalanceKind::NewIdle if taken.moved == 0 && own.is_online() && own.nr_running() == 0 => {
             if !all_pinned {
                 own.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
             }
@@ -305,8 +306,8 @@ fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Bal
     if work.kind == BalanceKind::Periodic || other.fair.nr_running() != 1 {
         return false;
     }
-    let full = u64::from(cx.config.topology.capacity(other.cpu));
-    let [there, here] = [other.cpu, own.cpu].map(|cpu| cx.capacity_of(cpu));
+    let full = u64::from(cx.config.topology.capacity(other.cpu()));
+    let [there, here] = [other.cpu(), own.cpu()].map(|cpu| cx.capacity_of(cpu));
     capacity::is_reduced(there, full) && capacity::is_reduced(there, here)
 }
 
@@ -322,7 +323,8 @@ const fn nice_tries(work: Balance) -> u8 {
 
 /// Asks a CPU to give away the fair task that it runs, if that may come here and nobody else has asked.
 fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) {
-    let Some(slot) = other.current.filter(|_| other.phase == Phase::Running && other.current_class() == ClassId::Fair)
+    let Some(slot) =
+        other.current_slot().filter(|_| other.phase() == Phase::Running && other.current_class() == ClassId::Fair)
     else {
         return;
     };
@@ -330,11 +332,11 @@ fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, wo
     if other.fair.balance.push.is_some()
         || task.engaged != Engaged::No
         || throttle::is_barred(other, slot)
-        || !task.may_run_on(own.cpu)
+        || !task.may_run_on(own.cpu())
     {
         return;
     }
-    let bound = Bound { to: own.cpu, level: work.level };
+    let bound = Bound { to: own.cpu(), level: work.level };
     other.fair.balance.push = Some(ActivePush { task: other.stay(slot), bound });
     other.resched(cx, Resched::Now);
 }
@@ -363,7 +365,7 @@ fn gives_away(rq: &mut Rq, slot: Slot, why: Leave, push: ActivePush) -> bool {
 
 /// A task that was asked for has come: the level may be patient again.
 pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
-    if bound.to == rq.cpu {
+    if bound.to == rq.cpu() {
         rq.fair.balance.levels[usize::from(bound.level)].failed = 0;
     }
 }
@@ -371,7 +373,7 @@ pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
 /// Compares the groups of a level again, without the CPUs of which no task may come here.
 fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> Option<Step> {
     let (other, imbalance) = find_imbalance(own, cx, usize::from(work.level), work.kind)?;
-    Some(Step::Pair { own: own.cpu, other, then: PairCont::Balance(Balance { imbalance, ..work }) })
+    Some(Step::Pair { own: own.cpu(), other, then: PairCont::Balance(Balance { imbalance, ..work }) })
 }
 
 /// What came of a try to move tasks.
@@ -419,12 +421,12 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
     let (mut looked, mut pinned) = (0, 0);
     while let Some(slot) = other.fair.recency.oldest() {
         // Whoever is idle does not take the last: it would be treated likewise.
-        if looked == looks || other.nr_running <= 1 {
+        if looked == looks || other.nr_running() <= 1 {
             break;
         }
         looked += 1;
         cx.io.costs.tasks_scanned += 1;
-        if !other.tasks[slot].may_run_on(own.cpu) {
+        if !other.tasks[slot].may_run_on(own.cpu()) {
             pinned += 1;
             if work.kind != BalanceKind::NewIdle && taken.elsewhere.is_none() {
                 taken.elsewhere = find_elsewhere(own, other, cx, slot, work);
@@ -458,9 +460,9 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
 
 /// Finds another CPU of the own group for a task that may not come here: any, in a round that has gone on already one above. O(CPUs of the group).
 fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: Slot, work: Balance) -> Option<CpuId> {
-    let mut group = cx.config.topology.span(own.cpu, LEVELS[usize::from(work.level)].1);
-    if own.cpu != work.asker {
-        group.start = own.cpu.0 + 1;
+    let mut group = cx.config.topology.span(own.cpu(), LEVELS[usize::from(work.level)].1);
+    if own.cpu() != work.asker {
+        group.start = own.cpu().0 + 1;
     }
     let task = &other.tasks[slot];
     group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && uneven::takes_part(own, cx, *cpu))
@@ -469,7 +471,7 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
 /// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`: load does not
 /// matter for one that would be the most urgent where it goes.
 fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalance, looks: &mut u32) -> Option<Slot> {
-    if other.nr_running <= 1 {
+    if other.nr_running() <= 1 {
         return None;
     }
     let best_here = own.top_prio();
@@ -481,14 +483,17 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
             Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
-        other.current != Some(*slot) && task.may_run_on(own.cpu) && (fits || task.prio.beats(best_here))
+        other.current_slot() != Some(*slot) && task.may_run_on(own.cpu()) && (fits || task.prio.beats(best_here))
     })
 }
 
 /// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
-    if other.current == Some(slot) || task.engaged != Engaged::No || task.fair.is_delayed() || !task.may_run_on(own.cpu)
+    if other.current_slot() == Some(slot)
+        || task.engaged != Engaged::No
+        || task.fair.is_delayed()
+        || !task.may_run_on(own.cpu())
     {
         return false;
     }
@@ -504,7 +509,7 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
         return true;
     }
     let cost = settings.migration_cost;
-    let is_hot = task.last_ran != Instant::ZERO && other.clock.wall.since(task.last_ran) < cost;
+    let is_hot = task.last_ran != Instant::ZERO && cx.now.wall.since(task.last_ran) < cost;
     !is_hot || work.failed > nice_tries(work)
 }
 

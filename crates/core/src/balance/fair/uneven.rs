@@ -15,7 +15,7 @@ pub(crate) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32
 
 /// Returns whether a CPU is online and in the root domain of this one.
 pub(crate) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
-    cx.view().is_in_domain_of(rq.cpu, cpu) && cx.view().is_online(cpu)
+    cx.view().is_in_domain_of(rq.cpu(), cpu) && cx.view().is_online(cpu)
 }
 
 /// A level was found even, also by a CPU that goes idle: forgets its failures, and no tasks keep it uneven.
@@ -26,7 +26,7 @@ pub(crate) fn found_even<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, level: us
 
 /// Says to the domain above whether tasks that are bound to CPUs keep this one uneven (`sgc->imbalance`). O(1).
 pub(crate) fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
-    let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu, distance));
+    let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
     let Some(parent) = (level + 1..LEVELS.len()).find(|parent| spans[*parent] != spans[level]) else { return };
     if let Some(first) = first_of(rq, cx, spans[level].clone())
         && cx.view().is_uneven(first, parent) != is_uneven

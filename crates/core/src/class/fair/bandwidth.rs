@@ -76,7 +76,7 @@ pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     if has_some && !(cx.config.settings.bandwidth_expiry && expire(rq, cx, q)) {
         return;
     }
-    if !rq.queue(q).bandwidth.is_throttled() && !take_slice(rq, cx, q) && rq.phase == Phase::Running {
+    if !rq.queue(q).bandwidth.is_throttled() && !take_slice(rq, cx, q) && rq.phase() == Phase::Running {
         rq.resched(cx, Resched::Now);
     }
 }
@@ -128,7 +128,7 @@ fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Req
 
 /// Takes quota up to a slice; returns whether it has some now.
 fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
-    let (group, cpu) = (rq.queue(q).group, rq.cpu);
+    let (group, cpu) = (rq.queue(q).group, rq.cpu());
     let own = cx.view().group_slice(group);
     let wanted = request(&cx.config.settings, own, &mut rq.queue_mut(q).bandwidth);
     let taken = with_pool(cx, group, |pool, now| pool.take(now, cpu, wanted));
@@ -207,7 +207,7 @@ pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
         return;
     }
     rq.queue_mut(q).bandwidth.remaining = KEPT;
-    let (group, cpu, slice) = (rq.queue(q).group, rq.cpu, cx.config.settings.bandwidth_slice);
+    let (group, cpu, slice) = (rq.queue(q).group, rq.cpu(), cx.config.settings.bandwidth_slice);
     let taken = with_pool(cx, group, |pool, now| Taken::nothing(pool.give_back(now, cpu, slack, slice)));
     arm(cx, group, GroupTimer::Slack, taken.arm);
 }

@@ -83,7 +83,7 @@ fn first_boosted(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
 
 fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     debug_assert!(rq.tasks[slot].fair.standing == Standing::Ordinary, "a task is boosted once");
-    rq.unpublished.add(Unpublished::ALL);
+    rq.note(Unpublished::ALL);
     let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
@@ -104,11 +104,10 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
     if is_beyond {
         count_level(rq, QueueIx::ROOT, now, task, Tally::default());
-        rq.nr_running += 1;
         rq.fair.nr_apart -= 1;
     }
     cx.io.costs.throttles += 1;
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: true });
     rearm(rq, cx);
 }
@@ -118,7 +117,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
         return;
     }
-    rq.unpublished.add(Unpublished::ALL);
+    rq.note(Unpublished::ALL);
     let task = Tally::runnable(&rq.tasks, slot);
     let now = rq.averages_clock();
     let leaf = rq.tasks[slot].fair.queue;
@@ -134,7 +133,6 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
     if is_beyond {
         count_level(rq, QueueIx::ROOT, now, Tally::default(), task);
-        rq.nr_running -= 1;
         rq.fair.nr_apart += 1;
     }
     let (mut at, mut entity) = (leaf, EntityRef::Task(slot));
@@ -152,7 +150,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         at = parent;
     }
     cx.io.costs.throttles += 1;
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
     // What lies above the first queue that is cut may have had nobody else.
     release_if_empty(rq, cx, leaf);

@@ -15,6 +15,7 @@
 use crate::class::fair::misfit;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
+use crate::words::clock::Clock;
 use crate::words::level::IMBALANCE_PCT;
 use lock_api::RawMutex;
 use zerolag_model::ClassId;
@@ -53,9 +54,9 @@ pub(crate) fn publish<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> bool {
     if !rq.fair.tune.tracks_load {
         return false;
     }
-    let full = u64::from(cx.config.topology.capacity(rq.cpu));
+    let full = u64::from(cx.config.topology.capacity(rq.cpu()));
     let averages = rq.averages_clock();
-    let left = rq.fair.pressure.left(rq.clock, averages, full);
-    cx.shared.publish_capacity(rq.cpu, left);
+    let left = rq.fair.pressure.left(Clock { wall: cx.now.wall, task: rq.clock_task() }, averages, full);
+    cx.shared.publish_capacity(rq.cpu(), left);
     is_reduced(left, full)
 }

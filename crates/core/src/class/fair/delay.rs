@@ -25,7 +25,7 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     }
     let leaf = rq.tasks[slot].fair.queue;
     join::undelay(&mut rq.fair, &mut rq.tasks, EntityRef::Task(slot));
-    rq.unpublished.add(Unpublished::ALL);
+    rq.note(Unpublished::ALL);
     let runnable = Tally::runnable(&rq.tasks, slot);
     come(rq, cx, leaf, runnable, Tally::DELAYED);
     boost::woken(rq, cx, slot);
@@ -43,13 +43,10 @@ pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: Entit
     match entity {
         EntityRef::Task(slot) => {
             if !go(rq, cx, q, Tally::DELAYED) {
-                rq.nr_running += 1; // It did not count; `detach` counts one less.
                 rq.fair.nr_apart -= 1;
             }
             rq.fair.recency.remove(slot);
-            if rq.current == Some(slot) {
-                rq.current = None;
-            }
+            rq.quit_current(slot);
             let body = run_queue::detach(rq, cx, slot);
             cx.io.parked.push(Parcel(body));
         }

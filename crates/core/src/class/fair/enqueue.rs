@@ -100,8 +100,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     join::join(&mut rq.fair, &mut rq.tasks, leaf, EntityRef::Task(slot), how, slept);
     check_first(rq, cx, leaf);
     if !come(rq, cx, leaf, Tally::RUNNABLE, Tally::default()) {
-        rq.nr_running -= 1; // Its group is throttled.
-        rq.fair.nr_apart += 1;
+        rq.fair.nr_apart += 1; // Its group is throttled.
     }
     note_idleness(rq, leaf, slot);
     if rq.tasks[slot].mode == TaskMode::Kernel {
@@ -153,7 +152,6 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     rq.fair.recency.remove(slot);
     part(rq, cx, q, entity, sleeps);
     if !go(rq, cx, q, runnable) {
-        rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
         rq.fair.nr_apart -= 1;
     }
     if rq.fair.nr_throttled > 0 {

@@ -63,7 +63,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
         // An earlier group of this id; it was removed while it still paid for its lag.
         retire(rq, cx, ix);
     }
-    let cpu = rq.cpu.0;
+    let cpu = rq.cpu().0;
     let fair = &mut rq.fair;
     let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
     fair.lives += 1;
@@ -150,7 +150,7 @@ pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
     if rq.fair.resting.len() == RESTING_MAX {
         let oldest = rq.fair.resting.remove(0);
         unattach(rq, oldest);
-        let cpu = rq.cpu;
+        let cpu = rq.cpu();
         let fair = &mut rq.fair;
         let Queue { group, generation, bandwidth, .. } = &fair.queues[oldest.index()];
         let group = *group;

@@ -98,12 +98,12 @@ fn start(rq: &mut Rq, slot: Slot) {
 
 /// Takes out what left while it slept here.
 pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let cpu = rq.cpu;
+    let cpu = rq.cpu();
     let removed = cx.view().take_notes(cpu);
     rq.age_queue(QueueIx::ROOT);
     if removed != Removed::default() {
         rq.queue_mut(QueueIx::ROOT).average.remove(removed);
-        rq.unpublished.add(Unpublished::AVERAGES);
+        rq.note(Unpublished::AVERAGES);
     }
 }
 

@@ -62,13 +62,13 @@ pub(crate) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
     let q = rq.tasks[slot].fair.queue;
     rq.age_queue(q);
     rq.age_entity(q, EntityRef::Task(slot));
-    asymmetric::fits(util_of(&rq.tasks[slot]), cx.capacity_of(rq.cpu))
+    asymmetric::fits(util_of(&rq.tasks[slot]), cx.capacity_of(rq.cpu()))
 }
 
 /// The CPU runs another task, or none.
 #[cold]
 pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let (now, runs) = (rq.clock.task, rq.current.is_some());
+    let (now, runs) = (rq.clock_task(), rq.current_slot().is_some());
     let util = rq.queue(QueueIx::ROOT).average.util + rq.fair.pressure.above_util();
     if let Some(uneven) = &mut rq.fair.asymmetric {
         uneven.switched(now, runs, util >= FULL_CAPACITY - 1);
@@ -78,10 +78,10 @@ pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 /// Says whether what runs here fits. O(1); O(CPUs) for a task that does not.
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
-    let current = rq.current;
+    let current = rq.current_slot();
     let misfit = match current {
         Some(slot) if rq.current_class() == ClassId::Fair && !fits_here(rq, cx, slot) => {
-            let may_go = has_stronger(cx, rq.cpu, rq.tasks[slot].allowed.as_deref());
+            let may_go = has_stronger(cx, rq.cpu(), rq.tasks[slot].allowed.as_deref());
             if may_go { task_load(rq, slot).max(1) } else { 0 }
         }
         Some(_) | None => 0,
@@ -89,7 +89,7 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(uneven) = &mut rq.fair.asymmetric else { return };
     if uneven.misfit != misfit {
         uneven.misfit = misfit;
-        cx.shared.publish_misfit(rq.cpu, misfit);
+        cx.shared.publish_misfit(rq.cpu(), misfit);
     }
 }
 

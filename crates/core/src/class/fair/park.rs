@@ -57,10 +57,9 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.fair.recency.remove(slot);
     part(rq, cx, leaf, EntityRef::Task(slot), true);
     part_above_throttled(rq, cx, leaf);
-    rq.nr_running -= 1;
     rest(rq, cx, slot, at);
     cx.io.costs.throttles += 1;
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: true });
 }
 
@@ -80,9 +79,8 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     lift(rq, slot, at);
     let leaf = rq.tasks[slot].fair.queue;
     count(rq, leaf, Tally::default(), Tally::PARKED);
-    rq.nr_running += 1; // It did not count; whoever takes it off counts one less.
-    rq.unpublished.add(Unpublished::ALL);
-    let (id, cpu) = (rq.tasks[slot].id, rq.cpu);
+    rq.note(Unpublished::ALL);
+    let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: false });
     true
 }

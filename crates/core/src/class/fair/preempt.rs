@@ -13,7 +13,7 @@ use zerolag_model::settings::FairAlgorithm;
 
 /// Returns whether a fair task that was just queued preempts the current fair task.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
-    if current == woken || rq.need_resched == Resched::Now {
+    if current == woken || rq.need_resched() == Resched::Now {
         return Resched::No;
     }
     if rq.fair.due == Resched::Now {

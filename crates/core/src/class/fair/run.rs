@@ -40,7 +40,7 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
         }
         match entity {
             EntityRef::Task(slot) => {
-                if rq.current == Some(slot) {
+                if rq.current_slot() == Some(slot) {
                     rearm(rq, cx);
                 }
                 return Some(slot);
@@ -124,7 +124,7 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
         follow_weights(rq, cx, leaf);
     }
     // Who is to leave needs no other reminder.
-    if due == Resched::No && rq.need_resched != Resched::Now {
+    if due == Resched::No && rq.need_resched() != Resched::Now {
         rearm(rq, cx);
     }
     due
@@ -143,7 +143,7 @@ fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
 
 /// The current task gives the CPU to others if it may (`sched_yield`).
 pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot: Slot) {
-    if rq.nr_running <= 1 {
+    if rq.nr_running() <= 1 {
         return;
     }
     let entity = EntityRef::Task(slot);
@@ -168,14 +168,14 @@ pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 
 fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(at) = turn::slice_end(&rq.fair, &rq.tasks, cx.now.wall) else { return };
-    let arm = Op::ArmTimer { cpu: rq.cpu, timer: RqTimer::Slice, at };
+    let arm = Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at };
     // A call that moves several tasks asks once.
     let earlier = cx
         .io
         .ops
         .iter_mut()
         .rev()
-        .find(|op| matches!(op, Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } if *cpu == rq.cpu));
+        .find(|op| matches!(op, Op::ArmTimer { cpu, timer: RqTimer::Slice, .. } if *cpu == rq.cpu()));
     match earlier {
         Some(op) => *op = arm,
         None => cx.io.op(arm),

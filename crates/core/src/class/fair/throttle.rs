@@ -64,12 +64,12 @@ pub(crate) fn above(rq: &Rq, from: QueueIx) -> impl Iterator<Item = QueueIx> + '
 
 /// Throttles a queue, unless the pool has quota by now.
 pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
-    let (group, remaining, cpu) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining, rq.cpu);
+    let (group, remaining, cpu) = (rq.queue(q).group, rq.queue(q).bandwidth.remaining, rq.cpu());
     let taken = with_pool(cx, group, |pool, now| pool.throttle(now, cpu, remaining));
     if receive(rq, cx, q, taken) {
         return;
     }
-    rq.unpublished.add(Unpublished::ALL);
+    rq.note(Unpublished::ALL);
     rq.fair.nr_throttled += 1;
     cx.io.costs.throttles += 1;
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
@@ -104,7 +104,6 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     }
     let gone = tally.minus(boosted);
     if count(rq, parent, Tally::default(), gone) {
-        rq.nr_running -= gone.tasks();
         rq.fair.nr_apart += gone.tasks();
     }
     if !stays {
@@ -114,10 +113,10 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
 
 /// Puts a throttled queue back. The pool knows already.
 pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
-    rq.unpublished.add(Unpublished::ALL);
+    rq.note(Unpublished::ALL);
     rq.fair.nr_throttled -= 1;
     cx.io.costs.throttles += 1;
-    let (group, cpu) = (rq.queue(q).group, rq.cpu);
+    let (group, cpu) = (rq.queue(q).group, rq.cpu());
     let was_cut = rq.queue(q).bandwidth.is_cut();
     rq.queue_mut(q).bandwidth.throttled = Throttled::No; // [2] [3]
     cx.io.event(cx.now, cpu, || TraceEvent::Unthrottle { group });
@@ -133,10 +132,9 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
     join_group(rq, cx, q, parent);
     if come(rq, cx, parent, tally, Tally::default()) {
-        rq.nr_running += tally.tasks();
         rq.fair.nr_apart -= tally.tasks();
         // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
-        if rq.current.is_none() && rq.phase == Phase::Running && tally.runnable > 0 && rq.is_online {
+        if rq.current_slot().is_none() && rq.phase() == Phase::Running && tally.runnable > 0 && rq.is_online() {
             rq.resched(cx, Resched::Now);
         }
     }
@@ -150,7 +148,7 @@ pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, fro
         let queue = rq.queue(q);
         at = queue.parent;
         if let Some(since) = queue.bandwidth.throttled_since().filter(|_| queue.tally.tasks() == 0) {
-            let (group, cpu) = (queue.group, rq.cpu);
+            let (group, cpu) = (queue.group, rq.cpu());
             let lasted = cx.now.wall.since(since);
             with_pool(cx, group, |pool, _| {
                 pool.release(cpu, lasted);

@@ -36,6 +36,10 @@ impl<const PLACE: usize> Heap<PLACE> {
         Self { entries: Vec::new() }
     }
 
+    pub(crate) const fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -57,6 +57,12 @@ impl DlRq {
         }
     }
 
+    /// Returns the queued tasks that can run: without those that wait for their next budget.
+    #[inline]
+    pub(crate) const fn nr_running(&self) -> u32 {
+        self.ready.len()
+    }
+
     /// Returns whether no deadline task and no server wants to run here.
     pub(crate) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.servers.iter().all(|server| server.queued().is_none())

@@ -166,6 +166,13 @@ impl FairRq {
         self.root().tally.runnable
     }
 
+    /// Returns the queued tasks that are not throttled, those included that stay only for their lag.
+    #[inline]
+    pub(crate) fn nr_queued(&self) -> u32 {
+        let tally = self.root().tally;
+        tally.runnable + tally.delayed
+    }
+
     /// Returns the blocked tasks that stay queued until their lag is paid.
     pub(crate) fn nr_delayed(&self) -> u32 {
         self.root().tally.delayed

@@ -48,6 +48,12 @@ impl RtRq {
         !self.pushable.is_empty()
     }
 
+    /// Returns the queued tasks that can run: none while the class is throttled.
+    #[inline]
+    pub(crate) const fn nr_allowed(&self) -> u32 {
+        if self.throttle.is_throttled() { 0 } else { self.nr_running }
+    }
+
     pub(crate) const fn nr_running(&self) -> u32 {
         self.nr_running
     }
