@@ -74,7 +74,7 @@ impl<L: RawMutex> Scheduler<L> {
         rt::come_online(rq, cx);
         dl_server::update(rq, cx);
         dl::online_changed(rq, cx);
-        if rq.nr_running() > 0 && rq.current_slot().is_none() {
+        if rq.has_running() && rq.current_slot().is_none() {
             rq.resched(cx, Resched::Now); // What was lost here is found.
         }
         // Whatever waits elsewhere could not come here until now.

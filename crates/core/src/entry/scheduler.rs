@@ -449,7 +449,7 @@ impl<L: RawMutex> Scheduler<L> {
         if rq.rt.nr_running() == 0 {
             fair::finish_if_only_delayed(rq, cx);
         }
-        if stage != Stage::Searched && rq.nr_running() == 0 && rq.is_online() {
+        if stage != Stage::Searched && !rq.has_running() && rq.is_online() {
             rq.pass(Stage::Searched);
             return newidle::begin(rq, cx);
         }

@@ -10,7 +10,7 @@ use zerolag_model::ClassId;
 #[inline(always)]
 pub(crate) fn are_needed(rq: &Rq) -> bool {
     match rq.ticks() {
-        Ticks::Busy => rq.nr_running() > 0,
+        Ticks::Busy => rq.has_running(),
         Ticks::Always => true,
         Ticks::Needed => decides(rq),
     }

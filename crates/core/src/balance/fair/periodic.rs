@@ -82,13 +82,13 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.now.wall < rq.fair.balance.next {
         return Step::Done;
     }
-    let kind = if rq.nr_running() == 0 { BalanceKind::Idle } else { BalanceKind::Periodic };
+    let kind = if !rq.has_running() { BalanceKind::Idle } else { BalanceKind::Periodic };
     balance_due(rq, cx, kind)
 }
 
 /// An idle CPU was asked to look for work.
 pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
-    if rq.nr_running() > 0 || !rq.is_online() {
+    if rq.has_running() || !rq.is_online() {
         pass_on(rq, cx);
         return Step::Done;
     }
@@ -102,7 +102,7 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
 /// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of this CPU, the lowest that is stronger if one runs here that does not fit, else one
 /// that is further away from what is busy here.
 fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
-    if rq.nr_running() == 0 || !cx.view().has_idle() {
+    if !rq.has_running() || !cx.view().has_idle() {
         return;
     }
     let is_pressed = rq.fair.balance.is_pressed && rq.fair.nr_running() > 0;
@@ -235,7 +235,7 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 /// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on there (`LBF_DST_PINNED`), upwards, so at most
 /// once for each CPU of the group. What then is still too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
-    let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || own.nr_running() == 0);
+    let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || !own.has_running());
     let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
     let is_asker = work.asker == own.cpu();
     let all_pinned = is_asker && taken.moved == 0 && taken.pinned == Pinned::All;
@@ -257,7 +257,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         ask_for_current(own, other, cx, work);
     }
     match work.kind {
-        BalanceKind::NewIdle if taken.moved == 0 && own.is_online() && own.nr_running() == 0 => {
+        BalanceKind::NewIdle if taken.moved == 0 && own.is_online() && !own.has_running() => {
             if !all_pinned {
                 own.fair.newidle.was_in_vain(level, cx.now.wall, &cx.config.settings);
             }
