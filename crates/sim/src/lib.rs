@@ -15,35 +15,19 @@
 //! | [`outcome`] | how a run ended |
 #![warn(missing_docs)]
 
-mod cache;
-mod changes;
+mod admin;
 pub mod costs;
-mod cpu;
-mod cpuset;
-mod groups;
-mod hotplug;
-mod interpret;
-mod ipi;
-mod isolation;
-mod lock;
+mod device;
+mod kernel;
 mod machine;
-mod noise;
 pub mod outcome;
-mod path;
-mod pipe;
-mod proxy;
+mod program;
 mod queue;
-mod requests;
-mod servers;
-mod spin;
-mod sync;
-mod syscall;
-mod task;
 mod trace;
 
 pub use costs::Costs;
+pub use device::noise::IrqSource;
 pub use machine::{Machine, MachineConfig};
-pub use noise::IrqSource;
 pub use outcome::{End, FORKED_MAX, Outcome, SimError, Stats, Wait};
 pub use trace::{NoTrace, Sink};
 pub use zerolag_core::Tracing;

@@ -6,16 +6,16 @@
 //! The machine decides nothing: who runs, where and when is asked of the core; what is done in which order is asked of
 //! the program.
 
+use crate::admin::groups::{GroupTimers, Life};
 use crate::costs::Costs;
-use crate::cpu::{Cpu, Interrupt, Job, WakeKind};
-use crate::groups::{GroupTimers, Life};
-use crate::noise::LateTicks;
+use crate::device::noise::LateTicks;
+use crate::kernel::cpu::{Cpu, Interrupt, Job, WakeKind};
+use crate::kernel::proxy::count_locks;
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
-use crate::proxy::count_locks;
+use crate::program::requests::Arriving;
+use crate::program::sync::Shared;
+use crate::program::task::{SimTask, State, WaitFor};
 use crate::queue::{EventQueue, Phase, Source};
-use crate::requests::Arriving;
-use crate::sync::Shared;
-use crate::task::{SimTask, State, WaitFor};
 use crate::trace::{Sink, Tracer};
 use core::ops::ControlFlow;
 use std::rc::Rc;
@@ -126,7 +126,7 @@ pub struct Machine {
     pub(crate) group_timers: GroupTimers,
     /// When the line of each root domain's IPI state is free.
     pub(crate) rto_free_at: Vec<Instant>,
-    pub(crate) sources: Vec<crate::noise::Source>,
+    pub(crate) sources: Vec<crate::device::noise::Source>,
     pub(crate) arriving: Vec<Arriving>,
     /// What is changed at given times, in order.
     pub(crate) changes: Rc<[TimedChange]>,
@@ -145,7 +145,7 @@ impl Machine {
     /// # Errors
     /// The program does not fit the machine: cpusets, affinities, policies.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
-        let cpusets: Vec<(CpuMask, Partition)> = crate::cpuset::partitions(&program);
+        let cpusets: Vec<(CpuMask, Partition)> = crate::admin::cpuset::partitions(&program);
         let changes: Rc<[TimedChange]> = program.plan().into();
         let core = Config::new(config.topology.clone(), config.settings.clone())
             .with_cpusets(&cpusets)?

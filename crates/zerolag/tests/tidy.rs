@@ -24,7 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.
-const SIM_MAY: &[(&str, &str, &str)] = &[("interpret.rs", "use zerolag_model", "an import is no decision")];
+const SIM_MAY: &[(&str, &str, &str)] = &[("program/interpret.rs", "use zerolag_model", "an import is no decision")];
 
 /// Words that would mean that the simulator makes a decision of the core.
 const CLASS_WORDS: &[&str] =

@@ -2,11 +2,5 @@
 
 use super::Floors;
 
-pub(crate) const FLOORS: Floors = &[
-    &["costs", "outcome", "queue", "trace"],
-    &[
-        "cache changes cpu cpuset groups hotplug interpret ipi isolation lock machine noise path pipe proxy requests servers \
-       spin sync syscall task",
-    ],
-    &["lib"],
-];
+pub(crate) const FLOORS: Floors =
+    &[&["costs", "outcome", "queue", "trace"], &["admin device kernel machine program"], &["lib"]];

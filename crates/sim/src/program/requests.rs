@@ -13,11 +13,11 @@
 //! A call is a request whose sender waits until it is done. It goes on at once if the queue is full, and when the task that works on
 //! its request is ended: as with a connection that is closed.
 
-use crate::cpu::{Interrupt, Job};
+use crate::kernel::cpu::{Interrupt, Job};
 use crate::machine::{Event, Machine};
+use crate::program::sync::Shared;
+use crate::program::task::{State, WaitFor};
 use crate::queue::{Phase, Source};
-use crate::sync::Shared;
-use crate::task::{State, WaitFor};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use zerolag_model::event::RequestStep;
@@ -106,7 +106,7 @@ impl Machine {
             Some(cpus) => cpus.next_from(CpuId(source.cpu.0 + 1)).or_else(|| cpus.next_from(CpuId(0))),
             None => None,
         }
-        .unwrap_or_else(|| crate::isolation::free_after(source.cpu, isolated, nr_cpus));
+        .unwrap_or_else(|| crate::admin::isolation::free_after(source.cpu, isolated, nr_cpus));
         let cpu = source.cpu;
         let count = self.cpus[cpu.index()].next_count();
         let event = Event::Arrival { source: u32::try_from(index).expect("invariant: fewer than 2^32 sources") };

@@ -4,10 +4,10 @@
 //! the current one as soon as it is preempted. Then every other CPU builds its domains anew, under its own run queue's lock.
 //! Timers that were set here still fire here, and whom they wake is placed on another CPU.
 
-use crate::cpu::{Interrupt, Job, WakeKind};
-use crate::lock::Lock;
+use crate::kernel::cpu::{Interrupt, Job, WakeKind};
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::Machine;
-use crate::path::Done;
 use zerolag_core::Step;
 use zerolag_model::{CpuId, TraceEvent};
 

@@ -4,11 +4,11 @@
 //! Who is served first is the core's [`WaitQueue`]; here is only who holds what. A plain mutex is given up before its
 //! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
-use crate::cache::CachedFile;
-use crate::pipe::Pipe;
-use crate::requests::Sent;
-use crate::spin::SpinLock;
-use crate::syscall::{DiskQueue, RwSemaphore};
+use crate::program::cache::CachedFile;
+use crate::program::pipe::Pipe;
+use crate::program::requests::Sent;
+use crate::program::spin::SpinLock;
+use crate::program::syscall::{DiskQueue, RwSemaphore};
 use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
 use zerolag_model::settings::Preempt;

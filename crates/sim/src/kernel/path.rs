@@ -10,12 +10,12 @@
 //! Decisions are taken when a job gets its locks; the time it takes is spent from there on and holds the locks. A path that
 //! changes nothing for its task costs no event: the task's completion moves.
 
-use crate::cpu::{Interrupt, Job, Segment, WakeKind};
-use crate::ipi::Stretch;
-use crate::lock::Lock;
+use crate::kernel::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::kernel::ipi::Stretch;
+use crate::kernel::lock::Lock;
 use crate::machine::{Event, Machine};
+use crate::program::task::State;
 use crate::queue::{Phase, Source};
-use crate::task::State;
 use zerolag_core::{CpuMode, Home, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, RqTimer, Step};
 use zerolag_model::event::{IpiReason, Irq};
 use zerolag_model::{CpuId, CpuLayer, Distance, Duration, Record, TaskId, TraceEvent};

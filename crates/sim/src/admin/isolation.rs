@@ -6,10 +6,10 @@
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_tick_remote`; `kernel/sched/isolation.c`. differs: the kernel's remote ticks begin when
 //! each CPU comes online, here all come at whole seconds.
 
-use crate::cpu::{Interrupt, Job};
-use crate::lock::Lock;
+use crate::kernel::cpu::{Interrupt, Job};
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::{Event, Machine};
-use crate::path::Done;
 use crate::queue::{Phase, Source};
 use zerolag_model::{CpuId, CpuMask, Duration};
 

@@ -6,8 +6,8 @@
 //!
 //! Two clocks: wall time, and task time, which stands still while the CPU is in the kernel for others.
 
-use crate::ipi::Stretch;
-use crate::lock::RqLock;
+use crate::kernel::ipi::Stretch;
+use crate::kernel::lock::RqLock;
 use std::collections::VecDeque;
 use zerolag_core::{Clock, GroupTimer, Leave, Rq, RqTimer, Step, Work};
 use zerolag_model::{CpuId, CpuLayer, Duration, GroupId, Instant, LayerTimes, SchedAttr, TaskId};

@@ -7,12 +7,12 @@
 //!
 //! Work: O(tasks) for each lock that is taken and each wakeup, with `proxy_exec` only.
 
-use crate::cpu::Job;
-use crate::lock::Lock;
+use crate::kernel::cpu::Job;
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::Machine;
-use crate::path::Done;
-use crate::sync::Shared;
-use crate::task::{SimTask, State, WaitFor};
+use crate::program::sync::Shared;
+use crate::program::task::{SimTask, State, WaitFor};
 use zerolag_core::{Home, Leave, LockId, Parcel};
 use zerolag_model::{CpuId, TaskId};
 use zerolag_workload::program::{Resource, ResourceKind};

@@ -3,10 +3,10 @@
 //! A change interrupts each CPU of the cpuset, and each joins its new root domain by itself, under its own run queue's
 //! lock: the order in which they do so is that of their interrupts.
 
-use crate::cpu::Job;
-use crate::lock::Lock;
+use crate::kernel::cpu::Job;
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::Machine;
-use crate::path::Done;
 use zerolag_core::{CpusetId, Partition};
 use zerolag_model::{CpuId, CpuMask, TraceEvent};
 use zerolag_workload::program::Program;

@@ -4,11 +4,11 @@
 //! (wake somebody, block), or only moves on. What takes no time takes no time here either; a task that goes on like that
 //! without end is stopped.
 
-use crate::cpu::{Job, Segment, WakeKind};
+use crate::kernel::cpu::{Job, Segment, WakeKind};
 use crate::machine::Machine;
 use crate::outcome::{End, FORKED_MAX, Wait};
-use crate::sync::Shared;
-use crate::task::{SimTask, State, WaitFor};
+use crate::program::sync::Shared;
+use crate::program::task::{SimTask, State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpuMode, Leave, Lent, most_urgent};

@@ -6,7 +6,7 @@
 //! name in traces differ. An interrupt that comes while the CPU is in the kernel waits for the end of that path; so do,
 //! unlike in reality, NMIs and the hardware's own.
 
-use crate::cpu::Interrupt;
+use crate::kernel::cpu::Interrupt;
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source as From};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! [`SimTask`]: a task as the machine sees it: its body while it waits, and where it is in its program.
 
-use crate::cache::Reading;
-use crate::cpu::Segment;
-use crate::requests::InService;
+use crate::kernel::cpu::Segment;
+use crate::program::cache::Reading;
+use crate::program::requests::InService;
 use std::sync::Arc;
 use zerolag_core::Parcel;
 use zerolag_model::{Duration, Instant, TaskCounters, TaskId};

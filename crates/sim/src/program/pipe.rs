@@ -7,8 +7,8 @@
 //! pages that are partly filled.
 
 use crate::machine::Machine;
-use crate::sync::Shared;
-use crate::task::{State, WaitFor};
+use crate::program::sync::Shared;
+use crate::program::task::{State, WaitFor};
 use std::collections::VecDeque;
 use zerolag_model::{CpuId, TaskId};
 use zerolag_workload::program::ResourceId;

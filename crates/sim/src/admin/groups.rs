@@ -2,13 +2,13 @@
 //!
 //! A group's timer fires on the CPU that armed it. The machine decides nothing: what a timer does is asked of the core.
 
-use crate::cpu::Job;
-use crate::lock::Lock;
+use crate::kernel::cpu::Job;
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::{Event, Machine};
 use crate::outcome::{End, SimError};
-use crate::path::Done;
+use crate::program::task::State;
 use crate::queue::{Phase, Source};
-use crate::task::State;
 use std::sync::Arc;
 use zerolag_core::{GroupTimer, Idleness, Weight};
 use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, TraceEvent};

@@ -4,11 +4,11 @@
 //! Each CPU concerned sets its own, under its run queue's lock. A write that the core refuses changes nothing, as in the
 //! kernel; the run ends with it, for the scenario asked for what cannot be.
 
-use crate::cpu::{Interrupt, Job};
-use crate::lock::Lock;
+use crate::kernel::cpu::{Interrupt, Job};
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::Machine;
 use crate::outcome::{End, SimError};
-use crate::path::Done;
 use zerolag_model::{CpuId, Duration, RtBandwidth, ServerKind, ServerParams};
 
 impl Machine {

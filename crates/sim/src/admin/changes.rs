@@ -7,14 +7,14 @@
 //! computation is cut off, a wait is left, mutexes that it holds are given back, a request that it works on is never done. One
 //! that retires, because its pool has become smaller, goes when its turn is over.
 
-use crate::cpu::{Interrupt, Job, Segment, WakeKind};
-use crate::groups;
-use crate::lock::Lock;
+use crate::admin::groups;
+use crate::kernel::cpu::{Interrupt, Job, Segment, WakeKind};
+use crate::kernel::lock::Lock;
+use crate::kernel::path::Done;
 use crate::machine::{Event, Machine};
 use crate::outcome::{End, SimError};
-use crate::path::Done;
+use crate::program::task::{State, WaitFor};
 use crate::queue::{Phase, Source};
-use crate::task::{State, WaitFor};
 use std::rc::Rc;
 use std::sync::Arc;
 use zerolag_core::{CpusetId, Home, Idleness, Leave, TaskError, Weight};
@@ -89,7 +89,7 @@ impl Machine {
             Change::Start { task, count } => self.start_more(cpu, *task, *count),
             Change::Resize { task, threads } => self.resize(cpu, *task, *threads, index),
             Change::Partition { cpuset, is_root } => {
-                let own = crate::cpuset::id_of(*cpuset);
+                let own = crate::admin::cpuset::id_of(*cpuset);
                 return self.join_domain(cpu, if *is_root { own } else { CpusetId::default() }, index);
             }
             Change::Server { runtime, period, .. } => return self.set_server(cpu, *runtime, *period, index),
@@ -133,7 +133,8 @@ impl Machine {
 
     /// Gives a pool so many threads: those that are to retire stay first, then new ones begin; or the youngest retire.
     fn resize(&mut self, cpu: CpuId, def: usize, threads: u32, index: u32) {
-        let is_of = |body: &&mut crate::task::SimTask| body.def == def && body.state != State::Dead && !body.is_ended;
+        let is_of =
+            |body: &&mut crate::program::task::SimTask| body.def == def && body.state != State::Dead && !body.is_ended;
         let mut wanted = threads;
         let mut surplus = Vec::new();
         for body in self.tasks.iter_mut().filter(is_of) {

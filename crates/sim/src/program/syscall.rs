@@ -10,11 +10,11 @@
 //! | `cond_resched` | `CondResched` |
 //! | anywhere else, the way back to user mode included | `User` |
 
-use crate::cpu::Job;
-use crate::interpret::INHERIT_DEPTH_MAX;
+use crate::kernel::cpu::Job;
 use crate::machine::Machine;
-use crate::sync::Shared;
-use crate::task::{State, WaitFor};
+use crate::program::interpret::INHERIT_DEPTH_MAX;
+use crate::program::sync::Shared;
+use crate::program::task::{State, WaitFor};
 use std::collections::VecDeque;
 use zerolag_core::{CpuMode, Leave, Resched, TaskMode};
 use zerolag_model::{CpuId, Instant, TaskId, TraceEvent};

@@ -19,7 +19,7 @@
 //!
 //! Locks are taken in order of CPU number; whoever comes first is served first.
 
-use crate::cpu::Cpu;
+use crate::kernel::cpu::Cpu;
 use crate::machine::{Event, Machine};
 use crate::queue::{Phase, Source};
 use std::collections::VecDeque;

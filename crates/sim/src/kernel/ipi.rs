@@ -25,7 +25,7 @@
 //! differs: before 5.8 work queued to a polling CPU raised an interrupt all the same.
 
 use crate::costs::IdleState;
-use crate::cpu::{Cpu, Interrupt, Job};
+use crate::kernel::cpu::{Cpu, Interrupt, Job};
 use crate::machine::{Event, Machine};
 use crate::outcome::End;
 use crate::queue::{Phase, Source};

@@ -4,9 +4,9 @@
 //! Served in order of arrival (Linux `kernel/locking/qspinlock.c`). Who is served next goes on when the lock's cache line has reached
 //! its CPU. Under `preempt = rt` these are sleeping locks whose holders inherit (`kernel/locking/spinlock_rt.c`): mutexes of ours.
 
-use crate::cpu::Segment;
+use crate::kernel::cpu::Segment;
 use crate::machine::Machine;
-use crate::sync::Shared;
+use crate::program::sync::Shared;
 use std::collections::VecDeque;
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 use zerolag_workload::program::ResourceId;

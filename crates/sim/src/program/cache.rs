@@ -16,11 +16,11 @@
 //! `__wake_up_bit` (one exclusive waiter); `mm/readahead.c`, `ondemand_readahead`. differs: the lock is that of a window, not
 //! of each of its pages, which one request fills at once.
 
-use crate::cpu::Job;
+use crate::kernel::cpu::Job;
 use crate::machine::{Event, Machine};
+use crate::program::sync::Shared;
+use crate::program::task::{State, WaitFor};
 use crate::queue::{Phase, Source};
-use crate::sync::Shared;
-use crate::task::{State, WaitFor};
 use std::collections::{BTreeMap, VecDeque};
 use zerolag_core::CpuMode;
 use zerolag_model::{CpuId, CpuLayer, TaskId, TraceEvent};

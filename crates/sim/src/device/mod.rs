@@ -1,0 +1,3 @@
+//! The simulated devices.
+
+pub(crate) mod noise;
