@@ -1,7 +1,9 @@
-//! [`Costs`]: what every operation takes on the simulated machine. A named profile, never hidden.
+//! [`Costs`]: the costs of operations on the simulated machine.
 //!
-//! `zero` charges nothing (exact tests). `default` is a current x86 server; each entry names its origin. A file has the
-//! same keys; keys that it does not name keep their values from `default`.
+//! A simulated latency is only as good as its costs, and no set of costs fits every machine. So costs are a
+//! named profile, which every result names. `zero` charges nothing (exact tests). `default` is a current x86
+//! server; each entry names its origin. A file has the same keys; keys that it does not set have their
+//! values from `default`.
 
 use serde::Deserialize;
 use zerolag_model::{Distance, Duration};
@@ -9,7 +11,7 @@ use zerolag_model::{Distance, Duration};
 /// A cost profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// Its name; every result says it.
+    /// Its name; every result names it.
     pub name: String,
     /// Switching from one task to another, on top of the run-queue lock.
     pub context_switch: Duration,
@@ -17,62 +19,64 @@ pub struct Costs {
     pub wakeup_local: Duration,
     /// Putting a task on a run queue of another cache.
     pub wakeup_remote: Duration,
-    /// What sending an IPI takes the sender.
+    /// Sending an IPI, for the sender.
     pub ipi_send: Duration,
-    /// From the sending to the begin of the handler, by distance.
+    /// The time from the sending of an IPI to the beginning of its handler, by distance.
     pub ipi_latency: ByDistance,
-    /// Entry and exit of an IPI's handler, without the work it does.
+    /// Entry and exit of an IPI's handler, without its work.
     pub ipi_handler: Duration,
-    /// Taking one piece of queued work off the list and getting what it is about, by distance to who asked; on top of
-    /// locks and scans.
+    /// Taking one piece of queued work off the list and reading its arguments, by distance to the CPU that
+    /// queued it; on top of locks and scans.
     pub ipi_work: ByDistance,
-    /// A lock or atomic of the state that CPUs share, whose cache line is at another CPU. That of a root domain's IPI is
-    /// accessed by one CPU at a time.
+    /// A lock or atomic of the state that CPUs share, whose cache line is at another CPU. The line of a root
+    /// domain's IPI state is accessed by one CPU at a time.
     pub inner_lock: Duration,
     /// Entry and exit of a timer interrupt.
     pub timer_irq: Duration,
     /// The tick with its bookkeeping.
     pub tick: Duration,
-    /// How long an operation holds a run-queue lock, without what is scanned and moved under it.
+    /// How long an operation holds a run-queue lock, without the scans and moves under it.
     pub rq_lock_hold: Duration,
-    /// What getting a lock takes whose cache line is at another CPU, by distance to who had it last; paid for pairs, remote
-    /// wakeups and after spinning.
+    /// Getting a lock whose cache line is at another CPU, by distance to the CPU that had it last; charged for
+    /// pairs, remote wakeups and after spinning.
     pub rq_lock_transfer: ByDistance,
-    /// Looking at the published state of one CPU.
+    /// Reading the published state of one CPU.
     pub scan_per_cpu: Duration,
-    /// Looking at one queued task.
+    /// Examining one queued task.
     pub scan_per_task: Duration,
     /// Moving one task between run queues.
     pub migrate_task: Duration,
     /// Taking one group's queue on one CPU out of the hierarchy, or putting it back.
     pub throttle: Duration,
-    /// What a task loses to a cold cache when it runs on another CPU than before, by distance.
+    /// The time that a task loses to a cold cache when it runs on another CPU than before, by distance.
     pub cache_refill: ByDistance,
     /// From a wakeup to the first instruction of a CPU that idled.
     pub idle_exit: Duration,
-    /// States that a CPU idles in, shallowest first: one that has idled for at least a state's residency comes out of that state,
-    /// and takes its time instead of `idle_exit`. As if the governor had known how long it would idle.
+    /// Idle states, shallowest first. A CPU that has idled for at least a state's residency leaves that state,
+    /// and its exit time replaces `idle_exit`: as if the governor had known how long the CPU would idle.
     pub idle_states: Vec<IdleState>,
     /// Speed of each of two SMT siblings when both run, in percent of running alone.
     pub smt_speed_percent: u64,
 }
 
-/// A state that an idle CPU is in (`cpuidle`).
+/// A state of an idle CPU (`cpuidle`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleState {
-    /// It is worth entering for so long (`target_residency`).
+    /// The shortest time for which it is worth entering (`target_residency`).
     #[serde(deserialize_with = "duration")]
     pub residency: Duration,
-    /// What coming out of it takes (`exit_latency`).
+    /// The time that leaving it takes (`exit_latency`).
     #[serde(deserialize_with = "duration")]
     pub exit: Duration,
-    /// The CPU watches its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`. Who wants it writes the flag
-    /// (`inner_lock`) and sends no IPI; the CPU sees that once it has got the cache line (`rq_lock_transfer`).
+    /// The CPU polls its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`. Another CPU
+    /// writes the flag (`inner_lock`) and sends no IPI; the idle CPU sees that once it has got the cache line
+    /// (`rq_lock_transfer`).
     #[serde(default)]
     pub polling: bool,
-    /// From the sending of an IPI to a CPU in it to the begin of the way out; `None` is as for a CPU that runs. A virtual CPU
-    /// that runs must be stopped by its hypervisor first, one that has halted need not.
+    /// The time from the sending of an IPI to a CPU in this state to the beginning of the exit; `None` is the
+    /// same as for a CPU that runs. A virtual CPU that runs must be stopped by its hypervisor first, one that
+    /// has halted need not.
     #[serde(default)]
     pub ipi_latency: Option<ByDistance>,
 }
@@ -129,19 +133,19 @@ impl Default for ByDistance {
 }
 
 impl Costs {
-    /// Returns the state of `idle_states` that a CPU is in which has idled for so long.
+    /// Returns the state of `idle_states` of a CPU that has idled for so long.
     #[must_use]
     pub fn state_after(&self, idled: Duration) -> Option<&IdleState> {
         self.idle_states.iter().rev().find(|state| idled >= state.residency)
     }
 
-    /// Returns what a CPU takes that has idled for so long, from an interrupt to its first instruction.
+    /// Returns the time from an interrupt to the first instruction of a CPU that has idled for so long.
     #[must_use]
     pub fn exit_after(&self, idled: Duration) -> Duration {
         self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
     }
 
-    /// Nothing costs anything.
+    /// Returns the profile in which nothing has a cost.
     #[must_use]
     pub fn zero() -> Self {
         Self {
@@ -169,19 +173,22 @@ impl Costs {
         }
     }
 
-    /// A current x86 server.
+    /// Returns the profile of a current x86 server.
     ///
-    /// Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls on one CPU, 5.2 us
-    /// across two: that fixes switch + wakeup + lock, and IPI latency + handler + idle exit. Tick and timer interrupt:
-    /// 1 to 3 us natively (osnoise reports of 6.x kernels). Lock transfers and refills: cache-to-cache latencies of
-    /// 40 to 150 ns times the lines touched.
+    /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls on one
+    ///   CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency + handler + idle exit.
+    /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
+    /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines touched.
+    /// * By distance: a cache line goes from one core to another of a mesh in 40 to 80 ns, to one of another
+    ///   socket in 100 to 250 ns, to the sibling thread in less than 10 (Chips and Cheese 2023, "Core to Core
+    ///   Latency Data on Large Systems"; Intel Memory Latency Checker on Xeon E5 v4: 40 ns within a socket).
+    ///   A lock is one line and a read of the data that it protects; queued IPI work (`ipi_work`) is two lines
+    ///   that its requester wrote.
+    /// * IPIs: their flight takes 0.5 to 1.5 us and grows with the same distances. It was fixed by the
+    ///   measurement above for CPUs of one cache, and scaled.
+    /// * `inner_lock`: one contended line.
     ///
-    /// By distance: a cache line goes from one core to another of a mesh in 40 to 80 ns, to one of another socket in 100 to
-    /// 250 ns, to the sibling thread in less than 10 (Chips and Cheese 2023, "Core to Core Latency Data on Large Systems";
-    /// Intel Memory Latency Checker on Xeon E5 v4: 40 ns within a socket). A lock is one line and the read of what it
-    /// protects; queued IPI work (`ipi_work`) is two lines that its requester wrote. IPIs: their flight is 0.5 to 1.5 us and
-    /// grows with the same distances; it was fixed by the measurement above for CPUs of one cache, and scaled.
-    /// `inner_lock`: one contended line. None was fitted to an experiment.
+    /// No entry was fitted to an experiment.
     #[must_use]
     pub fn server() -> Self {
         let ns = Duration::from_nanos;
@@ -220,7 +227,7 @@ impl Costs {
         }
     }
 
-    /// Reads a profile from a file's text; what it does not say is as in `default`.
+    /// Reads a profile from the text of a file; keys that it does not set are as in `default`.
     ///
     /// # Errors
     /// The TOML reader's message with line and column.
@@ -274,7 +281,7 @@ file! {
     smt_speed_percent: u64 = "some_percent",
 }
 
-/// The longest time that one operation may take; beyond it a profile is a mistake.
+/// The longest cost of one operation; a longer one is a mistake in the profile.
 const LONGEST: Duration = Duration::from_secs(1);
 
 fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

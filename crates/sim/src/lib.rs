@@ -1,18 +1,13 @@
 //! The deterministic machine that hosts the zerolag scheduler.
 //!
-//! | module | holds |
-//! |---|---|
-//! | `machine` | the machine, its main loop, ticks |
-//! | `path` | a CPU in the kernel: interrupts, jobs, time |
-//! | `lock` | run-queue locks: who has one, until when, who spins |
-//! | `interpret` | a task's program |
-//! | `requests` | requests of services |
-//! | `changes` | what is set at given times |
-//! | `noise` | interrupts that come by themselves |
-//! | `queue` | events in total order |
-//! | `cpu`, `task`, `sync` | what they say |
-//! | [`costs`] | cost profiles |
-//! | [`outcome`] | how a run ended |
+//! | module | holds | may use |
+//! |---|---|---|
+//! | [`costs`], [`outcome`], `queue`, `trace` | costs of operations; how a run ended; events in total order; records in order of time | - |
+//! | `kernel` | CPUs, run-queue locks, IPIs, timers, kernel paths, the bodies of tasks; hosts the core | these |
+//! | `device` | sources of interrupts and of requests, disks | these |
+//! | `program` | where each task is in its program, what it waits for, what tasks share | these |
+//! | `admin` | changes, groups, cpusets, hotplug | these |
+//! | `machine` | [`Machine`]: the main loop, which knows all | these |
 #![warn(missing_docs)]
 
 mod admin;

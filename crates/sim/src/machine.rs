@@ -1,141 +1,70 @@
-//! [`Machine`]: the simulated machine: CPUs, tasks, time; its main loop.
+//! [`Machine`]: the simulated machine and its main loop.
 //!
-//! One event at a time, in total order. Ticks of all CPUs come together (`skew_tick` off), after every other event of
-//! their instant, in order of CPU, unless they come late ([`Machine::delay_ticks`]); CPUs that need no tick cost nothing.
+//! The machine decides nothing. Which task runs, where and when is asked of the core; what a task does next
+//! is asked of its program. It owns four parts, and each knows only those below it:
 //!
-//! The machine decides nothing: who runs, where and when is asked of the core; what is done in which order is asked of
-//! the program.
+//! ```text
+//!   Machine    main loop: events, ticks; drives each CPU along its kernel path
+//!   Admin      changes, groups, cpusets, hotplug
+//!   Programs   where each task is in its program; what tasks share
+//!   devices    interrupts, arrivals of requests, disks
+//!   Kernel     CPUs, run-queue locks, IPIs, timers; hosts the core
+//! ```
+//!
+//! A part that needs one above it queues an event, an interrupt or a job
+//! ([`words`](crate::kernel::words)), and the main loop hands that to the part that it concerns. So the
+//! circle of the kernel - an interrupt wakes a task, its program takes a lock, the holder is preempted by an
+//! interrupt - is closed here and nowhere else.
+//!
+//! One event at a time is handled, in total order; ticks come after all events of their instant.
 
-use crate::admin::groups::{GroupTimers, Life};
+use crate::admin::changes::{Admin, Follows};
+use crate::admin::{cpuset, hotplug, isolation};
 use crate::costs::Costs;
-use crate::device::noise::LateTicks;
-use crate::kernel::cpu::{Cpu, Interrupt, Job, WakeKind};
-use crate::kernel::proxy::count_locks;
+use crate::device::arrivals::Arrivals;
+use crate::device::noise::{IrqSource, Noise};
+use crate::kernel::path::Ahead;
+use crate::kernel::state::Kernel;
+use crate::kernel::ticks::Ticked;
+use crate::kernel::words::{Done, Event, Interrupt, Job};
 use crate::outcome::{End, Outcome, SimError, Stats, Wait};
-use crate::program::requests::Arriving;
-use crate::program::sync::Shared;
-use crate::program::task::{SimTask, State, WaitFor};
-use crate::queue::{EventQueue, Phase, Source};
-use crate::trace::{Sink, Tracer};
+use crate::program::shared::count_locks;
+use crate::program::shared::request::{Sender, Sent};
+use crate::program::state::Programs;
+use crate::trace::Sink;
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Config, CpusetId, GroupTimer, Io, Partition, RqTimer, Scheduler, TaskSpec, Threads, Tracing};
-use zerolag_model::settings::Preempt;
-use zerolag_model::{
-    CpuId, CpuMask, Duration, GroupId, Instant, Record, SchedAttr, Settings, TaskId, Topology, TraceEvent,
-};
+use zerolag_core::{Config, Leave, Threads, Tracing};
+use zerolag_model::{CpuId, Duration, Instant, Settings, Topology};
 use zerolag_workload::change::{Change, TimedChange};
-use zerolag_workload::program::{Program, ResourceId};
+use zerolag_workload::program::Program;
+use zerolag_workload::random::Dist;
 
-/// The lock inside the core's shared state: never contended here, one thread runs the machine.
-pub(crate) type InnerLock = spin::Mutex<()>;
-
-/// What a machine is built from, besides the program.
+/// The description of a machine, without the program.
 #[derive(Clone, Debug)]
 pub struct MachineConfig {
     /// CPUs, caches, sockets.
     pub topology: Topology,
     /// The scheduler's switches and tunables.
     pub settings: Settings,
-    /// What operations take.
+    /// The costs of operations.
     pub costs: Costs,
-    /// Seed of all random streams.
+    /// The seed of all random streams.
     pub seed: u64,
-    /// When the run ends at the latest; `None` is when all tasks have ended.
+    /// When the run ends at the latest; with `None` it ends when all tasks have ended.
     pub duration: Option<Duration>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    Completion {
-        cpu: CpuId,
-        generation: u32,
-    },
-    PathEnd {
-        cpu: CpuId,
-    },
-    LockFree {
-        rq: CpuId,
-    },
-    Interrupt {
-        cpu: CpuId,
-        what: Interrupt,
-    },
-    RqTimer {
-        cpu: CpuId,
-        timer: RqTimer,
-        generation: u32,
-    },
-    TaskTimer {
-        task: TaskId,
-    },
-    PagesRead {
-        cpu: CpuId,
-        file: ResourceId,
-        window: u32,
-    },
-    GroupTimer {
-        cpu: CpuId,
-        group: GroupId,
-        timer: GroupTimer,
-        generation: u32,
-    },
-    Change {
-        index: u32,
-    },
-    Source {
-        index: u32,
-    },
-    LateTick {
-        cpu: CpuId,
-    },
-    /// A second is over, for CPUs of `nohz_full`.
-    RemoteTicks,
-    Arrival {
-        source: u32,
-    },
 }
 
 /// A simulated machine with its workload.
 #[derive(Debug)]
 pub struct Machine {
-    /// Behind a second counter that is not atomic: actions hold the program while they change the machine.
-    #[expect(clippy::redundant_allocation, reason = "the outer counter is not atomic")]
-    pub(crate) program: Rc<Arc<Program>>,
-    pub(crate) topology: Topology,
-    pub(crate) costs: Costs,
-    pub(crate) seed: u64,
-    pub(crate) scheduler: Scheduler<InnerLock>,
-    pub(crate) cpus: Vec<Cpu>,
-    pub(crate) tasks: Vec<SimTask>,
-    pub(crate) shared: Vec<Shared>,
-    /// Whether tasks lend their turns (`proxy_exec`).
-    pub(crate) proxies: bool,
-    /// Whether who has a read-write semaphore alone inherits (`preempt = rt`).
-    pub(crate) semaphores_inherit: bool,
-    pub(crate) queue: EventQueue<Event>,
-    pub(crate) now: Instant,
-    pub(crate) io: Io,
-    pub(crate) tracer: Tracer,
-    pub(crate) stats: Stats,
-    pub(crate) alive: usize,
-    pub(crate) stop: Option<End>,
-    /// What is with each group of the program.
-    pub(crate) groups: Vec<Life>,
-    pub(crate) group_timers: GroupTimers,
-    /// When the line of each root domain's IPI state is free.
-    pub(crate) rto_free_at: Vec<Instant>,
-    pub(crate) sources: Vec<crate::device::noise::Source>,
-    pub(crate) arriving: Vec<Arriving>,
-    /// What is changed at given times, in order.
-    pub(crate) changes: Rc<[TimedChange]>,
-    /// How many of the changes that have not been made yet move threads.
-    pub(crate) changes_to_come: usize,
-    ticking: CpuMask,
-    next_tick: Instant,
-    tick_period: Duration,
-    pub(crate) late_ticks: Option<LateTicks>,
+    kernel: Kernel,
+    noise: Noise,
+    arrivals: Arrivals,
+    programs: Programs,
+    admin: Admin,
+    seed: u64,
     end: Instant,
 }
 
@@ -145,58 +74,23 @@ impl Machine {
     /// # Errors
     /// The program does not fit the machine: cpusets, affinities, policies.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
-        let cpusets: Vec<(CpuMask, Partition)> = crate::admin::cpuset::partitions(&program);
+        let MachineConfig { topology, settings, costs, seed, duration } = config;
         let changes: Rc<[TimedChange]> = program.plan().into();
-        let core = Config::new(config.topology.clone(), config.settings.clone())
-            .with_cpusets(&cpusets)?
+        let core = Config::new(topology.clone(), settings.clone())
+            .with_cpusets(&cpuset::partitions(&program))?
             .with_group_reserve(groups_ever(&program, &changes))
-            .with_scan_cost(config.costs.scan_per_cpu)
+            .with_scan_cost(costs.scan_per_cpu)
             .with_threads(Threads::One);
-        let mut scheduler = Scheduler::new(core);
-        let instances: usize = program.tasks.iter().map(|def| def.instances as usize).sum();
-        scheduler.reserve_tasks(instances);
-        let proxies = config.settings.proxy_exec;
-        if proxies {
-            scheduler.reserve_locks(count_locks(&program.resources));
-        }
-        let cpus = config
-            .topology
-            .cpus()
-            .map(|cpu| {
-                let speed = u64::from(config.topology.capacity(cpu));
-                Cpu::new(scheduler.new_rq(cpu), speed)
-            })
-            .collect();
+        let instances = program.tasks.iter().map(|def| def.instances as usize).sum();
+        let locks = count_locks(&program.resources);
         let mut machine = Self {
-            shared: Shared::all(&program.resources, config.settings.preempt),
-            proxies,
-            semaphores_inherit: config.settings.preempt == Preempt::Rt,
-            topology: config.topology.clone(),
-            costs: config.costs.clone(),
-            seed: config.seed,
-            scheduler,
-            cpus,
-            tasks: Vec::with_capacity(instances),
-            queue: EventQueue::new(config.topology.nr_cpus()),
-            now: Instant::ZERO,
-            io: Io::new(tracing),
-            tracer: Tracer::new(tracing),
-            stats: Stats::default(),
-            alive: 0,
-            stop: None,
-            groups: vec![Life::Absent; program.groups.len()],
-            group_timers: GroupTimers::default(),
-            rto_free_at: Vec::new(),
-            sources: Vec::new(),
-            arriving: Vec::new(),
-            changes_to_come: changes.iter().filter(|change| change.what.moves_threads()).count(),
-            changes,
-            ticking: CpuMask::new(),
-            next_tick: Instant::ZERO,
-            tick_period: config.settings.tick_period(),
-            late_ticks: None,
-            end: config.duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
-            program: Rc::new(program),
+            kernel: Kernel::new(core, costs.clone(), settings, instances, locks, tracing),
+            noise: Noise::default(),
+            arrivals: Arrivals::default(),
+            admin: Admin::new(Arc::clone(&program), changes, *seed),
+            programs: Programs::new(program, settings.preempt, *seed),
+            seed: *seed,
+            end: duration.map_or(Instant::FAR_FUTURE, |duration| Instant::ZERO.saturating_add(duration)),
         };
         machine.boot()?;
         Ok(machine)
@@ -204,71 +98,50 @@ impl Machine {
 
     /// Creates every instance and sets its start.
     fn boot(&mut self) -> Result<(), SimError> {
-        let program = Rc::clone(&self.program);
-        self.announce_groups()?;
-        self.announce_domains();
-        self.plan_changes();
+        let Self { kernel, programs, admin, .. } = self;
+        let program = Arc::clone(&programs.program);
+        admin.groups.announce(kernel)?;
+        cpuset::announce_domains(kernel);
+        admin.plan(kernel);
         for (def, task) in program.tasks.iter().enumerate() {
             if task.group.is_some_and(|group| program.comes_later(group)) {
-                continue; // Its group brings it.
+                continue; // They are created with their group.
             }
             for instance in 0..task.instances {
-                let born_on = self.birthplace(self.tasks.len());
-                let id = self.create_task(def, instance, None, born_on)?;
-                let start = Instant::ZERO.saturating_add(task.delay);
-                self.tasks[id.index()].timer_cpu = born_on;
-                self.arm_task_timer(id, start);
+                let born_on = isolation::birthplace(kernel, programs.tasks.len());
+                let id = admin.groups.create_task(kernel, programs, def, instance, None, born_on)?;
+                kernel.arm_task_timer(id, born_on, Instant::ZERO.saturating_add(task.delay));
             }
         }
-        self.announce_sources();
-        self.plan_remote_ticks();
-        for cpu in 0..self.cpus.len() {
-            self.update_tick(CpuId::from_index(cpu));
+        programs.announce_queues(kernel);
+        self.arrivals.announce(kernel, &program, self.seed);
+        isolation::plan_remote_ticks(kernel);
+        for cpu in (0..kernel.nr_cpus()).map(CpuId::from_index) {
+            kernel.update_tick(cpu);
         }
         Ok(())
     }
 
-    /// Creates one task; it starts when its timer fires or it is woken.
-    pub(crate) fn create_task(
-        &mut self,
-        def: usize,
-        instance: u32,
-        parent: Option<TaskId>,
-        born_on: CpuId,
-    ) -> Result<TaskId, SimError> {
-        let id = TaskId::from_index(self.tasks.len());
-        let task = &self.program.tasks[def];
-        let name: Arc<str> = task.name_of(instance).into();
-        let cpuset = task.cpuset.map_or(0, |index| index + 1);
-        let group = self.group_of(task.group).map_err(|path| SimError::NoGroup { name: Arc::clone(&name), path })?;
-        self.scheduler.reserve_tasks(id.index() + 1);
-        let spec = TaskSpec {
-            id,
-            attr: task.attr,
-            affinity: task.affinity.clone(),
-            group,
-            cpuset: CpusetId(u16::try_from(cpuset).expect("invariant: the core accepted the cpusets")),
-            born_on,
-        };
-        let parcel = self
-            .scheduler
-            .create_task(self.cpus[born_on.index()].clock(self.now), spec)
-            .map_err(|error| SimError::Task { name: Arc::clone(&name), error })?;
-        let attr: SchedAttr = task.attr;
-        let allowed = parcel.allowed();
-        let mut body = SimTask::new(id, def, Arc::clone(&name), None);
-        body.parcel = Some(parcel);
-        body.instance = instance;
-        body.group = task.group;
-        self.tasks.push(body);
-        self.alive += 1;
-        if self.tracer.is_on() {
-            self.emit(born_on, TraceEvent::TaskNew { task: id, name, parent, attr, group });
-            if let Some(cpus) = allowed {
-                self.emit(born_on, TraceEvent::Affinity { task: id, cpus });
-            }
-        }
-        Ok(id)
+    /// Adds a source of interrupts; its first comes after one distance.
+    ///
+    /// # Panics
+    /// If the machine has no such CPU.
+    pub fn add_source(&mut self, def: IrqSource) {
+        self.noise.add(&mut self.kernel, def, self.seed);
+    }
+
+    /// Delays the ticks of each CPU by random times, drawn anew for each tick: virtual CPUs do not always run
+    /// on a real one.
+    ///
+    /// Which of several CPUs ticks first then differs from tick to tick, and a CPU that ticks before the one
+    /// that counts ticks sees a count that is one short
+    /// ([`Scheduler::count_tick`](zerolag_core::Scheduler::count_tick)). Until this is called all CPUs tick
+    /// at the same instant, in order of CPU.
+    ///
+    /// The delay takes time from no task: the current one runs on. A delay of a period or more is cut to the
+    /// period less a nanosecond.
+    pub fn delay_ticks(&mut self, by: Dist) {
+        self.kernel.delay_ticks(by, self.seed);
     }
 
     /// Runs until the end, handing every record to `sink`.
@@ -276,276 +149,301 @@ impl Machine {
         self.run_with(sink, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`run`](Self::run), telling `progress` now and then where in simulated time the run is; it may end the run
-    /// there ([`End::Interrupted`]).
+    /// As [`run`](Self::run), and tells `progress` now and then the simulated time that the run has reached;
+    /// `progress` can end the run there ([`End::Interrupted`]).
     pub fn run_with(
         &mut self,
         sink: &mut impl Sink,
         mut progress: impl FnMut(Instant, &Stats) -> ControlFlow<()>,
     ) -> Outcome {
         let mut countdown = PROGRESS_EVERY;
-        while self.stop.is_none() && self.step() {
-            self.tracer.drain(self.now, sink);
+        while !self.kernel.is_stopped() && self.step() {
+            self.kernel.drain_trace(sink);
             countdown -= 1;
             if countdown == 0 {
                 countdown = PROGRESS_EVERY;
-                if progress(self.now, &self.stats).is_break() {
-                    self.stop.get_or_insert(End::Interrupted);
+                if progress(self.kernel.now(), self.kernel.stats()).is_break() {
+                    self.kernel.interrupt_run();
                 }
             }
         }
         self.finish(sink)
     }
 
-    /// Handles the next event or tick; `false` when nothing is left before the end.
+    /// Handles the next event or the ticks; `false` when nothing is left before the end.
     fn step(&mut self) -> bool {
-        let ticks = !self.ticking.is_empty();
-        let limit = if ticks { self.next_tick.min(self.end) } else { self.end };
-        if let Some((at, event)) = self.queue.pop_until(limit) {
-            debug_assert!(at >= self.now, "time goes forward");
-            self.now = at;
-            self.stats.events += 1;
+        let tick = self.kernel.next_tick();
+        let limit = tick.map_or(self.end, |tick| tick.min(self.end));
+        if let Some(event) = self.kernel.next_event(limit) {
             self.dispatch(event);
-        } else if ticks && self.next_tick <= self.end {
-            self.now = self.next_tick;
+        } else if tick.is_some_and(|tick| tick <= self.end) {
             self.tick_all();
         } else {
-            if !ticks && (self.queue.is_empty() || self.all_wait_for_each_other()) {
-                self.stop = Some(self.nothing_left());
+            if tick.is_none() && (!self.kernel.has_events() || self.all_wait_for_each_other()) {
+                let waits = self.programs.waits(&self.kernel);
+                self.kernel.end_run(if waits.is_empty() { End::Finished } else { End::Stuck(waits) });
             }
             return false;
         }
-        if self.alive == 0 && self.changes_to_come == 0 {
-            self.stop = Some(End::Finished);
+        if self.programs.alive() == 0 && !self.admin.has_changes() {
+            self.kernel.end_run(End::Finished);
         }
         true
     }
 
     fn dispatch(&mut self, event: Event) {
         match event {
-            Event::Completion { cpu, generation } => self.completion(cpu, generation),
-            Event::PathEnd { cpu } => {
-                self.cpus[cpu.index()].path_end_queued = false;
-                if !self.cpus[cpu.index()].is_in_kernel(self.now) {
-                    self.cpus[cpu.index()].enter_kernel(self.now);
+            Event::Completion { cpu, generation } => {
+                if self.kernel.completes(cpu, generation) {
                     self.drive(cpu);
                 }
             }
-            Event::LockFree { rq } => self.grant_lock(rq),
+            Event::PathEnd { cpu } => {
+                if self.kernel.path_ends(cpu) {
+                    self.drive(cpu);
+                }
+            }
+            Event::LockFree { rq } => {
+                let waiter = self.kernel.grant_lock(rq);
+                self.drive(waiter);
+                self.kernel.after_grant(rq, waiter);
+            }
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
             Event::RqTimer { cpu, timer, generation } => {
-                if *self.cpus[cpu.index()].timer_generation(timer) == generation {
+                if self.kernel.is_current_rq_timer(cpu, timer, generation) {
                     self.interrupt(cpu, Interrupt::RqTimer(timer));
                 }
             }
             Event::GroupTimer { cpu, group, timer, generation } => {
-                if self.group_timers.is_current(group, timer, generation) {
+                if self.kernel.is_current_group_timer(group, timer, generation) {
                     self.interrupt(cpu, Interrupt::GroupTimer(group, timer));
                 }
             }
-            Event::Change { index } => self.change_comes(index),
-            Event::Source { index } => self.source_fires(index),
-            Event::LateTick { cpu } => self.late_tick(cpu),
-            Event::RemoteTicks => self.remote_ticks(),
-            Event::Arrival { source } => self.request_arrives(source),
+            Event::TaskTimer { task } => self.interrupt(self.kernel.timer_cpu(task), Interrupt::TaskTimer(task)),
+            Event::LateTick { cpu } => {
+                let ticked = self.kernel.late_tick(cpu);
+                self.after_tick(cpu, ticked);
+            }
             Event::PagesRead { cpu, file, window } => self.interrupt(cpu, Interrupt::PagesRead { file, window }),
-            Event::TaskTimer { task } => {
-                let cpu = self.tasks[task.index()].timer_cpu;
-                self.interrupt(cpu, Interrupt::TaskTimer(task));
+            Event::Change { index } => self.change_due(index),
+            Event::Source { index } => {
+                let cpu = self.noise.fires(&mut self.kernel, index);
+                self.interrupt(cpu, Interrupt::Source(index));
+            }
+            Event::RemoteTicks => self.remote_ticks(),
+            Event::Arrival { source } => {
+                let request = self.programs.next_number(self.arrivals.queue_of(source));
+                let cpu = self.arrivals.arrives(&mut self.kernel, source, request);
+                self.interrupt(cpu, Interrupt::Arrival(source));
             }
         }
     }
 
     fn tick_all(&mut self) {
-        self.next_tick = self.now + self.tick_period;
+        self.kernel.begin_ticks();
         let mut from = CpuId(0);
-        while let Some(cpu) = self.ticking.next_from(from) {
+        while let Some(cpu) = self.kernel.next_ticking(from) {
             from = CpuId(cpu.0 + 1);
-            self.stats.ticks += 1;
-            if self.late_ticks.is_some() {
-                self.delay_tick(cpu);
-            } else {
-                self.tick(cpu);
-            }
+            let ticked = self.kernel.tick_due(cpu);
+            self.after_tick(cpu, ticked);
         }
     }
 
-    /// A CPU should tick now, and will when its delay is over.
-    #[cold]
-    fn delay_tick(&mut self, cpu: CpuId) {
-        let Some(late) = &mut self.late_ticks else { return };
-        let at = self.now + late.next(cpu, self.tick_period);
-        let count = self.cpus[cpu.index()].next_count();
-        self.queue.push(at, Phase::LateTick, Source::cpu(cpu), count, Event::LateTick { cpu });
-        self.arm_completion(cpu); // It may end before, and was left to this tick.
-    }
-
-    /// A tick comes late. The first CPU that ticks counts for all: who comes before it sees the count of the tick before.
-    fn late_tick(&mut self, cpu: CpuId) {
-        if self.ticking.next_from(CpuId(0)) == Some(cpu) {
-            self.scheduler.count_tick(self.now);
-        }
-        if self.ticking.contains(cpu) {
-            self.tick(cpu);
+    #[inline]
+    fn after_tick(&mut self, cpu: CpuId, ticked: Ticked) {
+        match ticked {
+            Ticked::Done => {}
+            Ticked::Drive => self.drive(cpu),
+            Ticked::Interrupt => self.interrupt(cpu, Interrupt::Tick),
         }
     }
 
-    /// Returns when CPUs that tick do so next.
-    pub(crate) const fn next_tick(&self) -> Instant {
-        self.next_tick
+    fn change_due(&mut self, index: u32) {
+        for cpu in self.admin.due(&mut self.kernel, &self.programs.program, index) {
+            self.interrupt(cpu, Interrupt::Change(index));
+        }
     }
 
-    /// Starts or stops the tick of a CPU as the core needs it.
+    /// A second is over: the tasks that run without a tick are charged.
+    fn remote_ticks(&mut self) {
+        let by = isolation::arm_remote_ticks(&mut self.kernel);
+        let mut from = CpuId(0);
+        while let Some(of) = isolation::next_without_tick(&self.kernel, from, by) {
+            from = CpuId(of.0 + 1);
+            self.interrupt(by, Interrupt::RemoteTick(of));
+        }
+    }
+
+    /// An interrupt reaches a CPU.
+    fn interrupt(&mut self, cpu: CpuId, what: Interrupt) {
+        if !self.kernel.takes_interrupt(cpu, what) {
+            return;
+        }
+        let job = self.handle(cpu, what);
+        if job.is_none_or(|job| self.execute(cpu, job).is_ok()) {
+            self.drive(cpu);
+        }
+    }
+
+    /// Spends an interrupt's own time and returns the job that it brings.
     #[inline(always)]
-    pub(crate) fn update_tick(&mut self, cpu: CpuId) {
-        let place = &self.cpus[cpu.index()];
-        let needed = self.scheduler.needs_tick(&place.rq);
-        if needed != place.ticking {
-            self.toggle_tick(cpu);
+    fn handle(&mut self, cpu: CpuId, what: Interrupt) -> Option<Job> {
+        let kernel = &mut self.kernel;
+        kernel.begin_handler(cpu, what);
+        match what {
+            Interrupt::Tick => Some(Job::Tick),
+            Interrupt::Softirq => Some(Job::Carry { step: kernel.take_softirq(cpu), then_pick: false }),
+            Interrupt::RemoteTick(of) => Some(Job::RemoteTick(of)),
+            Interrupt::TaskTimer(task) => self.programs.timer_fires(task),
+            Interrupt::RqTimer(timer) => Some(Job::Timer(timer)),
+            Interrupt::GroupTimer(group, timer) => Some(Job::GroupTimer(group, timer)),
+            Interrupt::Rebuild => Some(Job::Rebuild),
+            Interrupt::Change(change) => Some(Job::Change(change)),
+            Interrupt::Ended(task) => {
+                kernel.cut_off(cpu, task);
+                None
+            }
+            Interrupt::Arrival(source) => {
+                let incoming = self.arrivals.accept(source);
+                let by = Sender::Source { index: source as usize, nth: incoming.nth };
+                self.programs.accept(kernel, cpu, incoming.queue, Sent { request: incoming.request, by })
+            }
+            Interrupt::PagesRead { file, window } => self.programs.pages_read(kernel, cpu, file, window),
+            Interrupt::Resched => None,
+            Interrupt::Source(index) => {
+                self.noise.serve(kernel, cpu, index);
+                None
+            }
+            Interrupt::Works => kernel.begin_works(cpu),
+            Interrupt::Noticed => kernel.take_works(cpu),
         }
     }
 
-    fn toggle_tick(&mut self, cpu: CpuId) {
-        let place = &mut self.cpus[cpu.index()];
-        place.ticking = !place.ticking;
-        if place.ticking {
-            if self.ticking.is_empty() {
-                if self.late_ticks.is_some() {
-                    self.scheduler.count_tick(self.now);
+    /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
+    fn drive(&mut self, cpu: CpuId) {
+        // Each turn consumes a job, an interrupt, a preemption or a program action; actions without end are
+        // stopped by `interpret`.
+        loop {
+            while let Some(job) = self.kernel.next_job(cpu) {
+                if self.execute(cpu, job).is_err() {
+                    return;
                 }
-                self.next_tick = (self.now + Duration::from_nanos(1)).round_up_to(self.tick_period);
             }
-            self.ticking.insert(cpu);
-        } else {
-            self.ticking.remove(cpu);
-            self.arm_completion(cpu); // The tick would have asked for it.
+            self.kernel.end_works(cpu);
+            match self.kernel.ahead(cpu) {
+                Ahead::Nothing => return,
+                Ahead::Interrupt(what) => {
+                    let job = self.handle(cpu, what);
+                    if job.is_some_and(|job| self.execute(cpu, job).is_err()) {
+                        return;
+                    }
+                }
+                Ahead::Switch => {
+                    if self.switch(cpu, Leave::Preempted).is_err() {
+                        return;
+                    }
+                }
+                Ahead::Program => self.programs.interpret(&mut self.kernel, cpu),
+            }
         }
     }
 
-    /// A task's timer fires at `at` on the CPU where it was armed.
-    pub(crate) fn arm_task_timer(&mut self, task: TaskId, at: Instant) {
-        let count = self.tasks[task.index()].next_count();
-        self.queue.push(at, Phase::TaskTimer, Source::task(task), count, Event::TaskTimer { task });
+    /// Does one job if its locks can be had. If not, it is again the CPU's next job.
+    fn execute(&mut self, cpu: CpuId, job: Job) -> Done {
+        let Self { kernel, programs, admin, .. } = self;
+        match job {
+            Job::Switch(why) => self.switch(cpu, why),
+            Job::Pick => {
+                kernel.lock_to_pick(cpu)?;
+                self.pick(cpu)
+            }
+            Job::Carry { step, then_pick } => kernel.carry(cpu, step, then_pick),
+            Job::Wake { task, why, target } => kernel.wake(cpu, task, why, target),
+            Job::Lend { task } => kernel.lend(cpu, task),
+            Job::SetAttr(attr) => kernel.set_attr(cpu, attr),
+            Job::SetAffinity => kernel.set_affinity(cpu),
+            Job::GroupTimer(group, timer) => kernel.group_timer(cpu, group, timer),
+            Job::RemoteTick(of) => kernel.remote_tick(cpu, of),
+            Job::Tick => kernel.tick_job(cpu),
+            Job::Timer(timer) => kernel.rq_timer(cpu, timer),
+            Job::Remote(work) => kernel.remote_work(cpu, work),
+            Job::Inherit { holder, depth } => programs.inherit(kernel, cpu, holder, depth),
+            Job::SetGroup(group) => admin.groups.move_current(kernel, cpu, group),
+            Job::Fork(def) => {
+                admin.groups.fork(kernel, programs, cpu, def);
+                Ok(())
+            }
+            Job::Rebuild => hotplug::rebuild_domains(kernel, cpu),
+            Job::ChangeTask { task, change } => admin.change_task(kernel, programs, cpu, task, change),
+            Job::Change(change) => {
+                if admin.make(kernel, programs, cpu, change)? == Follows::Rebuild {
+                    self.rebuild_others(cpu);
+                }
+                Ok(())
+            }
+        }
     }
 
-    /// The job that a task's timer makes.
-    pub(crate) fn timer_job(&mut self, task: TaskId) -> Option<Job> {
-        let body = &mut self.tasks[task.index()];
-        let why = match body.state {
-            State::Unborn => WakeKind::Fork,
-            State::Waits(WaitFor::Time) => WakeKind::Wakeup,
-            State::Active | State::Waits(_) | State::Dead => return None,
+    fn rebuild_others(&mut self, cpu: CpuId) {
+        for other in (0..self.kernel.nr_cpus()).map(CpuId::from_index).filter(|other| *other != cpu) {
+            self.interrupt(other, Interrupt::Rebuild);
+        }
+    }
+
+    /// Leaves the current task of a CPU and chooses the next one, under one hold of the lock.
+    fn switch(&mut self, cpu: CpuId, why: Leave) -> Done {
+        if let Some(dead) = self.kernel.leave(cpu, why)? {
+            self.programs.bury(dead);
+            self.admin.groups.remove_emptied(&mut self.kernel, cpu);
+        }
+        self.pick(cpu)
+    }
+
+    /// Chooses the next task of a CPU, which has the lock of its run queue and gives it back.
+    fn pick(&mut self, cpu: CpuId) -> Done {
+        let step = match self.kernel.pick_locked(cpu) {
+            Ok(step) => step,
+            Err(first) => return self.kernel.carry(cpu, first, true),
         };
-        body.state = State::Active;
-        Some(Job::Wake { task, why, target: None })
-    }
-
-    #[inline]
-    pub(crate) fn emit(&mut self, cpu: CpuId, event: TraceEvent) {
-        self.emit_at(self.now, cpu, event);
-    }
-
-    /// As [`emit`](Self::emit), for a time that may lie ahead.
-    #[inline]
-    pub(crate) fn emit_at(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
-        if self.tracer.is_on() {
-            self.record(at, cpu, event);
+        if let Some(task) = self.kernel.load(cpu) {
+            self.programs.peek_work(&mut self.kernel, cpu, task);
         }
+        self.kernel.share_core(cpu);
+        self.kernel.carry(cpu, step, false)
     }
 
-    /// Apart and marked as seldom called, so that no function has the making of its records in the midst of its code.
-    #[cold]
-    fn record(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
-        let record = Record { at, cpu, event };
-        if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
-    }
-
-    /// Nothing will ever happen again: everybody has ended, or waits for somebody, or for requests that are over.
-    fn nothing_left(&self) -> End {
-        let waits = self.waits();
-        if waits.is_empty() { End::Finished } else { End::Stuck(waits) }
-    }
-
-    /// Returns whether whatever is still to come (a server's next period, a quota's refresh) can wake nobody.
+    /// Returns whether no event that is still to come (a server's next period, a quota's refresh) can wake a
+    /// task.
     fn all_wait_for_each_other(&self) -> bool {
-        self.changes_to_come == 0 && self.waits().len() + self.idle_workers() == self.alive
-    }
-
-    /// Returns who waits for what.
-    pub(crate) fn waits(&self) -> Vec<Wait> {
-        self.tasks.iter().filter_map(|task| self.wait_of(task)).collect()
-    }
-
-    pub(crate) fn wait_of(&self, task: &SimTask) -> Option<Wait> {
-        let (what, resource) = match task.state {
-            State::Active => ("spin_lock", task.cursor.spins_for?),
-            State::Unborn | State::Dead => return None,
-            State::Waits(wait) => waits_for(wait)?,
-        };
-        let holder = self.shared[resource.index()].owner();
-        Some(Wait {
-            task: Arc::clone(&task.name),
-            what,
-            resource: Arc::clone(&self.program.resources[resource.index()].name),
-            holder: holder.map(|holder| Arc::clone(&self.tasks[holder.index()].name)),
-        })
-    }
-
-    /// Takes the stop back if a duration is to be waited for and nobody waits for something that is held.
-    fn take_left_waiting(&mut self) -> Vec<Wait> {
-        let is_harmless = |waits: &[Wait]| waits.iter().all(|wait| wait.holder.is_none());
-        match self.stop.take() {
-            Some(End::Stuck(waits)) if self.end != Instant::FAR_FUTURE && is_harmless(&waits) => waits,
-            stop => {
-                self.stop = stop;
-                Vec::new()
-            }
-        }
+        let idle = || self.programs.idle_workers(|queue| self.arrivals.are_over(queue));
+        !self.admin.has_changes() && self.programs.waits(&self.kernel).len() + idle() == self.programs.alive()
     }
 
     /// Closes the books.
     fn finish(&mut self, sink: &mut impl Sink) -> Outcome {
-        let left_waiting = self.take_left_waiting();
-        let end = match self.stop {
+        let why = self.kernel.take_end();
+        let (why, left_waiting) = self.pardon(why);
+        let kernel = &mut self.kernel;
+        let end = match why {
             None => self.end,
             Some(End::Lockup { since, stretch, .. }) => since + stretch,
-            Some(_) => self.now,
+            Some(_) => kernel.now(),
         };
-        self.now = end;
-        self.tracer.flush(end, sink);
-        for index in 0..self.cpus.len() {
-            let cpu = &mut self.cpus[index];
-            cpu.close_account(end);
-            if cpu.current.is_some() && cpu.busy_until <= end {
-                let clock = cpu.clock(end);
-                self.scheduler.charge(&mut cpu.rq, clock, &mut self.io);
-            }
-            let times = cpu.times;
-            self.emit(CpuId::from_index(index), TraceEvent::CpuTotals { times });
-        }
-        for index in 0..self.tasks.len() {
-            let counters = self.counters_of(index);
-            self.tasks[index].counters = counters;
-            let task = TaskId::from_index(index);
-            self.emit(CpuId(0), TraceEvent::TaskTotals { task, counters });
-        }
-        self.emit_group_totals();
-        self.tracer.flush(end, sink);
-        self.stats.switches = self.cpus.iter().map(|cpu| cpu.rq.nr_switches()).sum();
-        let why = self.stop.take().unwrap_or(End::Duration);
-        Outcome { end, why, stats: self.stats, left_waiting }
+        kernel.go_to_end(end);
+        kernel.flush_trace(end, sink);
+        kernel.close_accounts(end);
+        self.admin.groups.emit_totals(kernel);
+        kernel.flush_trace(end, sink);
+        Outcome { end, why: why.unwrap_or(End::Duration), stats: kernel.final_stats(), left_waiting }
     }
 
-    fn counters_of(&self, index: usize) -> zerolag_model::TaskCounters {
-        let task = &self.tasks[index];
-        if let Some(parcel) = &task.parcel {
-            return parcel.counters();
-        }
-        match self.scheduler.home(task.id) {
-            zerolag_core::Home::Rq(cpu) => {
-                self.scheduler.counters(&self.cpus[cpu.index()].rq, task.id).unwrap_or(task.counters)
-            }
-            zerolag_core::Home::Parcel => task.counters,
+    /// A run of a given duration does not fail because tasks wait at its end, if none waits for a lock that
+    /// another one holds. Returns these waits apart from the reason of the end.
+    fn pardon(&self, why: Option<End>) -> (Option<End>, Vec<Wait>) {
+        let is_harmless = |waits: &[Wait]| waits.iter().all(|wait| wait.holder.is_none());
+        match why {
+            Some(End::Stuck(waits)) if self.end != Instant::FAR_FUTURE && is_harmless(&waits) => (None, waits),
+            why => (why, Vec::new()),
         }
     }
 
@@ -554,34 +452,14 @@ impl Machine {
     /// # Errors
     /// A sentence that names what is wrong.
     pub fn check_quiescent(&self) -> Result<(), String> {
-        let under_way = self.cpus.iter().any(|cpu| cpu.is_in_kernel(self.now) || !cpu.pending.is_empty());
-        if under_way {
-            return Ok(());
-        }
-        let rqs: Vec<_> = self.cpus.iter().map(|cpu| &cpu.rq).collect();
-        self.scheduler.check_quiescent(&rqs)
+        if self.kernel.is_under_way() { Ok(()) } else { self.kernel.check_quiescent() }
     }
 }
 
-/// Returns how many groups there are in all of a run.
+/// Returns how many groups a run makes in all.
 fn groups_ever(program: &Program, changes: &[TimedChange]) -> usize {
     program.groups.len() + changes.iter().filter(|change| matches!(change.what, Change::Create { .. })).count()
 }
 
 /// Events between two calls of a progress reporter.
 const PROGRESS_EVERY: u32 = 1 << 16;
-
-/// Returns what a wait for somebody is called, and for which resource it is.
-const fn waits_for(wait: WaitFor) -> Option<(&'static str, ResourceId)> {
-    match wait {
-        WaitFor::Time | WaitFor::Request(_) | WaitFor::Page(_) => None,
-        WaitFor::Mutex(id) => Some(("mutex", id)),
-        WaitFor::Condition { condition, .. } => Some(("condition", condition)),
-        WaitFor::Barrier(id) => Some(("barrier", id)),
-        WaitFor::Semaphore(id) => Some(("semaphore", id)),
-        WaitFor::RwSemaphore(id) => Some(("rw_semaphore", id)),
-        WaitFor::Pipe(id) => Some(("pipe", id)),
-        WaitFor::Resume(id) => Some(("resume of", id)),
-        WaitFor::Reply(id) => Some(("reply of", id)),
-    }
-}

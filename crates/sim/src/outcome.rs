@@ -1,4 +1,4 @@
-//! How a run ended, and why one cannot begin.
+//! [`Outcome`]: how a run ended. [`SimError`]: why it could not begin, or broke off.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use zerolag_workload::program::GroupWeight;
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// When.
+    /// When it ended.
     pub end: Instant,
-    /// Why.
+    /// Why it ended.
     pub why: End,
-    /// What was counted.
+    /// Its counts.
     pub stats: Stats,
-    /// Who was left waiting for what would never come, when that was so before the duration was over. Not a failure: a
-    /// workload of given duration ends by it, as rt-app's do.
+    /// Tasks that waited for other tasks when nothing could happen any more, although the duration was not
+    /// over. This is not a failure: a workload of given duration can end so, as rt-app's do.
     pub left_waiting: Vec<Wait>,
 }
 
@@ -27,59 +27,59 @@ pub enum End {
     Duration,
     /// Every task ended.
     Finished,
-    /// Whoever watched the run ended it.
+    /// The caller that follows its progress ended it.
     Interrupted,
     /// These tasks wait for each other in a circle.
     Deadlock(Vec<Wait>),
-    /// Every task that is left waits for something that will never come.
+    /// Every task that has not ended waits, and nothing will end a wait.
     Stuck(Vec<Wait>),
-    /// A CPU did not leave IPI and lock work: no timer could be served there for longer than `watchdog_thresh`.
+    /// A CPU did not leave IPI and lock work: it could serve no timer for longer than `watchdog_thresh`.
     Lockup {
-        /// Which.
+        /// The CPU.
         cpu: CpuId,
-        /// Since when.
+        /// When that work began.
         since: Instant,
-        /// For how long, when it was noticed.
+        /// How long it had taken when that was noticed.
         stretch: Duration,
     },
-    /// This task goes round its program without ever spending time.
+    /// This task repeats its program without ever spending time.
     NoProgress(Arc<str>),
-    /// This task forked one more when there were already [`FORKED_MAX`] that had not ended: a fork bomb, or a build far beyond
-    /// the machine.
+    /// This task forked when [`FORKED_MAX`] forked tasks had not ended: a fork bomb, or a build far beyond the
+    /// machine.
     TooManyForks(Arc<str>),
-    /// A task gave back what it does not hold.
+    /// A task gave back a lock that it does not hold.
     NotHeld {
-        /// Who.
+        /// The task.
         task: Arc<str>,
-        /// What.
+        /// The lock.
         resource: Arc<str>,
     },
-    /// A task or group could not be created or changed in the middle of the run.
+    /// A task or group could not be created or changed during the run.
     Failed(SimError),
 }
 
-/// The most tasks that may live beside those that the program starts with: as many as Linux has process ids
-/// (`PID_MAX_DEFAULT`).
+/// The most tasks that may live in addition to those that the program starts with: as many as Linux has
+/// process ids (`PID_MAX_DEFAULT`).
 pub const FORKED_MAX: usize = 32_768;
 
 impl End {
-    /// Returns whether the run is to be called a success.
+    /// Returns whether the run succeeded.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         matches!(self, Self::Duration | Self::Finished)
     }
 }
 
-/// Who waits for what.
+/// A task that waits for another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Who waits.
+    /// The task.
     pub task: Arc<str>,
-    /// For what kind of thing.
+    /// The kind of resource that it waits for.
     pub what: &'static str,
-    /// Its name.
+    /// The name of the resource.
     pub resource: Arc<str>,
-    /// Who has it, if somebody does.
+    /// The task that holds the resource, if one does.
     pub holder: Option<Arc<str>>,
 }
 
@@ -139,12 +139,12 @@ impl fmt::Display for End {
 /// How many waits a message lists.
 const LISTED: usize = 20;
 
-/// What a run counted.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Events of the machine's queue.
     pub events: u64,
-    /// Ticks.
+    /// Ticks of all CPUs.
     pub ticks: u64,
     /// Switches to another task or to idle.
     pub switches: u64,
@@ -154,7 +154,7 @@ pub struct Stats {
     pub completions: u64,
     /// IPIs sent, reschedules included.
     pub ipis: u64,
-    /// Requests for RT pushes; those to a CPU that has an interrupt on its way already send none.
+    /// Requests for RT pushes; one to a CPU whose interrupt is already on its way sends none.
     pub rt_ipis: u64,
     /// Accesses to the state of root domains' IPIs.
     pub rto_accesses: u64,
@@ -174,7 +174,7 @@ pub struct Stats {
 pub enum SimError {
     /// Cpusets do not fit the machine.
     Config(ConfigError),
-    /// A task cannot be.
+    /// A task cannot be created or changed.
     Task {
         /// Its name.
         name: Arc<str>,
@@ -185,38 +185,38 @@ pub enum SimError {
     GroupWeight {
         /// Its path.
         path: Arc<str>,
-        /// What was asked for.
+        /// The weight.
         weight: GroupWeight,
     },
-    /// A deadline server cannot be set so.
+    /// A deadline server cannot be set to these parameters.
     Server {
-        /// Whose.
+        /// The CPU of the server.
         cpu: CpuId,
         /// Why.
         error: ServerError,
     },
-    /// What real-time tasks may run cannot be set so.
+    /// The bandwidth of real-time tasks cannot be set to this.
     RtBandwidth {
-        /// What was asked for.
+        /// The bandwidth.
         bandwidth: RtBandwidth,
         /// Why.
         error: RtBandwidthError,
     },
-    /// A group cannot be.
+    /// A group cannot be created.
     Group {
         /// Its path.
         path: Arc<str>,
         /// Why.
         error: GroupError,
     },
-    /// A task wants to be in a group that is not there.
+    /// A task is to be in a group that does not exist.
     NoGroup {
         /// The task's name.
         name: Arc<str>,
         /// The group's path.
         path: Arc<str>,
     },
-    /// A group is to be made that is there already, or that is to go and whose tasks have not ended yet.
+    /// A group is to be made that exists already: it was not removed, or its tasks have not ended yet.
     GroupThere {
         /// Its path.
         path: Arc<str>,

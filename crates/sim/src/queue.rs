@@ -1,13 +1,13 @@
-//! [`EventQueue`]: what will happen, in total order.
+//! [`EventQueue`]: future events, in total order.
 //!
-//! An event's key is (time, phase, source, count of that source): no two keys are equal, no key depends on what other
-//! sources do, so adding a task reorders no others. An event that became void stays in the queue and is recognised by its
-//! generation when it comes up (cancelling costs nothing).
+//! An event's key is (time, phase, source, count of that source). No two keys are equal, and no key depends
+//! on other sources, so adding a task reorders no other events. An event that became void stays in the queue
+//! and is recognised by its generation when it comes up: cancelling costs nothing.
 //!
-//! Most events are microseconds away, and many tasks have timers that are milliseconds away: one heap of all would make
-//! each of the former pay for all of the latter. So what comes within the present span is in a binary heap, and the rest
-//! waits in lists by time, which are put in order when their span comes. A span is so long that on a busy machine a dozen
-//! events come in one: 1 ms for 4 CPUs, 16 us for 256.
+//! Most events are microseconds away, but many tasks have timers that are milliseconds away. In one heap
+//! each near event would pay for all far ones. So events within the present span are in a binary heap, and
+//! the others wait in lists by time, which are sorted when their span begins. A span is so long that a busy
+//! machine has about a dozen events in it: 1 ms for 4 CPUs, 16 us for 256.
 //!
 //! ```text
 //!   push --> next <-- the earliest of all, if it came last
@@ -15,7 +15,8 @@
 //!        +-> far  <-- lists by time: later spans ----> near, when near has run empty
 //! ```
 //!
-//! Push is O(log of what is near), pop that and at most 9 moves of each event between lists.
+//! Push is O(log of the number of near events); pop is the same, and at most 9 moves of each event between
+//! lists.
 //!
 //! Sources: Ahuja, Mehlhorn, Orlin & Tarjan 1990, "Faster algorithms for the shortest path problem" (radix heap).
 
@@ -23,7 +24,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use zerolag_model::Instant;
 
-/// At the same instant, events come in this order: completion comes before budget expiry.
+/// The order of events at the same instant: a completion comes before a budget expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// A task's computation ends.
@@ -38,11 +39,11 @@ pub(crate) enum Phase {
     TaskTimer = 4,
     /// A timer of a run queue fires: budgets and slices.
     RqTimer = 5,
-    /// A tick comes late.
+    /// A delayed tick.
     LateTick = 6,
 }
 
-/// Who made an event: a CPU or a task.
+/// The source of an event: a CPU or a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Source(u32);
 
@@ -84,11 +85,11 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// All events that are to come.
+/// All future events.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    /// The earliest event of all, if it was pushed as such: kernel paths end and IPIs arrive within microseconds, so most
-    /// events are next when they are made and are never filed.
+    /// The earliest event of all, if it was so when it was pushed. Kernel paths end and IPIs arrive within
+    /// microseconds, so most events are next when they are made, and are never filed.
     next: Option<Entry<E>>,
     /// Events up to the end of the present span, [`Far::now`].
     near: BinaryHeap<Entry<E>>,
@@ -133,7 +134,7 @@ impl<E: Copy> EventQueue<E> {
         self.next.is_none() && self.near.is_empty() && self.far.is_empty()
     }
 
-    /// Takes the next event out if it comes no later than `limit`, and says when it is.
+    /// Takes the next event out if it comes no later than `limit`; returns its time, too.
     #[inline]
     pub(crate) fn pop_until(&mut self, limit: Instant) -> Option<(Instant, E)> {
         match self.next {
@@ -154,7 +155,7 @@ impl<E: Copy> EventQueue<E> {
         self.near.pop().map(|entry| (at, entry.event))
     }
 
-    /// Puts an event away that is not the earliest.
+    /// Files an event that is not the earliest.
     fn file(&mut self, entry: Entry<E>) {
         if self.far.span(&entry) <= self.far.now {
             self.near.push(entry);
@@ -164,22 +165,24 @@ impl<E: Copy> EventQueue<E> {
     }
 }
 
-/// Events of later spans: a radix heap. Time is cut into spans of 2^`span_bits` ns; the number of a span is read as
-/// digits of base 64. An event lies on the level of the highest digit in which its span differs from the present one,
-/// in the slot of its own digit there. So whatever is on a level comes before all that is on the levels above, and the
-/// first event of all is in the lowest slot in use of the lowest level in use.
+/// Events of later spans: a radix heap.
 ///
-/// An event moves down a level at most [`LEVELS`] times; each time takes a few instructions.
+/// Time is cut into spans of 2^`span_bits` ns; the number of a span is read as digits of base 64. An event
+/// lies on the level of the highest digit in which its span differs from the present one, in the slot of its
+/// own digit there. So all events of a level come before those of the levels above, and the first event of
+/// all is in the lowest slot in use of the lowest level in use.
+///
+/// An event moves down a level at most [`LEVELS`] times; each move takes a few instructions.
 #[derive(Debug)]
 struct Far<E> {
     /// The present span.
     now: u64,
     span_bits: u32,
-    /// Heads of the lists of all slots, by level and digit; a list is in no order.
+    /// Heads of the lists of all slots, by level and digit; a list is not sorted.
     heads: [[u32; SLOTS]; LEVELS],
-    /// Bit per slot that has events.
+    /// A bit per slot that has events.
     slots_in_use: [u64; LEVELS],
-    /// Bit per level that has events.
+    /// A bit per level that has events.
     levels_in_use: u32,
     /// Place 0 ends every list.
     nodes: Vec<Node<E>>,
@@ -241,8 +244,8 @@ impl<E: Copy> Far<E> {
         self.levels_in_use |= 1 << level;
     }
 
-    /// Makes the span of the first event the present one and moves its events to `near`. There is one. Seldom: kept apart from what is
-    /// done for every event.
+    /// Makes the span of the first event the present one and moves its events to `near`. There must be an
+    /// event. Out of line, because it is called much less often than once per event.
     #[inline(never)]
     fn advance(&mut self, near: &mut BinaryHeap<Entry<E>>) {
         let level = self.levels_in_use.trailing_zeros() as usize;
@@ -252,7 +255,7 @@ impl<E: Copy> Far<E> {
         if self.slots_in_use[level] == 0 {
             self.levels_in_use &= self.levels_in_use - 1;
         }
-        // The others of this slot agree with the first of them in all digits above `level` and in that one: they go down.
+        // All events of this slot agree in the digit of this level and in those above: they go down.
         self.now = self.list(first).map(|entry| self.span(entry)).min().expect("invariant: a slot in use has events");
         let mut at = first;
         while at != 0 {
@@ -291,7 +294,7 @@ impl<E> Entry<E> {
     }
 }
 
-/// A span is 1 us at least: the shortest of what kernel paths and IPIs take.
+/// A span is at least 1 us, as kernel paths and IPIs are.
 const MIN_SPAN_BITS: u32 = 10;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -334,7 +337,7 @@ mod tests {
         assert!(times.is_sorted());
     }
 
-    /// Pushes and pops mixed, at distances from nanoseconds to centuries, against a sorted set.
+    /// Mixes pushes and pops, at distances from nanoseconds to centuries, and compares with a sorted set.
     #[test]
     fn it_agrees_with_a_sorted_set() {
         let mut queue = EventQueue::new(64);

@@ -1,19 +1,19 @@
 //! [`Tracer`]: brings records into order of time on their way to a [`Sink`].
 //!
-//! Most records are made when they happen. The end of a kernel path is known at its beginning; such records wait here
-//! until time has reached them.
+//! Most records are made when they happen. But the kernel charges the time of a path when the path begins,
+//! and so knows its end ahead of time; records of such ends wait here until time has reached them.
 
 use std::collections::BTreeMap;
 use zerolag_core::Tracing;
 use zerolag_model::{Instant, Record};
 
-/// Where the records of a run go, in order of time.
+/// A receiver of the records of a run, in order of time.
 pub trait Sink {
     /// Takes one record.
     fn record(&mut self, record: &Record);
 }
 
-/// Where records go that nobody wants; none is made.
+/// A sink for runs that are not traced: no record is made.
 #[derive(Clone, Copy, Debug)]
 pub struct NoTrace;
 
@@ -27,14 +27,14 @@ impl Sink for Vec<Record> {
     }
 }
 
-/// A sink that is lent.
+/// A borrowed sink.
 impl<S: Sink + ?Sized> Sink for &mut S {
     fn record(&mut self, record: &Record) {
         (**self).record(record);
     }
 }
 
-/// A sink that not everybody wants.
+/// An optional sink.
 impl<S: Sink> Sink for Option<S> {
     fn record(&mut self, record: &Record) {
         if let Some(sink) = self {
@@ -43,7 +43,7 @@ impl<S: Sink> Sink for Option<S> {
     }
 }
 
-/// Both take each record, the first before the second.
+/// Two sinks: both take each record, the first before the second.
 impl<A: Sink, B: Sink> Sink for (A, B) {
     fn record(&mut self, record: &Record) {
         self.0.record(record);
@@ -51,6 +51,7 @@ impl<A: Sink, B: Sink> Sink for (A, B) {
     }
 }
 
+/// Records on their way to a sink.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     tracing: Tracing,
@@ -75,7 +76,7 @@ impl Tracer {
         }
     }
 
-    /// Takes a record of a time to come.
+    /// Takes a record of a later instant.
     pub(crate) fn push_later(&mut self, record: Record) {
         if self.is_on() {
             self.count += 1;
@@ -83,12 +84,12 @@ impl Tracer {
         }
     }
 
-    /// Moves all records of the core over.
+    /// Takes all records of the core.
     pub(crate) fn take(&mut self, records: &mut Vec<Record>) {
         self.ready.append(records);
     }
 
-    /// Hands on everything up to now.
+    /// Hands all records up to now to the sink.
     #[inline]
     pub(crate) fn drain(&mut self, now: Instant, sink: &mut impl Sink) {
         if self.is_on() {
@@ -97,7 +98,7 @@ impl Tracer {
     }
 
     fn hand_on(&mut self, now: Instant, sink: &mut impl Sink) {
-        // Records of the present instant come after those that were foreseen for an earlier one.
+        // Records that were made ahead for an earlier instant come before those of the present one.
         for record in self.ready.drain(..) {
             while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 < record.at) {
                 sink.record(&entry.remove());
@@ -109,7 +110,7 @@ impl Tracer {
         }
     }
 
-    /// Hands on everything up to the end of the run; what was foreseen beyond it never happens.
+    /// Hands all records up to the end of the run to the sink; the ends of paths beyond it never happen.
     pub(crate) fn flush(&mut self, end: Instant, sink: &mut impl Sink) {
         self.drain(end, sink);
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= end) {

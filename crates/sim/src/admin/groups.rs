@@ -1,65 +1,36 @@
-//! Groups on the machine: made at the start or later, limited and limited anew, removed; their timers.
+//! [`Groups`]: the groups of the program on the machine: made at the start or later, weighed and limited,
+//! removed.
 //!
-//! A group's timer fires on the CPU that armed it. The machine decides nothing: what a timer does is asked of the core.
+//! A group of the program is not one of the core: it may not exist yet, or again, and the core's id is used
+//! anew. So each has a [`Life`], and is asked for the core's id each time. A removed group stays until the
+//! last task in it has ended: its tasks are ended first.
 
-use crate::kernel::cpu::Job;
-use crate::kernel::lock::Lock;
-use crate::kernel::path::Done;
-use crate::machine::{Event, Machine};
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Done, Job};
 use crate::outcome::{End, SimError};
-use crate::program::task::State;
-use crate::queue::{Phase, Source};
 use std::sync::Arc;
-use zerolag_core::{GroupTimer, Idleness, Weight};
-use zerolag_model::{CpuId, CpuMax, Duration, GroupId, Instant, TraceEvent};
+use zerolag_core::{Idleness, Step, Weight};
+use zerolag_model::{CpuId, CpuMax, Duration, GroupId, TaskId, TraceEvent};
 use zerolag_workload::Stream;
-use zerolag_workload::program::GroupWeight;
+use zerolag_workload::program::{GroupWeight, Program};
 
-/// Which armings of the groups' timers are in force.
-#[derive(Debug, Default)]
-pub(crate) struct GroupTimers {
-    /// Per group and timer: counts the armings.
-    generations: Vec<[u32; 2]>,
-}
-
-impl GroupTimers {
-    fn place(&mut self, group: GroupId, timer: GroupTimer) -> &mut u32 {
-        if self.generations.len() <= group.index() {
-            self.generations.resize(group.index() + 1, [0; 2]);
-        }
-        &mut self.generations[group.index()][timer as usize]
-    }
-
-    /// Lets no arming of a group's timers be in force: its id may be another's later.
-    fn forget(&mut self, group: GroupId) {
-        if let Some(generations) = self.generations.get_mut(group.index()) {
-            *generations = generations.map(|generation| generation.wrapping_add(1));
-        }
-    }
-
-    /// Returns whether this arming was the last.
-    pub(crate) fn is_current(&mut self, group: GroupId, timer: GroupTimer, generation: u32) -> bool {
-        *self.place(group, timer) == generation
-    }
-}
-
-/// What is with a group of the program.
+/// The life of a group of the program.
 ///
 /// ```text
 ///   Absent --[1: made]--> There --[2: removed; its tasks are ended]--> Going --[3: the last has gone]--> Absent
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
-    /// It is not there, or not any more.
+    /// It does not exist.
     Absent,
-    /// It is there.
+    /// It exists.
     There(GroupId),
-    /// It goes when the last task in it has ended.
+    /// It is removed when the last task in it has ended.
     Going(GroupId),
 }
 
 /// Returns a weight as the core has it; `None` outside of the kernel's ranges.
-pub(crate) fn weight(weight: GroupWeight) -> Option<Weight> {
+fn weight_of(weight: GroupWeight) -> Option<Weight> {
     match weight {
         GroupWeight::Weight(weight) => Weight::from_cpu_weight(u64::from(weight)),
         GroupWeight::Shares(shares) => Weight::from_shares(u64::from(shares)),
@@ -67,171 +38,186 @@ pub(crate) fn weight(weight: GroupWeight) -> Option<Weight> {
     }
 }
 
-impl Machine {
-    /// Makes the groups that are there from the start.
-    pub(crate) fn announce_groups(&mut self) -> Result<(), SimError> {
-        let program = Arc::clone(&self.program);
-        for index in 0..program.groups.len() {
-            if !program.comes_later(index) {
-                self.create_group(CpuId(0), index)?;
+/// The groups of the program, and the group of each task.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    program: Arc<Program>,
+    seed: u64,
+    lives: Vec<Life>,
+    /// The group of each task, by id; `None` is the root.
+    of_tasks: Vec<Option<usize>>,
+}
+
+impl Groups {
+    pub(crate) fn new(program: Arc<Program>, seed: u64) -> Self {
+        Self { lives: vec![Life::Absent; program.groups.len()], of_tasks: Vec::new(), program, seed }
+    }
+
+    /// Makes the groups that exist from the start.
+    pub(crate) fn announce(&mut self, kernel: &mut Kernel) -> Result<(), SimError> {
+        for index in 0..self.lives.len() {
+            if !self.program.comes_later(index) {
+                self.create(kernel, CpuId(0), index)?;
             }
         }
         Ok(())
     }
 
-    /// Says what a group weighs.
-    pub(crate) fn emit_weight(&mut self, group: GroupId, weight: Option<Weight>) {
-        if let Some(weight) = weight.filter(|_| self.tracer.is_on()) {
-            self.emit(CpuId(0), TraceEvent::GroupWeight { group, weight: weight.value() });
-        }
-    }
-
-    /// Makes a group of the program, whose parent is there, weighs and limits it.
-    pub(crate) fn create_group(&mut self, cpu: CpuId, index: usize) -> Result<(), SimError> {
+    /// Makes a group, whose parent exists, and sets its weight and limit.
+    pub(crate) fn create(&mut self, kernel: &mut Kernel, cpu: CpuId, index: usize) -> Result<(), SimError> {
         let program = Arc::clone(&self.program);
         let def = &program.groups[index];
         let path = || Arc::clone(&def.path);
-        if self.groups[index] != Life::Absent {
+        if self.lives[index] != Life::Absent {
             return Err(SimError::GroupThere { path: path() });
         }
-        let parent = self.group_of(def.parent).map_err(|parent| SimError::NoGroup { name: path(), path: parent })?;
-        let own = weight(def.weight).ok_or_else(|| SimError::GroupWeight { path: path(), weight: def.weight })?;
-        let id = self.scheduler.create_group(parent, own).map_err(|error| SimError::Group { path: path(), error })?;
-        self.groups[index] = Life::There(id); // [1]
+        let parent = self.id_of(def.parent).map_err(|parent| SimError::NoGroup { name: path(), path: parent })?;
+        let own = weight_of(def.weight).ok_or_else(|| SimError::GroupWeight { path: path(), weight: def.weight })?;
+        let failed = |error| SimError::Group { path: path(), error };
+        let id = kernel.scheduler().create_group(parent, own).map_err(failed)?;
+        self.lives[index] = Life::There(id); // [1]
         if def.is_idle {
-            self.scheduler.set_group_idle(id, Idleness::Idle).expect("invariant: it was just made");
+            kernel.scheduler().set_group_idle(id, Idleness::Idle).expect("invariant: it was just made");
         }
-        if self.tracer.is_on() {
-            self.emit(cpu, TraceEvent::GroupNew { group: id, parent, path: path() });
+        if kernel.is_traced() {
+            kernel.emit(cpu, TraceEvent::GroupNew { group: id, parent, path: path() });
         }
         let weight = if def.is_idle { Weight::IDLE } else { own };
-        self.emit_weight(id, Some(weight).filter(|weight| *weight != Weight::NICE_0));
-        if self.scheduler.config().settings().bandwidth_interleave {
+        if weight != Weight::NICE_0 {
+            emit_weight(kernel, id, weight);
+        }
+        if kernel.scheduler().config().settings().bandwidth_interleave {
             let mut stream = Stream::new(self.seed, &def.path, 0, "periods");
             let phase = Duration::from_nanos(stream.next_u64() % CpuMax::DEFAULT_PERIOD.as_nanos());
-            self.scheduler.set_group_phase(id, phase).expect("invariant: it was just made");
+            kernel.scheduler().set_group_phase(id, phase).expect("invariant: it was just made");
         }
         if def.max.quota.is_some() {
-            let clock = self.cpus[cpu.index()].clock(self.now);
-            self.scheduler
-                .set_group_max(id, def.max, clock, cpu, &mut self.io)
-                .map(|step| debug_assert!(step == zerolag_core::Step::Done, "nothing is throttled yet"))
-                .map_err(|error| SimError::Group { path: path(), error })?;
-            self.after_call(cpu);
+            kernel
+                .call(cpu, |scheduler, clock, io| scheduler.set_group_max(id, def.max, clock, cpu, io))
+                .map(|step| debug_assert!(step == Step::Done, "nothing is throttled yet"))
+                .map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Ends the tasks of a group and of all below it; the groups go when the last has.
-    pub(crate) fn remove_group(&mut self, cpu: CpuId, group: usize, change: u32) {
-        let program = Arc::clone(&self.program);
-        for index in (0..program.groups.len()).filter(|index| program.is_within(*index, group)) {
-            if let Life::There(id) = self.groups[index] {
-                self.groups[index] = Life::Going(id); // [2]
+    /// Lets a group and all below it go. Returns the tasks in them, which are to be ended.
+    pub(crate) fn let_go(&mut self, group: usize) -> Vec<TaskId> {
+        for index in (0..self.lives.len()).filter(|index| self.program.is_within(*index, group)) {
+            if let Life::There(id) = self.lives[index] {
+                self.lives[index] = Life::Going(id); // [2]
             }
         }
-        let is_in = |at: Option<usize>| at.is_some_and(|at| program.is_within(at, group));
-        let members = self.tasks.iter().filter(|body| body.state != State::Dead && is_in(body.group));
-        let jobs: Vec<Job> = members.map(|body| Job::ChangeTask { task: body.id, change }).collect();
-        self.cpus[cpu.index()].jobs.extend(jobs);
-        self.remove_emptied_groups(cpu);
+        let is_in = |at: &Option<usize>| at.is_some_and(|at| self.program.is_within(at, group));
+        let members = self.of_tasks.iter().enumerate().filter(|(_, at)| is_in(at));
+        members.map(|(task, _)| TaskId::from_index(task)).collect()
     }
 
-    /// Takes away the groups that are to go and are empty.
+    /// Removes the groups that are to go and are empty.
     ///
-    /// Cost: O(1) while none is to go, else O(groups).
-    pub(crate) fn remove_emptied_groups(&mut self, cpu: CpuId) {
+    /// Cost: O(groups).
+    pub(crate) fn remove_emptied(&mut self, kernel: &mut Kernel, cpu: CpuId) {
         // Parents come before their groups.
-        for index in (0..self.groups.len()).rev() {
-            let Life::Going(group) = self.groups[index] else { continue };
-            let stat = self.scheduler.group_stat(group);
-            if self.scheduler.remove_group(group).is_err() {
+        for index in (0..self.lives.len()).rev() {
+            let Life::Going(group) = self.lives[index] else { continue };
+            let stat = kernel.scheduler().group_stat(group);
+            if kernel.scheduler().remove_group(group).is_err() {
                 continue; // It has tasks, or groups that have.
             }
-            self.groups[index] = Life::Absent; // [3]
-            self.group_timers.forget(group);
+            self.lives[index] = Life::Absent; // [3]
+            kernel.forget_group_timers(group);
             if let Some(stat) = stat.ok().filter(|_| self.program.is_limited(index)) {
-                self.emit(cpu, TraceEvent::GroupTotals { group, stat });
+                kernel.emit(cpu, TraceEvent::GroupTotals { group, stat });
             }
-            self.emit(cpu, TraceEvent::GroupGone { group });
+            kernel.emit(cpu, TraceEvent::GroupGone { group });
         }
     }
 
-    /// Returns the core's id of a group of the program, `None` being the root; its path if it is not there.
-    pub(crate) fn group_of(&self, group: Option<usize>) -> Result<GroupId, Arc<str>> {
-        match group.map(|index| (index, self.groups[index])) {
+    /// Returns the core's id of a group of the program, `None` being the root; its path if it does not exist.
+    pub(crate) fn id_of(&self, group: Option<usize>) -> Result<GroupId, Arc<str>> {
+        match group.map(|index| (index, self.lives[index])) {
             None => Ok(GroupId::ROOT),
             Some((_, Life::There(id))) => Ok(id),
             Some((index, Life::Absent | Life::Going(_))) => Err(Arc::clone(&self.program.groups[index].path)),
         }
     }
 
-    /// Sets a timer of a group, on this CPU.
-    pub(crate) fn arm_group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer, at: Instant) {
-        let place = self.group_timers.place(group, timer);
-        *place = place.wrapping_add(1);
-        let generation = *place;
-        let count = self.cpus[cpu.index()].next_count();
-        let event = Event::GroupTimer { cpu, group, timer, generation };
-        self.queue.push(at.max(self.now), Phase::RqTimer, Source::cpu(cpu), count, event);
+    /// A task is created in a group.
+    pub(crate) fn join(&mut self, group: Option<usize>) {
+        self.of_tasks.push(group);
     }
 
-    pub(crate) fn group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer) -> Done {
-        let clock = self.cpus[cpu.index()].clock(self.now);
-        let step = self.scheduler.group_timer(group, timer, clock, cpu, &mut self.io);
-        self.after_call(cpu);
-        self.push_step(cpu, step);
-        Done::Yes
+    /// A task has been moved to a group.
+    pub(crate) fn moved(&mut self, task: TaskId, group: Option<usize>) {
+        self.of_tasks[task.index()] = group;
     }
 
-    /// A limit changes in the middle of the run.
-    pub(crate) fn group_max(&mut self, cpu: CpuId, group: usize, max: CpuMax) -> Done {
-        let Life::There(id) = self.groups[group] else { return Done::Yes };
-        let clock = self.cpus[cpu.index()].clock(self.now);
-        let step = self
-            .scheduler
-            .set_group_max(id, max, clock, cpu, &mut self.io)
+    /// Changes the limit of a group.
+    pub(crate) fn change_max(&self, kernel: &mut Kernel, cpu: CpuId, group: usize, max: CpuMax) {
+        let Life::There(id) = self.lives[group] else { return };
+        let step = kernel
+            .call(cpu, |scheduler, clock, io| scheduler.set_group_max(id, max, clock, cpu, io))
             .expect("invariant: limits are checked when they are read");
-        self.after_call(cpu);
-        self.push_step(cpu, step);
-        Done::Yes
+        kernel.push_step(cpu, step);
     }
 
-    /// The current task moves to another group.
-    pub(crate) fn set_group(&mut self, cpu: CpuId, index: usize) -> Done {
-        let task = self.cpus[cpu.index()].current.expect("invariant: a task changes itself");
-        let group = match self.group_of(Some(index)) {
+    pub(crate) fn change_weight(&self, kernel: &mut Kernel, group: usize, weight: GroupWeight) {
+        let Ok(id) = self.id_of(Some(group)) else { return };
+        let weight = weight_of(weight).expect("invariant: weights are checked when they are read");
+        let set = kernel.scheduler().set_group_weight(id, weight);
+        set.expect("invariant: weights of idle groups are refused when read");
+        emit_weight(kernel, id, weight);
+    }
+
+    pub(crate) fn change_idleness(&self, kernel: &mut Kernel, group: usize, is_idle: bool) {
+        let Ok(id) = self.id_of(Some(group)) else { return };
+        let (idleness, weight) =
+            if is_idle { (Idleness::Idle, Weight::IDLE) } else { (Idleness::Normal, Weight::NICE_0) };
+        kernel.scheduler().set_group_idle(id, idleness).expect("invariant: the group exists");
+        emit_weight(kernel, id, weight);
+    }
+
+    /// Moves the current task of a CPU to another group.
+    pub(crate) fn move_current(&mut self, kernel: &mut Kernel, cpu: CpuId, index: usize) -> Done {
+        let task = kernel.current(cpu).expect("invariant: a task changes itself");
+        let group = match self.id_of(Some(index)) {
             Ok(group) => group,
             Err(path) => {
-                let name = Arc::clone(&self.tasks[task.index()].name);
-                self.stop = Some(End::Failed(SimError::NoGroup { name, path }));
-                return Done::Yes;
+                end_without_group(kernel, task, path);
+                return Ok(());
             }
         };
-        if self.lock(cpu, cpu) == Lock::Busy {
-            return self.spin(cpu, Job::SetGroup(index));
-        }
-        let place = &mut self.cpus[cpu.index()];
-        let clock = place.clock(self.now);
-        let step = self
-            .scheduler
-            .set_group(&mut place.rq, clock, task, group, &mut self.io)
+        let step = kernel
+            .locked(cpu, cpu, Job::SetGroup(index), |scheduler, rq, clock, io| {
+                scheduler.set_group(rq, clock, task, group, io)
+            })?
             .expect("invariant: the group exists and the task runs here");
-        self.tasks[task.index()].group = Some(index);
-        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
-        self.push_step(cpu, step);
-        self.remove_emptied_groups(cpu);
-        Done::Yes
+        self.moved(task, Some(index));
+        kernel.push_step(cpu, step);
+        self.remove_emptied(kernel, cpu);
+        Ok(())
     }
 
-    /// Leaves what the limits have counted.
-    pub(crate) fn emit_group_totals(&mut self) {
-        for index in 0..self.groups.len() {
-            let (Life::There(group) | Life::Going(group)) = self.groups[index] else { continue };
+    /// Records the statistics of all limits.
+    pub(crate) fn emit_totals(&self, kernel: &mut Kernel) {
+        for (index, life) in self.lives.iter().enumerate() {
+            let (Life::There(group) | Life::Going(group)) = *life else { continue };
             if self.program.is_limited(index) {
-                let stat = self.scheduler.group_stat(group).expect("invariant: the group is there");
-                self.emit(CpuId(0), TraceEvent::GroupTotals { group, stat });
+                let stat = kernel.scheduler().group_stat(group).expect("invariant: the group exists");
+                kernel.emit(CpuId(0), TraceEvent::GroupTotals { group, stat });
             }
         }
+    }
+}
+
+/// Ends the run: a task is to be in a group that does not exist.
+pub(crate) fn end_without_group(kernel: &mut Kernel, task: TaskId, path: Arc<str>) {
+    let name = Arc::clone(kernel.name(task));
+    kernel.end_run(End::Failed(SimError::NoGroup { name, path }));
+}
+
+/// Records the weight of a group.
+fn emit_weight(kernel: &mut Kernel, group: GroupId, weight: Weight) {
+    if kernel.is_traced() {
+        kernel.emit(CpuId(0), TraceEvent::GroupWeight { group, weight: weight.value() });
     }
 }

@@ -1,130 +1,82 @@
-//! [`IrqSource`]: what interrupts a CPU without being asked: devices, their softirqs, NMIs, the hardware itself. And what keeps interrupts
-//! from it: [`Machine::delay_ticks`].
+//! [`IrqSource`]: interrupts that no task and no CPU asked for: devices, their softirqs, NMIs, the
+//! hardware itself.
 //!
-//! A source fires at random distances and takes a random time, both drawn from a stream of its own, so that adding one changes
-//! no other draws. Whatever it is, it takes time from the CPU; nothing but the [`CpuLayer`] that it is accounted to and its
-//! name in traces differ. An interrupt that comes while the CPU is in the kernel waits for the end of that path; so do,
-//! unlike in reality, NMIs and the hardware's own.
+//! A source fires at random distances and takes a random time. Both are drawn from a stream of its own, so
+//! adding a source changes no other draws. All sources do the same: they take time from their CPU. They
+//! differ in the [`CpuLayer`](zerolag_model::CpuLayer) that the time is accounted to, and in their names in
+//! traces. differs: an interrupt that comes while the CPU is in the kernel waits for the end of that path;
+//! on real machines NMIs and the hardware do not.
 
-use crate::kernel::cpu::Interrupt;
-use crate::machine::{Event, Machine};
-use crate::queue::{Phase, Source as From};
+use crate::kernel::state::Kernel;
+use crate::kernel::words::Event;
+use crate::queue::Phase;
 use std::sync::Arc;
 use zerolag_model::event::Irq;
-use zerolag_model::{CpuId, CpuLayer, Duration, Record, TraceEvent};
+use zerolag_model::{CpuId, Duration};
 use zerolag_workload::Stream;
 use zerolag_workload::random::Dist;
 
-/// Something that interrupts a CPU now and then.
+/// A source of interrupts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IrqSource {
-    /// Its name: that of its random stream.
+    /// Its name, which is also that of its random stream.
     pub name: Arc<str>,
     /// The CPU that it interrupts.
     pub cpu: CpuId,
-    /// What it is in traces and totals.
+    /// The kind of interrupt in traces and totals.
     pub irq: Irq,
-    /// From one interrupt to the next.
+    /// The time from one interrupt to the next.
     pub every: Dist,
     /// How long each takes.
     pub takes: Dist,
-    /// Deferred work that follows each.
+    /// How long the deferred work takes that follows each, if any does.
     pub softirq: Option<Dist>,
 }
 
-/// How late ticks come.
-#[derive(Debug)]
-pub(crate) struct LateTicks {
-    by: Dist,
-    /// A stream for each CPU.
-    streams: Vec<Stream>,
+/// The sources of a machine.
+#[derive(Debug, Default)]
+pub(crate) struct Noise {
+    sources: Vec<Source>,
 }
 
-impl LateTicks {
-    /// Returns how late the present tick of a CPU comes, less than a period.
-    pub(crate) fn next(&mut self, cpu: CpuId, period: Duration) -> Duration {
-        self.by.sample(&mut self.streams[cpu.index()]).min(period.saturating_sub(Duration::from_nanos(1)))
-    }
-}
-
-/// A source of a machine.
 #[derive(Debug)]
-pub(crate) struct Source {
+struct Source {
     def: IrqSource,
     stream: Stream,
 }
 
-impl Machine {
-    /// Adds a source of interrupts; its first comes after one distance.
-    ///
-    /// # Panics
-    /// If the machine has no such CPU.
-    pub fn add_source(&mut self, def: IrqSource) {
-        assert!(def.cpu.index() < self.cpus.len(), "source `{}` interrupts a CPU of the machine", def.name);
-        let stream = Stream::new(self.seed, &def.name, def.cpu.0, "interrupts");
-        let index = self.sources.len();
+impl Noise {
+    /// Adds a source; its first interrupt comes after one distance.
+    pub(crate) fn add(&mut self, kernel: &mut Kernel, def: IrqSource, seed: u64) {
+        assert!(def.cpu.index() < kernel.nr_cpus(), "source `{}` interrupts a CPU of the machine", def.name);
+        let stream = Stream::new(seed, &def.name, def.cpu.0, "interrupts");
+        let index = u32::try_from(self.sources.len()).expect("invariant: fewer than 2^32 sources");
         self.sources.push(Source { def, stream });
-        self.arm_source(index);
+        self.arm(kernel, index);
     }
 
-    fn arm_source(&mut self, index: usize) {
-        let source = &mut self.sources[index];
-        let cpu = source.def.cpu;
+    fn arm(&mut self, kernel: &mut Kernel, index: u32) {
+        let source = &mut self.sources[index as usize];
         // A source that fires at no distance would stop time.
         let distance = source.def.every.sample(&mut source.stream).max(Duration::from_nanos(1));
-        let count = self.cpus[cpu.index()].next_count();
-        self.queue.push(
-            self.now.saturating_add(distance),
-            Phase::TaskTimer,
-            From::cpu(cpu),
-            count,
-            Event::Source { index: u32::try_from(index).expect("invariant: fewer than 2^32 sources") },
-        );
+        let at = kernel.now().saturating_add(distance);
+        kernel.queue_event(at, Phase::TaskTimer, source.def.cpu, Event::Source { index });
     }
 
-    /// Lets the tick of each CPU come late, by a random time of its own each time: as on virtual CPUs, which are not always on a real one. Who of
-    /// several CPUs is first then differs from tick to tick, and who comes before the CPU that counts ticks sees a count that is one short
-    /// ([`Scheduler::count_tick`](zerolag_core::Scheduler::count_tick)). Until this is called they tick at the same instant, in order of CPU.
-    ///
-    /// The delay is taken from nobody: the current task runs on. One of a period or more is cut to the period less a nanosecond.
-    pub fn delay_ticks(&mut self, by: Dist) {
-        let cpus = 0..self.cpus.len() as u32;
-        let streams = cpus.map(|cpu| Stream::new(self.seed, "ticks", cpu, "delay")).collect();
-        self.late_ticks = Some(LateTicks { by, streams });
+    /// A source fires. Returns the CPU to be interrupted.
+    pub(crate) fn fires(&mut self, kernel: &mut Kernel, index: u32) -> CpuId {
+        self.arm(kernel, index);
+        self.sources[index as usize].def.cpu
     }
 
-    pub(crate) fn source_fires(&mut self, index: u32) {
-        self.arm_source(index as usize);
-        let cpu = self.sources[index as usize].def.cpu;
-        self.interrupt(cpu, Interrupt::Source(index));
-    }
-
-    /// Spends the time of a source's interrupt and of what it defers.
-    pub(crate) fn serve_source(&mut self, cpu: CpuId, index: u32) {
+    /// Spends the time of a source's interrupt and of the work that it defers.
+    pub(crate) fn serve(&mut self, kernel: &mut Kernel, cpu: CpuId, index: u32) {
         let source = &mut self.sources[index as usize];
         let takes = source.def.takes.sample(&mut source.stream);
         let deferred = source.def.softirq.as_ref().map(|dist| dist.sample(&mut source.stream));
-        let irq = source.def.irq;
-        self.serve(cpu, irq, takes);
+        kernel.serve(cpu, source.def.irq, takes);
         if let Some(time) = deferred {
-            self.serve(cpu, Irq::Softirq, time);
-        }
-    }
-
-    /// Spends the time of one handler.
-    pub(crate) fn serve(&mut self, cpu: CpuId, irq: Irq, time: Duration) {
-        let layer = match irq {
-            Irq::Tick | Irq::Timer | Irq::Ipi | Irq::Device | Irq::Nmi => CpuLayer::Irq,
-            Irq::Softirq => CpuLayer::Softirq,
-            Irq::Hardware => CpuLayer::Hardware,
-        };
-        let place = &mut self.cpus[cpu.index()];
-        let begins = place.busy_until.max(self.now);
-        place.spend(layer, time);
-        if self.tracer.is_on() && !time.is_zero() {
-            self.emit_at(begins, cpu, TraceEvent::IrqEnter { irq });
-            let at = self.cpus[cpu.index()].busy_until;
-            self.tracer.push_later(Record { at, cpu, event: TraceEvent::IrqExit { irq } });
+            kernel.serve(cpu, Irq::Softirq, time);
         }
     }
 }

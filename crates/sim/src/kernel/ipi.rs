@@ -1,72 +1,47 @@
 //! Interrupts between CPUs: how they are sent and taken, what they cost, and the watchdog over them.
 //!
-//! Work that a CPU asks another to do waits on a list of the target. Only who finds the list empty sends an interrupt, and
-//! the handler takes the whole list with one entry (`irq_work_queue_on`, `irq_work_run`). What comes meanwhile raises the
-//! next interrupt, and IPIs are taken before timers: their vectors have the higher priority on x86.
+//! An IPI per request would let a CPU drown in requests that one handler could have served. So work for
+//! another CPU is put on a list of the target. A CPU that finds the list empty sends an interrupt, and the
+//! handler takes the whole list with one entry (`irq_work_queue_on`, `irq_work_run`). Work that arrives
+//! meanwhile raises the next interrupt. IPIs are taken before timers: their vectors have the higher
+//! priority on x86.
 //!
 //! ```text
 //!   Op::Ipi -> works of the target -- was empty: interrupt --> handler: all works become jobs --> next interrupt
 //!                                  -- was not: the one on its way takes it along
 //! ```
 //!
-//! A CPU that idles and watches its own `need_resched` flag ([`IdleState::polling`]) is sent
-//! none: who wants it writes the flag, and it takes its list on the way out of idle.
+//! A CPU that idles and polls its own `need_resched` flag ([`IdleState::polling`]) is sent no interrupt:
+//! the sender writes the flag, and the target takes its list on the way out of idle.
 //!
-//! So a CPU to which work comes faster than it does it gets no further: no timer, no task. Likewise one that spins for lock
-//! after lock. The [`Stretch`] of each CPU is the time since it last was free for a timer; where it passes
-//! `watchdog_thresh`, the run is ended with [`End::Lockup`] instead of running away.
+//! The list bounds the interrupts, but not the work. A CPU to which work comes faster than it is done
+//! serves no timer and runs no task; so does a CPU that spins for lock after lock. The [`Stretch`] of each
+//! CPU is the time since it last was free for a timer. When it passes `watchdog_thresh`, the run ends
+//! with [`End::Lockup`] instead of running away.
 //!
 //! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
 //!
-//! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h` (`LOCAL_TIMER_VECTOR` is below
-//! `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer interrupt has not come for `watchdog_thresh`);
-//! v6.12 `kernel/sched/core.c`, `resched_curr` (`set_nr_and_not_polling`) and, since 5.8 (b2a02fc43a1f) for queued work too,
-//! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle` (`flush_smp_call_function_queue`).
-//! differs: before 5.8 work queued to a polling CPU raised an interrupt all the same.
+//! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h`
+//! (`LOCAL_TIMER_VECTOR` is below `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer
+//! interrupt has not come for `watchdog_thresh`); v6.12 `kernel/sched/core.c`, `resched_curr`
+//! (`set_nr_and_not_polling`) and, since 5.8 (b2a02fc43a1f) for queued work too,
+//! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle`
+//! (`flush_smp_call_function_queue`). differs: before 5.8 work queued to a polling CPU raised an interrupt
+//! all the same.
 
 use crate::costs::IdleState;
-use crate::kernel::cpu::{Cpu, Interrupt, Job};
-use crate::machine::{Event, Machine};
+use crate::kernel::cpu::Stretch;
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Event, Interrupt, Job};
 use crate::outcome::End;
 use crate::queue::{Phase, Source};
 use zerolag_core::Work;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuId, CpuLayer, Duration, Instant, TraceEvent};
 
-/// Since when a CPU has been in IPI and lock work without being free for a timer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Stretch {
-    /// It is not.
-    #[default]
-    Free,
-    /// Since then.
-    Since(Instant),
-}
-
-impl Stretch {
-    /// Begins, unless it has begun.
-    pub(crate) fn begin(&mut self, at: Instant) {
-        if *self == Self::Free {
-            *self = Self::Since(at);
-        }
-    }
-}
-
-impl Cpu {
-    /// Returns the interrupt to take next: of those that wait the IPIs first, each kind in order of arrival.
-    pub(crate) fn next_interrupt(&mut self) -> Option<Interrupt> {
-        if self.pending.len() < 2 {
-            return self.pending.pop_front();
-        }
-        let is_ipi = |what: &Interrupt| matches!(what, Interrupt::Works | Interrupt::Resched);
-        let first = self.pending.iter().position(is_ipi).unwrap_or(0);
-        self.pending.remove(first)
-    }
-}
-
-impl Machine {
+impl Kernel {
     /// Puts work on the list of a CPU, and interrupts it if that was empty.
-    pub(crate) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
+    pub(super) fn queue_work(&mut self, from: CpuId, to: CpuId, work: Work) {
         self.stats.rt_ipis += u64::from(matches!(work, Work::RtPush(_) | Work::RtPushFor(_)));
         let works = &mut self.cpus[to.index()].works;
         let was_empty = works.is_empty();
@@ -84,7 +59,7 @@ impl Machine {
     }
 
     /// Sends an interrupt.
-    pub(crate) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
+    pub(super) fn send(&mut self, from: CpuId, to: CpuId, what: Interrupt) {
         self.stats.ipis += 1;
         let latency = self.idle_state(to).and_then(|state| state.ipi_latency).unwrap_or(self.costs.ipi_latency);
         let latency = latency.at(self.topology.distance(from, to));
@@ -94,7 +69,7 @@ impl Machine {
         self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
     }
 
-    /// Returns the state of `idle_states` that a CPU idles in.
+    /// Returns the state of `idle_states` in which a CPU idles.
     fn idle_state(&self, cpu: CpuId) -> Option<&IdleState> {
         if self.costs.idle_states.is_empty() {
             return None;
@@ -104,13 +79,13 @@ impl Machine {
         if is_idle { self.costs.state_after(self.now.since(place.busy_until)) } else { None }
     }
 
-    /// Returns whether a CPU idles in a state in which it watches its flag.
-    pub(crate) fn polls(&self, cpu: CpuId) -> bool {
+    /// Returns whether a CPU idles in a state in which it polls its flag.
+    pub(super) fn polls(&self, cpu: CpuId) -> bool {
         self.idle_state(cpu).is_some_and(|state| state.polling)
     }
 
-    /// Sets the flag that an idle CPU watches.
-    pub(crate) fn set_flag(&mut self, from: CpuId, to: CpuId) {
+    /// Sets the flag that an idle CPU polls.
+    pub(super) fn set_flag(&mut self, from: CpuId, to: CpuId) {
         let transfer = self.costs.rq_lock_transfer.at(self.topology.distance(from, to));
         let place = &mut self.cpus[from.index()];
         place.spend(CpuLayer::Sched, self.costs.inner_lock);
@@ -119,7 +94,7 @@ impl Machine {
         self.queue.push(at, Phase::Ipi, Source::cpu(from), count, Event::Interrupt { cpu: to, what });
     }
 
-    /// Takes the list of queued work. The first work is the answer, the others are jobs.
+    /// Takes the list of queued work. Returns the first; the others are noted as jobs.
     pub(crate) fn take_works(&mut self, cpu: CpuId) -> Option<Job> {
         let first = self.take_work(cpu)?;
         while let Some(work) = self.take_work(cpu) {
@@ -128,7 +103,7 @@ impl Machine {
         Some(Job::Remote(first))
     }
 
-    /// Takes the first work off a CPU's list, and lets the CPU fetch what it is about.
+    /// Takes the first work off a CPU's list, and charges the transfer of its cache lines.
     #[inline]
     fn take_work(&mut self, cpu: CpuId) -> Option<Work> {
         let place = &mut self.cpus[cpu.index()];
@@ -137,8 +112,21 @@ impl Machine {
         Some(work)
     }
 
-    /// The jobs of a handler are done: says so, and lets the watchdog look.
-    pub(crate) fn works_done(&mut self, cpu: CpuId) {
+    /// Begins the handler of queued work.
+    pub(crate) fn begin_works(&mut self, cpu: CpuId) -> Option<Job> {
+        self.cpus[cpu.index()].in_works = true;
+        self.take_works(cpu)
+    }
+
+    /// Ends the handler of queued work, if it runs: its jobs are done.
+    #[inline(always)]
+    pub(crate) fn end_works(&mut self, cpu: CpuId) {
+        if self.cpus[cpu.index()].in_works {
+            self.works_done(cpu);
+        }
+    }
+
+    fn works_done(&mut self, cpu: CpuId) {
         let place = &mut self.cpus[cpu.index()];
         place.in_works = false;
         let at = place.busy_until;
@@ -146,9 +134,9 @@ impl Machine {
         self.watch(cpu);
     }
 
-    /// Measures how long a CPU has been in IPI and lock work by the end of its present path, and ends a run in which one does
-    /// not leave it.
-    pub(crate) fn watch(&mut self, cpu: CpuId) {
+    /// Measures how long a CPU will have been in IPI and lock work at the end of its present path, and ends
+    /// the run if that is too long.
+    pub(super) fn watch(&mut self, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let Stretch::Since(since) = place.stretch else { return };
         let stretch = place.busy_until.since(since);
@@ -159,8 +147,8 @@ impl Machine {
         }
     }
 
-    /// Returns what accesses to the state of a root domain's IPI take, those included for which they queue.
-    pub(crate) fn queue_for_rto(&mut self, cpu: CpuId, accesses: u32) -> Duration {
+    /// Returns how long accesses to the state of a root domain's IPI take, including the wait for others.
+    pub(super) fn queue_for_rto(&mut self, cpu: CpuId, accesses: u32) -> Duration {
         self.stats.rto_accesses += u64::from(accesses);
         let domain = self.scheduler.root_domain(cpu);
         if self.rto_free_at.len() <= domain {

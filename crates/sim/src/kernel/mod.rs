@@ -1,7 +1,35 @@
-//! The simulated kernel: CPUs, run-queue locks, IPIs, kernel paths.
+//! The simulated kernel: CPUs, run-queue locks, IPIs, kernel paths, timers, and the bodies of tasks.
+//!
+//! It hosts the core and accounts time. What tasks do, which devices interrupt them and what is changed
+//! from outside is known to the parts above; the kernel sees [`words`] of theirs.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`words`] | events, interrupts, jobs |
+//! | [`cpu`], [`rq_lock`], [`body`], [`ticking`], [`group_timers`] | the state of a CPU, of its lock, of a task, of ticks, of timers |
+//! | [`state`] | [`Kernel`](state::Kernel), and access to it for the parts above |
+//! | [`timers`], [`ticks`] | when the core is called again |
+//! | [`path`] | how a CPU enters and leaves the kernel |
+//! | [`locks`], [`ipi`], [`io`] | calls of the core: the locks that they take, the interrupts and time that follow |
+//! | [`wake`], [`switch`], [`own`], [`mode`], [`proxy`] | jobs: one call of the core each |
+//! | [`totals`] | the books, at the end |
 
+pub(crate) mod body;
 pub(crate) mod cpu;
+pub(crate) mod group_timers;
+pub(crate) mod io;
 pub(crate) mod ipi;
-pub(crate) mod lock;
+pub(crate) mod locks;
+pub(crate) mod mode;
+pub(crate) mod own;
 pub(crate) mod path;
 pub(crate) mod proxy;
+pub(crate) mod rq_lock;
+pub(crate) mod state;
+pub(crate) mod switch;
+pub(crate) mod ticking;
+pub(crate) mod ticks;
+pub(crate) mod timers;
+pub(crate) mod totals;
+pub(crate) mod wake;
+pub(crate) mod words;

@@ -1,45 +1,27 @@
-//! Tasks that lend their turn to whoever holds the lock that they wait for (`proxy_exec`): who holds what is said to the core, and a
-//! task that waits is put to the holder, wherever that is.
+//! Lent turns (`proxy_exec`): the core is told which task holds which lock, and a task that waits is moved
+//! to the CPU of the holder.
 //!
-//! Which locks: mutexes without priority inheritance, read-write semaphores that one task has, and the locks of pages; all of them
-//! inside system calls only. A waiter looks for the holder when it blocks, when its lock is taken by another, and when the holder
-//! is woken or itself put to somebody; what the core cannot use stays blocked as usual.
+//! A waiter cannot look for the holder once: the holder may be blocked, on another CPU, or a waiter
+//! itself. So it looks when it blocks, when its lock is taken by another task, and when the holder is woken
+//! or itself moved to a CPU. A waiter that the core cannot use stays blocked as usual.
+//!
+//! Which locks count is the program's to say: it names one when it blocks a task
+//! ([`Kernel::block`]). They are mutexes without priority inheritance, read-write semaphores and the
+//! locks of pages, inside system calls only.
 //!
 //! Work: O(tasks) for each lock that is taken and each wakeup, with `proxy_exec` only.
 
-use crate::kernel::cpu::Job;
-use crate::kernel::lock::Lock;
-use crate::kernel::path::Done;
-use crate::machine::Machine;
-use crate::program::sync::Shared;
-use crate::program::task::{SimTask, State, WaitFor};
-use zerolag_core::{Home, Leave, LockId, Parcel};
+use crate::kernel::body::Body;
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Done, Job};
+use zerolag_core::{Home, LockId};
 use zerolag_model::{CpuId, TaskId};
-use zerolag_workload::program::{Resource, ResourceKind};
 
-/// Returns how many numbers the locks of these resources need.
-pub(crate) fn count_locks(resources: &[Resource]) -> usize {
-    let windows = resources.iter().map(|resource| match resource.kind {
-        ResourceKind::File(file) => file.windows as usize,
-        ResourceKind::Mutex { .. }
-        | ResourceKind::Condition
-        | ResourceKind::Barrier { .. }
-        | ResourceKind::Semaphore { .. }
-        | ResourceKind::Timer
-        | ResourceKind::Queue { .. }
-        | ResourceKind::SuspendPoint
-        | ResourceKind::RwSemaphore
-        | ResourceKind::SpinLock
-        | ResourceKind::Pipe { .. }
-        | ResourceKind::Disk(_) => 0,
-    });
-    resources.len() + windows.sum::<usize>()
-}
-
-impl Machine {
-    /// A lock is taken: those that wait for it look for its holder.
+impl Kernel {
+    /// A lock is taken: its waiters look for its holder.
+    #[inline]
     pub(crate) fn publish_owner(&mut self, cpu: CpuId, lock: u32, owner: Option<TaskId>) {
-        if !self.proxies {
+        if !self.lends_turns {
             return;
         }
         self.scheduler.set_lock_owner(LockId(lock), owner);
@@ -48,9 +30,10 @@ impl Machine {
         }
     }
 
-    /// The current task has given a lock up, which nobody or `owner` has now.
+    /// The current task has given a lock up, which `owner` has now, if any task has.
+    #[inline]
     pub(crate) fn lock_dropped(&mut self, cpu: CpuId, lock: u32, owner: Option<TaskId>) {
-        if !self.proxies {
+        if !self.lends_turns {
             return;
         }
         self.scheduler.set_lock_owner(LockId(lock), owner);
@@ -60,75 +43,34 @@ impl Machine {
         self.after_call(cpu);
     }
 
-    /// Returns how a task blocks that is about to.
-    pub(crate) fn how_to_block(&self, task: TaskId) -> Leave {
-        let lock = if self.proxies { self.awaited(task) } else { None };
-        lock.map_or(Leave::Block, Leave::BlockOn)
-    }
-
-    /// Returns the lock for whose holder a task may lend its turn.
-    fn awaited(&self, task: TaskId) -> Option<LockId> {
-        let body = &self.tasks[task.index()];
-        if !body.cursor.in_syscall {
-            return None;
-        }
-        match body.state {
-            State::Waits(WaitFor::Mutex(id)) => {
-                matches!(self.shared[id.index()], Shared::Mutex { inherit: false, .. }).then_some(LockId(id.0))
-            }
-            State::Waits(WaitFor::RwSemaphore(id)) => Some(LockId(id.0)),
-            State::Waits(WaitFor::Page(file)) => self.awaited_page(task, file).map(LockId),
-            State::Waits(
-                WaitFor::Time
-                | WaitFor::Condition { .. }
-                | WaitFor::Barrier(_)
-                | WaitFor::Semaphore(_)
-                | WaitFor::Pipe(_)
-                | WaitFor::Resume(_)
-                | WaitFor::Request(_)
-                | WaitFor::Reply(_),
-            )
-            | State::Active
-            | State::Unborn
-            | State::Dead => None,
+    /// A task can run now, or lends itself: the waiters for its locks look for it.
+    #[inline]
+    pub(super) fn lend_to(&mut self, cpu: CpuId, owner: TaskId) {
+        if self.lends_turns {
+            self.find_lenders(cpu, owner);
         }
     }
 
-    /// Parks a blocked task; if it waits for a lock it looks for the holder.
-    pub(crate) fn park_waiter(&mut self, cpu: CpuId, parcel: Parcel) {
-        let task = parcel.id();
-        self.park(parcel);
-        if self.proxies && self.awaited(task).is_some() {
-            self.cpus[cpu.index()].jobs.push_back(Job::Lend { task });
-        }
-    }
-
-    /// A task can run now, or lends itself: those that wait for what it holds look for it.
-    pub(crate) fn lend_to(&mut self, cpu: CpuId, owner: TaskId) {
-        if !self.proxies {
-            return;
-        }
-        let wants = |body: &&SimTask| {
-            let lock = if body.parcel.is_some() { self.awaited(body.id) } else { None };
+    fn find_lenders(&mut self, cpu: CpuId, owner: TaskId) {
+        let waits = |body: &Body| {
+            let lock = body.blocked_on.filter(|_| body.parcel.is_some());
             lock.is_some_and(|lock| self.scheduler.lock_owner(lock) == Some(owner))
         };
-        let jobs: Vec<Job> = self.tasks.iter().filter(wants).map(|body| Job::Lend { task: body.id }).collect();
-        self.cpus[cpu.index()].jobs.extend(jobs);
+        let waiters = self.bodies.iter().enumerate().filter(|(_, body)| waits(body));
+        let jobs: Vec<Job> = waiters.map(|(index, _)| Job::Lend { task: TaskId::from_index(index) }).collect();
+        self.push_jobs(cpu, jobs);
     }
 
-    /// Puts a blocked task to the holder of the lock that it waits for, if the holder is on a run queue.
+    /// Moves a blocked task to the holder of the lock that it waits for, if the holder is on a run queue.
     pub(crate) fn lend(&mut self, cpu: CpuId, task: TaskId) -> Done {
-        let lock = self.awaited(task).filter(|_| self.tasks[task.index()].parcel.is_some());
+        let body = &self.bodies[task.index()];
+        let lock = body.blocked_on.filter(|_| body.parcel.is_some());
         let owner = lock.and_then(|lock| self.scheduler.lock_owner(lock));
-        let (Some(lock), Some(owner)) = (lock, owner) else { return Done::Yes };
-        let Home::Rq(home) = self.scheduler.home(owner) else { return Done::Yes };
-        if self.lock(cpu, home) == Lock::Busy {
-            return self.spin(cpu, Job::Lend { task });
-        }
-        let parcel = self.tasks[task.index()].parcel.take().expect("invariant: just seen");
-        let place = &mut self.cpus[home.index()];
-        let clock = place.clock(self.now);
-        let lent = self.scheduler.lend(&mut place.rq, clock, parcel, lock, cpu, &mut self.io);
+        let (Some(lock), Some(owner)) = (lock, owner) else { return Ok(()) };
+        let Home::Rq(home) = self.scheduler.home(owner) else { return Ok(()) };
+        self.lock_for(cpu, home, Job::Lend { task })?;
+        let parcel = self.bodies[task.index()].parcel.take().expect("invariant: just seen");
+        let lent = self.under_lock(home, |scheduler, rq, clock, io| scheduler.lend(rq, clock, parcel, lock, cpu, io));
         self.unlock(cpu, home, self.costs.rq_lock_hold);
         match lent {
             Ok(step) => {
@@ -137,6 +79,6 @@ impl Machine {
             }
             Err(parcel) => self.park(parcel),
         }
-        Done::Yes
+        Ok(())
     }
 }

@@ -1,10 +1,18 @@
-//! The simulated tasks: their programs and what they share.
+//! The programs of the tasks: where each task is in its program, what it waits for, and what tasks share.
+//!
+//! A program acts on the kernel by its methods only: it starts a computation, or notes jobs such as waking
+//! a task. It touches no CPU and no run queue.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`task`] | [`Task`](task::Task): cursor, waits, timers |
+//! | [`shared`] | the state of each resource, one module per kind |
+//! | [`state`] | [`Programs`](state::Programs): all tasks and resources; blocking and waking |
+//! | [`act`] | the actions on resources, one module per kind |
+//! | [`interpret`] | the actions of a program, in order |
 
-pub(crate) mod cache;
+pub(crate) mod act;
 pub(crate) mod interpret;
-pub(crate) mod pipe;
-pub(crate) mod requests;
-pub(crate) mod spin;
-pub(crate) mod sync;
-pub(crate) mod syscall;
+pub(crate) mod shared;
+pub(crate) mod state;
 pub(crate) mod task;

@@ -1,22 +1,18 @@
-//! [`SimTask`]: a task as the machine sees it: its body while it waits, and where it is in its program.
+//! [`Task`]: the program's part of a task: where it is in its program, and what it waits for.
 
-use crate::kernel::cpu::Segment;
-use crate::program::cache::Reading;
-use crate::program::requests::InService;
-use std::sync::Arc;
-use zerolag_core::Parcel;
-use zerolag_model::{Duration, Instant, TaskCounters, TaskId};
+use crate::program::shared::request::InService;
+use zerolag_model::{Instant, SignedDuration};
 use zerolag_workload::program::ResourceId;
 use zerolag_workload::random::Stream;
 
-/// What a task is doing.
+/// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Runnable or running.
     Active,
     /// Waiting.
     Waits(WaitFor),
-    /// Not started yet, or being started.
+    /// Not started yet.
     Unborn,
     /// Ended.
     Dead,
@@ -42,8 +38,60 @@ pub(crate) enum WaitFor {
     Page(ResourceId),
     Resume(ResourceId),
     Request(ResourceId),
-    /// That the request which it sent to this queue is done.
+    /// The completion of the request that it sent to this queue.
     Reply(ResourceId),
+}
+
+impl WaitFor {
+    /// Returns the resource whose list of waiters a task leaves when it is ended; `None` for waits in no
+    /// list, and for those within a system call, which are not cut off.
+    pub(crate) const fn list(self) -> Option<ResourceId> {
+        match self {
+            Self::Time | Self::RwSemaphore(_) | Self::Pipe(_) | Self::Page(_) | Self::Reply(_) => None,
+            Self::Condition { condition: id, .. }
+            | Self::Mutex(id)
+            | Self::Barrier(id)
+            | Self::Semaphore(id)
+            | Self::Resume(id)
+            | Self::Request(id) => Some(id),
+        }
+    }
+
+    /// Returns the name of a wait for another task, and the resource; `None` for waits that end by themselves
+    /// or that the end of a run does not report.
+    pub(crate) const fn reported(self) -> Option<(&'static str, ResourceId)> {
+        match self {
+            Self::Time | Self::Request(_) | Self::Page(_) => None,
+            Self::Mutex(id) => Some(("mutex", id)),
+            Self::Condition { condition, .. } => Some(("condition", condition)),
+            Self::Barrier(id) => Some(("barrier", id)),
+            Self::Semaphore(id) => Some(("semaphore", id)),
+            Self::RwSemaphore(id) => Some(("rw_semaphore", id)),
+            Self::Pipe(id) => Some(("pipe", id)),
+            Self::Resume(id) => Some(("resume of", id)),
+            Self::Reply(id) => Some(("reply of", id)),
+        }
+    }
+}
+
+/// Where a task is in a read.
+///
+/// ```text
+///            window absent, or the next one [1]               set up [2]
+///   Look ------------------------------------> SetsUp ----------------------> Look
+///     |  \----------- window locked [3] ---------> Waits ---- has the lock --> Look
+///     \-------------- window read [4] -----------> Copies --- next window ---> Look, or done
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reading {
+    /// At its present window.
+    Look,
+    /// Computes the setup of a window's read.
+    SetsUp { window: u32 },
+    /// Waits for the lock of a window.
+    Waits { window: u32 },
+    /// Copies the window to user space.
+    Copies,
 }
 
 /// Where a task is in its program.
@@ -55,19 +103,15 @@ pub(crate) struct Cursor {
     pub(crate) action: usize,
     /// The phase's properties have been applied.
     pub(crate) entered: bool,
-    /// A mutex must be taken before the next action (after a condition, or after losing a race for it).
+    /// A mutex that must be taken before the next action (after a condition, or after losing a race for it).
     pub(crate) relock: Option<ResourceId>,
-    /// A mutex that was handed over while it waited for it.
+    /// A mutex that was handed over to it while it waited.
     pub(crate) handed: Option<ResourceId>,
     /// `Sync` has signalled and now waits.
     pub(crate) signalled: bool,
-    /// Between the beginning and the end of a system call.
-    pub(crate) in_syscall: bool,
-    /// Spinning locks that it has or spins for: nothing preempts its CPU.
-    pub(crate) spin_locks: u32,
     /// The spinning lock that it spins for.
     pub(crate) spins_for: Option<ResourceId>,
-    /// Bytes of the present write to a pipe that are in it.
+    /// Bytes of the present write that are in the pipe.
     pub(crate) piped: u32,
     /// Where it is in a read.
     pub(crate) reading: Option<Reading>,
@@ -75,101 +119,83 @@ pub(crate) struct Cursor {
     pub(crate) windows_read: u32,
 }
 
+impl Cursor {
+    /// Goes to the next phase, of so many.
+    pub(crate) const fn next_phase(&mut self, phases: usize) {
+        self.entered = false;
+        self.loops_done = 0;
+        self.action = 0;
+        self.phase += 1;
+        if self.phase == phases {
+            self.phase = 0;
+            self.turn += 1;
+        }
+    }
+
+    /// Returns whether a turn of the program is over, or none has begun.
+    pub(crate) const fn is_between_turns(&self) -> bool {
+        self.phase == 0 && !self.entered && self.loops_done == 0 && self.relock.is_none()
+    }
+}
+
+/// The program's part of a task.
 #[derive(Debug)]
-pub(crate) struct SimTask {
-    pub(crate) id: TaskId,
+pub(crate) struct Task {
+    /// Its definition in the program.
     pub(crate) def: usize,
-    pub(crate) name: Arc<str>,
     pub(crate) instance: u32,
     pub(crate) state: State,
-    pub(crate) parcel: Option<Parcel>,
     pub(crate) cursor: Cursor,
-    /// What was left of its computation when it last left a CPU.
-    pub(crate) segment: Segment,
-    /// Cache refill that it owes before it gets on.
-    pub(crate) refill: Duration,
     pub(crate) stream: Option<Box<Stream>>,
     /// The request that it works on.
     pub(crate) request: Option<Box<InService>>,
-    /// Next expiries of its own timers.
+    /// The next expiries of its own timers.
     pub(crate) timers: Vec<Option<Instant>>,
-    /// Expiry that it waits for, to report on going on.
-    pub(crate) timer_due: Option<(Instant, zerolag_model::SignedDuration)>,
-    /// Where the phase that it enters lets it run.
-    pub(crate) new_affinity: Option<Arc<zerolag_model::CpuMask>>,
-    /// The CPU that it last ran on: where its cache is warm.
-    pub(crate) last_ran_on: Option<zerolag_model::CpuId>,
-    /// The CPU where its timer was armed.
-    pub(crate) timer_cpu: zerolag_model::CpuId,
+    /// The expiry that it waits for and the slack that it had, to be marked when it goes on.
+    pub(crate) timer_due: Option<(Instant, SignedDuration)>,
     /// Actions since time last passed for it: a program that never spends time is stopped.
     pub(crate) idle_actions: u32,
     /// It is to end before its program does.
     pub(crate) is_ended: bool,
     /// It is to end when its turn does: its pool has become smaller.
     pub(crate) retires: bool,
-    /// Its group: index into the program's; `None` is the root.
-    pub(crate) group: Option<usize>,
     /// Mutexes that it holds.
     pub(crate) holds: Vec<ResourceId>,
-    /// Where it is in each file that it reads: the next window.
-    pub(crate) positions: Vec<(ResourceId, u32)>,
-    pub(crate) events: u32,
+    /// The next window of each file that it reads.
+    positions: Vec<(ResourceId, u32)>,
     pub(crate) forks: u32,
-    pub(crate) counters: TaskCounters,
 }
 
-impl SimTask {
-    pub(crate) fn new(id: TaskId, def: usize, name: Arc<str>, stream: Option<Box<Stream>>) -> Self {
+impl Task {
+    pub(crate) fn new(def: usize, instance: u32) -> Self {
         Self {
-            id,
             def,
-            name,
-            instance: 0,
+            instance,
             state: State::Unborn,
-            parcel: None,
             cursor: Cursor::default(),
-            segment: Segment::None,
-            refill: Duration::ZERO,
-            stream,
+            stream: None,
             request: None,
             timers: Vec::new(),
             timer_due: None,
-            new_affinity: None,
-            last_ran_on: None,
-            timer_cpu: zerolag_model::CpuId(0),
             idle_actions: 0,
             is_ended: false,
             retires: false,
-            group: None,
             holds: Vec::new(),
             positions: Vec::new(),
-            events: 0,
             forks: 0,
-            counters: TaskCounters::default(),
         }
     }
 
-    /// Returns where it is in a file.
+    /// Returns the window of a file that it reads next.
     pub(crate) fn position(&self, file: ResourceId) -> u32 {
         self.positions.iter().find(|(id, _)| *id == file).map_or(0, |(_, window)| *window)
     }
 
-    /// Goes on by a window.
+    /// Advances by a window of a file.
     pub(crate) fn advance(&mut self, file: ResourceId) {
         match self.positions.iter_mut().find(|(id, _)| *id == file) {
             Some((_, window)) => *window += 1,
             None => self.positions.push((file, 1)),
         }
-    }
-
-    /// Returns whether a turn of its program is over, or none has begun.
-    pub(crate) const fn is_between_turns(&self) -> bool {
-        let cursor = &self.cursor;
-        cursor.phase == 0 && !cursor.entered && cursor.loops_done == 0 && cursor.relock.is_none()
-    }
-
-    pub(crate) fn next_count(&mut self) -> u32 {
-        self.events = self.events.wrapping_add(1);
-        self.events
     }
 }

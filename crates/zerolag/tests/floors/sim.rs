@@ -1,6 +1,58 @@
-//! The floors of `zerolag-sim`.
+//! The floors of `zerolag-sim`: the kernel, the devices, the programs, the administration, and the machine
+//! that owns these four. Within each: state below, behaviour above.
 
 use super::Floors;
 
-pub(crate) const FLOORS: Floors =
-    &[&["costs", "outcome", "queue", "trace"], &["admin device kernel machine program"], &["lib"]];
+pub(crate) const FLOORS: Floors = &[
+    &["costs", "outcome", "queue", "trace"],
+    // The kernel.
+    &["kernel/words", "kernel/group_timers", "kernel/ticking"],
+    &["kernel/rq_lock"],
+    &["kernel/cpu"],
+    &["kernel/body"],
+    &["kernel/state"],
+    &[
+        "kernel/io",
+        "kernel/ipi",
+        "kernel/locks",
+        "kernel/mode",
+        "kernel/own",
+        "kernel/path",
+        "kernel/proxy",
+        "kernel/switch",
+        "kernel/ticks",
+        "kernel/timers",
+        "kernel/totals",
+        "kernel/wake",
+    ],
+    &["kernel"],
+    // The devices.
+    &["device/arrivals", "device/disk", "device/noise"],
+    &["device"],
+    // The programs.
+    &["program/shared/file", "program/shared/pipe", "program/shared/request", "program/shared/rw_semaphore"],
+    &["program/shared"],
+    &["program/task"],
+    &["program/state"],
+    &[
+        "program/act/compute",
+        "program/act/mutex",
+        "program/act/pipe",
+        "program/act/read",
+        "program/act/request",
+        "program/act/semaphore",
+        "program/act/spin",
+        "program/act/wait",
+    ],
+    &["program/interpret"],
+    &["program"],
+    // The administration.
+    &["admin/cpuset", "admin/hotplug", "admin/isolation", "admin/servers"],
+    &["admin/groups"],
+    &["admin/tasks"],
+    &["admin/changes"],
+    &["admin"],
+    // The owner of the four.
+    &["machine"],
+    &["lib"],
+];

@@ -1,20 +1,33 @@
-//! What tasks share: mutexes, conditions, barriers, semaphores, spinning locks, timers, suspend points, pipes, disks, queues of
-//! requests.
+//! [`Shared`]: the state of each resource that tasks share.
 //!
-//! Who is served first is the core's [`WaitQueue`]; here is only who holds what. A plain mutex is given up before its
-//! waiter runs, so a third task may get it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
+//! Only which task holds what is here. Which waiter is served first is a scheduling decision: the core's
+//! [`WaitQueue`] takes it. A plain mutex is given up before its waiter runs, so a third task can take it
+//! first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
-use crate::program::cache::CachedFile;
-use crate::program::pipe::Pipe;
-use crate::program::requests::Sent;
-use crate::program::spin::SpinLock;
-use crate::program::syscall::{DiskQueue, RwSemaphore};
+pub(crate) mod file;
+pub(crate) mod pipe;
+pub(crate) mod request;
+pub(crate) mod rw_semaphore;
+
+use crate::device::disk::DiskQueue;
+use crate::program::shared::file::CachedFile;
+use crate::program::shared::pipe::Pipe;
+use crate::program::shared::request::Sent;
+use crate::program::shared::rw_semaphore::RwSemaphore;
 use std::collections::VecDeque;
 use zerolag_core::WaitQueue;
 use zerolag_model::settings::Preempt;
-use zerolag_model::{Instant, TaskId};
+use zerolag_model::{CpuId, Instant, TaskId};
 use zerolag_workload::program::{Resource, ResourceKind};
 
+/// A spinning lock: its owner, and the tasks that spin for it on which CPUs, in order of arrival.
+#[derive(Debug, Default)]
+pub(crate) struct SpinLock {
+    pub(crate) owner: Option<TaskId>,
+    pub(crate) spinning: VecDeque<(TaskId, CpuId)>,
+}
+
+/// A resource of the program.
 #[derive(Debug)]
 pub(crate) enum Shared {
     Mutex { inherit: bool, owner: Option<TaskId>, waiters: WaitQueue },
@@ -32,7 +45,7 @@ pub(crate) enum Shared {
 }
 
 impl Shared {
-    /// Makes a resource; a file's windows have the locks from `first_lock` on.
+    /// Makes a resource; the windows of a file have the locks from `first_lock` on.
     fn new(resource: &Resource, first_lock: u32, preempt: Preempt) -> Self {
         let waiters = WaitQueue::new();
         match resource.kind {
@@ -52,6 +65,7 @@ impl Shared {
         }
     }
 
+    /// Returns the task that holds it; of several, the one that has held it longest.
     pub(crate) fn owner(&self) -> Option<TaskId> {
         match self {
             Self::Mutex { owner, .. } => *owner,
@@ -69,7 +83,7 @@ impl Shared {
         }
     }
 
-    /// Makes all that a program has.
+    /// Makes all resources of a program.
     pub(crate) fn all(resources: &[Resource], preempt: Preempt) -> Vec<Self> {
         let mut next_lock = u32::try_from(resources.len()).unwrap_or(u32::MAX);
         let made = resources.iter().map(|resource| {
@@ -82,6 +96,7 @@ impl Shared {
         made.collect()
     }
 
+    /// Returns the tasks that wait for it, if the core orders them.
     pub(crate) fn waiters(&mut self) -> Option<&mut WaitQueue> {
         match self {
             Self::Mutex { waiters, .. }
@@ -98,4 +113,23 @@ impl Shared {
             | Self::File(_) => None,
         }
     }
+}
+
+/// Returns the number of locks of these resources: one each, and one for each window of a file.
+pub(crate) fn count_locks(resources: &[Resource]) -> usize {
+    let windows = resources.iter().map(|resource| match resource.kind {
+        ResourceKind::File(file) => file.windows as usize,
+        ResourceKind::Mutex { .. }
+        | ResourceKind::Condition
+        | ResourceKind::Barrier { .. }
+        | ResourceKind::Semaphore { .. }
+        | ResourceKind::Timer
+        | ResourceKind::Queue { .. }
+        | ResourceKind::SuspendPoint
+        | ResourceKind::RwSemaphore
+        | ResourceKind::SpinLock
+        | ResourceKind::Pipe { .. }
+        | ResourceKind::Disk(_) => 0,
+    });
+    resources.len() + windows.sum::<usize>()
 }

@@ -1,0 +1,59 @@
+//! [`Body`]: the kernel's part of a task.
+//!
+//! Where the scheduler's body of the task is, which computation it will continue, and whether it is in
+//! kernel mode. Why it waits and what it does next is its program's, and the kernel cannot see it: the
+//! program says what a task waits *on* ([`Body::blocked_on`]) when it blocks it.
+
+use crate::kernel::cpu::Segment;
+use std::sync::Arc;
+use zerolag_core::{LockId, Parcel};
+use zerolag_model::{CpuId, CpuMask, Duration};
+
+/// The kernel's part of a task.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) name: Arc<str>,
+    /// The scheduler's body, while the task is on no run queue.
+    pub(super) parcel: Option<Parcel>,
+    /// The computation that it had not finished when it last left a CPU.
+    pub(super) segment: Segment,
+    /// Cache refill to be paid before it makes progress.
+    pub(super) refill: Duration,
+    /// Where its cache is warm.
+    pub(super) last_ran_on: Option<CpuId>,
+    /// The CPU on which its timer was armed.
+    pub(super) timer_cpu: CpuId,
+    /// The affinity that [`Job::SetAffinity`](crate::kernel::words::Job::SetAffinity) sets.
+    pub(super) new_affinity: Option<Arc<CpuMask>>,
+    /// Between the beginning and the end of a system call.
+    pub(super) in_syscall: bool,
+    /// Spinning locks that it holds or spins for (`preempt_count`): nothing preempts its CPU.
+    pub(super) spin_locks: u32,
+    /// The lock for whose holder it may lend its turn (`blocked_on`); only with `proxy_exec`.
+    pub(super) blocked_on: Option<LockId>,
+    /// The number of events that it has made.
+    events: u32,
+}
+
+impl Body {
+    pub(super) const fn new(name: Arc<str>, parcel: Parcel) -> Self {
+        Self {
+            name,
+            parcel: Some(parcel),
+            segment: Segment::None,
+            refill: Duration::ZERO,
+            last_ran_on: None,
+            timer_cpu: CpuId(0),
+            new_affinity: None,
+            in_syscall: false,
+            spin_locks: 0,
+            blocked_on: None,
+            events: 0,
+        }
+    }
+
+    pub(super) const fn next_count(&mut self) -> u32 {
+        self.events = self.events.wrapping_add(1);
+        self.events
+    }
+}

@@ -1,0 +1,93 @@
+//! After a call of the core: its costs become time, its operations are carried out, its records taken.
+//!
+//! The core counts what it does and says what it wants done; it neither waits nor sends. Here is the only
+//! place where counts become time and [`Op`]s become events.
+
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Interrupt, Job};
+use zerolag_core::{Op, Parcel};
+use zerolag_model::event::IpiReason;
+use zerolag_model::{CpuId, CpuLayer, TraceEvent};
+
+impl Kernel {
+    /// Carries out what a call of the core has left in `io`.
+    #[inline(always)]
+    pub(crate) fn after_call(&mut self, cpu: CpuId) {
+        if !self.io.is_quiet() {
+            self.drain_io(cpu);
+        }
+    }
+
+    fn drain_io(&mut self, cpu: CpuId) {
+        self.spend_costs(cpu);
+        while let Some(parcel) = self.io.parked.pop() {
+            self.park_waiter(cpu, parcel);
+        }
+        if self.tracer.is_on() {
+            self.tracer.take(&mut self.io.trace);
+        }
+        for index in 0..self.io.ops.len() {
+            self.operate(cpu, self.io.ops[index]);
+        }
+        self.io.ops.clear();
+    }
+
+    /// Takes the records of a call that leaves nothing else to be done.
+    pub(super) fn take_records(&mut self) {
+        self.tracer.take(&mut self.io.trace);
+    }
+
+    /// Parks a blocked task. If it waits for a lock for whose holder it may lend its turn, it looks for the
+    /// holder.
+    pub(super) fn park_waiter(&mut self, cpu: CpuId, parcel: Parcel) {
+        let task = parcel.id();
+        self.park(parcel);
+        if self.bodies[task.index()].blocked_on.is_some() {
+            self.push_job(cpu, Job::Lend { task });
+        }
+    }
+
+    pub(super) fn operate(&mut self, cpu: CpuId, op: Op) {
+        match op {
+            Op::Kick { cpu: to } if to == cpu => {}
+            Op::Kick { cpu: to } => {
+                if self.polls(to) {
+                    self.set_flag(cpu, to);
+                    return;
+                }
+                if self.tracer.is_on() {
+                    self.emit(cpu, TraceEvent::IpiSend { to, reason: IpiReason::Resched });
+                }
+                self.send(cpu, to, Interrupt::Resched);
+            }
+            Op::Ipi { cpu: to, work } => self.queue_work(cpu, to, work),
+            Op::ArmTimer { cpu: of, timer, at } => self.arm_rq_timer(of, timer, at),
+            Op::ArmGroupTimer { group, timer, at } => self.arm_group_timer(cpu, group, timer, at),
+            Op::CancelTimer { cpu: of, timer } => self.cancel_rq_timer(of, timer),
+        }
+    }
+
+    /// Turns the counts of the core into time.
+    #[inline]
+    pub(super) fn spend_costs(&mut self, cpu: CpuId) {
+        if !self.io.costs.is_zero() {
+            self.spend_counted(cpu);
+        }
+    }
+
+    fn spend_counted(&mut self, cpu: CpuId) {
+        let counts = core::mem::take(&mut self.io.costs);
+        self.stats.migrations += u64::from(counts.tasks_moved);
+        self.stats.rt_balance += u64::from(counts.rt_balance);
+        let time = self.costs.scan_per_cpu * u64::from(counts.cpus_scanned)
+            + self.costs.scan_per_task * u64::from(counts.tasks_scanned)
+            + self.costs.migrate_task * u64::from(counts.tasks_moved)
+            + self.costs.throttle * u64::from(counts.throttles)
+            + self.costs.inner_lock * u64::from(counts.inner_locks);
+        self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        if counts.rto_accesses > 0 {
+            let time = self.queue_for_rto(cpu, counts.rto_accesses);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Kernel mode of tasks, and where it can be preempted.
+//!
+//! A task is in kernel mode from the beginning of a system call to its end, and whenever it waits. The
+//! simulator must not know what preempts a task there: that depends on the preemption model. So the core is
+//! told the mode ([`TaskMode`]), and asked at each place whether the CPU switches ([`CpuMode`]):
+//!
+//! | place | asked as |
+//! |---|---|
+//! | computing in kernel mode, or between two steps of a system call | `Kernel` |
+//! | before a step that can wait (`might_sleep`) | `KernelPoint` |
+//! | `cond_resched` | `CondResched` |
+//! | while it holds or spins for a spinning lock | `KernelLocked` |
+//! | anywhere else, the way back to user mode included | `User` |
+
+use crate::kernel::cpu::Segment;
+use crate::kernel::state::Kernel;
+use crate::kernel::words::Job;
+use zerolag_core::{CpuMode, Leave, LockId, Resched, TaskMode};
+use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
+
+impl Kernel {
+    pub(super) fn wants_switch(&self, cpu: CpuId) -> bool {
+        let place = &self.cpus[cpu.index()];
+        if place.rq.need_resched() == Resched::No {
+            return false;
+        }
+        let mode = match (place.current, place.segment) {
+            (None, _) => CpuMode::Idle,
+            (Some(task), _) if self.bodies[task.index()].spin_locks > 0 => CpuMode::KernelLocked,
+            (Some(_), Segment::Work { layer: CpuLayer::Kernel, .. }) => CpuMode::Kernel,
+            (Some(task), Segment::None) if self.bodies[task.index()].in_syscall => CpuMode::Kernel,
+            (Some(_), _) => CpuMode::User,
+        };
+        self.scheduler.preempts(place.rq.need_resched(), mode)
+    }
+
+    #[inline]
+    pub(crate) fn is_in_syscall(&self, task: TaskId) -> bool {
+        self.bodies[task.index()].in_syscall
+    }
+
+    /// Tells the core that the current task goes on in user mode, if it was in kernel mode. Returns whether
+    /// it goes on at once.
+    #[inline]
+    pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        if self.bodies[task.index()].in_syscall || place.rq.current_mode() == TaskMode::User {
+            return true;
+        }
+        let clock = place.clock(self.now);
+        self.scheduler.return_to_user(&mut place.rq, clock, &mut self.io);
+        self.after_call(cpu);
+        self.cpus[cpu.index()].rq.need_resched() == Resched::No
+    }
+
+    /// The current task begins a system call.
+    pub(crate) fn enter_syscall(&mut self, cpu: CpuId, task: TaskId) {
+        self.bodies[task.index()].in_syscall = true;
+        self.scheduler.enter_kernel(&mut self.cpus[cpu.index()].rq);
+        self.emit(cpu, TraceEvent::Syscall { task, enters: true });
+    }
+
+    /// The current task ends a system call.
+    pub(crate) fn exit_syscall(&mut self, cpu: CpuId, task: TaskId) {
+        self.bodies[task.index()].in_syscall = false;
+        self.emit(cpu, TraceEvent::Syscall { task, enters: false });
+    }
+
+    /// Returns whether the current task gives its CPU up at this place of kernel mode. If so, the switch is
+    /// noted as a job.
+    pub(crate) fn gives_way(&mut self, cpu: CpuId, at: CpuMode) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        let gives_way = self.scheduler.preempts(place.rq.need_resched(), at);
+        if gives_way {
+            place.jobs.push_back(Job::Switch(Leave::Preempted));
+        }
+        gives_way
+    }
+
+    /// Blocks the current task: it leaves its CPU as the next job. `lock` is the one that it waits for, if
+    /// tasks lend their turns and a task that waits for this lock may.
+    #[inline]
+    pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, lock: Option<LockId>) {
+        let mut why = Leave::Block;
+        if self.lends_turns {
+            let body = &mut self.bodies[task.index()];
+            body.blocked_on = lock.filter(|_| body.in_syscall);
+            why = body.blocked_on.map_or(Leave::Block, Leave::BlockOn);
+        }
+        self.push_job(cpu, Job::Switch(why));
+    }
+
+    /// Starts a computation of the current task, in user or kernel mode.
+    #[inline]
+    pub(crate) fn compute(&mut self, cpu: CpuId, task: TaskId, time: Duration, layer: CpuLayer) {
+        let left = time + core::mem::take(&mut self.bodies[task.index()].refill);
+        let place = &mut self.cpus[cpu.index()];
+        if layer == CpuLayer::Kernel {
+            self.scheduler.enter_kernel(&mut place.rq);
+        }
+        self.set_segment(cpu, Segment::Work { left, layer });
+    }
+
+    /// Charges the current task up to now; returns how long it has run.
+    pub(crate) fn charge(&mut self, cpu: CpuId, task: TaskId) -> Duration {
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        self.scheduler.charge(&mut place.rq, clock, &mut self.io);
+        let exec = self.scheduler.counters(&place.rq, task).map_or(Duration::ZERO, |counters| counters.exec);
+        // The operations of the charge happen now, before its caller's record.
+        self.after_call(cpu);
+        exec
+    }
+
+    /// The current task takes a spinning lock, or begins to spin for one: nothing preempts it from now on.
+    pub(crate) fn disable_preemption(&mut self, task: TaskId) {
+        self.bodies[task.index()].spin_locks += 1;
+    }
+
+    /// The current task has given a spinning lock back.
+    pub(crate) fn enable_preemption(&mut self, task: TaskId) {
+        self.bodies[task.index()].spin_locks -= 1;
+    }
+
+    /// The current task spins for a lock: it computes without end, until
+    /// [`end_spinning`](Self::end_spinning).
+    pub(crate) fn begin_spinning(&mut self, cpu: CpuId) {
+        self.set_segment(cpu, Segment::Work { left: FOREVER, layer: CpuLayer::Kernel });
+    }
+
+    /// The lock for which the current task of a CPU spins is free on another CPU: the task has it when its
+    /// cache line has arrived.
+    pub(crate) fn end_spinning(&mut self, from: CpuId, on: CpuId) {
+        let left = self.transfer(from, on);
+        let place = &mut self.cpus[on.index()];
+        if !place.is_in_kernel(self.now) {
+            place.advance_segment(self.now);
+        }
+        place.segment = Segment::Work { left, layer: CpuLayer::Kernel };
+        place.completion_at = None;
+        if place.jobs.is_empty() {
+            self.arm_completion(on);
+        }
+    }
+}
+
+/// Longer than any run: spinning ends when the lock is given up.
+const FOREVER: Duration = Duration::from_secs(1 << 30);

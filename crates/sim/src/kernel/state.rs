@@ -1,0 +1,331 @@
+//! [`Kernel`]: the state of the simulated kernel, and access to it for the parts above.
+//!
+//! Devices, programs and the administration all act on the kernel, and each could reach into a CPU to do
+//! so. Then no rule of a CPU (which time is charged where, when a completion is void) could be read in
+//! one place. So the fields are private to this folder: the parts above queue jobs, set a computation, or
+//! have the core called under a lock, by methods. The compiler sees to it that no program touches a CPU.
+
+use crate::costs::Costs;
+use crate::kernel::body::Body;
+use crate::kernel::cpu::{Cpu, Segment};
+use crate::kernel::group_timers::GroupTimers;
+use crate::kernel::ticking::Ticks;
+use crate::kernel::words::{Done, Event, Job, Spins};
+use crate::outcome::{End, SimError, Stats};
+use crate::queue::{EventQueue, Phase, Source};
+use crate::trace::Tracer;
+use std::sync::Arc;
+use zerolag_core::{Clock, Config, Io, LockId, Parcel, Scheduler, Step, TaskError, Tracing};
+use zerolag_model::{CpuId, CpuMask, Duration, Instant, Record, Settings, TaskId, Topology, TraceEvent};
+
+/// The lock inside the core's shared state: never contended here, one thread runs the machine.
+pub(crate) type InnerLock = spin::Mutex<()>;
+
+/// The simulated kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(super) topology: Topology,
+    pub(super) costs: Costs,
+    pub(super) scheduler: Scheduler<InnerLock>,
+    pub(super) cpus: Vec<Cpu>,
+    /// The bodies of all tasks, by id.
+    pub(super) bodies: Vec<Body>,
+    pub(super) queue: EventQueue<Event>,
+    pub(super) now: Instant,
+    pub(super) io: Io,
+    pub(super) tracer: Tracer,
+    pub(super) stats: Stats,
+    /// Why the run ends, as soon as it is to end.
+    pub(super) stop: Option<End>,
+    pub(super) ticks: Ticks,
+    pub(super) group_timers: GroupTimers,
+    /// When the cache line of each root domain's IPI state is free.
+    pub(super) rto_free_at: Vec<Instant>,
+    /// Whether tasks lend their turns (`proxy_exec`).
+    pub(super) lends_turns: bool,
+}
+
+impl Kernel {
+    /// Builds the kernel of a machine that will have so many tasks at first and so many locks.
+    pub(crate) fn new(
+        core: Config,
+        costs: Costs,
+        settings: &Settings,
+        tasks: usize,
+        locks: usize,
+        tracing: Tracing,
+    ) -> Self {
+        let topology = core.topology().clone();
+        let mut scheduler = Scheduler::new(core);
+        scheduler.reserve_tasks(tasks);
+        if settings.proxy_exec {
+            scheduler.reserve_locks(locks);
+        }
+        let speed = |cpu| u64::from(topology.capacity(cpu));
+        let cpus = topology.cpus().map(|cpu| Cpu::new(scheduler.new_rq(cpu), speed(cpu))).collect();
+        Self {
+            costs,
+            cpus,
+            scheduler,
+            bodies: Vec::with_capacity(tasks),
+            queue: EventQueue::new(topology.nr_cpus()),
+            topology,
+            now: Instant::ZERO,
+            io: Io::new(tracing),
+            tracer: Tracer::new(tracing),
+            stats: Stats::default(),
+            stop: None,
+            ticks: Ticks::new(settings.tick_period()),
+            group_timers: GroupTimers::default(),
+            rto_free_at: Vec::new(),
+            lends_turns: settings.proxy_exec,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) const fn nr_cpus(&self) -> usize {
+        self.cpus.len()
+    }
+
+    pub(crate) const fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Returns the core. What it is asked under the lock of a run queue goes through
+    /// [`locked`](Self::locked).
+    pub(crate) const fn scheduler(&self) -> &Scheduler<InnerLock> {
+        &self.scheduler
+    }
+
+    pub(crate) const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Ends the run.
+    pub(crate) fn end_run(&mut self, why: End) {
+        self.stop = Some(why);
+    }
+
+    /// Ends the run, unless it already has a reason to.
+    pub(crate) fn interrupt_run(&mut self) {
+        self.stop.get_or_insert(End::Interrupted);
+    }
+
+    /// Ends the run because the core refuses something for a task.
+    pub(crate) fn fail(&mut self, task: TaskId, error: TaskError) {
+        let name = Arc::clone(self.name(task));
+        self.stop = Some(End::Failed(SimError::Task { name, error }));
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Takes the reason for the end of the run out.
+    pub(crate) const fn take_end(&mut self) -> Option<End> {
+        self.stop.take()
+    }
+
+    #[inline(always)]
+    pub(crate) fn current(&self, cpu: CpuId) -> Option<TaskId> {
+        self.cpus[cpu.index()].current
+    }
+
+    pub(crate) fn name(&self, task: TaskId) -> &Arc<str> {
+        &self.bodies[task.index()].name
+    }
+
+    /// Returns whether the scheduler's body of a task is on no run queue.
+    pub(crate) fn is_parked(&self, task: TaskId) -> bool {
+        self.bodies[task.index()].parcel.is_some()
+    }
+
+    pub(crate) fn is_online(&self, cpu: CpuId) -> bool {
+        self.cpus[cpu.index()].rq.is_online()
+    }
+
+    /// Returns whether the current task of a CPU may fork.
+    pub(crate) fn check_fork(&self, cpu: CpuId, parent: TaskId) -> Result<(), TaskError> {
+        self.scheduler.check_fork(&self.cpus[cpu.index()].rq, parent)
+    }
+
+    /// Adds a task that is on no run queue.
+    pub(crate) fn add_task(&mut self, name: Arc<str>, parcel: Parcel) {
+        assert!(parcel.id().index() == self.bodies.len(), "tasks are numbered in order");
+        self.bodies.push(Body::new(name, parcel));
+    }
+
+    /// Lets the scheduler hold so many tasks.
+    pub(crate) fn reserve_tasks(&mut self, tasks: usize) {
+        self.scheduler.reserve_tasks(tasks);
+    }
+
+    /// Returns the clocks of a CPU's run queue.
+    #[inline]
+    pub(crate) fn clock(&self, cpu: CpuId) -> Clock {
+        self.cpus[cpu.index()].clock(self.now)
+    }
+
+    /// Notes a job as the last of a CPU.
+    #[inline]
+    pub(crate) fn push_job(&mut self, cpu: CpuId, job: Job) {
+        self.cpus[cpu.index()].jobs.push_back(job);
+    }
+
+    pub(crate) fn push_jobs(&mut self, cpu: CpuId, jobs: impl IntoIterator<Item = Job>) {
+        self.cpus[cpu.index()].jobs.extend(jobs);
+    }
+
+    /// Notes a job as the next of a CPU.
+    pub(crate) fn push_next_job(&mut self, cpu: CpuId, job: Job) {
+        self.cpus[cpu.index()].jobs.push_front(job);
+    }
+
+    /// Takes the next job of a CPU.
+    #[inline(always)]
+    pub(crate) fn next_job(&mut self, cpu: CpuId) -> Option<Job> {
+        self.cpus[cpu.index()].jobs.pop_front()
+    }
+
+    /// Discards all jobs: the run ends in the middle of a path.
+    pub(crate) fn discard_jobs(&mut self) {
+        self.cpus.iter_mut().for_each(|cpu| cpu.jobs.clear());
+    }
+
+    /// Notes the rest of a step as the next job.
+    #[inline]
+    pub(crate) fn push_step(&mut self, cpu: CpuId, step: Step) {
+        if step != Step::Done {
+            self.push_next_job(cpu, Job::Carry { step, then_pick: false });
+        }
+    }
+
+    /// Puts a job back for which the CPU must spin.
+    pub(crate) fn spin(&mut self, cpu: CpuId, job: Job) -> Done {
+        self.push_next_job(cpu, job);
+        Err(Spins)
+    }
+
+    /// Queues an event of a CPU.
+    #[inline(always)]
+    pub(crate) fn queue_event(&mut self, at: Instant, phase: Phase, cpu: CpuId, event: Event) {
+        let count = self.cpus[cpu.index()].next_count();
+        self.queue.push(at, phase, Source::cpu(cpu), count, event);
+    }
+
+    /// Parks the scheduler's body of a task.
+    pub(crate) fn park(&mut self, parcel: Parcel) {
+        let task = parcel.id();
+        let place = &mut self.bodies[task.index()].parcel;
+        assert!(place.is_none(), "task {task} has one body");
+        *place = Some(parcel);
+    }
+
+    /// Sets the affinity to which the current task is about to confine itself.
+    pub(crate) fn set_new_affinity(&mut self, task: TaskId, cpus: Option<Arc<CpuMask>>) {
+        self.bodies[task.index()].new_affinity = cpus;
+    }
+
+    /// Returns whether blocked tasks can lend their turns, so that the kernel must know the lock that each
+    /// waits for.
+    #[inline(always)]
+    pub(crate) const fn lends_turns(&self) -> bool {
+        self.lends_turns
+    }
+
+    /// Notes the lock for whose holder a blocked task may lend its turn.
+    #[inline]
+    pub(crate) fn set_blocked_on(&mut self, task: TaskId, lock: Option<LockId>) {
+        if self.lends_turns {
+            self.bodies[task.index()].blocked_on = lock;
+        }
+    }
+
+    /// Starts a computation of the current task.
+    #[inline]
+    pub(crate) fn set_segment(&mut self, cpu: CpuId, segment: Segment) {
+        let place = &mut self.cpus[cpu.index()];
+        place.segment = segment;
+        place.segment_since = place.busy_until;
+    }
+
+    /// Cuts off the computation that a task has not finished, whether it runs here or not.
+    pub(crate) fn cut_off(&mut self, cpu: CpuId, task: TaskId) {
+        let place = &mut self.cpus[cpu.index()];
+        if place.current == Some(task) {
+            place.segment = Segment::None;
+        } else {
+            self.bodies[task.index()].segment = Segment::None;
+        }
+    }
+
+    /// Cuts off the computation that a task has not finished and that no CPU has loaded.
+    pub(crate) fn cut_off_stored(&mut self, task: TaskId) {
+        self.bodies[task.index()].segment = Segment::None;
+    }
+
+    /// Returns when the present path of a CPU ends, as far as it is known.
+    pub(crate) fn path_end(&self, cpu: CpuId) -> Instant {
+        self.cpus[cpu.index()].busy_until.max(self.now)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn is_traced(&self) -> bool {
+        self.tracer.is_on()
+    }
+
+    #[inline]
+    pub(crate) fn emit(&mut self, cpu: CpuId, event: TraceEvent) {
+        self.emit_at(self.now, cpu, event);
+    }
+
+    /// As [`emit`](Self::emit), for a time that may lie ahead.
+    #[inline]
+    pub(crate) fn emit_at(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
+        if self.tracer.is_on() {
+            self.record(at, cpu, event);
+        }
+    }
+
+    /// Cold and out of line, so that building a trace record does not bloat the hot caller.
+    #[cold]
+    fn record(&mut self, at: Instant, cpu: CpuId, event: TraceEvent) {
+        let record = Record { at, cpu, event };
+        if at > self.now { self.tracer.push_later(record) } else { self.tracer.push(record) }
+    }
+
+    /// Hands the records up to now on.
+    #[inline]
+    pub(crate) fn drain_trace(&mut self, sink: &mut impl crate::trace::Sink) {
+        self.tracer.drain(self.now, sink);
+    }
+
+    /// Hands all records up to the end of the run on.
+    pub(crate) fn flush_trace(&mut self, end: Instant, sink: &mut impl crate::trace::Sink) {
+        self.tracer.flush(end, sink);
+    }
+
+    /// Takes the next event out if it comes up by `limit`, and goes to its time.
+    #[inline(always)]
+    pub(crate) fn next_event(&mut self, limit: Instant) -> Option<Event> {
+        let (at, event) = self.queue.pop_until(limit)?;
+        debug_assert!(at >= self.now, "time goes forward");
+        self.now = at;
+        self.stats.events += 1;
+        Some(event)
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Returns how long a read of a cache line takes that another CPU has written.
+    pub(crate) fn transfer(&self, from: CpuId, to: CpuId) -> Duration {
+        self.costs.rq_lock_transfer.at(self.topology.distance(from, to))
+    }
+}

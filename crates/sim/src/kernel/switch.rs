@@ -1,0 +1,130 @@
+//! Switching: leaving the current task and choosing the next one, under one hold of the lock.
+//!
+//! Between the two the parts above note where the left task is now, and before the CPU goes on the program
+//! of the next task is asked for its first computation. So a switch comes in pieces, which the main loop
+//! puts together: [`leave`](Kernel::leave), [`pick_locked`](Kernel::pick_locked),
+//! [`load`](Kernel::load), [`share_core`](Kernel::share_core), [`carry`](Kernel::carry).
+
+use crate::kernel::cpu::Segment;
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Job, Spins, WakeKind};
+use zerolag_core::{Leave, Left, Next, Step};
+use zerolag_model::{CpuId, CpuLayer, Distance, TaskId, TraceEvent};
+
+impl Kernel {
+    /// Leaves the current task. The CPU keeps the lock of its run queue, for
+    /// [`pick_locked`](Self::pick_locked). Returns the task if it has ended.
+    #[inline]
+    pub(crate) fn leave(&mut self, cpu: CpuId, why: Leave) -> Result<Option<TaskId>, Spins> {
+        self.lock_for(cpu, cpu, Job::Switch(why))?;
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let left = self.scheduler.leave(&mut place.rq, clock, why, &mut self.io);
+        place.completion = place.completion.wrapping_add(1);
+        place.completion_at = None;
+        let segment = core::mem::replace(&mut place.segment, Segment::None);
+        if let Some(task) = place.current.take() {
+            let body = &mut self.bodies[task.index()];
+            body.segment = segment;
+            body.last_ran_on = Some(cpu);
+        }
+        match left {
+            Left::Queued | Left::Delayed => {}
+            Left::Parked(parcel) => self.park_waiter(cpu, parcel),
+            Left::Displaced(parcel) => {
+                // The CPU is switched away from it under the same lock, and only then is it placed elsewhere:
+                // no CPU can run it while this one still does, however long the wait for the other run
+                // queue's lock is.
+                let task = parcel.id();
+                self.park(parcel);
+                self.push_next_job(cpu, Job::wake(task, WakeKind::Displaced));
+            }
+            Left::Dead(parcel) => {
+                let task = parcel.id();
+                self.park(parcel);
+                self.emit(cpu, TraceEvent::TaskExit { task });
+                return Ok(Some(task));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the lock of the CPU's own run queue, for [`pick_locked`](Self::pick_locked).
+    pub(crate) fn lock_to_pick(&mut self, cpu: CpuId) -> Result<(), Spins> {
+        self.lock_for(cpu, cpu, Job::Pick)
+    }
+
+    /// Chooses the next task and gives the lock of the run queue back. Returns the step to be carried out;
+    /// `Err` with one that must be carried out before a task can be chosen.
+    #[inline]
+    pub(crate) fn pick_locked(&mut self, cpu: CpuId) -> Result<Step, Step> {
+        let place = &mut self.cpus[cpu.index()];
+        let clock = place.clock(self.now);
+        let switches = place.rq.nr_switches();
+        let next = self.scheduler.pick(&mut place.rq, clock, &mut self.io);
+        let switched = place.rq.nr_switches() != switches;
+        let task = match next {
+            Next::Balance(step) => {
+                self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+                return Err(step);
+            }
+            Next::Idle => None,
+            Next::Run(task) => Some(task),
+        };
+        place.current = task;
+        // Also when the same task goes on: its priority may have changed, and others may wait behind it.
+        let step =
+            if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
+        self.unlock(cpu, cpu, self.costs.rq_lock_hold);
+        if switched {
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, self.costs.context_switch);
+        }
+        Ok(step)
+    }
+
+    /// Gives the computation of the chosen task to the CPU. Returns the task if it has none, and its program
+    /// must say what comes next.
+    #[inline(always)]
+    pub(crate) fn load(&mut self, cpu: CpuId) -> Option<TaskId> {
+        let task = self.cpus[cpu.index()].current?;
+        let body = &mut self.bodies[task.index()];
+        let distance = body.last_ran_on.map_or(Distance::Same, |last| self.topology.distance(last, cpu));
+        body.refill += self.costs.cache_refill.at(distance);
+        body.last_ran_on = Some(cpu);
+        let mut segment = core::mem::replace(&mut body.segment, Segment::None);
+        if let Segment::Work { left, .. } = &mut segment {
+            *left += core::mem::take(&mut body.refill);
+        }
+        self.set_segment(cpu, segment);
+        Some(task).filter(|_| segment == Segment::None)
+    }
+
+    /// Sets the speed of a core's SMT siblings by how many of them are busy.
+    #[inline]
+    pub(crate) fn share_core(&mut self, cpu: CpuId) {
+        let siblings = self.topology.span(cpu, Distance::Smt);
+        if siblings.len() > 1 {
+            self.share_among(cpu, siblings);
+        }
+    }
+
+    fn share_among(&mut self, cpu: CpuId, siblings: core::ops::Range<u32>) {
+        let busy = siblings.clone().filter(|sibling| self.cpus[*sibling as usize].current.is_some()).count();
+        for sibling in siblings.map(CpuId) {
+            let full = u64::from(self.topology.capacity(sibling));
+            let speed = if busy > 1 { (full * self.costs.smt_speed_percent / 100).max(1) } else { full };
+            let place = &mut self.cpus[sibling.index()];
+            if place.speed == speed {
+                continue;
+            }
+            if !place.is_in_kernel(self.now) {
+                place.advance_segment(self.now);
+            }
+            place.speed = speed;
+            place.completion_at = None;
+            if sibling != cpu && place.jobs.is_empty() {
+                self.arm_completion(sibling);
+            }
+        }
+    }
+}

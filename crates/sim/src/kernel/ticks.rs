@@ -1,0 +1,156 @@
+//! Ticks: when they come, what they do, and which CPUs need them ([`Ticks`] has the state).
+//!
+//! Most ticks change nothing for the task that runs. Those are done without a kernel path, in one call of
+//! the core; any other tick is taken as an interrupt.
+//!
+//! [`Ticks`]: crate::kernel::ticking::Ticks
+
+use crate::kernel::cpu::{Segment, Stretch};
+use crate::kernel::state::Kernel;
+use crate::kernel::ticking::LateTicks;
+use crate::kernel::words::{Event, Interrupt};
+use crate::queue::Phase;
+use zerolag_core::{Resched, Step};
+use zerolag_model::{CpuId, CpuLayer, Duration, Instant};
+use zerolag_workload::random::Dist;
+
+/// What remains of a tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ticked {
+    /// Nothing.
+    Done,
+    /// The CPU is in the kernel and must be driven.
+    Drive,
+    /// All: it must be taken as an interrupt.
+    Interrupt,
+}
+
+impl Kernel {
+    /// Returns when the next tick comes, if a CPU ticks.
+    #[inline(always)]
+    pub(crate) fn next_tick(&self) -> Option<Instant> {
+        if self.ticks.cpus.is_empty() { None } else { Some(self.ticks.next) }
+    }
+
+    /// Goes to the time of the next tick.
+    #[inline]
+    pub(crate) fn begin_ticks(&mut self) {
+        self.now = self.ticks.next;
+        self.ticks.next = self.now + self.ticks.period;
+    }
+
+    /// Returns the first CPU that ticks from one on.
+    #[inline]
+    pub(crate) fn next_ticking(&self, from: CpuId) -> Option<CpuId> {
+        self.ticks.cpus.next_from(from)
+    }
+
+    /// The tick of a CPU is due. Most ticks change nothing: those are done here, without a path.
+    #[inline]
+    pub(crate) fn tick_due(&mut self, cpu: CpuId) -> Ticked {
+        self.stats.ticks += 1;
+        if self.ticks.late.is_some() {
+            self.delay_tick(cpu);
+            return Ticked::Done;
+        }
+        self.tick(cpu)
+    }
+
+    /// Delays a tick that is due.
+    #[cold]
+    fn delay_tick(&mut self, cpu: CpuId) {
+        let Some(late) = &mut self.ticks.late else { return };
+        let at = self.now + late.next(cpu, self.ticks.period);
+        self.queue_event(at, Phase::LateTick, cpu, Event::LateTick { cpu });
+        self.arm_completion(cpu); // It may end before, and was left to this tick.
+    }
+
+    /// Delays the ticks of each CPU by random times.
+    pub(crate) fn delay_ticks(&mut self, by: Dist, seed: u64) {
+        self.ticks.late = Some(LateTicks::new(by, seed, self.cpus.len()));
+    }
+
+    /// A delayed tick comes. The first CPU that ticks counts for all: a CPU that ticks before it sees the
+    /// count of the tick before.
+    pub(crate) fn late_tick(&mut self, cpu: CpuId) -> Ticked {
+        if self.ticks.cpus.next_from(CpuId(0)) == Some(cpu) {
+            self.scheduler.count_tick(self.now);
+        }
+        if self.ticks.cpus.contains(cpu) { self.tick(cpu) } else { Ticked::Done }
+    }
+
+    fn tick(&mut self, cpu: CpuId) -> Ticked {
+        let (now, next_tick) = (self.now, self.ticks.next);
+        let place = &mut self.cpus[cpu.index()];
+        let is_plain = !place.is_in_kernel(now) && place.segment != Segment::None && place.lock.is_free(now);
+        if !is_plain || self.tracer.is_on() {
+            return Ticked::Interrupt;
+        }
+        place.enter_kernel(now);
+        place.advance_segment(now);
+        place.stretch = Stretch::Free;
+        place.spend(CpuLayer::Irq, self.costs.tick);
+        let clock = place.clock(now);
+        let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
+        if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
+            place.segment_since = place.busy_until;
+            if place.segment_end(place.busy_until) <= next_tick {
+                self.arm_completion(cpu);
+            }
+            return Ticked::Done;
+        }
+        self.after_call(cpu);
+        self.release(cpu, cpu);
+        self.raise_softirq(cpu, step);
+        Ticked::Drive
+    }
+
+    /// Notes the work that a tick requests as a softirq (`SCHED_SOFTIRQ`). It comes after the tick's
+    /// handler, and so after the ticks of all other CPUs at this instant.
+    pub(super) fn raise_softirq(&mut self, cpu: CpuId, step: Step) {
+        if step != Step::Done {
+            let place = &mut self.cpus[cpu.index()];
+            debug_assert!(place.softirq == Step::Done, "a tick comes after the softirq of the one before");
+            place.softirq = step;
+            place.pending.push_back(Interrupt::Softirq);
+        }
+    }
+
+    /// Takes the work of a softirq.
+    pub(crate) fn take_softirq(&mut self, cpu: CpuId) -> Step {
+        core::mem::replace(&mut self.cpus[cpu.index()].softirq, Step::Done)
+    }
+
+    /// Starts or stops the tick of a CPU as the core needs it.
+    #[inline(always)]
+    pub(crate) fn update_tick(&mut self, cpu: CpuId) {
+        let place = &self.cpus[cpu.index()];
+        let needed = self.scheduler.needs_tick(&place.rq);
+        if needed != place.ticking {
+            self.toggle_tick(cpu);
+        }
+    }
+
+    fn toggle_tick(&mut self, cpu: CpuId) {
+        let place = &mut self.cpus[cpu.index()];
+        place.ticking = !place.ticking;
+        if place.ticking {
+            if self.ticks.cpus.is_empty() {
+                if self.ticks.late.is_some() {
+                    self.scheduler.count_tick(self.now);
+                }
+                self.ticks.next = (self.now + Duration::from_nanos(1)).round_up_to(self.ticks.period);
+            }
+            self.ticks.cpus.insert(cpu);
+        } else {
+            self.ticks.cpus.remove(cpu);
+            self.arm_completion(cpu); // The tick would have asked for it.
+        }
+    }
+
+    /// Returns whether a CPU runs a task without a tick.
+    pub(crate) fn runs_without_tick(&self, cpu: CpuId) -> bool {
+        let place = &self.cpus[cpu.index()];
+        !place.ticking && place.current.is_some()
+    }
+}

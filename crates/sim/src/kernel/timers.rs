@@ -1,0 +1,71 @@
+//! Timers of run queues, groups and tasks.
+//!
+//! The core arms and cancels timers much more often than they fire, so cancelling must be free: nothing
+//! is taken out of the event queue. Each arming has a generation instead, and an event of an older
+//! generation is void when it comes up. The timers of tasks need none: a task arms one and waits for it.
+
+use crate::kernel::state::Kernel;
+use crate::kernel::words::Event;
+use crate::queue::{Phase, Source};
+use zerolag_core::{GroupTimer, RqTimer};
+use zerolag_model::{CpuId, GroupId, Instant, TaskId};
+
+impl Kernel {
+    /// Arms a timer of a run queue.
+    pub(super) fn arm_rq_timer(&mut self, of: CpuId, timer: RqTimer, at: Instant) {
+        let place = &mut self.cpus[of.index()];
+        let generation = place.timer_generation(timer).wrapping_add(1);
+        *place.timer_generation(timer) = generation;
+        let count = place.next_count();
+        let event = Event::RqTimer { cpu: of, timer, generation };
+        let at = match timer {
+            // A slice or budget is task time, which stands still until the CPU's present path ends. A
+            // timer that took no notice would fire before the slice is over, take time itself, and so
+            // on: an interrupt storm.
+            RqTimer::Slice | RqTimer::Server(_) => at.max(self.now) + place.busy_until.since(self.now),
+            RqTimer::Replenish | RqTimer::RtPeriod => at.max(self.now),
+        };
+        self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
+    }
+
+    pub(super) fn cancel_rq_timer(&mut self, of: CpuId, timer: RqTimer) {
+        let generation = self.cpus[of.index()].timer_generation(timer);
+        *generation = generation.wrapping_add(1);
+    }
+
+    /// Returns whether an event of a run queue's timer is still valid.
+    pub(crate) fn is_current_rq_timer(&mut self, cpu: CpuId, timer: RqTimer, generation: u32) -> bool {
+        *self.cpus[cpu.index()].timer_generation(timer) == generation
+    }
+
+    /// Arms a timer of a group. It fires on the CPU that arms it.
+    pub(super) fn arm_group_timer(&mut self, cpu: CpuId, group: GroupId, timer: GroupTimer, at: Instant) {
+        let generation = self.group_timers.generation(group, timer);
+        *generation = generation.wrapping_add(1);
+        let event = Event::GroupTimer { cpu, group, timer, generation: *generation };
+        self.queue_event(at.max(self.now), Phase::RqTimer, cpu, event);
+    }
+
+    /// Returns whether an event of a group's timer is still valid.
+    pub(crate) fn is_current_group_timer(&mut self, group: GroupId, timer: GroupTimer, generation: u32) -> bool {
+        *self.group_timers.generation(group, timer) == generation
+    }
+
+    /// Makes all events of a removed group's timers void: another group may get its id.
+    pub(crate) fn forget_group_timers(&mut self, group: GroupId) {
+        self.group_timers.forget(group);
+    }
+
+    /// Arms the timer of a task on a CPU.
+    pub(crate) fn arm_task_timer(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
+        let body = &mut self.bodies[task.index()];
+        body.timer_cpu = cpu;
+        let count = body.next_count();
+        self.queue.push(at, Phase::TaskTimer, Source::task(task), count, Event::TaskTimer { task });
+    }
+
+    /// Returns the CPU on which the timer of a task fires.
+    pub(crate) fn timer_cpu(&self, task: TaskId) -> CpuId {
+        self.bodies[task.index()].timer_cpu
+    }
+}

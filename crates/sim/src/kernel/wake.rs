@@ -1,0 +1,133 @@
+//! Waking tasks, and carrying out what a call of the core leaves to be done.
+//!
+//! A call of the core holds one run queue. If it needs another one it returns a [`Step`], and the CPU
+//! takes the next lock ([`Kernel::carry`]). Where that lock is busy the CPU keeps the rest as its next
+//! job.
+
+use crate::kernel::rq_lock::Lock;
+use crate::kernel::state::Kernel;
+use crate::kernel::words::{Done, Job, Spins, WakeKind};
+use zerolag_core::{Home, Lent, PairClock, Placement, Step};
+use zerolag_model::{CpuId, CpuLayer, Distance, TaskId};
+
+impl Kernel {
+    /// Carries a step out, and the steps that follow from it, then notes the choice of the next task if that
+    /// is the purpose. A CPU that must spin for a lock notes the rest as its next job.
+    #[inline(always)]
+    pub(crate) fn carry(&mut self, cpu: CpuId, step: Step, then_pick: bool) -> Done {
+        if step == Step::Done && !then_pick { Ok(()) } else { self.carry_on(cpu, step, then_pick) }
+    }
+
+    fn carry_on(&mut self, cpu: CpuId, mut step: Step, then_pick: bool) -> Done {
+        loop {
+            step = match step {
+                Step::Done => {
+                    if then_pick {
+                        self.push_next_job(cpu, Job::Pick);
+                    }
+                    return Ok(());
+                }
+                Step::Again { own, then } => {
+                    self.locked(cpu, own, Job::Carry { step, then_pick }, |scheduler, rq, clock, io| {
+                        scheduler.resume(rq, clock, then, io)
+                    })?
+                }
+                Step::Pair { own, other, then } => {
+                    if self.lock_pair(cpu, own, other) == Lock::Busy {
+                        return self.spin(cpu, Job::Carry { step, then_pick });
+                    }
+                    let [a, b] = self
+                        .cpus
+                        .get_disjoint_mut([own.index(), other.index()])
+                        .expect("invariant: a pair is two CPUs of this machine");
+                    let now = PairClock { own: a.clock(self.now), other: b.clock(self.now) };
+                    let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
+                    self.unlock_pair(cpu, own, other);
+                    step
+                }
+            };
+        }
+    }
+
+    /// Puts a task on a run queue.
+    pub(crate) fn wake(&mut self, cpu: CpuId, task: TaskId, why: WakeKind, target: Option<CpuId>) -> Done {
+        let placement = match why {
+            WakeKind::Wakeup => Placement::Wakeup,
+            WakeKind::Fork => Placement::Fork,
+            WakeKind::Displaced => Placement::Displaced,
+        };
+        let Some(parcel) = &self.bodies[task.index()].parcel else { return self.wake_queued(cpu, task) };
+        let target = match target {
+            Some(target) => target,
+            None => {
+                let clock = self.cpus[cpu.index()].clock(self.now);
+                let target = self.scheduler.select_cpu(clock, parcel, cpu, placement, &mut self.io);
+                self.spend_costs(cpu);
+                let distance = self.topology.distance(cpu, target);
+                let cost = if distance <= Distance::Llc { self.costs.wakeup_local } else { self.costs.wakeup_remote };
+                self.cpus[cpu.index()].spend(CpuLayer::Sched, cost);
+                target
+            }
+        };
+        self.lock_for(cpu, target, Job::Wake { task, why, target: Some(target) })?;
+        let parcel = self.bodies[task.index()].parcel.take().expect("invariant: just seen");
+        let step =
+            self.under_lock(target, |scheduler, rq, clock, io| scheduler.wake(rq, clock, parcel, cpu, placement, io));
+        self.stats.wakeups += 1;
+        self.unlock(cpu, target, self.costs.rq_lock_hold);
+        self.lend_to(cpu, task);
+        self.carry(cpu, step, false)
+    }
+
+    /// Wakes a task that is blocked but still queued.
+    fn wake_queued(&mut self, cpu: CpuId, task: TaskId) -> Done {
+        let Home::Rq(home) = self.scheduler.home(task) else {
+            unreachable!("a task without a body in hand is on a run queue")
+        };
+        let again = Job::wakeup(task);
+        let woken =
+            self.locked(cpu, home, again, |scheduler, rq, clock, io| scheduler.wake_queued(rq, clock, task, cpu, io))?;
+        match woken {
+            Ok(step) => {
+                self.stats.wakeups += 1;
+                self.push_step(cpu, step);
+                self.lend_to(cpu, task);
+            }
+            // It has not left its CPU yet, which spins for another lock first: that CPU wakes it then
+            // (`ttwu_queue_wakelist`).
+            Err(_) if self.current(home) == Some(task) => self.push_job(home, again),
+            // It was taken off meanwhile: its body is in hand now.
+            Err(_) => self.push_next_job(cpu, again),
+        }
+        Ok(())
+    }
+
+    /// Returns what a task lends: how urgent it is to those that wait with it.
+    pub(crate) fn lends(&self, task: TaskId) -> Option<Lent> {
+        if let Some(parcel) = &self.bodies[task.index()].parcel {
+            return Some(parcel.lends());
+        }
+        let Home::Rq(cpu) = self.scheduler.home(task) else { return None };
+        self.scheduler.lends(&self.cpus[cpu.index()].rq, task).ok()
+    }
+
+    /// Lets a lock holder inherit from its waiters. Returns whether it does so now; if not, a job is noted
+    /// that does.
+    pub(crate) fn inherit(&mut self, cpu: CpuId, holder: TaskId, lent: Option<Lent>, job: Job) -> Result<bool, Spins> {
+        let clock = self.cpus[cpu.index()].clock(self.now);
+        if let Some(parcel) = &mut self.bodies[holder.index()].parcel {
+            self.scheduler.inherit_parked(clock, parcel, lent, cpu, &mut self.io);
+            self.take_records();
+        } else if let Home::Rq(home) = self.scheduler.home(holder) {
+            let changed =
+                self.locked(cpu, home, job, |scheduler, rq, clock, io| scheduler.inherit(rq, clock, holder, lent, io))?;
+            let Ok(step) = changed else {
+                // It sleeps and was still queued: it has been taken off, and its body is in hand now.
+                self.push_next_job(cpu, job);
+                return Ok(false);
+            };
+            self.push_step(cpu, step);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,177 @@
+//! The words of the kernel: events of the machine, interrupts, jobs.
+//!
+//! All three are data. A part of the machine that wants something done later, elsewhere, or by a part
+//! above it, queues one of these; the main loop hands it to the part that it concerns. So the kernel
+//! carries the interrupt of a disk or a change of a cpuset to the CPU that takes it without knowing
+//! either.
+
+use zerolag_core::{GroupTimer, Leave, RqTimer, Step, Work};
+use zerolag_model::{CpuId, GroupId, SchedAttr, TaskId};
+use zerolag_workload::program::ResourceId;
+
+/// Something that happens at a given time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A computation ends, unless it is older than this generation.
+    Completion {
+        cpu: CpuId,
+        generation: u32,
+    },
+    PathEnd {
+        cpu: CpuId,
+    },
+    LockFree {
+        rq: CpuId,
+    },
+    Interrupt {
+        cpu: CpuId,
+        what: Interrupt,
+    },
+    RqTimer {
+        cpu: CpuId,
+        timer: RqTimer,
+        generation: u32,
+    },
+    TaskTimer {
+        task: TaskId,
+    },
+    PagesRead {
+        cpu: CpuId,
+        file: ResourceId,
+        window: u32,
+    },
+    GroupTimer {
+        cpu: CpuId,
+        group: GroupId,
+        timer: GroupTimer,
+        generation: u32,
+    },
+    Change {
+        index: u32,
+    },
+    Source {
+        index: u32,
+    },
+    LateTick {
+        cpu: CpuId,
+    },
+    /// A second is over, for CPUs of `nohz_full`.
+    RemoteTicks,
+    Arrival {
+        source: u32,
+    },
+}
+
+/// An interrupt that a CPU takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interrupt {
+    Tick,
+    /// Work that the tick has deferred until its handler is over.
+    Softirq,
+    TaskTimer(TaskId),
+    RqTimer(RqTimer),
+    GroupTimer(GroupId, GroupTimer),
+    /// Another CPU has gone offline or has come back.
+    Rebuild,
+    /// Another CPU set `need_resched` here.
+    Resched,
+    /// Work waits on the CPU's list.
+    Works,
+    /// No interrupt: an idle CPU that polls its flag sees it set.
+    Noticed,
+    /// A source of interrupts, by index.
+    Source(u32),
+    /// A request has arrived, from the source of this index.
+    Arrival(u32),
+    /// A change is made: a system call on CPU 0, or the part of a change that each CPU makes itself.
+    Change(u32),
+    /// This task is to end as soon as it runs.
+    Ended(TaskId),
+    /// The remote tick of another CPU, which runs a task without a tick of its own.
+    RemoteTick(CpuId),
+    /// A disk has read a window of a file.
+    PagesRead {
+        file: ResourceId,
+        window: u32,
+    },
+}
+
+/// A piece of kernel work that needs run-queue locks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    /// Leave the current task and choose the next one.
+    Switch(Leave),
+    /// Choose the next task, having left.
+    Pick,
+    /// Carry a step out; `then_pick` if it came from choosing.
+    Carry {
+        step: Step,
+        then_pick: bool,
+    },
+    /// Wake a task. Its target is chosen when the job comes up, once.
+    Wake {
+        task: TaskId,
+        why: WakeKind,
+        target: Option<CpuId>,
+    },
+    /// Move a task that waits for a lock to the CPU of the lock's holder.
+    Lend {
+        task: TaskId,
+    },
+    /// Change the attributes of the current task.
+    SetAttr(SchedAttr),
+    /// Confine the current task to its `new_affinity`.
+    SetAffinity,
+    /// Move the current task to another of the program's groups.
+    SetGroup(usize),
+    /// Let the current task fork: a new task of this definition.
+    Fork(usize),
+    /// Recompute the priority that a lock holder inherits.
+    Inherit {
+        holder: TaskId,
+        depth: u32,
+    },
+    Tick,
+    /// Do the remote tick of a CPU.
+    RemoteTick(CpuId),
+    Timer(RqTimer),
+    GroupTimer(GroupId, GroupTimer),
+    /// Build domains anew.
+    Rebuild,
+    /// Make a change, or this CPU's part of it.
+    Change(u32),
+    /// Make a change of one task.
+    ChangeTask {
+        task: TaskId,
+        change: u32,
+    },
+    Remote(Work),
+}
+
+impl Job {
+    /// Returns the job that wakes a task which has waited.
+    pub(crate) const fn wakeup(task: TaskId) -> Self {
+        Self::wake(task, WakeKind::Wakeup)
+    }
+
+    /// Returns the job that places a task on a run queue.
+    pub(crate) const fn wake(task: TaskId, why: WakeKind) -> Self {
+        Self::Wake { task, why, target: None }
+    }
+}
+
+/// Why a task is placed on a run queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WakeKind {
+    Wakeup,
+    Fork,
+    Displaced,
+}
+
+/// Another CPU holds a lock that a job needs. The job is again the first of its CPU, which spins and is
+/// driven on when it gets the lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spins;
+
+/// Whether a job is done.
+pub(crate) type Done = Result<(), Spins>;

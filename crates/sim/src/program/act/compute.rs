@@ -1,0 +1,49 @@
+//! Computing, and the random numbers that a task draws.
+
+use crate::kernel::state::Kernel;
+use crate::program::shared::request::{InService, Sender};
+use crate::program::state::Programs;
+use zerolag_model::{CpuId, CpuLayer, Duration, TaskId};
+use zerolag_workload::Stream;
+use zerolag_workload::arrivals::call_stream;
+use zerolag_workload::random::Dist;
+
+impl Programs {
+    /// Starts a computation and goes to the next action.
+    #[inline]
+    pub(crate) fn compute(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, dist: &Dist, layer: CpuLayer) {
+        self.step_over(task);
+        self.compute_for(kernel, cpu, task, dist, layer);
+    }
+
+    /// Starts a computation.
+    pub(crate) fn compute_for(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, dist: &Dist, layer: CpuLayer) {
+        let time = self.draw(task, dist);
+        if time.is_zero() {
+            return;
+        }
+        self.task_mut(task).idle_actions = 0;
+        kernel.compute(cpu, task, time, layer);
+    }
+
+    pub(crate) fn draw(&mut self, task: TaskId, dist: &Dist) -> Duration {
+        if let Dist::Constant(time) = dist {
+            return *time;
+        }
+        dist.sample(self.stream_of(task))
+    }
+
+    /// Returns the stream that a task draws from: that of the request that it works on, else its own.
+    pub(crate) fn stream_of(&mut self, task: TaskId) -> &mut Stream {
+        let body = &mut self.tasks[task.index()];
+        if let Some(service) = &mut body.request {
+            let InService { queue, sent, stream } = &mut **service;
+            return stream.get_or_insert_with(|| match sent.by {
+                Sender::Source { index, nth } => self.program.sources[index].request_stream(self.seed, nth),
+                Sender::Task { key, .. } => call_stream(&self.program.resources[queue.index()].name, key),
+            });
+        }
+        let name = &self.program.tasks[body.def].name;
+        body.stream.get_or_insert_with(|| Box::new(Stream::new(self.seed, name, body.instance, "program")))
+    }
+}

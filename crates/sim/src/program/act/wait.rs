@@ -1,0 +1,119 @@
+//! Waiting for a time, a condition, a barrier, a counting semaphore, a disk.
+
+use crate::kernel::state::Kernel;
+use crate::program::shared::Shared;
+use crate::program::state::Programs;
+use crate::program::task::WaitFor;
+use zerolag_model::{CpuId, Instant, TaskId};
+use zerolag_workload::program::{ResourceId, TimerMode, TimerRef};
+use zerolag_workload::random::Dist;
+
+impl Programs {
+    pub(crate) fn sleep_until(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, due: Instant) {
+        self.task_mut(task).idle_actions = 0;
+        kernel.arm_task_timer(task, cpu, due);
+        self.block(kernel, cpu, task, WaitFor::Time);
+    }
+
+    pub(crate) fn wait_timer(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: CpuId,
+        task: TaskId,
+        timer: TimerRef,
+        period: &Dist,
+        mode: TimerMode,
+    ) {
+        let period = self.draw(task, period);
+        self.step_over(task);
+        let now = kernel.now();
+        let start = Instant::ZERO + self.program.tasks[self.task(task).def].delay;
+        let next = match timer {
+            TimerRef::Own(index) => {
+                let timers = &mut self.tasks[task.index()].timers;
+                let index = index as usize;
+                if timers.len() <= index {
+                    timers.resize(index + 1, None);
+                }
+                &mut timers[index]
+            }
+            TimerRef::Shared(id) => match &mut self.shared[id.index()] {
+                Shared::Timer { next } => next,
+                _ => unreachable!("the program was checked"),
+            },
+        };
+        // rt-app: the first expiry counts from the start of the task.
+        let mut due = next.unwrap_or(start).saturating_add(period);
+        if mode == TimerMode::Skip && due <= now && !period.is_zero() {
+            due = due + period * (now.since(due).as_nanos() / period.as_nanos() + 1);
+        }
+        *next = Some(if due < now && mode == TimerMode::Relative { now } else { due });
+        let slack = due.signed_since(now);
+        self.task_mut(task).timer_due = Some((due, slack));
+        if due > now {
+            self.sleep_until(kernel, cpu, task, due);
+        }
+    }
+
+    /// Gives a mutex up and waits for a condition; the mutex is taken again afterwards.
+    pub(crate) fn wait_condition(
+        &mut self,
+        kernel: &mut Kernel,
+        cpu: CpuId,
+        task: TaskId,
+        condition: ResourceId,
+        mutex: ResourceId,
+    ) {
+        self.task_mut(task).cursor.relock = Some(mutex);
+        self.drop_mutex(kernel, cpu, task, mutex);
+        if !kernel.is_stopped() {
+            self.block_on(kernel, cpu, task, condition, WaitFor::Condition { condition, mutex });
+        }
+    }
+
+    /// Arrives at a barrier: waits, or wakes all that wait.
+    pub(crate) fn arrive(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Barrier { parties, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        if waiters.len() + 1 >= *parties as usize {
+            self.wake_waiters(kernel, cpu, id, usize::MAX);
+        } else {
+            self.block_on(kernel, cpu, task, id, WaitFor::Barrier(id));
+        }
+    }
+
+    pub(crate) fn post(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Semaphore { count, waiters } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        if waiters.is_empty() {
+            *count += 1;
+        } else {
+            self.wake_waiters(kernel, cpu, id, 1);
+        }
+    }
+
+    pub(crate) fn wait_semaphore(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId) {
+        self.step_over(task);
+        let Shared::Semaphore { count, .. } = &mut self.shared[id.index()] else {
+            unreachable!("the program was checked")
+        };
+        match count.checked_sub(1) {
+            Some(left) => *count = left,
+            None => self.block_on(kernel, cpu, task, id, WaitFor::Semaphore(id)),
+        }
+    }
+
+    /// Sends a request to a disk and waits until it is done: an interrupt wakes the task, on the CPU that
+    /// sent it.
+    pub(crate) fn wait_for_disk(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId, bytes: u64) {
+        let now = kernel.now();
+        let done = self.disk(id).submit(now, bytes);
+        if done > now {
+            self.sleep_until(kernel, cpu, task, done);
+        }
+    }
+}
