@@ -1,14 +1,18 @@
 //! The scheduler of zerolag: a state machine without I/O.
 //!
-//! A host tells it what happened and when; it answers what must be done. It has no clock, no thread, no lock of its own
-//! making and calls nobody. One host gives it simulated time, another real threads, and the tests every order of events.
+//! A host tells it what happened and when; it answers what must be done. It has no clock, no
+//! thread, no lock of its own making and calls nobody. One host gives it simulated time, another
+//! real threads, and the tests every order of events.
 //!
 //! # What a host holds
 //!
-//! * One [`Scheduler`]: what CPUs know of each other, in atomics and behind inner locks of the type `L`.
+//! * One [`Scheduler`]: what CPUs know of each other, in atomics and behind inner locks of the type
+//!   `L`.
 //! * One [`Rq`] per CPU, each under a lock of the host's. The bodies of queued tasks live in it.
-//! * The [`Parcel`]s of tasks that sleep: whoever wakes one gives it to the run queue that [`Scheduler::select_cpu`] named.
-//! * One [`Io`] per thread, emptied after each call: operations to carry out, trace records, costs, parcels.
+//! * The [`Parcel`]s of tasks that sleep: whoever wakes one gives it to the run queue that
+//!   [`Scheduler::select_cpu`] named.
+//! * One [`Io`] per thread, emptied after each call: operations to carry out, trace records, costs,
+//!   parcels.
 //!
 //! # What a host does
 //!
@@ -146,17 +150,22 @@
 //!
 //! # What holds
 //!
-//! * A task is in one place: on one run queue, or in the host's hands. A [`Parcel`] is not `Clone`; dropping one loses a
-//!   task.
-//! * Between two calls nothing is half done. A call commits what it can do with the run queue it has and answers a
-//!   [`Step`] for the rest; what the step was about is checked again when it resumes.
-//! * Whatever is read of other CPUs is a hint and goes through one layer, which can record and replay it ([`Observer`]).
-//!   Whoever acts on a hint looks again under the lock. Before looking, a CPU publishes what the others must see.
-//! * A request to switch is made once and stands until the CPU picks ([`Op::Kick`]); any time may pass.
+//! * A task is in one place: on one run queue, or in the host's hands. A [`Parcel`] is not `Clone`;
+//!   dropping one loses a task.
+//! * Between two calls nothing is half done. A call commits what it can do with the run queue it
+//!   has and answers a [`Step`] for the rest; what the step was about is checked again when it
+//!   resumes.
+//! * Whatever is read of other CPUs is a hint and goes through one layer, which can record and
+//!   replay it ([`Observer`]). Whoever acts on a hint looks again under the lock. Before looking, a
+//!   CPU publishes what the others must see.
+//! * A request to switch is made once and stands until the CPU picks ([`Op::Kick`]); any time may
+//!   pass.
 //! * When nothing is under way, no waiting real-time task could preempt anywhere by one legal move
-//!   ([`Scheduler::check_quiescent`]; active modes of `rt_balance`, holes that the settings name apart).
+//!   ([`Scheduler::check_quiescent`]; active modes of `rt_balance`, holes that the settings name
+//!   apart).
 //! * The clocks of a run queue never go back; those of two run queues need not agree.
-//! * At most [`MAX_OPS`] operations per call; no allocation once all that is ever queued has been queued.
+//! * At most [`MAX_OPS`] operations per call; no allocation once all that is ever queued has been
+//!   queued.
 //!
 //! # Where things are
 //!

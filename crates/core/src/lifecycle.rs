@@ -1,7 +1,8 @@
-//! The life cycle that all classes share: putting a task on a run queue, taking it off, moving it, charging it.
+//! The life cycle that all classes share: putting a task on a run queue, taking it off, moving it,
+//! charging it.
 //!
-//! The classes only order their tasks; what happens around that is here, once. Dispatch is a `match` over the closed set
-//! of classes, asked in the order of [`ClassId::rank`].
+//! The classes only order their tasks; what happens around that is here, once. Dispatch is a
+//! `match` over the closed set of classes, asked in the order of [`ClassId::rank`].
 //!
 //! | class | module | ordered by |
 //! |---|---|---|
@@ -163,8 +164,9 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Charges the current task because somebody wakes. Whom a server runs is charged when somebody of his own class does: that the server is used up is not
-/// seen before (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
+/// Charges the current task because somebody wakes. Whom a server runs is charged when somebody of
+/// his own class does: that the server is used up is not seen before (`enqueue_task_fair` charges,
+/// `enqueue_task_rt` does not).
 #[inline(always)]
 pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: ClassId) {
     if rq.dl.serving.is_none_or(|kind| kind.class() == woken) {
@@ -289,7 +291,8 @@ fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -
     client
 }
 
-/// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody is stopped.
+/// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody
+/// is stopped.
 #[inline(always)]
 fn pick_by_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     if rq.dl.is_empty() && rq.dl.serving.is_none() { None } else { pick_queued(rq, cx) }
@@ -327,8 +330,8 @@ fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Op
     }
 }
 
-/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from the task upwards. What
-/// that means for the task itself depends on where it is left.
+/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from
+/// the task upwards. What that means for the task itself depends on where it is left.
 #[inline]
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.has_limits {

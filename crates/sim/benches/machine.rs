@@ -1,8 +1,9 @@
 //! Whole runs without records: `cargo bench -p zerolag-sim --bench machine`.
 //!
-//! `hogs`: 20 busy tasks on 4 CPUs, ticks of 1 ms; elements are simulated seconds. `w4`, `w64`: periodic task sets as
-//! rate-monotonic FIFO; elements are wakeups, switches and completions. `light4096`: 16 384 real-time tasks on 4096 CPUs;
-//! `mixed256`: 2560 tasks of all kinds on 256. Bars and figures: `docs/lab/speed.md`.
+//! `hogs`: 20 busy tasks on 4 CPUs, ticks of 1 ms; elements are simulated seconds. `w4`, `w64`:
+//! periodic task sets as rate-monotonic FIFO; elements are wakeups, switches and completions.
+//! `light4096`: 16 384 real-time tasks on 4096 CPUs; `mixed256`: 2560 tasks of all kinds on 256.
+//! Bars and figures: `docs/lab/speed.md`.
 
 mod workloads;
 

@@ -1,9 +1,9 @@
 //! [`Costs`]: the costs of operations on the simulated machine.
 //!
-//! A simulated latency is only as good as its costs, and no set of costs fits every machine. So costs are a
-//! named profile, which every result names. `zero` charges nothing (exact tests). `default` is a current x86
-//! server; each entry names its origin. A file has the same keys; keys that it does not set have their
-//! values from `default`.
+//! A simulated latency is only as good as its costs, and no set of costs fits every machine. So
+//! costs are a named profile, which every result names. `zero` charges nothing (exact tests).
+//! `default` is a current x86 server; each entry names its origin. A file has the same keys; keys
+//! that it does not set have their values from `default`.
 
 use serde::Deserialize;
 use zerolag_model::{Distance, Duration};
@@ -25,11 +25,11 @@ pub struct Costs {
     pub ipi_latency: ByDistance,
     /// Entry and exit of an IPI's handler, without its work.
     pub ipi_handler: Duration,
-    /// Taking one piece of queued work off the list and reading its arguments, by distance to the CPU that
-    /// queued it; on top of locks and scans.
+    /// Taking one piece of queued work off the list and reading its arguments, by distance to the
+    /// CPU that queued it; on top of locks and scans.
     pub ipi_work: ByDistance,
-    /// A lock or atomic of the state that CPUs share, whose cache line is at another CPU. The line of a root
-    /// domain's IPI state is accessed by one CPU at a time.
+    /// A lock or atomic of the state that CPUs share, whose cache line is at another CPU. The line
+    /// of a root domain's IPI state is accessed by one CPU at a time.
     pub inner_lock: Duration,
     /// Entry and exit of a timer interrupt.
     pub timer_irq: Duration,
@@ -37,8 +37,8 @@ pub struct Costs {
     pub tick: Duration,
     /// How long an operation holds a run-queue lock, without the scans and moves under it.
     pub rq_lock_hold: Duration,
-    /// Getting a lock whose cache line is at another CPU, by distance to the CPU that had it last; charged for
-    /// pairs, remote wakeups and after spinning.
+    /// Getting a lock whose cache line is at another CPU, by distance to the CPU that had it last;
+    /// charged for pairs, remote wakeups and after spinning.
     pub rq_lock_transfer: ByDistance,
     /// Reading the published state of one CPU.
     pub scan_per_cpu: Duration,
@@ -48,12 +48,14 @@ pub struct Costs {
     pub migrate_task: Duration,
     /// Taking one group's queue on one CPU out of the hierarchy, or putting it back.
     pub throttle: Duration,
-    /// The time that a task loses to a cold cache when it runs on another CPU than before, by distance.
+    /// The time that a task loses to a cold cache when it runs on another CPU than before, by
+    /// distance.
     pub cache_refill: ByDistance,
     /// From a wakeup to the first instruction of a CPU that idled.
     pub idle_exit: Duration,
-    /// Idle states, shallowest first. A CPU that has idled for at least a state's residency leaves that state,
-    /// and its exit time replaces `idle_exit`: as if the governor had known how long the CPU would idle.
+    /// Idle states, shallowest first. A CPU that has idled for at least a state's residency leaves
+    /// that state, and its exit time replaces `idle_exit`: as if the governor had known how long
+    /// the CPU would idle.
     pub idle_states: Vec<IdleState>,
     /// Speed of each of two SMT siblings when both run, in percent of running alone.
     pub smt_speed_percent: u64,
@@ -69,14 +71,14 @@ pub struct IdleState {
     /// The time that leaving it takes (`exit_latency`).
     #[serde(deserialize_with = "duration")]
     pub exit: Duration,
-    /// The CPU polls its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`. Another CPU
-    /// writes the flag (`inner_lock`) and sends no IPI; the idle CPU sees that once it has got the cache line
-    /// (`rq_lock_transfer`).
+    /// The CPU polls its `need_resched` flag (`TIF_POLLING_NRFLAG`), in a loop or by `mwait`.
+    /// Another CPU writes the flag (`inner_lock`) and sends no IPI; the idle CPU sees that once it
+    /// has got the cache line (`rq_lock_transfer`).
     #[serde(default)]
     pub polling: bool,
-    /// The time from the sending of an IPI to a CPU in this state to the beginning of the exit; `None` is the
-    /// same as for a CPU that runs. A virtual CPU that runs must be stopped by its hypervisor first, one that
-    /// has halted need not.
+    /// The time from the sending of an IPI to a CPU in this state to the beginning of the exit;
+    /// `None` is the same as for a CPU that runs. A virtual CPU that runs must be stopped by its
+    /// hypervisor first, one that has halted need not.
     #[serde(default)]
     pub ipi_latency: Option<ByDistance>,
 }
@@ -139,7 +141,8 @@ impl Costs {
         self.idle_states.iter().rev().find(|state| idled >= state.residency)
     }
 
-    /// Returns the time from an interrupt to the first instruction of a CPU that has idled for so long.
+    /// Returns the time from an interrupt to the first instruction of a CPU that has idled for so
+    /// long.
     #[must_use]
     pub fn exit_after(&self, idled: Duration) -> Duration {
         self.state_after(idled).map_or(self.idle_exit, |state| state.exit)
@@ -175,17 +178,19 @@ impl Costs {
 
     /// Returns the profile of a current x86 server.
     ///
-    /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls on one
-    ///   CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency + handler + idle exit.
+    /// * Measured on Linux 6.18 (`perf bench sched pipe`): 1.34 us per switch with its system calls
+    ///   on one CPU, 5.2 us across two. That fixes switch + wakeup + lock, and IPI latency +
+    ///   handler + idle exit.
     /// * Tick and timer interrupt: 1 to 3 us natively (osnoise reports of 6.x kernels).
-    /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines touched.
-    /// * By distance: a cache line goes from one core to another of a mesh in 40 to 80 ns, to one of another
-    ///   socket in 100 to 250 ns, to the sibling thread in less than 10 (Chips and Cheese 2023, "Core to Core
-    ///   Latency Data on Large Systems"; Intel Memory Latency Checker on Xeon E5 v4: 40 ns within a socket).
-    ///   A lock is one line and a read of the data that it protects; queued IPI work (`ipi_work`) is two lines
-    ///   that its requester wrote.
-    /// * IPIs: their flight takes 0.5 to 1.5 us and grows with the same distances. It was fixed by the
-    ///   measurement above for CPUs of one cache, and scaled.
+    /// * Lock transfers and refills: cache-to-cache latencies of 40 to 150 ns times the lines
+    ///   touched.
+    /// * By distance: a cache line goes from one core to another of a mesh in 40 to 80 ns, to one
+    ///   of another socket in 100 to 250 ns, to the sibling thread in less than 10 (Chips and
+    ///   Cheese 2023, "Core to Core Latency Data on Large Systems"; Intel Memory Latency Checker on
+    ///   Xeon E5 v4: 40 ns within a socket). A lock is one line and a read of the data that it
+    ///   protects; queued IPI work (`ipi_work`) is two lines that its requester wrote.
+    /// * IPIs: their flight takes 0.5 to 1.5 us and grows with the same distances. It was fixed by
+    ///   the measurement above for CPUs of one cache, and scaled.
     /// * `inner_lock`: one contended line.
     ///
     /// No entry was fitted to an experiment.

@@ -1,7 +1,7 @@
 //! [`Machine`]: the simulated machine and its main loop.
 //!
-//! The machine decides nothing. Which task runs, where and when is asked of the core; what a task does next
-//! is asked of its program. It owns four parts, and each knows only those below it:
+//! The machine decides nothing. Which task runs, where and when is asked of the core; what a task
+//! does next is asked of its program. It owns four parts, and each knows only those below it:
 //!
 //! ```text
 //!   Machine    main loop: events, ticks; drives each CPU along its kernel path
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A part that needs one above it queues an event, an interrupt or a job
-//! ([`words`](crate::kernel::words)), and the main loop hands that to the part that it concerns. So the
-//! circle of the kernel - an interrupt wakes a task, its program takes a lock, the holder is preempted by an
-//! interrupt - is closed here and nowhere else.
+//! ([`words`](crate::kernel::words)), and the main loop hands that to the part that it concerns. So
+//! the circle of the kernel - an interrupt wakes a task, its program takes a lock, the holder is
+//! preempted by an interrupt - is closed here and nowhere else.
 //!
 //! One event at a time is handled, in total order; ticks come after all events of their instant.
 
@@ -130,16 +130,16 @@ impl Machine {
         self.noise.add(&mut self.kernel, def, self.seed);
     }
 
-    /// Delays the ticks of each CPU by random times, drawn anew for each tick: virtual CPUs do not always run
-    /// on a real one.
+    /// Delays the ticks of each CPU by random times, drawn anew for each tick: virtual CPUs do not
+    /// always run on a real one.
     ///
-    /// Which of several CPUs ticks first then differs from tick to tick, and a CPU that ticks before the one
-    /// that counts ticks sees a count that is one short
-    /// ([`Scheduler::count_tick`](zerolag_core::Scheduler::count_tick)). Until this is called all CPUs tick
-    /// at the same instant, in order of CPU.
+    /// Which of several CPUs ticks first then differs from tick to tick, and a CPU that ticks
+    /// before the one that counts ticks sees a count that is one short
+    /// ([`Scheduler::count_tick`](zerolag_core::Scheduler::count_tick)). Until this is called all
+    /// CPUs tick at the same instant, in order of CPU.
     ///
-    /// The delay takes time from no task: the current one runs on. A delay of a period or more is cut to the
-    /// period less a nanosecond.
+    /// The delay takes time from no task: the current one runs on. A delay of a period or more is
+    /// cut to the period less a nanosecond.
     pub fn delay_ticks(&mut self, by: Dist) {
         self.kernel.delay_ticks(by, self.seed);
     }
@@ -149,8 +149,8 @@ impl Machine {
         self.run_with(sink, |_, _| ControlFlow::Continue(()))
     }
 
-    /// As [`run`](Self::run), and tells `progress` now and then the simulated time that the run has reached;
-    /// `progress` can end the run there ([`End::Interrupted`]).
+    /// As [`run`](Self::run), and tells `progress` now and then the simulated time that the run has
+    /// reached; `progress` can end the run there ([`End::Interrupted`]).
     pub fn run_with(
         &mut self,
         sink: &mut impl Sink,
@@ -321,8 +321,8 @@ impl Machine {
 
     /// Does everything that a CPU has to do at this instant. The CPU is in the kernel.
     fn drive(&mut self, cpu: CpuId) {
-        // Each turn consumes a job, an interrupt, a preemption or a program action; actions without end are
-        // stopped by `interpret`.
+        // Each turn consumes a job, an interrupt, a preemption or a program action; actions without
+        // end are stopped by `interpret`.
         loop {
             while let Some(job) = self.kernel.next_job(cpu) {
                 if self.execute(cpu, job).is_err() {
@@ -412,8 +412,8 @@ impl Machine {
         self.kernel.carry(cpu, step, false)
     }
 
-    /// Returns whether no event that is still to come (a server's next period, a quota's refresh) can wake a
-    /// task.
+    /// Returns whether no event that is still to come (a server's next period, a quota's refresh)
+    /// can wake a task.
     fn all_wait_for_each_other(&self) -> bool {
         let idle = || self.programs.idle_workers(|queue| self.arrivals.are_over(queue));
         !self.admin.has_changes() && self.programs.waits(&self.kernel).len() + idle() == self.programs.alive()
@@ -437,8 +437,8 @@ impl Machine {
         Outcome { end, why: why.unwrap_or(End::Duration), stats: kernel.final_stats(), left_waiting }
     }
 
-    /// A run of a given duration does not fail because tasks wait at its end, if none waits for a lock that
-    /// another one holds. Returns these waits apart from the reason of the end.
+    /// A run of a given duration does not fail because tasks wait at its end, if none waits for a
+    /// lock that another one holds. Returns these waits apart from the reason of the end.
     fn pardon(&self, why: Option<End>) -> (Option<End>, Vec<Wait>) {
         let is_harmless = |waits: &[Wait]| waits.iter().all(|wait| wait.holder.is_none());
         match why {

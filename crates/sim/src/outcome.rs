@@ -15,8 +15,9 @@ pub struct Outcome {
     pub why: End,
     /// Its counts.
     pub stats: Stats,
-    /// Tasks that waited for other tasks when nothing could happen any more, although the duration was not
-    /// over. This is not a failure: a workload of given duration can end so, as rt-app's do.
+    /// Tasks that waited for other tasks when nothing could happen any more, although the duration
+    /// was not over. This is not a failure: a workload of given duration can end so, as rt-app's
+    /// do.
     pub left_waiting: Vec<Wait>,
 }
 
@@ -33,7 +34,8 @@ pub enum End {
     Deadlock(Vec<Wait>),
     /// Every task that has not ended waits, and nothing will end a wait.
     Stuck(Vec<Wait>),
-    /// A CPU did not leave IPI and lock work: it could serve no timer for longer than `watchdog_thresh`.
+    /// A CPU did not leave IPI and lock work: it could serve no timer for longer than
+    /// `watchdog_thresh`.
     Lockup {
         /// The CPU.
         cpu: CpuId,
@@ -44,8 +46,8 @@ pub enum End {
     },
     /// This task repeats its program without ever spending time.
     NoProgress(Arc<str>),
-    /// This task forked when [`FORKED_MAX`] forked tasks had not ended: a fork bomb, or a build far beyond the
-    /// machine.
+    /// This task forked when [`FORKED_MAX`] forked tasks had not ended: a fork bomb, or a build far
+    /// beyond the machine.
     TooManyForks(Arc<str>),
     /// A task gave back a lock that it does not hold.
     NotHeld {
@@ -58,8 +60,8 @@ pub enum End {
     Failed(SimError),
 }
 
-/// The most tasks that may live in addition to those that the program starts with: as many as Linux has
-/// process ids (`PID_MAX_DEFAULT`).
+/// The most tasks that may live in addition to those that the program starts with: as many as Linux
+/// has process ids (`PID_MAX_DEFAULT`).
 pub const FORKED_MAX: usize = 32_768;
 
 impl End {
@@ -216,7 +218,8 @@ pub enum SimError {
         /// The group's path.
         path: Arc<str>,
     },
-    /// A group is to be made that exists already: it was not removed, or its tasks have not ended yet.
+    /// A group is to be made that exists already: it was not removed, or its tasks have not ended
+    /// yet.
     GroupThere {
         /// Its path.
         path: Arc<str>,

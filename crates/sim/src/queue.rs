@@ -1,13 +1,15 @@
 //! [`EventQueue`]: future events, in total order.
 //!
-//! An event's key is (time, phase, source, count of that source). No two keys are equal, and no key depends
-//! on other sources, so adding a task reorders no other events. An event that became void stays in the queue
-//! and is recognised by its generation when it comes up: cancelling costs nothing.
+//! An event's key is (time, phase, source, count of that source). No two keys are equal, and no key
+//! depends on other sources, so adding a task reorders no other events. An event that became void
+//! stays in the queue and is recognised by its generation when it comes up: cancelling costs
+//! nothing.
 //!
-//! Most events are microseconds away, but many tasks have timers that are milliseconds away. In one heap
-//! each near event would pay for all far ones. So events within the present span are in a binary heap, and
-//! the others wait in lists by time, which are sorted when their span begins. A span is so long that a busy
-//! machine has about a dozen events in it: 1 ms for 4 CPUs, 16 us for 256.
+//! Most events are microseconds away, but many tasks have timers that are milliseconds away. In one
+//! heap each near event would pay for all far ones. So events within the present span are in a
+//! binary heap, and the others wait in lists by time, which are sorted when their span begins. A
+//! span is so long that a busy machine has about a dozen events in it: 1 ms for 4 CPUs, 16 us
+//! for 256.
 //!
 //! ```text
 //!   push --> next <-- the earliest of all, if it came last
@@ -15,10 +17,11 @@
 //!        +-> far  <-- lists by time: later spans ----> near, when near has run empty
 //! ```
 //!
-//! Push is O(log of the number of near events); pop is the same, and at most 9 moves of each event between
-//! lists.
+//! Push is O(log of the number of near events); pop is the same, and at most 9 moves of each event
+//! between lists.
 //!
-//! Sources: Ahuja, Mehlhorn, Orlin & Tarjan 1990, "Faster algorithms for the shortest path problem" (radix heap).
+//! Sources: Ahuja, Mehlhorn, Orlin & Tarjan 1990, "Faster algorithms for the shortest path problem"
+//! (radix heap).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -88,8 +91,8 @@ impl<E> Ord for Entry<E> {
 /// All future events.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
-    /// The earliest event of all, if it was so when it was pushed. Kernel paths end and IPIs arrive within
-    /// microseconds, so most events are next when they are made, and are never filed.
+    /// The earliest event of all, if it was so when it was pushed. Kernel paths end and IPIs arrive
+    /// within microseconds, so most events are next when they are made, and are never filed.
     next: Option<Entry<E>>,
     /// Events up to the end of the present span, [`Far::now`].
     near: BinaryHeap<Entry<E>>,
@@ -167,10 +170,10 @@ impl<E: Copy> EventQueue<E> {
 
 /// Events of later spans: a radix heap.
 ///
-/// Time is cut into spans of 2^`span_bits` ns; the number of a span is read as digits of base 64. An event
-/// lies on the level of the highest digit in which its span differs from the present one, in the slot of its
-/// own digit there. So all events of a level come before those of the levels above, and the first event of
-/// all is in the lowest slot in use of the lowest level in use.
+/// Time is cut into spans of 2^`span_bits` ns; the number of a span is read as digits of base 64.
+/// An event lies on the level of the highest digit in which its span differs from the present one,
+/// in the slot of its own digit there. So all events of a level come before those of the levels
+/// above, and the first event of all is in the lowest slot in use of the lowest level in use.
 ///
 /// An event moves down a level at most [`LEVELS`] times; each move takes a few instructions.
 #[derive(Debug)]
@@ -244,8 +247,8 @@ impl<E: Copy> Far<E> {
         self.levels_in_use |= 1 << level;
     }
 
-    /// Makes the span of the first event the present one and moves its events to `near`. There must be an
-    /// event. Out of line, because it is called much less often than once per event.
+    /// Makes the span of the first event the present one and moves its events to `near`. There must
+    /// be an event. Out of line, because it is called much less often than once per event.
     #[inline(never)]
     fn advance(&mut self, near: &mut BinaryHeap<Entry<E>>) {
         let level = self.levels_in_use.trailing_zeros() as usize;
@@ -255,7 +258,8 @@ impl<E: Copy> Far<E> {
         if self.slots_in_use[level] == 0 {
             self.levels_in_use &= self.levels_in_use - 1;
         }
-        // All events of this slot agree in the digit of this level and in those above: they go down.
+        // All events of this slot agree in the digit of this level and in those above: they go
+        // down.
         self.now = self.list(first).map(|entry| self.span(entry)).min().expect("invariant: a slot in use has events");
         let mut at = first;
         while at != 0 {
@@ -337,7 +341,8 @@ mod tests {
         assert!(times.is_sorted());
     }
 
-    /// Mixes pushes and pops, at distances from nanoseconds to centuries, and compares with a sorted set.
+    /// Mixes pushes and pops, at distances from nanoseconds to centuries, and compares with a
+    /// sorted set.
     #[test]
     fn it_agrees_with_a_sorted_set() {
         let mut queue = EventQueue::new(64);

@@ -1,7 +1,8 @@
 //! [`Tracer`]: brings records into order of time on their way to a [`Sink`].
 //!
-//! Most records are made when they happen. But the kernel charges the time of a path when the path begins,
-//! and so knows its end ahead of time; records of such ends wait here until time has reached them.
+//! Most records are made when they happen. But the kernel charges the time of a path when the path
+//! begins, and so knows its end ahead of time; records of such ends wait here until time has
+//! reached them.
 
 use std::collections::BTreeMap;
 use zerolag_core::Tracing;
@@ -110,7 +111,8 @@ impl Tracer {
         }
     }
 
-    /// Hands all records up to the end of the run to the sink; the ends of paths beyond it never happen.
+    /// Hands all records up to the end of the run to the sink; the ends of paths beyond it never
+    /// happen.
     pub(crate) fn flush(&mut self, end: Instant, sink: &mut impl Sink) {
         self.drain(end, sink);
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= end) {

@@ -1,6 +1,6 @@
-//! The deadline class in the simulator: admitted sets meet their deadlines on one CPU, who overruns harms nobody, a
-//! known set under global EDF is dispatched as often as two independent simulators say, and classic bounds hold on
-//! random sets: a bound below what was seen is a bug.
+//! The deadline class in the simulator: admitted sets meet their deadlines on one CPU, who overruns
+//! harms nobody, a known set under global EDF is dispatched as often as two independent simulators
+//! say, and classic bounds hold on random sets: a bound below what was seen is a bug.
 
 use std::sync::Arc;
 use zerolag_model::event::Mark;
@@ -85,7 +85,8 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// How early each job of a task was done before its next release, which is its deadline: negative if late.
+/// How early each job of a task was done before its next release, which is its deadline: negative
+/// if late.
 fn slacks(records: &[Record], of: TaskId) -> Vec<i64> {
     let slack = |record: &Record| match record.event {
         TraceEvent::Mark { task, mark: Mark::TimerDue { slack, .. } } if task == of => Some(slack.as_nanos()),
@@ -98,8 +99,9 @@ fn tasks<T>(rows: &[T]) -> impl Iterator<Item = (TaskId, &T)> {
     rows.iter().enumerate().map(|(index, row)| (TaskId::from_index(index), row))
 }
 
-/// Joseph & Pandya 1986: the longest response of each task of rows sorted by period, the most urgent first, on one CPU,
-/// in microseconds; `None` if the set has a task that does not keep its period. Equals delay each other.
+/// Joseph & Pandya 1986: the longest response of each task of rows sorted by period, the most
+/// urgent first, on one CPU, in microseconds; `None` if the set has a task that does not keep its
+/// period. Equals delay each other.
 fn response_times(rows: &[(u64, u64, u64)]) -> Option<Vec<u64>> {
     let longest = |(index, (_, runtime, period)): (usize, &(u64, u64, u64))| {
         let delays = |(other, (_, _, theirs)): &(usize, &(u64, u64, u64))| *other != index && theirs <= period;
@@ -146,7 +148,8 @@ fn no_response_on_one_cpu_is_longer_than_analysis_says() {
     assert!(exact > 100, "only {exact} bounds were reached");
 }
 
-/// Random rows whose shares of a CPU, up to `most` parts per million each, sum up to no more than `sum`.
+/// Random rows whose shares of a CPU, up to `most` parts per million each, sum up to no more than
+/// `sum`.
 fn rows(below: &mut impl FnMut(u64) -> u64, most: u64, sum: u64) -> Vec<(u64, u64, u64)> {
     let (mut rows, mut left) = (Vec::new(), sum);
     while left > 20_000 && rows.len() < 24 {
@@ -159,8 +162,8 @@ fn rows(below: &mut impl FnMut(u64) -> u64, most: u64, sum: u64) -> Vec<(u64, u6
     rows
 }
 
-/// Goossens, Funk & Baruah 2003: global EDF on m CPUs misses nothing if the densities sum up to at most
-/// m - (m - 1) of the largest.
+/// Goossens, Funk & Baruah 2003: global EDF on m CPUs misses nothing if the densities sum up to at
+/// most m - (m - 1) of the largest.
 #[test]
 fn global_edf_meets_the_density_test() {
     let mut below = random(2003);
@@ -181,9 +184,10 @@ fn global_edf_meets_the_density_test() {
     assert!(jobs > 5_000, "only {jobs} jobs");
 }
 
-/// Bertogna & Cirinei 2007, theorems 5 to 7: the longest response of each task of rows under a global scheduler of m CPUs, in
-/// microseconds; `None` if the analysis does not see a task keep its period. It begins as the test of Bertogna, Cirinei & Lipari 2005,
-/// which knows of no slack, and goes on with the slack that it finds. Periods differ.
+/// Bertogna & Cirinei 2007, theorems 5 to 7: the longest response of each task of rows under a
+/// global scheduler of m CPUs, in microseconds; `None` if the analysis does not see a task keep its
+/// period. It begins as the test of Bertogna, Cirinei & Lipari 2005, which knows of no slack, and
+/// goes on with the slack that it finds. Periods differ.
 fn global_responses(rows: &[(u64, u64, u64)], cpus: u64, policy: PeriodicPolicy) -> Option<Vec<u64>> {
     let mut slacks = vec![0; rows.len()];
     loop {
@@ -276,8 +280,8 @@ fn no_response_on_several_cpus_is_longer_than_analysis_says() {
     }
 }
 
-/// Devi & Anderson 2005: under global EDF on m CPUs a task is late by no more than its runtime and x, the m - 1 longest
-/// runtimes less the shortest, over m less the m - 2 largest shares.
+/// Devi & Anderson 2005: under global EDF on m CPUs a task is late by no more than its runtime and
+/// x, the m - 1 longest runtimes less the shortest, over m less the m - 2 largest shares.
 #[test]
 fn global_edf_keeps_the_bound_on_tardiness() {
     let mut below = random(2005);
@@ -337,8 +341,8 @@ fn admitted_sets_miss_nothing_on_one_cpu() {
     }
 }
 
-/// Lipari & Baruah 2000, theorem 2: a task that reclaims harms nobody. Half of what each periodic task has reserved it does
-/// not use; one takes that over.
+/// Lipari & Baruah 2000, theorem 2: a task that reclaims harms nobody. Half of what each periodic
+/// task has reserved it does not use; one takes that over.
 #[test]
 fn who_reclaims_breaks_no_deadline_on_one_cpu() {
     let mut below = random(2000);
@@ -429,8 +433,9 @@ fn the_set_of_four_cpus_is_dispatched_as_elsewhere() {
             left.insert(prev, record.at);
         }
     }
-    // Linux lets a task that wakes preempt where it ran last, and pushes whom it preempted to the CPU of latest deadline;
-    // a global queue would have sent the first one there. Without the second half of such moves it is the same number.
+    // Linux lets a task that wakes preempt where it ran last, and pushes whom it preempted to the
+    // CPU of latest deadline; a global queue would have sent the first one there. Without the
+    // second half of such moves it is the same number.
     assert_eq!((dispatches, dispatches - moves), (2_670, 2_122));
     assert_eq!(stats.completions, 1_490);
 }

@@ -11,13 +11,15 @@ fn us(count: u64) -> Duration {
     Duration::from_micros(count)
 }
 
-/// A machine whose idle CPUs come out of idle at no cost; they watch their flag for so long and then halt.
+/// A machine whose idle CPUs come out of idle at no cost; they watch their flag for so long and
+/// then halt.
 fn polling_for(time: Duration) -> Costs {
     let state = |residency, polling| IdleState { residency, exit: Duration::ZERO, polling, ipi_latency: None };
     Costs { idle_states: vec![state(Duration::ZERO, true), state(time, false)], ..Costs::server() }
 }
 
-/// Two tasks meet at a barrier again and again; the second waits for the first there, its CPU idle for 200 us.
+/// Two tasks meet at a barrier again and again; the second waits for the first there, its CPU idle
+/// for 200 us.
 fn run(costs: Costs) -> Outcome {
     let meets = |name, cpu, work| {
         let steps = vec![Action::Run(Dist::Constant(us(work))), Action::Barrier(ResourceId(0))];

@@ -1,4 +1,5 @@
-//! The machine by itself: time is conserved, the same run gives the same bytes, tracing changes nothing, nobody is lost.
+//! The machine by itself: time is conserved, the same run gives the same bytes, tracing changes
+//! nothing, nobody is lost.
 
 use std::sync::Arc;
 use zerolag_model::event::Irq;
@@ -300,8 +301,8 @@ fn idle_cpus_cost_no_ticks() {
     assert_eq!(ticks("off"), 64 * 100);
 }
 
-/// Two seconds of a busy loop on a CPU of `nohz_full`: it ticks while a second one runs there for 40 ms, and not else. The others look after it
-/// once a second, which charges it.
+/// Two seconds of a busy loop on a CPU of `nohz_full`: it ticks while a second one runs there for
+/// 40 ms, and not else. The others look after it once a second, which charges it.
 #[test]
 fn a_cpu_of_nohz_full_ticks_while_two_tasks_share_it() {
     let pinned = |name: &str, work| {
@@ -362,7 +363,8 @@ fn a_given_duration_is_waited_for_unless_somebody_holds_what_others_wait_for() {
     assert!(matches!(outcome.why, End::Stuck(_)), "{:?}", outcome.why);
 }
 
-/// As on virtual CPUs that run in turns: whose tick comes first differs from tick to tick, and each of three busy tasks moves.
+/// As on virtual CPUs that run in turns: whose tick comes first differs from tick to tick, and each
+/// of three busy tasks moves.
 #[test]
 fn ticks_that_come_late_by_themselves_let_all_busy_tasks_move() {
     let hog = |name| task(name, SchedAttr::NORMAL, None, vec![run_for(ms(100))]);

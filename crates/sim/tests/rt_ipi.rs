@@ -1,4 +1,5 @@
-//! What real-time balancing costs on the simulated machine, and what it does not: nothing without RT overload.
+//! What real-time balancing costs on the simulated machine, and what it does not: nothing without
+//! RT overload.
 
 use std::sync::Arc;
 use zerolag_model::settings::{RtBalance, RtOverload};
@@ -43,7 +44,8 @@ fn settings(rt_balance: RtBalance, rt_overload: RtOverload) -> Settings {
     Settings { rt_balance, rt_overload, ..KernelVersion::V6_12.settings() }
 }
 
-/// Fair tasks alone; a pinned real-time task per CPU beside them; one that moves, on a machine with room for it.
+/// Fair tasks alone; a pinned real-time task per CPU beside them; one that moves, on a machine with
+/// room for it.
 fn without_overload() -> Vec<(&'static str, Vec<TaskDef>)> {
     let fair = |count: u64| {
         (0..count).map(|nth| task(&format!("fair{nth}"), SchedAttr::NORMAL, None, cycle(300 + nth * 37, 200)))

@@ -1,14 +1,15 @@
 //! Pulling: a CPU that leaves a deadline task looks for one that waits elsewhere.
 //!
-//! It visits every CPU of its root domain's overload mask in order of number and, under both locks, takes the waiting task
-//! of earliest deadline if it would be the first here and is not about to run where it is. Outside a switch the real-time
-//! class looks next ([`rt::pull`]); in a switch `pick` sees to that.
+//! It visits every CPU of its root domain's overload mask in order of number and, under both locks,
+//! takes the waiting task of earliest deadline if it would be the first here and is not about to
+//! run where it is. Outside a switch the real-time class looks next ([`rt::pull`]); in a switch
+//! `pick` sees to that.
 //!
 //! Nothing happens, and nothing is charged, while no deadline task waits.
 //!
-//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`pull_dl_task`, `need_pull_dl_task`, `switched_from_dl`). differs: the
-//! kernel pulls neither when a CPU comes online nor when a task goes on with a later deadline (yield, debt of a period);
-//! a task would wait that could run.
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`pull_dl_task`, `need_pull_dl_task`,
+//! `switched_from_dl`). differs: the kernel pulls neither when a CPU comes online nor when a task
+//! goes on with a later deadline (yield, debt of a period); a task would wait that could run.
 
 use crate::balance::{dl_push, rt_pull};
 use crate::lifecycle;
@@ -50,7 +51,8 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     }
 }
 
-/// Takes from `other` what comes before this CPU's next task, and goes on to the next overloaded CPU.
+/// Takes from `other` what comes before this CPU's next task, and goes on to the next overloaded
+/// CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if !own.is_online() {
         return Step::Done;

@@ -1,10 +1,12 @@
-//! Pushing: a CPU with waiting deadline tasks sends the earliest of them to where it can run at once.
+//! Pushing: a CPU with waiting deadline tasks sends the earliest of them to where it can run at
+//! once.
 //!
-//! When a task wakes or is replenished behind an earlier one, and when a switch leaves tasks waiting, the waiting task of
-//! earliest deadline is offered to the nearest CPU without deadline tasks, or else to the one whose earliest deadline is
-//! the latest, if that is later still; this is repeated until nothing moves. The first that has nowhere to go ends the
-//! push: whoever waits behind it has a later deadline and the same CPUs to go to, for each may use its whole root domain.
-//! Then come the real-time tasks that the same switch left behind.
+//! When a task wakes or is replenished behind an earlier one, and when a switch leaves tasks
+//! waiting, the waiting task of earliest deadline is offered to the nearest CPU without deadline
+//! tasks, or else to the one whose earliest deadline is the latest, if that is later still; this is
+//! repeated until nothing moves. The first that has nowhere to go ends the push: whoever waits
+//! behind it has a later deadline and the same CPUs to go to, for each may use its whole root
+//! domain. Then come the real-time tasks that the same switch left behind.
 //!
 //! ```text
 //!   begin -> earliest pushable --- before the current ------> resched here, end
@@ -16,7 +18,8 @@
 //!            move, resched target, begin again
 //! ```
 //!
-//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`push_dl_task`, `find_later_rq`, `find_lock_later_rq`).
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`push_dl_task`, `find_later_rq`,
+//! `find_lock_later_rq`).
 
 use crate::balance::rt_push;
 use crate::class::dl_later;
@@ -29,7 +32,8 @@ use crate::words::step::{DlPush, PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Instant, MigrateReason};
 
-/// How often a target is looked for when it is gone at the moment its lock is held (`DL_MAX_TRIES`).
+/// How often a target is looked for when it is gone at the moment its lock is held
+/// (`DL_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
 
 /// Begins pushing: answers with the pair of run queues it needs, or ends.
@@ -57,7 +61,8 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     rt_push::left_behind(rq, cx)
 }
 
-/// Returns whether a waiting task runs here as soon as the CPU schedules: nobody takes it away then.
+/// Returns whether a waiting task runs here as soon as the CPU schedules: nobody takes it away
+/// then.
 pub(crate) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
     rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
 }

@@ -7,8 +7,8 @@ use crate::words::life::Placement;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId};
 
-/// Chooses a CPU for a deadline task: it stays where it ran unless a task of no later deadline runs there; then it goes
-/// where it can run at once, if it can. It does not leave its root domain.
+/// Chooses a CPU for a deadline task: it stays where it ran unless a task of no later deadline runs
+/// there; then it goes where it can run at once, if it can. It does not leave its root domain.
 ///
 /// As in the kernel the deadline that is compared is that of its last job, which is past as a rule.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {

@@ -1,10 +1,12 @@
-//! Proxy execution (`proxy_exec`): a task that waits for a lock in the kernel lends its turn to whoever holds the lock.
+//! Proxy execution (`proxy_exec`): a task that waits for a lock in the kernel lends its turn to
+//! whoever holds the lock.
 //!
-//! *Donor*: whose turn it is; this is the CPU's current task to the classes, which order, charge and preempt it. *Executor*:
-//! whose code runs on that turn; it is the donor itself unless that waits. A blocked donor stays queued, competes as if it
-//! wanted to run, and when it is picked the CPU runs the task at the end of the chain: the holder of the lock that the holder
-//! of its lock waits for, and so on. So a holder that is preempted, or whose group is throttled, goes on as soon as somebody
-//! waits who may run; and nobody's priority is changed.
+//! *Donor*: whose turn it is; this is the CPU's current task to the classes, which order, charge
+//! and preempt it. *Executor*: whose code runs on that turn; it is the donor itself unless that
+//! waits. A blocked donor stays queued, competes as if it wanted to run, and when it is picked the
+//! CPU runs the task at the end of the chain: the holder of the lock that the holder of its lock
+//! waits for, and so on. So a holder that is preempted, or whose group is throttled, goes on as
+//! soon as somebody waits who may run; and nobody's priority is changed.
 //!
 //! ```text
 //!            waits for a lock that is held on this run queue, or is put there for it (`lend`) [1]
@@ -18,20 +20,23 @@
 //!            the CPU leaves it, or the lender is woken [5]
 //! ```
 //!
-//! What runs is charged once, to the donor: its slice, its virtual time, its group's quota. Only the counter of CPU time is the
-//! executor's. Who lends or executes is moved by nobody.
+//! What runs is charged once, to the donor: its slice, its virtual time, its group's quota. Only
+//! the counter of CPU time is the executor's. Who lends or executes is moved by nobody.
 //!
-//! The host numbers its locks, says who holds each ([`Scheduler::set_lock_owner`]), and that a task blocks on one
-//! ([`Leave::BlockOn`](crate::Leave::BlockOn)). A waiter whose lock is held on another run queue is handed out as any blocked task;
-//! the host may put it there with [`Scheduler::lend`]. When the lock is its it goes back: such a one is not placed where it lent.
+//! The host numbers its locks, says who holds each ([`Scheduler::set_lock_owner`]), and that a task
+//! blocks on one ([`Leave::BlockOn`](crate::Leave::BlockOn)). A waiter whose lock is held on
+//! another run queue is handed out as any blocked task; the host may put it there with
+//! [`Scheduler::lend`]. When the lock is its it goes back: such a one is not placed where it lent.
 //!
-//! Work: a run queue where nobody lends pays one comparison per choice. A choice is O(lenders) for each one that is parked, and
-//! once more.
+//! Work: a run queue where nobody lends pays one comparison per choice. A choice is O(lenders) for
+//! each one that is parked, and once more.
 //!
-//! Sources: Linux v6.17 `kernel/sched/core.c`, `find_proxy_task`, `proxy_tag_curr`, `proxy_deactivate`; `fair.c`, `update_se`;
-//! Stultz 2025, "Proxy execution" (the series with `proxy_migrate_task`); Watkins, Straub, Niehaus 2009, "Towards Multi-Processor Proxy
-//! Execution". differs: kernels lend for mutexes only, here for any lock of which the host names one holder; a waiter goes to the
-//! holder's CPU when it blocks, not when it is picked; deadline tasks lend on their own CPU only.
+//! Sources: Linux v6.17 `kernel/sched/core.c`, `find_proxy_task`, `proxy_tag_curr`,
+//! `proxy_deactivate`; `fair.c`, `update_se`; Stultz 2025, "Proxy execution" (the series with
+//! `proxy_migrate_task`); Watkins, Straub, Niehaus 2009, "Towards Multi-Processor Proxy Execution".
+//! differs: kernels lend for mutexes only, here for any lock of which the host names one holder; a
+//! waiter goes to the holder's CPU when it blocks, not when it is picked; deadline tasks lend on
+//! their own CPU only.
 
 use crate::class::fair;
 use crate::lifecycle;
@@ -60,7 +65,8 @@ pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lo
     true
 }
 
-/// Returns the task to run next, a lender for whom another runs included; that one is made the executor.
+/// Returns the task to run next, a lender for whom another runs included; that one is made the
+/// executor.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     debug_assert!(rq.executor().is_none(), "the CPU has left it");
     // Bounded: each turn but the last takes a lender off the queue.
@@ -83,8 +89,9 @@ fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
     cx.shared.home(task).filter(|(cpu, slot)| *cpu == rq.cpu() && rq.tasks.get(*slot).is_some()).map(|(_, slot)| slot)
 }
 
-/// Follows who holds what, from a lock on; returns the task here that can run on the turn of whoever waits. `None`: nobody has
-/// the lock alone, a holder is elsewhere, sleeps or is in user mode, or the chain is a circle.
+/// Follows who holds what, from a lock on; returns the task here that can run on the turn of
+/// whoever waits. `None`: nobody has the lock alone, a holder is elsewhere, sleeps or is in user
+/// mode, or the chain is a circle.
 pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockId) -> Option<Slot> {
     let mut lock = lock;
     // More holders that wait than lenders: a circle.
@@ -133,7 +140,8 @@ pub(crate) fn free<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
 }
 
-/// Takes a lender off the queue: its body goes to [`Io::parked`], unless it must stay for what it owes.
+/// Takes a lender off the queue: its body goes to [`Io::parked`], unless it must stay for what it
+/// owes.
 pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
     let Engaged::Lends { from, .. } = rq.tasks[slot].engaged else { unreachable!("only a lender is taken off so") };
     free(rq, cx, slot);

@@ -1,8 +1,8 @@
 //! Pulling by asking: the overloaded CPUs are interrupted and push by themselves.
 //!
-//! **`ipi_root_domain` (2017).** One IPI circulates per root domain. `loop_next` counts the CPUs that lowered their
-//! priority; `loop_start` lets one of them start the IPI; the token under `rto` says where it is and which count the round
-//! serves.
+//! **`ipi_root_domain` (2017).** One IPI circulates per root domain. `loop_next` counts the CPUs
+//! that lowered their priority; `loop_start` lets one of them start the IPI; the token under `rto`
+//! says where it is and which count the round serves.
 //!
 //! ```text
 //!            start: loop_next += 1, loop_start taken, token is nowhere,
@@ -15,18 +15,21 @@
 //!                    [4] round != loop_next: round = loop_next, from the lowest CPU again
 //! ```
 //!
-//! A CPU that lowers its priority while the IPI travels only raises `loop_next` and so makes [3] into [4].
+//! A CPU that lowers its priority while the IPI travels only raises `loop_next` and so makes [3]
+//! into [4].
 //!
-//! With `rt_ipi_skip_self` the CPU that sends the IPI on does not get it in the round that [4] begins. A request that came
-//! after it had looked for a target, and before it sends on, would be lost with that: [11] it looks once more, without
-//! an IPI. differs: the kernel does not; there the window is between `push_rt_task` and `rto_next_cpu`.
+//! With `rt_ipi_skip_self` the CPU that sends the IPI on does not get it in the round that [4]
+//! begins. A request that came after it had looked for a target, and before it sends on, would be
+//! lost with that: [11] it looks once more, without an IPI. differs: the kernel does not; there the
+//! window is between `push_rt_task` and `rto_next_cpu`.
 //!
-//! The IPI is its root domain's. A CPU that changes its domain while the IPI is on its way there, or there, sends on in the
-//! domain that the IPI belongs to; in its own it asks by itself (`join_domain`).
+//! The IPI is its root domain's. A CPU that changes its domain while the IPI is on its way there,
+//! or there, sends on in the domain that the IPI belongs to; in its own it asks by itself
+//! (`join_domain`).
 //!
-//! **`ipi_per_cpu` (2015).** Each CPU that lowers its priority runs a chain of its own through the overloaded CPUs, up
-//! from its own number and around; each visit pushes one task. Lowering the priority again while the chain runs makes the
-//! chain start over.
+//! **`ipi_per_cpu` (2015).** Each CPU that lowers its priority runs a chain of its own through the
+//! overloaded CPUs, up from its own number and around; each visit pushes one task. Lowering the
+//! priority again while the chain runs makes the chain start over.
 //!
 //! ```text
 //!            start_chain [5]            next overloaded CPU with a better task [6]
@@ -36,9 +39,10 @@
 //!            around once [9]     [10] the start over leads back to the CPU that the chain is at: it pushes again at once
 //! ```
 //!
-//! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`, `find_next_push_cpu`),
-//! v4.15 and v6.12 (`rto_start_trylock`, `rto_next_cpu`, `rto_push_irq_work_func`; commit 364f56653708: the work holds its
-//! root domain); commit 94894c9c477e (`rt_ipi_skip_self`).
+//! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`,
+//! `find_next_push_cpu`), v4.15 and v6.12 (`rto_start_trylock`, `rto_next_cpu`,
+//! `rto_push_irq_work_func`; commit 364f56653708: the work holds its root domain); commit
+//! 94894c9c477e (`rt_ipi_skip_self`).
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -53,8 +57,9 @@ use zerolag_model::{CpuId, TraceEvent};
 
 /// Asks for a round of the root domain's IPI: this CPU has lowered its priority.
 ///
-/// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in between and was refused
-/// would be forgotten if the token was found to be nowhere; so it is looked at once more after giving back.
+/// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in
+/// between and was refused would be forgotten if the token was found to be nowhere; so it is looked
+/// at once more after giving back.
 pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     let skip = skipped(rq, cx);
     let id = cx.shared.domain_of(rq.cpu());
@@ -90,7 +95,8 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Sends the IPI of a root domain on after this CPU has pushed. The CPU may have left that domain meanwhile.
+/// Sends the IPI of a root domain on after this CPU has pushed. The CPU may have left that domain
+/// meanwhile.
 pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Sent {
     let skip = skipped(rq, cx);
     let (domain, overloaded) = (&cx.shared.domains[id.index()], cx.shared.overload_of(id));
@@ -117,7 +123,8 @@ pub(crate) enum Sent {
     LookAgain,
 }
 
-/// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that would send it.
+/// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that
+/// would send it.
 fn skipped<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<CpuId> {
     cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu())
 }
@@ -145,7 +152,8 @@ fn advance<L: RawMutex>(
     skip: Option<CpuId>,
 ) -> Advanced {
     let (mut is_new, mut passed_over) = (false, PassedOver::No);
-    // Ends when a whole round saw no new request; each further turn consumes at least one, or passes `skip`.
+    // Ends when a whole round saw no new request; each further turn consumes at least one, or
+    // passes `skip`.
     loop {
         let from = token.cpu.map_or(CpuId(0), |cpu| CpuId(cpu.0 + 1));
         token.cpu = overloaded.next_and(None, from); // [1] [2]
@@ -188,7 +196,8 @@ pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Sends the chain of `source` on after this CPU has pushed for it, once; or pushes again, if a restart leads back here.
+/// Sends the chain of `source` on after this CPU has pushed for it, once; or pushes again, if a
+/// restart leads back here.
 pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) -> Step {
     cx.io.costs.inner_locks += 1;
     let mut chain = cx.shared.chains[source.index()].lock();
@@ -208,7 +217,8 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
     }
 }
 
-/// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting task beats the source.
+/// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting
+/// task beats the source.
 fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: CpuId) -> Option<CpuId> {
     let wanted = if rq.cpu() == source { rq.top_prio() } else { cx.view().prios(source).highest };
     let mut at = from;

@@ -1,16 +1,18 @@
-//! Pulling: a CPU about to run something less urgent than before looks for real-time tasks that wait elsewhere.
+//! Pulling: a CPU about to run something less urgent than before looks for real-time tasks that
+//! wait elsewhere.
 //!
-//! `pull_locked` visits every overloaded CPU of its scope in order of number and, under both locks, takes the most urgent
-//! waiting task that may run here and beats what would run here next, unless that task is about to preempt where it is.
-//! All that match are taken, each beating the one before. The IPI variants ask the overloaded CPUs to push instead
-//! ([`super::ipi`]).
+//! `pull_locked` visits every overloaded CPU of its scope in order of number and, under both locks,
+//! takes the most urgent waiting task that may run here and beats what would run here next, unless
+//! that task is about to preempt where it is. All that match are taken, each beating the one
+//! before. The IPI variants ask the overloaded CPUs to push instead ([`super::ipi`]).
 //!
 //! Nothing happens, and nothing is charged, while no CPU is overloaded.
 //!
-//! An overload bit that is found wrong under the lock is cleared: with overlapping cpusets a bit can stay behind.
+//! An overload bit that is found wrong under the lock is cleared: with overlapping cpusets a bit
+//! can stay behind.
 //!
-//! Sources: 2007 text ("a search is made of all overloaded runqueues"); Linux v2.6.25 and v6.12 `kernel/sched/rt.c`,
-//! `pull_rt_task`, `need_pull_rt_task`.
+//! Sources: 2007 text ("a search is made of all overloaded runqueues"); Linux v2.6.25 and v6.12
+//! `kernel/sched/rt.c`, `pull_rt_task`, `need_pull_rt_task`.
 
 use crate::balance::rt_ipi;
 use crate::lifecycle;
@@ -34,7 +36,8 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, 
 
 /// Looks for what waits elsewhere, if anything does.
 fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
-    // Others must see that this CPU has become less urgent before it looks at them: see `push::begin`.
+    // Others must see that this CPU has become less urgent before it looks at them: see
+    // `push::begin`.
     rq.publish_first(cx);
     if !cx.view().has_overload_elsewhere(scope, rq.cpu()) {
         return Step::Done;
@@ -92,8 +95,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         cx.shared.overload(scope, other.cpu()).remove(other.cpu());
     } else if let Some(slot) = highest_for(other, own.cpu(), cx) {
         let prio = other.tasks[slot].prio;
-        // Also where the CPU idles or switches: if the task were taken away, nobody would tell those who could not come
-        // here because of it.
+        // Also where the CPU idles or switches: if the task were taken away, nobody would tell
+        // those who could not come here because of it.
         let about_to_run = prio.beats(other.current_prio());
         if prio.beats(own.top_prio()) && !about_to_run {
             lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
@@ -102,7 +105,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     next(own, cx, scope, CpuId(other.cpu().0 + 1))
 }
 
-/// Returns the most urgent task that waits on `src` and may run on `cpu`. O(pushable tasks that may not).
+/// Returns the most urgent task that waits on `src` and may run on `cpu`. O(pushable tasks that may
+/// not).
 fn highest_for<L: RawMutex>(src: &Rq, cpu: CpuId, cx: &mut Cx<'_, L>) -> Option<Slot> {
     src.rt.pushable.iter(&src.tasks).find(|slot| {
         cx.io.costs.tasks_scanned += 1;

@@ -1,7 +1,8 @@
 //! Pushing: an overloaded CPU sends its waiting real-time tasks to where they can run at once.
 //!
-//! When a task wakes behind a more urgent one, and when a switch leaves RT tasks waiting, the most urgent waiting task is
-//! offered to the CPU of lowest priority that it may use and can preempt; this is repeated until nothing moves.
+//! When a task wakes behind a more urgent one, and when a switch leaves RT tasks waiting, the most
+//! urgent waiting task is offered to the CPU of lowest priority that it may use and can preempt;
+//! this is repeated until nothing moves.
 //!
 //! ```text
 //!   begin -> most urgent pushable --- beats current ------------> resched here, end
@@ -13,13 +14,14 @@
 //!            move, resched target, begin again (a chain of `ipi_per_cpu` moves one task per visit: end)
 //! ```
 //!
-//! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and "most likely" cannot
-//! go either. The hole is named in the text: a task of narrow affinity at the head stops a less urgent one that could
-//! move. `rt_push_skip_stuck` closes it.
+//! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and
+//! "most likely" cannot go either. The hole is named in the text: a task of narrow affinity at the
+//! head stops a less urgent one that could move. `rt_push_skip_stuck` closes it.
 //!
 //! Work per step: one search of cpupri; with `rt_push_skip_stuck` at most [`SKIP_LIMIT`] of them.
 //!
-//! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`, `find_lock_lowest_rq`.
+//! Sources: 2007 text ("push_rt_tasks"); Linux v6.12 `kernel/sched/rt.c`, `push_rt_task`,
+//! `find_lock_lowest_rq`.
 
 use crate::balance::rt_ipi::{self, Sent};
 use crate::class::rt_lowest;
@@ -33,7 +35,8 @@ use crate::words::step::{AfterPush, PairCont, RtPush, Step};
 use lock_api::RawMutex;
 use zerolag_model::{MigrateReason, Prio};
 
-/// How often a target is looked for when it is gone at the moment its lock is held (`RT_MAX_TRIES`).
+/// How often a target is looked for when it is gone at the moment its lock is held
+/// (`RT_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
 
 /// The most tasks that one step looks at with `rt_push_skip_stuck`.
@@ -44,8 +47,8 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
     if !rq.rt.has_pushable() {
         return end(rq, cx, after);
     }
-    // Others must see what waits here before this CPU looks at them: whoever lowers its priority after the search below
-    // then finds it, and whoever did before is found.
+    // Others must see what waits here before this CPU looks at them: whoever lowers its priority
+    // after the search below then finds it, and whoever did before is found.
     rq.publish_first(cx);
     let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
     let mut waiting = rq.rt.pushable.first();
@@ -68,8 +71,8 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
 
 /// Pushes the real-time tasks that a switch to one, or to a deadline task, has left waiting.
 ///
-/// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task preempts waits until
-/// another CPU pulls it.
+/// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task
+/// preempts waits until another CPU pulls it.
 #[inline(always)]
 pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     let urgent = rq.current_prio().beats(Prio::FIRST_FAIR);
@@ -104,7 +107,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     lifecycle::migrate(own, other, cx, slot, MigrateReason::Push);
     match push.after {
         AfterPush::Nothing | AfterPush::PassOn(_) => begin(own, cx, push.after),
-        // The handler of 2015 pushes one task and sends the chain on: Linux v4.1 `rt.c`, `try_to_push_tasks`.
+        // The handler of 2015 pushes one task and sends the chain on: Linux v4.1 `rt.c`,
+        // `try_to_push_tasks`.
         AfterPush::PassOnChain(_) => end(own, cx, push.after),
     }
 }
@@ -142,8 +146,8 @@ mod tests {
 
     type Lock = parking_lot::RawMutex;
 
-    /// A handler looks for a target and then sends on; another CPU may become one in between. With threads that window
-    /// is some nanoseconds wide, so it is opened here by hand.
+    /// A handler looks for a target and then sends on; another CPU may become one in between. With
+    /// threads that window is some nanoseconds wide, so it is opened here by hand.
     #[test]
     fn a_request_between_push_and_send_on_is_not_lost() {
         let settings = KernelVersion::V6_12.settings();

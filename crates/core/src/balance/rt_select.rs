@@ -10,8 +10,9 @@ use zerolag_model::{CpuId, CpuMask, Prio};
 
 /// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
 ///
-/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move; then it goes to the CPU
-/// of lowest priority, if it beats what is queued there. Without `rt_select_on_wake` it stays and is pushed.
+/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move;
+/// then it goes to the CPU of lowest priority, if it beats what is queued there. Without
+/// `rt_select_on_wake` it stays and is pushed.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     let allowed = task.allowed.as_deref();
     let settings = &cx.config.settings;

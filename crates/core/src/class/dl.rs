@@ -1,26 +1,28 @@
-//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task is kept by its server,
-//! [`entity`]; who is admitted is decided in [`admission`]; how tasks move between CPUs, in [`push`] and [`pull`].
+//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task
+//! is kept by its server, [`entity`]; who is admitted is decided in [`admission`]; how tasks move
+//! between CPUs, in [`push`] and [`pull`].
 //!
 //! An entity is a task or a [`server`], which runs whoever its class would run.
 //!
-//! The entity of earliest absolute deadline runs; among equals the one that was queued first, and only an earlier deadline
-//! preempts. The current task stays queued. A *throttled* task stays on its run queue, but does not count as running
-//! there: it waits in a queue of its own, and one timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That
-//! timer brings one task back per call and is set again at once if there are more.
+//! The entity of earliest absolute deadline runs; among equals the one that was queued first, and
+//! only an earlier deadline preempts. The current task stays queued. A *throttled* task stays on
+//! its run queue, but does not count as running there: it waits in a queue of its own, and one
+//! timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That timer brings one task
+//! back per call and is set again at once if there are more.
 //!
-//! What its tasks have reserved and who of them is active is in [`sums`]; a task with `SCHED_FLAG_RECLAIM` spends its budget
-//! the slower the more of that is left.
+//! What its tasks have reserved and who of them is active is in [`sums`]; a task with
+//! `SCHED_FLAG_RECLAIM` spends its budget the slower the more of that is left.
 //!
-//! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is asked to schedule,
-//! and the task is throttled when it is left. What it ran until then is debt. A task that holds a lock which a deadline task
-//! waits for runs with that task's parameters and is not throttled; it may be of another class itself, and has no bandwidth
-//! reserved then.
+//! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU
+//! is asked to schedule, and the task is throttled when it is left. What it ran until then is debt.
+//! A task that holds a lock which a deadline task waits for runs with that task's parameters and is
+//! not throttled; it may be of another class itself, and has no bandwidth reserved then.
 //!
 //! Queueing, throttling and picking are O(log n).
 //!
-//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`, `dl_task_timer`,
-//! `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a used-up budget is not
-//! looked at where the task runs on, only when its CPU schedules.
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`,
+//! `dl_task_timer`, `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a used-up
+//! budget is not looked at where the task runs on, only when its CPU schedules.
 
 use crate::class::{dl_server, dl_sums, rt};
 use crate::entity::dl::{DlState, Overrun};
@@ -77,7 +79,8 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
 }
 
-/// The bandwidth of a task that is about to be queued belongs here, and is active (`task_contending`).
+/// The bandwidth of a task that is about to be queued belongs here, and is active
+/// (`task_contending`).
 fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     dl_sums::read_notes(rq, cx);
     let task = &rq.tasks[slot];
@@ -196,7 +199,8 @@ fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// The current task ran by a deadline, its own or a server's, and is left while it wants to run. `asked` is the server that was asked for it.
+/// The current task ran by a deadline, its own or a server's, and is left while it wants to run.
+/// `asked` is the server that was asked for it.
 #[inline(never)]
 pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, asked: Option<ServerKind>) {
     let task = &rq.tasks[slot];
@@ -208,8 +212,8 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
     }
 }
 
-/// The current task is left with its budget used up, or gives it up: throttles it until its next period, or begins that
-/// at once if it is due.
+/// The current task is left with its budget used up, or gives it up: throttles it until its next
+/// period, or begins that at once if it is due.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.note(Unpublished::DL_QUEUED);
     assert!(rq.current_slot() == Some(slot), "only the current task spends its budget");
@@ -283,7 +287,8 @@ fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run elsewhere.
+/// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run
+/// elsewhere.
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let overloaded = rq.is_online() && rq.dl.has_pushable();
     if overloaded != rq.dl.is_in_mask {
@@ -332,7 +337,8 @@ pub(crate) fn flags_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     arm_budget(rq, cx, slot);
 }
 
-/// A sleeping deadline task has other parameters, or `None` if it has left the class. The CPU where it blocked is told.
+/// A sleeping deadline task has other parameters, or `None` if it has left the class. The CPU where
+/// it blocked is told.
 pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, had: Reserved, has: Option<Reserved>) {
     let Some(on) = task.dl.sleeps_on() else { return };
     let come = has.map_or(Bandwidth::default(), |has| has.bandwidth);
@@ -399,7 +405,8 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta
 
 /// Tells the current task at the tick that it has used up a budget, if it wants to know (SIGXCPU).
 ///
-/// Linux v6.12 `kernel/time/posix-cpu-timers.c`, `check_dl_overrun`: at the first tick that finds it running afterwards.
+/// Linux v6.12 `kernel/time/posix-cpu-timers.c`, `check_dl_overrun`: at the first tick that finds
+/// it running afterwards.
 pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &mut rq.tasks[slot];
     match core::mem::take(&mut task.dl.overrun) {

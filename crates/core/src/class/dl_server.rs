@@ -1,11 +1,13 @@
-//! [`Server`]: a deadline entity without a task. It serves a class of one CPU: whoever that class would run, runs when the
-//! server is the first of the deadline queue. So fair tasks are not starved by real-time tasks, and by no more than they
-//! must be.
+//! [`Server`]: a deadline entity without a task. It serves a class of one CPU: whoever that class
+//! would run, runs when the server is the first of the deadline queue. So fair tasks are not
+//! starved by real-time tasks, and by no more than they must be.
 //!
-//! The server has a runtime per period and obeys the rules of [`super::entity`]. It is *started* when its class has
-//! tasks, and stopped when it has none: at once, or when it is picked and finds nobody ([`ServerStop`]). An *immediate* server is queued then; a *deferred* one waits for its zero-laxity
-//! instant, deadline less runtime. Its class's time is charged to it all the while, whoever let it run, and so is idle time:
-//! if the runtime is used up before that instant, nobody starved and a new period begins.
+//! The server has a runtime per period and obeys the rules of [`super::entity`]. It is *started*
+//! when its class has tasks, and stopped when it has none: at once, or when it is picked and finds
+//! nobody ([`ServerStop`]). An *immediate* server is queued then; a *deferred* one waits for its
+//! zero-laxity instant, deadline less runtime. Its class's time is charged to it all the while,
+//! whoever let it run, and so is idle time: if the runtime is used up before that instant, nobody
+//! starved and a new period begins.
 //!
 //! ```text
 //!                   +-------------------- [4] --------------------+
@@ -25,23 +27,29 @@
 //!      [7] started while that job is good: -> Queued     [8] else: [`ServerWakeup`] says; as [1], or -> Queued
 //! ```
 //!
-//! [1] keeps the old job if the wakeup rule allows it. [4]: its class has no task left here, the CPU goes, or it is switched
-//! off. A server that stops only when it is picked reaches its zero laxity without anybody to serve too, is stopped there, and its class
-//! comes first when it wakes in the period that begins then [7]. [5] begins a new period for a deferred server, at the moment of the switch: so its period is the longer by what
-//! it ran too long.
+//! [1] keeps the old job if the wakeup rule allows it. [4]: its class has no task left here, the
+//!     CPU goes, or it is switched off. A server that stops only when it is picked reaches its zero
+//!     laxity without anybody to serve too, is stopped there, and its class comes first when it
+//!     wakes in the period that begins then [7]. [5] begins a new period for a deferred server, at
+//!     the moment of the switch: so its period is the longer by what it ran too long.
 //!
-//! Whom a server serves follows from its class ([`ServerKind::class`]): [`has_tasks`] and [`pick_client`]. Another server is a variant of
-//! [`ServerKind`]; tests do with a second one, for the real-time class, all that they do with the first.
+//! Whom a server serves follows from its class ([`ServerKind::class`]): [`has_tasks`] and
+//! [`pick_client`]. Another server is a variant of [`ServerKind`]; tests do with a second one, for
+//! the real-time class, all that they do with the first.
 //!
-//! The timer of a server is left armed when the server needs it later or not at all: it fires, finds that out and is set
-//! anew. So starting and stopping, which happens at each wakeup, costs no timer. All of it is O(1), but that queueing may
-//! change the real-time overload mask.
+//! The timer of a server is left armed when the server needs it later or not at all: it fires,
+//! finds that out and is set anew. So starting and stopping, which happens at each wakeup, costs no
+//! timer. All of it is O(1), but that queueing may change the real-time overload mask.
 //!
-//! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12 `kernel/sched/deadline.c`
-//! (`dl_server_start`, `dl_server_stop`, `dl_server_timer`, `update_curr_dl_se`, `dl_server_update_idle_time`; in v6.12.117
-//! `update_dl_entity`, `update_dl_revised_wakeup`, `__pick_task_dl` too), `fair.c` (`update_curr`, `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
-//! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins the new
-//! period when the microseconds until the switch are charged to it. [5] found by a switch loses its request with `fair_server.resched_lost`: [`overlook`].
+//! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12
+//! `kernel/sched/deadline.c` (`dl_server_start`, `dl_server_stop`, `dl_server_timer`,
+//! `update_curr_dl_se`, `dl_server_update_idle_time`; in v6.12.117 `update_dl_entity`,
+//! `update_dl_revised_wakeup`, `__pick_task_dl` too), `fair.c` (`update_curr`,
+//! `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
+//! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an
+//! immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins
+//! the new period when the microseconds until the switch are charged to it. [5] found by a switch
+//! loses its request with `fair_server.resched_lost`: [`overlook`].
 
 use crate::class::rt;
 use crate::queue::dl::server;
@@ -57,7 +65,8 @@ use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, ServerStart, ServerStop, ServerWakeup};
 use zerolag_model::{Activation, ClassId, Duration, Instant, ServerKind, ServerParams, SignedDuration, TraceEvent};
 
-/// A deferred server whose instant has moved by less than this starts nevertheless (`dl_server_min_res`).
+/// A deferred server whose instant has moved by less than this starts nevertheless
+/// (`dl_server_min_res`).
 const MIN_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Returns the bandwidth that the servers of a CPU take.
@@ -83,8 +92,9 @@ fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     begins && may_be_started(rq, kind) && has_tasks(rq, kind.class())
 }
 
-/// Returns whether a server that is started goes on. It does so also without real-time tasks, whatever it takes to start it:
-/// otherwise two CPUs would push one of these to and fro, each starting its server when it comes.
+/// Returns whether a server that is started goes on. It does so also without real-time tasks,
+/// whatever it takes to start it: otherwise two CPUs would push one of these to and fro, each
+/// starting its server when it comes.
 fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     let without_tasks = match cx.config.settings.fair_server_stop {
         ServerStop::Empty => false,
@@ -97,7 +107,8 @@ fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
     rq.dl.server(kind).params.is_on() && rq.is_online()
 }
 
-/// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of that.
+/// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of
+/// that.
 #[inline]
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     for kind in ServerKind::ALL {
@@ -205,7 +216,8 @@ fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Insta
     }
 }
 
-/// Returns what a server is charged for a time: with `fair_server.scaled` what a CPU of full capacity would have needed.
+/// Returns what a server is charged for a time: with `fair_server.scaled` what a CPU of full
+/// capacity would have needed.
 fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
         return time;
@@ -338,17 +350,20 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
     }
 }
 
-/// A switch asks the server that runs the current task whom to run, and only its class's answer charges that task: a server that is found used up
-/// has left the queue by then, but the answer stands, and with the switch its request for another is done. From then on the task runs as one of its class
-/// before whoever waits, until something else asks for a switch. A known fault (`fair_server.resched_lost`).
+/// A switch asks the server that runs the current task whom to run, and only its class's answer
+/// charges that task: a server that is found used up has left the queue by then, but the answer
+/// stands, and with the switch its request for another is done. From then on the task runs as one
+/// of its class before whoever waits, until something else asks for a switch. A known fault
+/// (`fair_server.resched_lost`).
 ///
-/// Linux v6.12 `kernel/sched/deadline.c`, `__pick_task_dl`; `fair.c`, `pick_task_fair`; `core.c`, `__schedule`. Kernels before charged a task when it
-/// was put back, and picked after that.
+/// Linux v6.12 `kernel/sched/deadline.c`, `__pick_task_dl`; `fair.c`, `pick_task_fair`; `core.c`,
+/// `__schedule`. Kernels before charged a task when it was put back, and picked after that.
 pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKind) {
     let is_used_up = rq.dl.serving.is_none();
     if is_used_up && cx.config.settings.fair_server_resched_lost {
         rq.dl.serving = Some(asked);
-        // The period of a deferred server begins when the task that runs on is charged next, at a tick as a rule.
+        // The period of a deferred server begins when the task that runs on is charged next, at a
+        // tick as a rule.
         let server = rq.dl.server_mut(asked);
         if server.state == State::Deferred {
             server.runtime_left = SignedDuration::default();

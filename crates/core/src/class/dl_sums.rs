@@ -1,28 +1,33 @@
-//! [`Sums`]: the bandwidth of a run queue's deadline entities, and how much of it is active; and [`reclaimed`], what a task
-//! is charged that takes what others leave (GRUB).
+//! [`Sums`]: the bandwidth of a run queue's deadline entities, and how much of it is active; and
+//! [`reclaimed`], what a task is charged that takes what others leave (GRUB).
 //!
-//! A task's bandwidth belongs to the run queue where it is queued, or was when it blocked. It is *active* while the task
-//! is queued, throttled or not, and until its 0-lag time after it has blocked: until then the task could wake and go on
-//! with its job, so nobody else may have what it reserved.
+//! A task's bandwidth belongs to the run queue where it is queued, or was when it blocked. It is
+//! *active* while the task is queued, throttled or not, and until its 0-lag time after it has
+//! blocked: until then the task could wake and go on with its job, so nobody else may have what it
+//! reserved.
 //!
 //! | kernel | here | whose |
 //! |---|---|---|
 //! | `this_bw` | [`Sums::this`] | all that belong here, sleeping ones too, and the servers of the CPU |
 //! | `running_bw` | [`Sums::running`] | the active ones: a server from when it starts until its 0-lag time after it was stopped |
 //!
-//! The kernel has a timer per entity (`inactive_timer`) that takes its bandwidth out of `running_bw` at the 0-lag time. Here
-//! whoever reads the sum does that first, so that machines without a reader pay for no timer; nothing but the sums depends on
-//! it, so nobody can tell. A server's part is computed when it is asked for: it starts and stops with each wakeup of its class.
+//! The kernel has a timer per entity (`inactive_timer`) that takes its bandwidth out of
+//! `running_bw` at the 0-lag time. Here whoever reads the sum does that first, so that machines
+//! without a reader pay for no timer; nothing but the sums depends on it, so nobody can tell. A
+//! server's part is computed when it is asked for: it starts and stops with each wakeup of its
+//! class.
 //!
-//! A task that has blocked here and wakes elsewhere leaves a *note* in the shared state for this CPU ([`Note`]), which is read
-//! before the sums are used and before a task is queued.
+//! A task that has blocked here and wakes elsewhere leaves a *note* in the shared state for this
+//! CPU ([`Note`]), which is read before the sums are used and before a task is queued.
 //!
-//! Blocking and waking are O(1). Reading the sums is O(servers), and O(sleeping tasks) when a 0-lag time has passed.
+//! Blocking and waking are O(1). Reading the sums is O(servers), and O(sleeping tasks) when a 0-lag
+//! time has passed.
 //!
-//! Sources: Lipari & Baruah 2000, "Greedy reclamation of unused bandwidth in constant-bandwidth servers"; Abeni, Lipari,
-//! Parri & Sun 2016, "Multicore CPU reclaiming: parallel or sequential?"; Linux v6.12 `kernel/sched/deadline.c`
-//! (`task_non_contending`, `task_contending`, `inactive_task_timer`, `grub_reclaim`, `__add_rq_bw`, `__add_running_bw`).
-//! differs: the kernel charges what was run since the last charge at the rate of its end, here each part at its own.
+//! Sources: Lipari & Baruah 2000, "Greedy reclamation of unused bandwidth in constant-bandwidth
+//! servers"; Abeni, Lipari, Parri & Sun 2016, "Multicore CPU reclaiming: parallel or sequential?";
+//! Linux v6.12 `kernel/sched/deadline.c` (`task_non_contending`, `task_contending`,
+//! `inactive_task_timer`, `grub_reclaim`, `__add_rq_bw`, `__add_running_bw`). differs: the kernel
+//! charges what was run since the last charge at the rate of its end, here each part at its own.
 
 use crate::queue::dl::server;
 use crate::queue::dl::sums::Sums;
@@ -42,7 +47,8 @@ pub(crate) fn read_notes<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     cx.shared.take_dl_notes(cpu, |note| sums.note(note));
 }
 
-/// Returns `this_bw` and `running_bw` at a time. O(servers); O(sleeping tasks) when a 0-lag time has passed.
+/// Returns `this_bw` and `running_bw` at a time. O(servers); O(sleeping tasks) when a 0-lag time
+/// has passed.
 pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Bandwidth, Bandwidth) {
     read_notes(rq, cx);
     rq.dl.sums.expire(now);
@@ -58,10 +64,11 @@ pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Ban
     sums
 }
 
-/// Returns at which rate, in units of 2^-20, a reclaiming task of this bandwidth spends its budget at a time.
+/// Returns at which rate, in units of 2^-20, a reclaiming task of this bandwidth spends its budget
+/// at a time.
 ///
-/// `max{u, Umax - Uinact - Uextra} / Umax`: what belongs here and is not active, and what nobody has reserved of this root
-/// domain, is left to it.
+/// `max{u, Umax - Uinact - Uextra} / Umax`: what belongs here and is not active, and what nobody
+/// has reserved of this root domain, is left to it.
 fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) -> u64 {
     let (this, running) = at(rq, cx, now);
     let domain = cx.shared.domain(rq.cpu());
@@ -72,7 +79,8 @@ fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) 
     let (booked, max) = (total / (domain.span.iter().count().max(1) as u64), limit.share().0);
     let inactive = this.0 - running.0;
     let extra = max.saturating_sub(booked);
-    // On several CPUs a task may have more than `max_bw`; the kernel's difference wraps around then.
+    // On several CPUs a task may have more than `max_bw`; the kernel's difference wraps around
+    // then.
     let left = max.saturating_sub(inactive + extra).max(own.0);
     ((left * limit.inverse) >> 8).min(1 << 20)
 }
@@ -84,7 +92,8 @@ fn next_change(rq: &Rq, from: Instant, now: Instant) -> Option<Instant> {
     lingering.chain(servers).filter(|at| from < *at && *at < now).min()
 }
 
-/// Returns what a reclaiming task is charged for having run so long. O((1 + 0-lag times that have passed) x sleeping tasks).
+/// Returns what a reclaiming task is charged for having run so long. O((1 + 0-lag times that have
+/// passed) x sleeping tasks).
 pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return delta };
     let now = cx.now.wall;
@@ -102,7 +111,8 @@ pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, de
     }
 }
 
-/// Returns how long a reclaiming task may run now until so much of its budget is spent, if nothing changes; rounded up.
+/// Returns how long a reclaiming task may run now until so much of its budget is spent, if nothing
+/// changes; rounded up.
 pub(crate) fn time_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, left: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return left };
     let rate = rate(rq, cx, own, cx.now.wall);

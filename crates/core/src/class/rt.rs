@@ -1,14 +1,14 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU. How tasks move between CPUs is in [`push`], [`pull`] and
-//! [`ipi`].
+//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU. How tasks move between CPUs is in
+//! [`push`], [`pull`] and [`ipi`].
 //!
-//! The most urgent task runs; among equals the one that was queued first. The current task stays on its list, so that a
-//! preempted one goes on before its equals; `sched_yield` and a used-up RR slice put it behind them. A task is
-//! *pushable* while it waits here and may run elsewhere.
+//! The most urgent task runs; among equals the one that was queued first. The current task stays on
+//! its list, so that a preempted one goes on before its equals; `sched_yield` and a used-up RR
+//! slice put it behind them. A task is *pushable* while it waits here and may run elsewhere.
 //!
 //! Every operation is O(1).
 //!
-//! Sources: Linux v6.12 `kernel/sched/rt.c` (`enqueue_task_rt`, `task_tick_rt`, `check_preempt_equal_prio`);
-//! POSIX.1-2017, scheduling policies.
+//! Sources: Linux v6.12 `kernel/sched/rt.c` (`enqueue_task_rt`, `task_tick_rt`,
+//! `check_preempt_equal_prio`); POSIX.1-2017, scheduling policies.
 
 use crate::class::{rt_lowest, rt_throttle};
 use crate::entity::rt;
@@ -80,8 +80,9 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
 
 /// Keeps the overload mask: see [`RtRq::is_overloaded`].
 ///
-/// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets meet here and a bit may
-/// stay behind in the mask of one of them, as the 2007 text says; whoever pulls and finds it wrong clears it.
+/// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets
+/// meet here and a bit may stay behind in the mask of one of them, as the 2007 text says; whoever
+/// pulls and finds it wrong clears it.
 #[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online();
@@ -95,7 +96,8 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be inlined.
+/// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be
+/// inlined.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
     if overloaded {
@@ -109,9 +111,11 @@ fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, ove
     }
 }
 
-/// The first deadline task came, or the last one went: a single real-time task waits behind it, or does no more.
+/// The first deadline task came, or the last one went: a single real-time task waits behind it, or
+/// does no more.
 ///
-/// differs: kernels before 6.7 count only real-time tasks, and nobody pulls the one that waits behind a deadline task.
+/// differs: kernels before 6.7 count only real-time tasks, and nobody pulls the one that waits
+/// behind a deadline task.
 pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(slot) = rq.rt.run.first() {
         update_overload(rq, cx, slot);
@@ -176,7 +180,8 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
     Resched::No
 }
 
-/// Lets a pinned task go before an equal that can run elsewhere. Linux v6.12 `rt.c`, `check_preempt_equal_prio`.
+/// Lets a pinned task go before an equal that can run elsewhere. Linux v6.12 `rt.c`,
+/// `check_preempt_equal_prio`.
 fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
     let nr_cpus = cx.shared.nr_cpus();
     if !rq.tasks[current].can_migrate(nr_cpus) || rt_lowest::find_lowest(rq, cx, current).is_none() {
@@ -204,8 +209,9 @@ pub(crate) fn charge(task: &mut Task, enforce: Grain, delta: Duration) {
     }
 }
 
-/// Charges a tick against the RR slice, however long the task ran since the last one, and ends a used-up slice. Time would not do:
-/// what the switch took of the first tick would make each slice a tick longer. Linux v6.12 `rt.c`, `task_tick_rt`.
+/// Charges a tick against the RR slice, however long the task ran since the last one, and ends a
+/// used-up slice. Time would not do: what the switch took of the first tick would make each slice a
+/// tick longer. Linux v6.12 `rt.c`, `task_tick_rt`.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     match cx.config.settings.enforce_rt {
         Grain::Tick if rt::is_rr(rq.tasks[slot].attr) => {

@@ -1,5 +1,6 @@
-//! RT throttling: the real-time tasks of a CPU may run for `sched_rt_runtime_us` in each `sched_rt_period_us`, 950 ms of a
-//! second. Who runs beyond that waits, for the benefit of fair tasks, or of nobody. What came before deadline servers.
+//! RT throttling: the real-time tasks of a CPU may run for `sched_rt_runtime_us` in each
+//! `sched_rt_period_us`, 950 ms of a second. Who runs beyond that waits, for the benefit of fair
+//! tasks, or of nobody. What came before deadline servers.
 //!
 //! ```text
 //!             [1] a real-time task is queued: the period begins
@@ -9,21 +10,25 @@
 //!                                                              Throttled       becomes less by the runtime
 //! ```
 //!
-//! Time is counted whenever a real-time or deadline task is charged, so the limit takes effect at the tick as a rule; what
-//! was run beyond it is debt. Throttled tasks stay on their run queue and do not count as running there; the CPU goes on
-//! with fair tasks, or idles.
+//! Time is counted whenever a real-time or deadline task is charged, so the limit takes effect at
+//! the tick as a rule; what was run beyond it is debt. Throttled tasks stay on their run queue and
+//! do not count as running there; the CPU goes on with fair tasks, or idles.
 //!
-//! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of its root domain: of
-//! what each has not used, that CPU's part. O(CPUs of the domain), once per exceeding charge; all else is O(1).
+//! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of
+//! its root domain: of what each has not used, that CPU's part. O(CPUs of the domain), once per
+//! exceeding charge; all else is O(1).
 //!
-//! Limit and period may be set in mid-run, or lifted: [`Scheduler::set_rt_bandwidth`]. The timer that ends periods is started when a real-time
-//! task is queued while there is a limit, so who runs already when one is set is counted without it, until the runtime is exceeded or
-//! another one is queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who is queued started it, so
-//! that a busy loop that exceeded its runtime was throttled for good (commit 9b58e976b3b3).
+//! Limit and period may be set in mid-run, or lifted: [`Scheduler::set_rt_bandwidth`]. The timer
+//! that ends periods is started when a real-time task is queued while there is a limit, so who runs
+//! already when one is set is counted without it, until the runtime is exceeded or another one is
+//! queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who
+//! is queued started it, so that a busy loop that exceeded its runtime was throttled for good
+//! (commit 9b58e976b3b3).
 //!
-//! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`, `do_start_rt_bandwidth`,
-//! `do_sched_rt_period_timer`, `start_rt_bandwidth`, `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer, the
-//! kernel one for all, so that there a task that is queued on another CPU starts it too.
+//! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`,
+//! `do_start_rt_bandwidth`, `do_sched_rt_period_timer`, `start_rt_bandwidth`,
+//! `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer,
+//! the kernel one for all, so that there a task that is queued on another CPU starts it too.
 
 use crate::queue::rt::throttle::State;
 use crate::rq::cx::Cx;
@@ -82,7 +87,8 @@ fn set_time<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, time: Duration) {
     }
 }
 
-/// Returns what this CPU's real-time tasks may run per period; more than its limit if it needs that and may borrow.
+/// Returns what this CPU's real-time tasks may run per period; more than its limit if it needs that
+/// and may borrow.
 fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Duration) -> Duration {
     if !cx.config.settings.rt_runtime_share {
         return limit;
@@ -131,7 +137,8 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     }
 }
 
-/// The CPU goes offline or leaves its root domain: it settles with the others there, and nobody waits any more: `__disable_runtime`.
+/// The CPU goes offline or leaves its root domain: it settles with the others there, and nobody
+/// waits any more: `__disable_runtime`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.rt.throttle.is_throttled() {
         end_throttling(rq, cx, State::Counting);

@@ -1,9 +1,11 @@
-//! [`DlEntity`]: what a task carries for the deadline class, and the rules of its constant bandwidth server.
+//! [`DlEntity`]: what a task carries for the deadline class, and the rules of its constant
+//! bandwidth server.
 //!
-//! A *job* has `runtime_left` to spend until `abs_deadline`. The server sees to it that a task never asks for more than
-//! runtime/period, whatever it does: who has used his budget up is *throttled* until the next period begins, who used
-//! too much begins it with that debt, and who wakes is given what is left of his job only if that much bandwidth was his
-//! anyway ([`wake`](DlEntity::wake)).
+//! A *job* has `runtime_left` to spend until `abs_deadline`. The server sees to it that a task
+//! never asks for more than runtime/period, whatever it does: who has used his budget up is
+//! *throttled* until the next period begins, who used too much begins it with that debt, and who
+//! wakes is given what is left of his job only if that much bandwidth was his anyway
+//! ([`wake`](DlEntity::wake)).
 //!
 //! ```text
 //!   Fresh ---- queued [1]: a new job ----------------------> Contending
@@ -20,25 +22,28 @@
 //!   any ---------- leaves the class [9] -------------------> Fresh
 //! ```
 //!
-//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of whoever waits for a lock that it holds, and is
-//! never throttled: [7] leads through [8] at once, [3] does not happen. A task of another class begins a job with them when it is
-//! lent them [1]; a deadline task keeps its own job, and its deadline moves by the lent period whenever its budget is used up. So
-//! what a boosted task runs is charged to nobody's bandwidth, as in the kernel.
+//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of whoever waits for a
+//! lock that it holds, and is never throttled: [7] leads through [8] at once, [3] does not happen.
+//! A task of another class begins a job with them when it is lent them [1]; a deadline task keeps
+//! its own job, and its deadline moves by the lent period whenever its budget is used up. So what a
+//! boosted task runs is charged to nobody's bandwidth, as in the kernel.
 //!
-//! The 0-lag time is when the task would have as little budget left had it run at its bandwidth since the job began. Who
-//! blocks before it has had more than his share: his bandwidth stays *active* until then (`running_bw`, see
-//! [`super::sums`]). [6] concerns the sums only, and is not noted in the body, which is in its owner's hands.
+//! The 0-lag time is when the task would have as little budget left had it run at its bandwidth
+//! since the job began. Who blocks before it has had more than his share: his bandwidth stays
+//! *active* until then (`running_bw`, see [`super::sums`]). [6] concerns the sums only, and is not
+//! noted in the body, which is in its owner's hands.
 //!
-//! A task that blocks with its budget used up is in debt until its next period: [4], with a 0-lag time at its deadline or
-//! behind. No timer finds it in its owner's hands; [8] is made up for when it wakes, with the same result.
+//! A task that blocks with its budget used up is in debt until its next period: [4], with a 0-lag
+//! time at its deadline or behind. No timer finds it in its owner's hands; [8] is made up for when
+//! it wakes, with the same result.
 //!
 //! All of it is O(1).
 //!
-//! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems", sec. 3;
-//! Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`, `update_dl_entity`,
-//! `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`, `dl_next_period`; `pi_of`, `is_dl_boosted`,
-//! `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`). differs: products are exact here, the kernel drops the lowest 10 bits
-//! of each factor.
+//! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems",
+//! sec. 3; Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`,
+//! `update_dl_entity`, `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`,
+//! `dl_next_period`; `pi_of`, `is_dl_boosted`, `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`).
+//! differs: products are exact here, the kernel drops the lowest 10 bits of each factor.
 
 use crate::words::bandwidth::Reserved;
 use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
@@ -47,7 +52,8 @@ use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(pub(crate) u32);
 
-/// Returns the 0-lag time of a job: when its task, had it run all the while at its bandwidth, would have as little left.
+/// Returns the 0-lag time of a job: when its task, had it run all the while at its bandwidth, would
+/// have as little left.
 ///
 /// Linux v6.12 `kernel/sched/deadline.c`, `task_non_contending`. In debt it is behind the deadline.
 pub(crate) fn zero_lag(params: DlParams, abs_deadline: Instant, left: SignedDuration) -> Instant {
@@ -141,7 +147,8 @@ impl DlEntity {
         zero_lag(params, self.abs_deadline, self.runtime_left)
     }
 
-    /// [7] It is not to run before its next period; answers when that is. An entity that yields gives up its budget.
+    /// [7] It is not to run before its next period; answers when that is. An entity that yields
+    ///     gives up its budget.
     pub(crate) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
         self.runtime_left = self.runtime_left.min(SignedDuration::default());
@@ -240,10 +247,12 @@ impl DlEntity {
         }
     }
 
-    /// It is off its queue and has been lent other parameters, or none any more; `own` are those that it asks for itself.
-    /// Whoever is lent some may run at once. Who has none of either class leaves it [9].
+    /// It is off its queue and has been lent other parameters, or none any more; `own` are those
+    /// that it asks for itself. Whoever is lent some may run at once. Who has none of either class
+    /// leaves it [9].
     ///
-    /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`, `ENQUEUE_RESTORE`).
+    /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`,
+    /// `ENQUEUE_RESTORE`).
     pub(crate) fn lend(&mut self, boost: Option<DlParams>, own: Option<DlParams>, now: Instant) {
         self.boost = boost;
         let Some(params) = boost.or(own).filter(|_| own.is_some()) else { return self.reset() };
@@ -271,8 +280,8 @@ impl DlEntity {
     }
 }
 
-/// Returns whether what is left of a job is more than runtime/deadline of the time until its deadline:
-/// `dl_entity_overflow`.
+/// Returns whether what is left of a job is more than runtime/deadline of the time until its
+/// deadline: `dl_entity_overflow`.
 pub(crate) fn overflows(left: SignedDuration, abs_deadline: Instant, params: DlParams, now: Instant) -> bool {
     let left = i128::from(left.as_nanos()) * i128::from(params.deadline.as_nanos());
     let right = u128::from(abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());

@@ -9,8 +9,9 @@
 //!                        DelayedDequeue -------- picked [2] ----> Off
 //! ```
 //!
-//! A queued entity is either the current one of its queue or waits on one of the queue's timelines, by its [`Standing`].
-//! A task that is *parked* is runnable but off its queue ([`super::bandwidth`]).
+//! A queued entity is either the current one of its queue or waits on one of the queue's timelines,
+//! by its [`Standing`]. A task that is *parked* is runnable but off its queue
+//! ([`super::bandwidth`]).
 
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
@@ -65,7 +66,8 @@ pub(crate) enum Standing {
     /// As the algorithm has it.
     #[default]
     Ordinary,
-    /// Before the ordinary ones of its queue: a task that must leave the kernel, or a group that has one.
+    /// Before the ordinary ones of its queue: a task that must leave the kernel, or a group that
+    /// has one.
     Boosted,
 }
 
@@ -79,8 +81,8 @@ pub(crate) struct FairEntity {
     pub(crate) vlag: Vlag,
     /// While off a queue: how much of its request was left, if it is to go on with it (EEVDF).
     pub(crate) request_left: Option<Vlag>,
-    /// Up to where in its virtual time only an ineligible entity gives way (`RUN_TO_PARITY`): the end of the request that it was picked
-    /// for, or of the shortest one ([`super::slice`]).
+    /// Up to where in its virtual time only an ineligible entity gives way (`RUN_TO_PARITY`): the
+    /// end of the request that it was picked for, or of the shortest one ([`super::slice`]).
     pub(crate) protected: Option<Vtime>,
     pub(crate) load: LoadWeight,
     /// The size of a request.
@@ -105,7 +107,8 @@ pub(crate) struct FairEntity {
     pub(crate) attached: Option<Attached>,
     /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
     pub(crate) is_idle: bool,
-    /// Whether a queued task counts as nothing that keeps a CPU busy: it is idle, or a group that it is in was when it joined.
+    /// Whether a queued task counts as nothing that keeps a CPU busy: it is idle, or a group that
+    /// it is in was when it joined.
     pub(crate) counts_as_idle: bool,
     /// Whether its slice is its own (`sched_setattr` runtime).
     pub(crate) has_custom_slice: bool,
@@ -171,8 +174,9 @@ impl FairEntity {
         self.slice = slice.unwrap_or(base_slice);
     }
 
-    /// Changes the weight of an entity that is off its queue: lag is service, so what is kept in virtual time is scaled
-    /// by the ratio of the weights (Linux v6.12 `fair.c`, `reweight_entity`).
+    /// Changes the weight of an entity that is off its queue: lag is service, so what is kept in
+    /// virtual time is scaled by the ratio of the weights (Linux v6.12 `fair.c`,
+    /// `reweight_entity`).
     pub(crate) fn reweigh(&mut self, load: LoadWeight) {
         let (old, new) = (self.load.value(), load.value());
         self.vlag = self.vlag.mul_div(old, new);
@@ -186,8 +190,9 @@ impl FairEntity {
 pub(crate) struct Estimate(pub(crate) u32);
 
 impl Estimate {
-    /// Returns the estimate after a turn that ended with these averages of util and of wanting to run: up at once, down by a quarter of the difference, and not at
-    /// all if it waited much. `util_est_update`.
+    /// Returns the estimate after a turn that ended with these averages of util and of wanting to
+    /// run: up at once, down by a quarter of the difference, and not at all if it waited much.
+    /// `util_est_update`.
     pub(crate) fn after(self, util: u64, runnable: u64) -> Self {
         const MARGIN: u64 = 10; // 1 % of 1024.
         let old = u64::from(self.0);

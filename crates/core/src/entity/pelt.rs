@@ -1,9 +1,10 @@
-//! [`Average`]: what an entity or a queue has lately been, as sums that decay (PELT, per-entity load tracking).
+//! [`Average`]: what an entity or a queue has lately been, as sums that decay (PELT, per-entity
+//! load tracking).
 //!
-//! Time is cut into periods of 1024 us (of 1024 ns each). What happened n periods ago counts `y^n`, with `y^32 = 1/2`; a
-//! period that is full at present counts 1024. Three signals are summed: *load* (queued, times a weight), *runnable*
-//! (wants to run) and *util* (runs). The average is the sum divided by what it would be for something that was always
-//! there, [`Average::divider`].
+//! Time is cut into periods of 1024 us (of 1024 ns each). What happened n periods ago counts `y^n`,
+//! with `y^32 = 1/2`; a period that is full at present counts 1024. Three signals are summed:
+//! *load* (queued, times a weight), *runnable* (wants to run) and *util* (runs). The average is the
+//! sum divided by what it would be for something that was always there, [`Average::divider`].
 //!
 //! ```text
 //!            d1            full periods            d3
@@ -12,12 +13,12 @@
 //!          last                                        now
 //! ```
 //!
-//! Sums change only here, so an average is exact as of `last` and costs nothing while nobody looks: between two calls the
-//! signals are constant, and any stretch is added in O(1). The numbers are the kernel's, bit by bit: periods of 1024,
-//! 32-bit factors, divisions rounded down.
+//! Sums change only here, so an average is exact as of `last` and costs nothing while nobody looks:
+//! between two calls the signals are constant, and any stretch is added in O(1). The numbers are
+//! the kernel's, bit by bit: periods of 1024, 32-bit factors, divisions rounded down.
 //!
-//! Sources: Linux v6.12 `kernel/sched/pelt.c` (`decay_load`, `accumulate_sum`, `___update_load_sum`,
-//! `___update_load_avg`), `kernel/sched/pelt.h` (`get_pelt_divider`).
+//! Sources: Linux v6.12 `kernel/sched/pelt.c` (`decay_load`, `accumulate_sum`,
+//! `___update_load_sum`, `___update_load_avg`), `kernel/sched/pelt.h` (`get_pelt_divider`).
 
 use zerolag_model::{Duration, Instant};
 
@@ -66,13 +67,15 @@ const PERIOD: u64 = 1024;
 /// The nanoseconds that are counted as one.
 const UNIT: u64 = 1024;
 
-/// The sum of something that was always there, at the end of a period: the fixed point of `s = s y + 1024`.
+/// The sum of something that was always there, at the end of a period: the fixed point of
+/// `s = s y + 1024`.
 const MAX: u64 = 47_742;
 
 /// The least divider: what is left of [`MAX`] at the start of a period.
 const MIN_DIVIDER: u64 = MAX - PERIOD;
 
-// A stretch of one period's end is what is left of its first part and what there is of the next: nothing lies between.
+// A stretch of one period's end is what is left of its first part and what there is of the next:
+// nothing lies between.
 const _: () = assert!(MAX - decay(MAX, 1) - PERIOD == 0);
 
 /// What something is now, until the next call.
@@ -106,7 +109,8 @@ pub(crate) struct Average {
 #[derive(Clone, Copy)]
 struct Decay {
     halves: u64,
-    /// In parts of 2^64, so that what is left is the upper word of a product and need not be shifted into place.
+    /// In parts of 2^64, so that what is left is the upper word of a product and need not be
+    /// shifted into place.
     factor: u64,
 }
 
@@ -151,8 +155,8 @@ pub(crate) fn approach(average: u64, target: u64, periods: u64) -> u64 {
     decay(average, periods) + target - decay(target, periods)
 }
 
-/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the rest of the periods
-/// over which `decay` is and has lasted `last` of the present one.
+/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the
+/// rest of the periods over which `decay` is and has lasted `last` of the present one.
 #[inline]
 const fn stretch(decay: Decay, first: u64, last: u64) -> u64 {
     decay.of(first) + (MAX - decay.of(MAX) - PERIOD) + last
@@ -164,8 +168,9 @@ impl Average {
         MIN_DIVIDER + units(self.last) % PERIOD
     }
 
-    /// Adds the time since the last call, in which the signals were as given; where a period has ended the averages follow.
-    /// Returns whether they are others now. `weight` is an entity's; of a queue, whose sum has the weights in it, 1. O(1).
+    /// Adds the time since the last call, in which the signals were as given; where a period has
+    /// ended the averages follow. Returns whether they are others now. `weight` is an entity's; of
+    /// a queue, whose sum has the weights in it, 1. O(1).
     ///
     /// Often no time has passed: of what a switch or a wakeup changes only the first finds some.
     #[inline(always)]
@@ -181,13 +186,15 @@ impl Average {
         }
     }
 
-    /// As [`bring_up`](Self::bring_up) after a time in which sums are halved: what is done often does without these shifts.
+    /// As [`bring_up`](Self::bring_up) after a time in which sums are halved: what is done often
+    /// does without these shifts.
     #[inline(never)]
     fn bring_up_long(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
         self.pass(now, signals, Decay::over) && self.follow(weight)
     }
 
-    /// Adds the time since the last call. Returns whether a period ended, and with it the averages should follow.
+    /// Adds the time since the last call. Returns whether a period ended, and with it the averages
+    /// should follow.
     #[inline(always)]
     fn pass(&mut self, now: Instant, signals: Signals, decay: impl FnOnce(u64) -> Decay) -> bool {
         let (first, last) = (units(self.last), units(now));
@@ -235,7 +242,8 @@ impl Average {
 
     /// Takes an entity's averages in and puts it on this queue's time. `weight` is the entity's.
     ///
-    /// Linux v6.12 `fair.c`, `attach_entity_load_avg`: sums follow from the averages, in terms of this queue's period.
+    /// Linux v6.12 `fair.c`, `attach_entity_load_avg`: sums follow from the averages, in terms of
+    /// this queue's period.
     pub(crate) fn attach(&mut self, entity: &mut Self, weight: u64) {
         let divider = self.divider();
         entity.last = self.last;
@@ -246,7 +254,8 @@ impl Average {
         self.load += entity.load;
         self.load_sum += weight * entity.load_sum;
         self.util += entity.util;
-        // differs: a kernel's u32 wraps when some ninety busy entities come to one queue at once; a queue so full is full.
+        // differs: a kernel's u32 wraps when some ninety busy entities come to one queue at once; a
+        // queue so full is full.
         self.util_sum = self.util_sum.saturating_add(entity.util_sum);
         self.runnable += entity.runnable;
         self.runnable_sum += entity.runnable_sum;
@@ -281,8 +290,9 @@ impl Average {
         self.load_sum += after * entity.load_sum;
     }
 
-    /// Something has come to a group's queue or has left it: the group's entity follows, and with it this queue, the one that it is on.
-    /// `own` is the group's queue, `weight` the entity's, `change` the load sum that came or went. All as of the same time.
+    /// Something has come to a group's queue or has left it: the group's entity follows, and with
+    /// it this queue, the one that it is on. `own` is the group's queue, `weight` the entity's,
+    /// `change` the load sum that came or went. All as of the same time.
     ///
     /// Returns what the entity's load sum has changed by.
     ///

@@ -1,8 +1,10 @@
-//! Virtual time: [`Vtime`], a point on the time line of one queue, and [`Vlag`], a signed distance on it.
+//! Virtual time: [`Vtime`], a point on the time line of one queue, and [`Vlag`], a signed distance
+//! on it.
 //!
-//! An entity of weight `w` that runs for `t` moves by `t * 1024 / w`. Each queue has its own time line; points of
-//! different queues are never compared. The line wraps around after 2^64 ns, so that points are ordered by the sign of
-//! their difference: right as long as all points of a queue lie within 2^63 ns of each other.
+//! An entity of weight `w` that runs for `t` moves by `t * 1024 / w`. Each queue has its own time
+//! line; points of different queues are never compared. The line wraps around after 2^64 ns, so
+//! that points are ordered by the sign of their difference: right as long as all points of a queue
+//! lie within 2^63 ns of each other.
 
 use zerolag_model::Duration;
 

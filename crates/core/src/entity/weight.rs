@@ -1,12 +1,14 @@
 //! Weights: how large an entity's share is, and how fast its virtual time passes.
 //!
-//! A nice level is worth about 25 % of weight against its neighbour, so that one level up or down changes a CPU-bound
-//! task's share by about 10 points against one competitor; nice 0 weighs 1024 ([`Weight::NICE_0`]). Virtual time passes
-//! at `1024 / weight` of real time; the division is done once per change of weight ([`LoadWeight`]), then each charge is
-//! one multiplication and one shift, with the kernel's own precision, so that virtual times agree to the nanosecond.
+//! A nice level is worth about 25 % of weight against its neighbour, so that one level up or down
+//! changes a CPU-bound task's share by about 10 points against one competitor; nice 0 weighs 1024
+//! ([`Weight::NICE_0`]). Virtual time passes at `1024 / weight` of real time; the division is done
+//! once per change of weight ([`LoadWeight`]), then each charge is one multiplication and one
+//! shift, with the kernel's own precision, so that virtual times agree to the nanosecond.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_prio_to_weight` (the forty published values) and
-//! `sched_prio_to_wmult` (2^32 / weight, rounded to nearest); `kernel/sched/fair.c`, `__calc_delta`.
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_prio_to_weight` (the forty published values)
+//! and `sched_prio_to_wmult` (2^32 / weight, rounded to nearest); `kernel/sched/fair.c`,
+//! `__calc_delta`.
 
 use crate::entity::vtime::Vlag;
 use core::fmt;
@@ -51,7 +53,8 @@ impl Weight {
         }
     }
 
-    /// Returns a group's weight from `cpu.weight` (1..=10000, 100 is neutral), rounded to nearest, or `None` outside.
+    /// Returns a group's weight from `cpu.weight` (1..=10000, 100 is neutral), rounded to nearest,
+    /// or `None` outside.
     #[must_use]
     pub const fn from_cpu_weight(weight: u64) -> Option<Self> {
         if weight >= 1 && weight <= 10_000 { Some(Self(((weight * 1024 + 50) / 100) as u32)) } else { None }
@@ -85,7 +88,8 @@ pub(crate) struct LoadWeight {
 }
 
 impl LoadWeight {
-    /// Returns the weight of a task: the inverse is rounded to nearest, as the kernel's table has it.
+    /// Returns the weight of a task: the inverse is rounded to nearest, as the kernel's table has
+    /// it.
     pub(crate) const fn of_task(weight: Weight) -> Self {
         let inverse = ((1_u64 << 32) + weight.0 as u64 / 2) / weight.0 as u64;
         Self::with_inverse(weight, inverse)
@@ -112,7 +116,8 @@ impl LoadWeight {
     /// Returns how far virtual time moves while the entity runs for `time`, rounded down.
     #[inline]
     pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
-        // The shift is at most 32; a compiler that is not told provides for one beyond the lower word.
+        // The shift is at most 32; a compiler that is not told provides for one beyond the lower
+        // word.
         let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
         Vlag::from_nanos(wide as i64)
     }
@@ -138,8 +143,8 @@ const fn factor(weight: u64, inverse: u64) -> (u32, u8) {
     ((product >> excess) as u32, (32 - excess) as u8)
 }
 
-/// The weight that a waiting RT task adds to a CPU's load where the balancer moves RT tasks: twice that of nice -20
-/// (Linux v2.6.23 `kernel/sched.c`, `set_load_weight`).
+/// The weight that a waiting RT task adds to a CPU's load where the balancer moves RT tasks: twice
+/// that of nice -20 (Linux v2.6.23 `kernel/sched.c`, `set_load_weight`).
 pub(crate) const RT_LOAD: u64 = 2 * Nice::MIN.weight() as u64;
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
-//! Admission: which deadline parameters a task may have, and whether its root domain has that much bandwidth left.
+//! Admission: which deadline parameters a task may have, and whether its root domain has that much
+//! bandwidth left.
 //!
-//! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its capacity: the share that real-time tasks
-//! have (`sched_rt_runtime_us` of `sched_rt_period_us`, [`Scheduler::set_rt_bandwidth`]). What a task asks for
-//! is reserved when it asks, not when it runs, and given back at its 0-lag time after it has ended or left the class: until
-//! then it has had more than its share. Global EDF does not
-//! promise that an admitted set meets its deadlines on several CPUs, only that tardiness is bounded; on one CPU it does.
+//! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its
+//! capacity: the share that real-time tasks have (`sched_rt_runtime_us` of `sched_rt_period_us`,
+//! [`Scheduler::set_rt_bandwidth`]). What a task asks for is reserved when it asks, not when it
+//! runs, and given back at its 0-lag time after it has ended or left the class: until then it has
+//! had more than its share. Global EDF does not promise that an admitted set meets its deadlines on
+//! several CPUs, only that tardiness is bounded; on one CPU it does.
 //!
-//! Where a deadline task may run is not its own choice: affinity and cpuset must cover its root domain, for the test
-//! would mean nothing otherwise. To confine one, give it a root domain.
+//! Where a deadline task may run is not its own choice: affinity and cpuset must cover its root
+//! domain, for the test would mean nothing otherwise. To confine one, give it a root domain.
 //!
 //! | error | errno | when |
 //! |---|---|---|
@@ -17,12 +19,14 @@
 //! | [`NoBandwidth`](TaskError::NoBandwidth) | EBUSY | the domain is booked up |
 //! | [`DeadlineForks`](TaskError::DeadlineForks) | EAGAIN | a deadline task forks |
 //!
-//! O(words of a CPU mask + CPUs of the domain + tasks that left less than a 0-lag time ago), under one inner lock.
+//! O(words of a CPU mask + CPUs of the domain + tasks that left less than a 0-lag time ago), under
+//! one inner lock.
 //!
-//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`__checkparam_dl`, `sched_dl_overflow`, `__dl_overflow`), `core.c`
-//! (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`); `deadline.c` (`inactive_task_timer`,
-//! `switched_from_dl`). differs: no timer gives bandwidth back, but whoever asks next does ([`Booked`]); a CPU that goes
-//! offline takes its share without being asked for it.
+//! Sources: Linux v6.12 `kernel/sched/deadline.c` (`__checkparam_dl`, `sched_dl_overflow`,
+//! `__dl_overflow`), `core.c` (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`);
+//! `deadline.c` (`inactive_task_timer`, `switched_from_dl`). differs: no timer gives bandwidth
+//! back, but whoever asks next does ([`Booked`]); a CPU that goes offline takes its share without
+//! being asked for it.
 
 use crate::entity::dl::DlState;
 use crate::entry::scheduler::Scheduler;
@@ -47,8 +51,9 @@ pub(crate) struct Request<'a> {
 }
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Reserves what a task needs to be of this class, in place of what it has; `None` for other classes, which keeps what
-    /// it has booked: [`give_back`](Self::give_back). The caller keeps the answer in the task.
+    /// Reserves what a task needs to be of this class, in place of what it has; `None` for other
+    /// classes, which keeps what it has booked: [`give_back`](Self::give_back). The caller keeps
+    /// the answer in the task.
     pub(crate) fn reserve(&self, request: Request<'_>, now: Instant) -> Result<Option<Reserved>, TaskError> {
         let Request { task, attr, had, allowed, near } = request;
         let SchedAttr::Deadline(params) = attr else { return Ok(None) };
@@ -69,7 +74,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Some(Reserved { domain, bandwidth }))
     }
 
-    /// Books `new` in place of `old` in a root domain. A change that keeps the bandwidth is always granted.
+    /// Books `new` in place of `old` in a root domain. A change that keeps the bandwidth is always
+    /// granted.
     pub(crate) fn rebook(
         &self,
         domain: DomainId,
@@ -89,12 +95,14 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Sets what real-time tasks of each CPU may run per period (`sched_rt_runtime_us`, `sched_rt_period_us`), and with it what deadline
-    /// tasks are admitted to from now on. Every CPU, offline ones too, then calls [`follow_rt_limit`](Self::follow_rt_limit) for itself.
+    /// Sets what real-time tasks of each CPU may run per period (`sched_rt_runtime_us`,
+    /// `sched_rt_period_us`), and with it what deadline tasks are admitted to from now on. Every
+    /// CPU, offline ones too, then calls [`follow_rt_limit`](Self::follow_rt_limit) for itself.
     /// O(CPUs).
     ///
-    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_validate`; `deadline.c`, `sched_dl_global_validate`,
-    /// `sched_dl_do_global`; commit a57415f5d1e4 (5.11: all CPUs of a root domain count, not one). differs: offline CPUs count, as when a task asks.
+    /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_validate`;
+    /// `deadline.c`, `sched_dl_global_validate`, `sched_dl_do_global`; commit a57415f5d1e4 (5.11:
+    /// all CPUs of a root domain count, not one). differs: offline CPUs count, as when a task asks.
     ///
     /// # Errors
     /// It makes no sense, or a root domain has promised more; nothing is changed then.
@@ -155,7 +163,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// A task is put on a CPU. If all CPUs have left the root domain where its bandwidth is booked, it is booked here.
+    /// A task is put on a CPU. If all CPUs have left the root domain where its bandwidth is booked,
+    /// it is booked here.
     pub(crate) fn follow(&self, task: &mut Task, cpu: CpuId) {
         if let Some(had) = &mut task.dl.reserved
             && self.shared.domains[had.domain.index()].span.is_empty()

@@ -1,9 +1,10 @@
-//! New quota: the end of a period, returned slack, a new limit; and how throttled CPUs get their part, one run queue at
-//! a time.
+//! New quota: the end of a period, returned slack, a new limit; and how throttled CPUs get their
+//! part, one run queue at a time.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_cfs_period_timer`, `sched_cfs_slack_timer`,
-//! `distribute_cfs_runtime`; `kernel/sched/core.c`, `tg_set_cfs_bandwidth`. differs: the timer's own CPU is not served
-//! last, and run queues of other CPUs are locked rather than sent an interrupt (as before 6.3).
+//! `distribute_cfs_runtime`; `kernel/sched/core.c`, `tg_set_cfs_bandwidth`. differs: the timer's
+//! own CPU is not served last, and run queues of other CPUs are locked rather than sent an
+//! interrupt (as before 6.3).
 
 use crate::balance::fair::distribute;
 use crate::class::fair::bandwidth::{arm, count_scanned};
@@ -17,8 +18,9 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Sets what a group may use (`cpu.max`, `cpu.max.burst`). Its pool is filled at once, and where it is throttled it
-    /// may run again; elsewhere a CPU follows when it runs the group next. `by` is the CPU that does it.
+    /// Sets what a group may use (`cpu.max`, `cpu.max.burst`). Its pool is filled at once, and
+    /// where it is throttled it may run again; elsewhere a CPU follows when it runs the group next.
+    /// `by` is the CPU that does it.
     ///
     /// # Errors
     /// The group does not exist or is the root; the limit is out of range ([`CpuMax::check`]).
@@ -40,9 +42,11 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(distribute::begin(group, Distribute::NewLimit, set.first))
     }
 
-    /// Sets where the periods of a group begin, from the host's time zero on; they do at zero otherwise. Before its first limit.
+    /// Sets where the periods of a group begin, from the host's time zero on; they do at zero
+    /// otherwise. Before its first limit.
     ///
-    /// Hosts with `cfs_bandwidth_interleave` draw it, below [`CpuMax::DEFAULT_PERIOD`]: the core has no random numbers.
+    /// Hosts with `cfs_bandwidth_interleave` draw it, below [`CpuMax::DEFAULT_PERIOD`]: the core
+    /// has no random numbers.
     ///
     /// # Errors
     /// The group does not exist or is the root.

@@ -1,13 +1,15 @@
-//! A known fault: CPUs that come and go free what is throttled elsewhere (`cfs_bandwidth_hotplug_bypass`).
+//! A known fault: CPUs that come and go free what is throttled elsewhere
+//! (`cfs_bandwidth_hotplug_bypass`).
 //!
-//! When a CPU goes offline or comes back, scheduling domains are built anew, and every CPU is taken out of its root domain and put
-//! back. Until 6.13 that freed all groups that were throttled there, as is right for a CPU that dies alone, and left each limited group
-//! with 1 ns.
+//! When a CPU goes offline or comes back, scheduling domains are built anew, and every CPU is taken
+//! out of its root domain and put back. Until 6.13 that freed all groups that were throttled there,
+//! as is right for a CPU that dies alone, and left each limited group with 1 ns.
 //!
 //! Work: O(queues of groups here + throttled ones x depth x log n), once per change of the machine.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `unthrottle_offline_cfs_rqs`; mended by commit af98d8a36a96 (6.14). differs: the kernel
-//! does so for the root domains of partitions that change, too.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `unthrottle_offline_cfs_rqs`; mended by commit
+//! af98d8a36a96 (6.14). differs: the kernel does so for the root domains of partitions that change,
+//! too.
 
 use crate::class::dl_server;
 use crate::class::fair::bandwidth::with_pool;
@@ -23,8 +25,8 @@ use lock_api::RawMutex;
 use zerolag_model::SignedDuration;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// A CPU of the machine has gone offline or has come back; this is one of the others. Does nothing unless the setting
-    /// `cfs_bandwidth_hotplug_bypass` is on.
+    /// A CPU of the machine has gone offline or has come back; this is one of the others. Does
+    /// nothing unless the setting `cfs_bandwidth_hotplug_bypass` is on.
     pub fn domains_rebuilt(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         if !self.config.settings.bandwidth_hotplug_bypass {
             return;
@@ -39,7 +41,8 @@ impl<L: RawMutex> Scheduler<L> {
                 local.remaining = SignedDuration::from_nanos(1);
             }
         }
-        // Freeing one may put others to rest, so the list is looked at anew; bounded by the throttled queues.
+        // Freeing one may put others to rest, so the list is looked at anew; bounded by the
+        // throttled queues.
         let throttled = |rq: &Rq| {
             let mut queues = rq.fair.by_group.iter().map(|(group, q)| (*group, *q));
             queues.find_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)))

@@ -1,13 +1,15 @@
-//! Changes in mid-run: what a task asks for, what it inherits, where it may run. Part of [`Scheduler`].
+//! Changes in mid-run: what a task asks for, what it inherits, where it may run. Part of
+//! [`Scheduler`].
 //!
-//! A queued task is changed on its run queue, a parked one in its owner's hands. A change takes the task off its queue,
-//! alters it, puts it back and sees who should run now: a CPU that becomes less urgent pulls, a task that cannot run
-//! here is pushed.
+//! A queued task is changed on its run queue, a parked one in its owner's hands. A change takes the
+//! task off its queue, alters it, puts it back and sees who should run now: a CPU that becomes less
+//! urgent pulls, a task that cannot run here is pushed.
 //!
-//! A task that holds a lock inherits from whoever waits for it ([`Lent`]): a priority, or the parameters of a deadline task, with which it
-//! is one itself until it gives the lock back.
+//! A task that holds a lock inherits from whoever waits for it ([`Lent`]): a priority, or the
+//! parameters of a deadline task, with which it is one itself until it gives the lock back.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`, `rt_mutex_setprio`).
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`,
+//! `rt_mutex_setprio`).
 
 use crate::balance::{dl_pull, rt_pull};
 use crate::class::{dl, dl_server, rt};
@@ -121,8 +123,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Lends a queued task the priority, or the deadline parameters, of whoever waits for it; `None` takes them back. Only
-    /// what is more urgent counts.
+    /// Lends a queued task the priority, or the deadline parameters, of whoever waits for it;
+    /// `None` takes them back. Only what is more urgent counts.
     ///
     /// # Errors
     /// It is not on this run queue.
@@ -170,12 +172,14 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Takes a task off its queue, changes it, puts it back and sees who should run now.
     ///
-    /// A real-time task that becomes less urgent goes before its new equals, any other behind them. A current task that does not come
-    /// first any more is asked to give way: it may have become less urgent, have a later deadline, or be served no longer.
+    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
+    /// A current task that does not come first any more is asked to give way: it may have become
+    /// less urgent, have a later deadline, or be served no longer.
     ///
-    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`, `prio_changed_rt`,
-    /// `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks to pull only when the current task
-    /// becomes less urgent, or the last real-time task leaves the class; here whenever the most urgent one does.
+    /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`,
+    /// `prio_changed_rt`, `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks
+    /// to pull only when the current task becomes less urgent, or the last real-time task leaves
+    /// the class; here whenever the most urgent one does.
     pub(crate) fn change_prio(
         &self,
         rq: &mut Rq,
@@ -232,14 +236,17 @@ impl<L: RawMutex> Scheduler<L> {
         rt_pull::begin(rq, cx, highest, cpuset)
     }
 
-    /// Changes where a queued task may run. One that may not stay and does not run is handed out, to be placed anew with
-    /// [`Placement::Displaced`](crate::Placement::Displaced); a running one is displaced when it leaves. Either way there is a step to carry out.
+    /// Changes where a queued task may run. One that may not stay and does not run is handed out,
+    /// to be placed anew with [`Placement::Displaced`](crate::Placement::Displaced); a running one
+    /// is displaced when it leaves. Either way there is a step to carry out.
     ///
-    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now, nor pulls when one that
-    /// was about to run is taken away; without that a task waits that could run.
+    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now,
+    /// nor pulls when one that was about to run is taken away; without that a task waits that could
+    /// run.
     ///
     /// # Errors
-    /// It is not on this run queue; affinity and cpuset share no CPU; a deadline task must keep its root domain.
+    /// It is not on this run queue; affinity and cpuset share no CPU; a deadline task must keep its
+    /// root domain.
     pub fn set_affinity(
         &self,
         rq: &mut Rq,
@@ -317,8 +324,8 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Returns the priority that counts: the more urgent of one's own and the inherited one. That of the deadline class is lent with
-/// parameters only.
+/// Returns the priority that counts: the more urgent of one's own and the inherited one. That of
+/// the deadline class is lent with parameters only.
 fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
     let own = attr.prio();
     let highest = Prio::from_rt(RtPriority::MAX);
@@ -329,8 +336,8 @@ fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
     inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
 }
 
-/// Returns the deadline parameters by which a task runs in place of its own: a deadline task takes only those of an earlier deadline
-/// (`pi_se` in `rt_mutex_setprio`).
+/// Returns the deadline parameters by which a task runs in place of its own: a deadline task takes
+/// only those of an earlier deadline (`pi_se` in `rt_mutex_setprio`).
 fn boost(task: &Task) -> Option<DlParams> {
     match (task.inherited, task.attr) {
         (Some(Lent::Deadline { deadline, .. }), SchedAttr::Deadline(_)) if deadline >= task.dl.abs_deadline => None,

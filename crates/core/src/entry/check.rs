@@ -1,7 +1,8 @@
-//! What tests may ask of the whole: is everything published true, is nothing under way, is this state the same as that.
+//! What tests may ask of the whole: is everything published true, is nothing under way, is this
+//! state the same as that.
 //!
-//! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once, so it is for hosts that
-//! make one call at a time, or that have come to rest.
+//! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once,
+//! so it is for hosts that make one call at a time, or that have come to rest.
 
 use crate::class::{dl, dl_server};
 use crate::entity::dl::DlState;
@@ -24,8 +25,9 @@ use zerolag_model::Prio;
 use zerolag_model::settings::OverloadScope;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Checks that what every CPU has published is the truth: priorities, load, running count, idle flag, its level in
-    /// `cpupri`, its place in the overload mask. Holds between any two calls of a host that makes one call at a time.
+    /// Checks that what every CPU has published is the truth: priorities, load, running count, idle
+    /// flag, its level in `cpupri`, its place in the overload mask. Holds between any two calls of
+    /// a host that makes one call at a time.
     ///
     /// Masks per cpuset are left out: they may be wrong and repair themselves.
     ///
@@ -91,8 +93,9 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Checks that the CPUs of each root domain have together what each would have by itself of real-time runtime, whatever they have
-    /// lent each other. Where a new limit is not yet followed by all it cannot say. Holds between any two calls.
+    /// Checks that the CPUs of each root domain have together what each would have by itself of
+    /// real-time runtime, whatever they have lent each other. Where a new limit is not yet followed
+    /// by all it cannot say. Holds between any two calls.
     ///
     /// # Errors
     /// A sentence that names the root domain.
@@ -111,8 +114,9 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Checks that in each root domain just what is promised is booked: by the servers of its CPUs, by deadline tasks on
-    /// run queues, and by those in the host's hands (`parcels`). Holds between any two calls.
+    /// Checks that in each root domain just what is promised is booked: by the servers of its CPUs,
+    /// by deadline tasks on run queues, and by those in the host's hands (`parcels`). Holds between
+    /// any two calls.
     ///
     /// # Errors
     /// A sentence that names the root domain.
@@ -121,7 +125,8 @@ impl<L: RawMutex> Scheduler<L> {
         for rq in rqs {
             promised[self.shared.domain_of(rq.cpu()).index()] += dl_server::bandwidth_of_all(rq).0;
         }
-        // `this_bw` of each run queue: who is queued there, who has blocked there last, who has just ended.
+        // `this_bw` of each run queue: who is queued there, who has blocked there last, who has
+        // just ended.
         let mut belongs: alloc::vec::Vec<(usize, u64)> = alloc::vec::Vec::new();
         let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| (Some(rq.cpu()), task)));
         let held = parcels.into_iter().map(|parcel| (None, &*parcel.0));
@@ -166,7 +171,8 @@ impl<L: RawMutex> Scheduler<L> {
         (prios, averages, counts, rq.is_idle_to_others())
     }
 
-    /// Checks what must hold when nothing is under way: what is published is true, and no IPI circulates.
+    /// Checks what must hold when nothing is under way: what is published is true, and no IPI
+    /// circulates.
     ///
     /// # Errors
     /// A sentence that names what is wrong.
@@ -191,8 +197,9 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Feeds a hasher with everything that later decisions depend on: two states with equal fingerprints behave alike
-    /// if no time passes. Left out: clocks, counters, slots and generations (a stay counts as current or over).
+    /// Feeds a hasher with everything that later decisions depend on: two states with equal
+    /// fingerprints behave alike if no time passes. Left out: clocks, counters, slots and
+    /// generations (a stay counts as current or over).
     pub fn fingerprint(&self, rqs: &[&Rq], into: &mut impl Hasher) {
         for rq in rqs {
             fingerprint_rq(rq, into);

@@ -7,7 +7,8 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, GroupId};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Checks that each pool lists exactly the CPUs on which its group is throttled. `rqs` are all run queues.
+    /// Checks that each pool lists exactly the CPUs on which its group is throttled. `rqs` are all
+    /// run queues.
     ///
     /// # Panics
     /// If it does not; the message says which group.

@@ -1,4 +1,5 @@
-//! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and debugging hosts.
+//! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and
+//! debugging hosts.
 
 use crate::class::fair::capacity;
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
@@ -12,8 +13,8 @@ use zerolag_model::ClassId;
 use zerolag_model::settings::FairAlgorithm;
 
 impl Rq {
-    /// Checks the fair queues: every sum and count equals what the entities say, every queued task is reachable from the
-    /// root or a throttled queue, someone is eligible. O(n log n).
+    /// Checks the fair queues: every sum and count equals what the entities say, every queued task
+    /// is reachable from the root or a throttled queue, someone is eligible. O(n log n).
     ///
     /// # Panics
     /// If something does not hold; the message says what.
@@ -57,7 +58,8 @@ impl Rq {
         }
     }
 
-    /// Checks that parked tasks are where they say, and that this may not run; returns how many there are.
+    /// Checks that parked tasks are where they say, and that this may not run; returns how many
+    /// there are.
     fn check_parked(&self) -> usize {
         let mut listed = 0;
         for (index, queue) in self.fair.queues.iter().enumerate() {

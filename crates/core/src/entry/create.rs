@@ -1,7 +1,8 @@
 //! How tasks come into being. Part of [`Scheduler`].
 //!
-//! An id belongs to one task at a time. What other CPUs have in hand of a task that has ended (a push that was about to resume) must not take a
-//! later one of the same id for it, so a body that is used again counts its stays on run queues on.
+//! An id belongs to one task at a time. What other CPUs have in hand of a task that has ended (a
+//! push that was about to resume) must not take a later one of the same id for it, so a body that
+//! is used again counts its stays on run queues on.
 
 use crate::entity::dl::DlEntity;
 use crate::entity::fair::FairEntity;
@@ -19,18 +20,20 @@ use lock_api::RawMutex;
 use zerolag_model::{DlFlags, Instant, SchedAttr, TaskCounters, TaskId};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Creates a task with an id that no task had before. It runs once it has been placed (`select_cpu` and `wake` with [`Placement::Fork`]).
+    /// Creates a task with an id that no task had before. It runs once it has been placed
+    /// (`select_cpu` and `wake` with [`Placement::Fork`]).
     ///
     /// # Errors
-    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not admitted.
+    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not
+    /// admitted.
     ///
     /// [`Placement::Fork`]: crate::Placement::Fork
     pub fn create_task(&self, now: Clock, spec: TaskSpec) -> Result<Parcel, TaskError> {
         self.make_body(now, spec, 0).map(|body| Parcel(Box::new(body)))
     }
 
-    /// Creates a task in the body of one that has ended ([`Left::Dead`]), which had the same id: for hosts on which tasks come and go
-    /// without end. Allocates nothing.
+    /// Creates a task in the body of one that has ended ([`Left::Dead`]), which had the same id:
+    /// for hosts on which tasks come and go without end. Allocates nothing.
     ///
     /// # Errors
     /// As [`create_task`](Self::create_task); the parcel is then what it was.
@@ -87,9 +90,11 @@ impl<L: RawMutex> Scheduler<L> {
         })
     }
 
-    /// Checks whether a task on this run queue may fork: a deadline task may not, but with `SCHED_FLAG_RESET_ON_FORK`.
+    /// Checks whether a task on this run queue may fork: a deadline task may not, but with
+    /// `SCHED_FLAG_RESET_ON_FORK`.
     ///
-    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it inherits.
+    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it
+    /// inherits.
     ///
     /// # Errors
     /// It is a deadline task; it is not on this run queue.

@@ -1,9 +1,9 @@
 //! Root domains that change: a CPU leaves one and joins another. Part of [`Scheduler`].
 //!
-//! Which CPUs are a root domain follows from the partitions (`cpuset.cpus.partition`). When these change, each CPU
-//! concerned calls [`join_domain`](Scheduler::join_domain) for itself, under the lock of its own run queue; there is no
-//! moment at which all have moved, and none is needed: real-time and deadline tasks move between CPUs that are in one
-//! domain when both are locked.
+//! Which CPUs are a root domain follows from the partitions (`cpuset.cpus.partition`). When these
+//! change, each CPU concerned calls [`join_domain`](Scheduler::join_domain) for itself, under the
+//! lock of its own run queue; there is no moment at which all have moved, and none is needed:
+//! real-time and deadline tasks move between CPUs that are in one domain when both are locked.
 //!
 //! | what | where it goes |
 //! |---|---|
@@ -15,11 +15,13 @@
 //! | a push or a pull under way | finds at its recheck that the two CPUs are in different domains |
 //! | runtime that was borrowed (`RT_RUNTIME_SHARE`) | is given back, as what was lent; throttled real-time tasks may go on |
 //!
-//! Then the CPU looks for tasks that wait in the new domain, and for CPUs there for its own waiting tasks.
+//! Then the CPU looks for tasks that wait in the new domain, and for CPUs there for its own waiting
+//! tasks.
 //!
-//! Sources: Linux v6.12 `kernel/sched/topology.c` (`rq_attach_root`), `rt.c` (`rq_offline_rt`, `rq_online_rt`),
-//! `deadline.c` (`dl_add_task_root_domain`); commit 364f56653708 (v4.16), which lets the IPI hold its root domain.
-//! differs: the kernel neither pulls nor pushes then, and a task waits until the next event.
+//! Sources: Linux v6.12 `kernel/sched/topology.c` (`rq_attach_root`), `rt.c` (`rq_offline_rt`,
+//! `rq_online_rt`), `deadline.c` (`dl_add_task_root_domain`); commit 364f56653708 (v4.16), which
+//! lets the IPI hold its root domain. differs: the kernel neither pulls nor pushes then, and a task
+//! waits until the next event.
 
 use crate::balance::dl_pull;
 use crate::class::{dl, dl_server, rt};
@@ -58,8 +60,9 @@ impl fmt::Display for DomainError {
 impl core::error::Error for DomainError {}
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Moves a CPU to the root domain of a partition; that of cpuset 0 is the one of the CPUs in no partition. Not in a
-    /// switch. An isolated CPU stays where it is. O(tasks queued here + log CPUs).
+    /// Moves a CPU to the root domain of a partition; that of cpuset 0 is the one of the CPUs in no
+    /// partition. Not in a switch. An isolated CPU stays where it is. O(tasks queued here + log
+    /// CPUs).
     ///
     /// # Errors
     /// The cpuset cannot be a partition, or does not have that CPU; nothing is changed then.

@@ -15,7 +15,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Makes a group. Its id is free again once it is removed.
     ///
     /// # Errors
-    /// No such parent, deeper than 32 levels, or no reserved group left ([`Config::with_group_reserve`]).
+    /// No such parent, deeper than 32 levels, or no reserved group left
+    /// ([`Config::with_group_reserve`]).
     ///
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
     pub fn create_group(&self, parent: GroupId, weight: Weight) -> Result<GroupId, GroupError> {
@@ -30,7 +31,8 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.remove(group)
     }
 
-    /// Changes a group's weight. Each CPU follows at its next tick in the group, or when something joins or leaves it.
+    /// Changes a group's weight. Each CPU follows at its next tick in the group, or when something
+    /// joins or leaves it.
     ///
     /// # Errors
     /// The group does not exist, is the root, or is idle (EINVAL).
@@ -38,8 +40,8 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.change_weight(group, weight)
     }
 
-    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight; one that was idle weighs 1024 again, whatever
-    /// its weight was before.
+    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight; one that was
+    /// idle weighs 1024 again, whatever its weight was before.
     ///
     /// # Errors
     /// The group does not exist or is the root.

@@ -1,14 +1,16 @@
 //! CPUs that go and come. Part of [`Scheduler`].
 //!
-//! [`offline`](Scheduler::offline) stops everything from being sent to a CPU; its waiting tasks are then taken off one by
-//! one ([`evict`](Scheduler::evict)) and placed elsewhere, the current one is displaced when it leaves.
+//! [`offline`](Scheduler::offline) stops everything from being sent to a CPU; its waiting tasks are
+//! then taken off one by one ([`evict`](Scheduler::evict)) and placed elsewhere, the current one is
+//! displaced when it leaves.
 //!
-//! A known fault (`cfs_bandwidth_offline_loss`): the kernel freed the limited groups of the CPU long before it was dead. Their tasks ran on, were
-//! throttled again, and when the CPU died those that were could not be picked and moved: they stayed on its run queue, whatever
-//! quota came, until the CPU was back. Here they are not freed first: who is throttled at that moment stays.
+//! A known fault (`cfs_bandwidth_offline_loss`): the kernel freed the limited groups of the CPU
+//! long before it was dead. Their tasks ran on, were throttled again, and when the CPU died those
+//! that were could not be picked and moved: they stayed on its run queue, whatever quota came,
+//! until the CPU was back. Here they are not freed first: who is throttled at that moment stays.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `rt.c` (`rq_offline_rt`,
-//! `rq_online_rt`); commit 0e59bdaea75f (3.17: `runtime_enabled` of a dying CPU).
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `rt.c`
+//! (`rq_offline_rt`, `rq_online_rt`); commit 0e59bdaea75f (3.17: `runtime_enabled` of a dying CPU).
 
 use crate::balance::{dl_pull, proxy};
 use crate::class::fair::throttle;
@@ -40,8 +42,8 @@ impl<L: RawMutex> Scheduler<L> {
         rq.publish(cx);
     }
 
-    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the current one is left,
-    /// which is displaced when it leaves.
+    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the
+    /// current one is left, which is displaced when it leaves.
     pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
         assert!(!rq.is_online(), "only an offline CPU is emptied");
         rq.set_clock(now);

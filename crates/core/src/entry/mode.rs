@@ -1,4 +1,5 @@
-//! User mode and kernel mode: where a task's own code is. What a CPU does for others (interrupts, switching) is neither.
+//! User mode and kernel mode: where a task's own code is. What a CPU does for others (interrupts,
+//! switching) is neither.
 //!
 //! ```text
 //!            enter_kernel, or it blocks [1]
@@ -7,10 +8,11 @@
 //!            return_to_user [2]
 //! ```
 //!
-//! The host tells. A task blocks in kernel mode whatever it was doing, so one that wakes is in kernel mode until its host
-//! says that it is back in user mode: before its first instruction there, also if it then blocks again at once.
-//! Whoever throttles tasks one by one does so at [2] (`throttle`). A host that never tells has tasks that stay in
-//! kernel mode after their first wait, which matters to no other setting.
+//! The host tells. A task blocks in kernel mode whatever it was doing, so one that wakes is in
+//! kernel mode until its host says that it is back in user mode: before its first instruction
+//! there, also if it then blocks again at once. Whoever throttles tasks one by one does so at [2]
+//! (`throttle`). A host that never tells has tasks that stay in kernel mode after their first wait,
+//! which matters to no other setting.
 //!
 //! Sources: Linux v6.18 `kernel/entry/common.c`, `exit_to_user_mode_loop`.
 
@@ -35,8 +37,9 @@ impl<L: RawMutex> Scheduler<L> {
         rq.tasks[slot].mode = TaskMode::Kernel; // [1]
     }
 
-    /// The current task is about to go on in user mode. If it ran on its group's ticket or its group may not run, the CPU is
-    /// asked to schedule: carry that out first. O(1), O(depth) if a group is throttled here.
+    /// The current task is about to go on in user mode. If it ran on its group's ticket or its
+    /// group may not run, the CPU is asked to schedule: carry that out first. O(1), O(depth) if a
+    /// group is throttled here.
     ///
     /// # Panics
     /// If nothing runs on this CPU.

@@ -46,7 +46,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend its turn there. `[1]`
+    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend
+    /// its turn there. `[1]`
     ///
     /// # Errors
     /// The parcel, if nobody there could run on its turn: it stays blocked as it is.
@@ -115,7 +116,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(step)
     }
 
-    /// Chooses and switches where tasks lend their turns. Counts the executor's switches instead of the donor's.
+    /// Chooses and switches where tasks lend their turns. Counts the executor's switches instead of
+    /// the donor's.
     #[cold]
     #[inline(never)]
     pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) {

@@ -11,8 +11,9 @@ use crate::words::clock::Clock;
 use lock_api::RawMutex;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// A CPU follows the limit of real-time tasks that has been [set](Self::set_rt_bandwidth). Who is throttled stays so until the period
-    /// ends; that is when it would have ended, the next one is as long as the new one says. Without `rt_throttling` nothing is changed. O(1).
+    /// A CPU follows the limit of real-time tasks that has been [set](Self::set_rt_bandwidth). Who
+    /// is throttled stays so until the period ends; that is when it would have ended, the next one
+    /// is as long as the new one says. Without `rt_throttling` nothing is changed. O(1).
     ///
     /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_constraints`, `sched_rt_do_global`.
     pub fn follow_rt_limit(&self, rq: &mut Rq, now: Clock, io: &mut Io) {

@@ -14,7 +14,8 @@
 //! | a CPU changes its root domain | [`join_domain`](Scheduler::join_domain) | its own |
 //! | a CPU goes, comes | [`offline`](Scheduler::offline), [`evict`](Scheduler::evict), [`online`](Scheduler::online) | its own |
 //!
-//! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the run queue.
+//! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the
+//! run queue.
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_pull, rt_push, rt_select};
@@ -85,7 +86,8 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.reserve_tasks(tasks);
     }
 
-    /// Returns where a task's body was when this was called; the lock of that run queue makes it certain.
+    /// Returns where a task's body was when this was called; the lock of that run queue makes it
+    /// certain.
     #[must_use]
     pub fn home(&self, task: TaskId) -> Home {
         self.shared.home(task).map_or(Home::Parcel, |(cpu, _)| Home::Rq(cpu))
@@ -132,7 +134,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU. Who asks for nothing keeps away from isolated CPUs.
+    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU. Who asks for
+    /// nothing keeps away from isolated CPUs.
     pub(crate) fn allowed(
         &self,
         task: TaskId,
@@ -153,8 +156,9 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
     ///
-    /// Reads published state only; the answer is a hint that placing does not check. An offline CPU is chosen only for a
-    /// task that may use no other: a host keeps one online for each of its tasks.
+    /// Reads published state only; the answer is a hint that placing does not check. An offline CPU
+    /// is chosen only for a task that may use no other: a host keeps one online for each of its
+    /// tasks.
     pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
         let cx = &mut self.cx(by, now, io);
         let task = &*parcel.0;
@@ -214,8 +218,8 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Pushes after a wakeup if the woken deadline or RT task cannot run here: Linux v6.12 `rt.c`, `task_woken_rt`;
-    /// `deadline.c`, `task_woken_dl`.
+    /// Pushes after a wakeup if the woken deadline or RT task cannot run here: Linux v6.12 `rt.c`,
+    /// `task_woken_rt`; `deadline.c`, `task_woken_dl`.
     pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
         if rq.tasks[slot].prio.class() == ClassId::Deadline {
             let waits = deadline::is_contending(&rq.tasks[slot])
@@ -238,8 +242,8 @@ impl<L: RawMutex> Scheduler<L> {
     /// Wakes a task that is blocked but still queued here ([`Left::Delayed`]).
     ///
     /// # Errors
-    /// It is not here any more: its body has been parked (maybe by this very call, because it may not run here any more:
-    /// see [`Io::parked`]), or it has been moved. Look up its home again.
+    /// It is not here any more: its body has been parked (maybe by this very call, because it may
+    /// not run here any more: see [`Io::parked`]), or it has been moved. Look up its home again.
     pub fn wake_queued(
         &self,
         rq: &mut Rq,
@@ -281,8 +285,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Returns the slot of a task that is about to be changed. One that is blocked but still queued is parked first:
-    /// its body goes to [`Io::parked`], and it is not here any more.
+    /// Returns the slot of a task that is about to be changed. One that is blocked but still queued
+    /// is parked first: its body goes to [`Io::parked`], and it is not here any more.
     pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, TaskError> {
         let slot = self.slot_of(rq, task)?;
         lifecycle::charge_current(rq, cx);
@@ -294,10 +298,12 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(slot)
     }
 
-    /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come between.
+    /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come
+    /// between.
     ///
     /// # Panics
-    /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task blocks.
+    /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task
+    /// blocks.
     pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
         assert!(rq.phase() == Phase::Running, "CPU {} leaves twice", rq.cpu());
         rq.set_clock(now);
@@ -384,7 +390,8 @@ impl<L: RawMutex> Scheduler<L> {
         body
     }
 
-    /// Chooses what runs next. Answers [`Next::Balance`] at most three times per switch; carry it out and call again.
+    /// Chooses what runs next. Answers [`Next::Balance`] at most three times per switch; carry it
+    /// out and call again.
     ///
     /// # Panics
     /// If `leave` was not called before.
@@ -479,14 +486,16 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Counts the tick that was due last (`jiffies`): for a host on which ticks do not come at once, when that of the CPU comes which counts for all
-    /// (`tick_do_timer_cpu`). A CPU whose own tick comes before sees the count of the tick before, and so do its balancing intervals. Until this is
-    /// called each CPU goes by its clock. O(1).
+    /// Counts the tick that was due last (`jiffies`): for a host on which ticks do not come at
+    /// once, when that of the CPU comes which counts for all (`tick_do_timer_cpu`). A CPU whose own
+    /// tick comes before sees the count of the tick before, and so do its balancing intervals.
+    /// Until this is called each CPU goes by its clock. O(1).
     pub fn count_tick(&self, now: Instant) {
         self.shared.count_tick(now.round_down_to(self.config.settings.tick_period()));
     }
 
-    /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a second: `sched_tick_remote`.
+    /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a
+    /// second: `sched_tick_remote`.
     pub fn remote_tick(&self, rq: &mut Rq, now: Clock, by: CpuId, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
@@ -537,7 +546,8 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// A throttled task may run again, here or elsewhere: Linux v6.12 `deadline.c`, `dl_task_timer`.
+    /// A throttled task may run again, here or elsewhere: Linux v6.12 `deadline.c`,
+    /// `dl_task_timer`.
     fn replenish(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
         lifecycle::charge_current(rq, cx);
         let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
@@ -628,8 +638,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(rq.tasks[self.slot_of(rq, task)?].lends())
     }
 
-    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped; a CPU of `nohz_full`, only while the tick
-    /// decides something.
+    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped; a CPU
+    /// of `nohz_full`, only while the tick decides something.
     #[must_use]
     #[inline(always)]
     pub fn needs_tick(&self, rq: &Rq) -> bool {
@@ -637,7 +647,8 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Apart, and given values: what is borrowed for a record has to be in memory whether one is made or not.
+/// Apart, and given values: what is borrowed for a record has to be in memory whether one is made
+/// or not.
 #[cold]
 fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::Switch {

@@ -13,9 +13,11 @@ use lock_api::RawMutex;
 use zerolag_model::{ServerKind, ServerParams};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Changes what the deadline server of a CPU promises (`fair_server/cpuN/runtime`, `period`). O(CPUs of the domain).
+    /// Changes what the deadline server of a CPU promises (`fair_server/cpuN/runtime`, `period`).
+    /// O(CPUs of the domain).
     ///
-    /// Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`; `deadline.c`, `dl_server_apply_params`.
+    /// Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`; `deadline.c`,
+    /// `dl_server_apply_params`.
     ///
     /// # Errors
     /// The parameters make no sense, or the root domain is booked up; nothing is changed then.

@@ -1,4 +1,5 @@
-//! [`Cx`]: what a call works with besides run queues. One per call; it holds the call's one notion of now.
+//! [`Cx`]: what a call works with besides run queues. One per call; it holds the call's one notion
+//! of now.
 
 use crate::queue::fair::averages::CpuAverages;
 use crate::shared::state::Shared;
@@ -24,13 +25,15 @@ impl<L: RawMutex> Cx<'_, L> {
         View { shared: self.shared, observer: &mut self.io.observer }
     }
 
-    /// Returns the averages of a CPU: those that it published, decayed since if nothing is queued there.
+    /// Returns the averages of a CPU: those that it published, decayed since if nothing is queued
+    /// there.
     pub(crate) fn averages_of(&mut self, cpu: CpuId) -> CpuAverages {
         let now = self.now.task;
         self.view().averages(cpu).decayed(now)
     }
 
-    /// Returns the capacity that a CPU has left for fair tasks, as it published it; all of it if it never has.
+    /// Returns the capacity that a CPU has left for fair tasks, as it published it; all of it if it
+    /// never has.
     pub(crate) fn capacity_of(&mut self, cpu: CpuId) -> u64 {
         match self.view().capacity(cpu) {
             0 => u64::from(self.config.topology.capacity(cpu)),

@@ -1,7 +1,9 @@
-//! [`Rq`]: everything that one CPU's scheduler owns. A value, one per CPU, in the host's hands and under the host's lock.
+//! [`Rq`]: everything that one CPU's scheduler owns. A value, one per CPU, in the host's hands and
+//! under the host's lock.
 //!
-//! It holds the bodies of its tasks, the queues of each class and the point at which a switch is ([`Phase`]). Whatever
-//! other CPUs may know of it is published at the end of each call ([`Rq::publish`]) from here and from nowhere else.
+//! It holds the bodies of its tasks, the queues of each class and the point at which a switch is
+//! ([`Phase`]). Whatever other CPUs may know of it is published at the end of each call
+//! ([`Rq::publish`]) from here and from nowhere else.
 //!
 //! ```text
 //!            leave [1]                    pick -> Run, Idle [3]
@@ -62,7 +64,8 @@ pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -
 #[derive(Debug)]
 pub struct Rq {
     cpu: CpuId,
-    /// Time that was the tasks': the wall's less interrupts. The wall's is the call's ([`Cx::now`]).
+    /// Time that was the tasks': the wall's less interrupts. The wall's is the call's
+    /// ([`Cx::now`]).
     clock_task: Instant,
     /// When it was called last, to find a host whose time goes back.
     #[cfg(debug_assertions)]
@@ -70,7 +73,8 @@ pub struct Rq {
     pub(crate) tasks: TaskSlab,
     /// Whose turn it is.
     current: Option<Slot>,
-    /// Who runs on that turn if it is not the current task: that one waits for it ([`crate::proxy`]).
+    /// Who runs on that turn if it is not the current task: that one waits for it
+    /// ([`crate::proxy`]).
     executor: Option<Executor>,
     /// Queued tasks that lend their turn.
     lending: u32,
@@ -184,8 +188,8 @@ impl Rq {
         self.acting().map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns the effective priority of the task that runs here; one that a deadline server runs has the server's, one that
-    /// runs on another's turn has that task's.
+    /// Returns the effective priority of the task that runs here; one that a deadline server runs
+    /// has the server's, one that runs on another's turn has that task's.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
         let Some(slot) = self.current else { return Prio::IDLE };
@@ -206,7 +210,8 @@ impl Rq {
         }
     }
 
-    /// Returns what a deadline server of this CPU promises, what it does and what is left of its runtime.
+    /// Returns what a deadline server of this CPU promises, what it does and what is left of its
+    /// runtime.
     #[must_use]
     pub const fn server(&self, kind: ServerKind) -> (ServerParams, ServerState, SignedDuration) {
         let server = self.dl.server(kind);
@@ -214,7 +219,8 @@ impl Rq {
         (server.params(), state, left)
     }
 
-    /// Returns whether the real-time tasks of this CPU may not run before the next period (RT throttling).
+    /// Returns whether the real-time tasks of this CPU may not run before the next period (RT
+    /// throttling).
     #[must_use]
     pub const fn is_rt_throttled(&self) -> bool {
         self.rt.throttle.is_throttled()
@@ -231,15 +237,16 @@ impl Rq {
         self.need_resched
     }
 
-    /// Returns the number of queued tasks, the current one included, without deadline tasks that wait for their budget.
+    /// Returns the number of queued tasks, the current one included, without deadline tasks that
+    /// wait for their budget.
     #[must_use]
     #[inline]
     pub fn nr_running(&self) -> u32 {
         self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_queued()
     }
 
-    /// Returns whether [`nr_running`](Self::nr_running) is above zero. The class that most often has tasks is asked first: the sum of
-    /// all three at every tick made `hogs` 2 % dearer.
+    /// Returns whether [`nr_running`](Self::nr_running) is above zero. The class that most often
+    /// has tasks is asked first: the sum of all three at every tick made `hogs` 2 % dearer.
     #[inline]
     pub(crate) fn has_running(&self) -> bool {
         self.fair.nr_queued() > 0 || self.rt.nr_allowed() > 0 || self.dl.nr_running() > 0
@@ -257,7 +264,8 @@ impl Rq {
         !self.has_running() && self.current.is_none()
     }
 
-    /// Returns the tasks queued here, the current one included, with effective priority. For checks: O(slots).
+    /// Returns the tasks queued here, the current one included, with effective priority. For
+    /// checks: O(slots).
     pub fn queued(&self) -> impl Iterator<Item = (TaskId, Prio)> + '_ {
         self.tasks.iter().map(|(_, task)| (task.id, task.prio))
     }
@@ -274,22 +282,25 @@ impl Rq {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
     }
 
-    /// Returns whether a task here may not run before its class gets more time: a deadline task that waits for its next
-    /// budget, or a real-time task while these are throttled. For checks: O(slots).
+    /// Returns whether a task here may not run before its class gets more time: a deadline task
+    /// that waits for its next budget, or a real-time task while these are throttled. For checks:
+    /// O(slots).
     #[must_use]
     pub fn is_throttled(&self, task: TaskId) -> bool {
         let is = |body: &Task| deadline::is_throttled(body) || body.prio.is_rt() && self.rt.throttle.is_throttled();
         self.tasks.iter().any(|(_, body)| body.id == task && is(body))
     }
 
-    /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For checks: O(slots).
+    /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For
+    /// checks: O(slots).
     #[must_use]
     pub fn deadline(&self, task: TaskId) -> Option<(Instant, SignedDuration)> {
         let body = self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body)?;
         (body.prio == Prio::DEADLINE).then_some((body.dl.abs_deadline, body.dl.runtime_left))
     }
 
-    /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For checks: O(slots).
+    /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For
+    /// checks: O(slots).
     #[must_use]
     pub fn is_delayed(&self, task: TaskId) -> bool {
         self.tasks.iter().any(|(_, body)| body.id == task && body.fair.is_delayed())
@@ -325,7 +336,8 @@ impl Rq {
         self.current = next;
     }
 
-    /// The current task has left its queue: nothing is current before the switch that is under way, or about to begin.
+    /// The current task has left its queue: nothing is current before the switch that is under way,
+    /// or about to begin.
     #[inline]
     pub(crate) fn quit_current(&mut self, slot: Slot) {
         if self.current == Some(slot) {
@@ -449,8 +461,8 @@ impl Rq {
         }
     }
 
-    /// Publishes what other CPUs may know, where it changed. The last thing that an entry point does which may have
-    /// changed it; `leave` lets `pick` do it.
+    /// Publishes what other CPUs may know, where it changed. The last thing that an entry point
+    /// does which may have changed it; `leave` lets `pick` do it.
     #[inline(always)]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE)
@@ -473,7 +485,8 @@ impl Rq {
         }
     }
 
-    /// Returns what others have been told of the current task: its priority, and whether it may run elsewhere.
+    /// Returns what others have been told of the current task: its priority, and whether it may run
+    /// elsewhere.
     pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
         (self.published.prios.current, self.published.prios.current_movable)
     }
@@ -510,7 +523,8 @@ impl Rq {
         }
     }
 
-    /// Returns the throttled tasks that count as running all the same (`hierarchical_running = off`).
+    /// Returns the throttled tasks that count as running all the same
+    /// (`hierarchical_running = off`).
     pub(crate) const fn phantoms(&self, settings: &Settings) -> u32 {
         if settings.hierarchical_running { 0 } else { self.fair.nr_apart }
     }
@@ -528,7 +542,8 @@ impl Rq {
                 cx.shared.publish_prios(cpu, prios);
             }
         }
-        // The load of kernels that do not track it is a sum of weights, and may have real-time tasks in it.
+        // The load of kernels that do not track it is a sum of weights, and may have real-time
+        // tasks in it.
         if changed.has(Unpublished::AVERAGES) || !self.fair.tracks_load() {
             let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
             if averages != self.published.averages {
@@ -578,7 +593,8 @@ impl Rq {
         }
     }
 
-    /// Publishes before looking at what others have published: of two CPUs that do so at once, one sees the other.
+    /// Publishes before looking at what others have published: of two CPUs that do so at once, one
+    /// sees the other.
     pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         self.publish(cx);
         if cx.config.threads == Threads::Many {
@@ -600,8 +616,8 @@ impl Rq {
         }
     }
 
-    /// Returns the most urgent priority queued above the fair class, the current task's included ([`Prio::IDLE`] if
-    /// none): what a real-time task must beat here.
+    /// Returns the most urgent priority queued above the fair class, the current task's included
+    /// ([`Prio::IDLE`] if none): what a real-time task must beat here.
     pub(crate) fn top_prio(&self) -> Prio {
         if self.dl.is_empty() { self.rt.highest() } else { Prio::DEADLINE }
     }
@@ -611,7 +627,8 @@ impl Rq {
         self.rt.is_overloaded(config.settings.rt_overload, !self.dl.is_empty())
     }
 
-    /// Returns the number of queued tasks that want to run: without those that only wait for their lag to be paid.
+    /// Returns the number of queued tasks that want to run: without those that only wait for their
+    /// lag to be paid.
     pub(crate) fn nr_runnable(&self) -> u32 {
         self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_running()
     }

@@ -6,13 +6,15 @@
 //! | otherwise | while something runs or waits |
 //! | of `nohz_full` | while something waits that the tick decides about, or a deadline or limited task runs |
 //!
-//! A CPU of `nohz_full` whose tick has stopped while a task runs is looked after once a second by another one
-//! ([`Scheduler::remote_tick`](crate::Scheduler::remote_tick)), so that its clocks and averages do not stand still.
+//! A CPU of `nohz_full` whose tick has stopped while a task runs is looked after once a second by
+//! another one ([`Scheduler::remote_tick`](crate::Scheduler::remote_tick)), so that its clocks and
+//! averages do not stand still.
 //!
 //! O(1); O(real-time tasks of the CPU) for CPUs of `nohz_full`.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_can_stop_tick`, `sched_tick_remote`), `kernel/time/tick-sched.c`. differs: the kernel
-//! also ticks for POSIX CPU timers and perf events, which are not there.
+//! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_can_stop_tick`, `sched_tick_remote`),
+//! `kernel/time/tick-sched.c`. differs: the kernel also ticks for POSIX CPU timers and perf events,
+//! which are not there.
 
 use crate::words::config::Config;
 use zerolag_model::CpuId;

@@ -1,13 +1,15 @@
-//! `cpudl`: the earliest deadline on each CPU, per root domain; answers "where would a task of this deadline run at once".
+//! `cpudl`: the earliest deadline on each CPU, per root domain; answers "where would a task of this
+//! deadline run at once".
 //!
-//! CPUs without deadline tasks are a set; the others are a heap with the latest deadline on top, under one lock. A search
-//! takes the nearest free CPU, or else looks at the top only. Changing a CPU is O(log CPUs), a search O(words + levels of
-//! distance).
+//! CPUs without deadline tasks are a set; the others are a heap with the latest deadline on top,
+//! under one lock. A search takes the nearest free CPU, or else looks at the top only. Changing a
+//! CPU is O(log CPUs), a search O(words + levels of distance).
 //!
-//! Staleness: the answer is a hint; whoever acts on it checks again under the lock of the run queue.
+//! Staleness: the answer is a hint; whoever acts on it checks again under the lock of the run
+//! queue.
 //!
-//! Sources: Linux v6.12 `kernel/sched/cpudeadline.c` (`cpudl_find`, `cpudl_set`, `cpudl_clear`), `deadline.c`
-//! (`find_later_rq` for the order among free CPUs).
+//! Sources: Linux v6.12 `kernel/sched/cpudeadline.c` (`cpudl_find`, `cpudl_set`, `cpudl_clear`),
+//! `deadline.c` (`find_later_rq` for the order among free CPUs).
 
 use crate::words::atomic_mask::{AtomicCpuMask, Threads};
 use alloc::vec::Vec;
@@ -62,8 +64,8 @@ impl<L: RawMutex> CpuDl<L> {
         held == level
     }
 
-    /// Finds the free CPU nearest to `near` that the task may use, or else the one of latest deadline if that is later
-    /// than the task's.
+    /// Finds the free CPU nearest to `near` that the task may use, or else the one of latest
+    /// deadline if that is later than the task's.
     pub(crate) fn find(
         &self,
         deadline: Instant,
@@ -103,7 +105,8 @@ impl LatestFirst {
         self.place[cpu.index()].map(|place| self.heap[place as usize].0)
     }
 
-    /// Adds a CPU, or changes the deadline of one: that moves it from where it is, most often not at all.
+    /// Adds a CPU, or changes the deadline of one: that moves it from where it is, most often not
+    /// at all.
     fn set(&mut self, cpu: CpuId, deadline: Instant) {
         match self.place[cpu.index()] {
             Some(place) => {

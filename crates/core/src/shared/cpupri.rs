@@ -1,16 +1,19 @@
-//! `cpupri`: which CPUs run at which priority, per root domain; answers "the CPU of lowest priority that this task may
-//! use and can preempt" without looking at every CPU.
+//! `cpupri`: which CPUs run at which priority, per root domain; answers "the CPU of lowest priority
+//! that this task may use and can preempt" without looking at every CPU.
 //!
-//! One set of CPUs per *level*: 0 for CPUs that run fair tasks or nothing, 1..=99 for the real-time priority of the most
-//! urgent task queued there, 100 for deadline and stop. A search goes up from level 0 to below the task's own and stops
-//! at the first level that shares a CPU with the task's affinity. A bit per occupied level makes it O(occupied levels +
-//! words); changing a CPU's level is O(1).
+//! One set of CPUs per *level*: 0 for CPUs that run fair tasks or nothing, 1..=99 for the real-time
+//! priority of the most urgent task queued there, 100 for deadline and stop. A search goes up from
+//! level 0 to below the task's own and stops at the first level that shares a CPU with the task's
+//! affinity. A bit per occupied level makes it O(occupied levels + words); changing a CPU's level
+//! is O(1).
 //!
-//! Staleness: a CPU is put on its new level before it leaves its old one, so it may be seen on both, never on none. The
-//! answer is a hint; whoever acts on it checks again under the lock of the run queue.
+//! Staleness: a CPU is put on its new level before it leaves its old one, so it may be seen on
+//! both, never on none. The answer is a hint; whoever acts on it checks again under the lock of the
+//! run queue.
 //!
-//! Sources: Linux v6.12 `kernel/sched/cpupri.c` (`cpupri_find_fitness`, `cpupri_set`). differs: no count beside a
-//! level's mask, the summary word serves; a bitmap of occupied levels instead of a walk over 100 counters.
+//! Sources: Linux v6.12 `kernel/sched/cpupri.c` (`cpupri_find_fitness`, `cpupri_set`). differs: no
+//! count beside a level's mask, the summary word serves; a bitmap of occupied levels instead of a
+//! walk over 100 counters.
 
 use crate::words::atomic_mask::{AtomicCpuMask, Threads, clear_bits, set_bits};
 use alloc::boxed::Box;
@@ -51,7 +54,8 @@ impl CpuPri {
         }
     }
 
-    /// Says that the most urgent task of a CPU is now of this priority. Called under that run queue's lock.
+    /// Says that the most urgent task of a CPU is now of this priority. Called under that run
+    /// queue's lock.
     pub(crate) fn set(&self, cpu: CpuId, prio: Prio) {
         self.set_level(cpu, Self::level(prio));
     }
@@ -61,7 +65,8 @@ impl CpuPri {
         self.set_level(cpu, NO_LEVEL);
     }
 
-    /// Returns whether a CPU is held at this priority's level and at no other; with `None`, at none at all.
+    /// Returns whether a CPU is held at this priority's level and at no other; with `None`, at none
+    /// at all.
     pub(crate) fn is_exact(&self, cpu: CpuId, prio: Option<Prio>) -> bool {
         let wanted = prio.map(|prio| usize::from(Self::level(prio)));
         (0..LEVELS).all(|level| self.levels[level].contains(cpu) == (wanted == Some(level)))
@@ -94,10 +99,11 @@ impl CpuPri {
         }
     }
 
-    /// Finds the CPU of lowest level, below that of `prio`, that the task may use, nearest to `near` among equals.
+    /// Finds the CPU of lowest level, below that of `prio`, that the task may use, nearest to
+    /// `near` among equals.
     ///
-    /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its cache, its socket,
-    /// the rest; in each the lowest number. `scanned` counts levels looked at.
+    /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its
+    /// cache, its socket, the rest; in each the lowest number. `scanned` counts levels looked at.
     pub(crate) fn find(
         &self,
         prio: Prio,

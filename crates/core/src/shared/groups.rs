@@ -61,11 +61,13 @@ impl<L: RawMutex> Row<L> {
 
 /// The tree of groups. Rows change under the lock; readers use atomics.
 ///
-/// Staleness: a CPU may compute a share from a load that others have just changed; it does so again at its next tick.
+/// Staleness: a CPU may compute a share from a load that others have just changed; it does so again
+/// at its next tick.
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
     rows: Vec<Row<L>>,
-    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as late as can be.
+    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as
+    /// late as can be.
     free: Mutex<L, VecDeque<u32>>,
 }
 
@@ -142,7 +144,8 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
-    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_idle`: a group that was idle has the weight of a new one.
+    /// Linux v6.12 `kernel/sched/fair.c`, `sched_group_set_idle`: a group that was idle has the
+    /// weight of a new one.
     pub(crate) fn change_idleness(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
         if group == GroupId::ROOT {
             return Err(GroupError::IsRoot);
@@ -155,7 +158,8 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
-    /// Returns a group's pool, locked: an inner lock, taken with at most one run queue held and nothing under it.
+    /// Returns a group's pool, locked: an inner lock, taken with at most one run queue held and
+    /// nothing under it.
     pub(crate) fn pool(&self, group: GroupId) -> MutexGuard<'_, L, Pool> {
         self.rows[group.index()].pool.lock()
     }

@@ -1,8 +1,10 @@
-//! [`HardLimits`]: the competing design of 2009: the quota of a group is divided over the CPUs, and each throttles by itself.
+//! [`HardLimits`]: the competing design of 2009: the quota of a group is divided over the CPUs, and
+//! each throttles by itself.
 //!
-//! A CPU uses up its own part first. When it needs more it goes round the others and takes, of what each has not used in this
-//! period, one part in as many as there are CPUs; what it has then, it keeps for later periods too, so parts follow the
-//! tasks, slowly. No part grows beyond a period: one CPU cannot use more.
+//! A CPU uses up its own part first. When it needs more it goes round the others and takes, of what
+//! each has not used in this period, one part in as many as there are CPUs; what it has then, it
+//! keeps for later periods too, so parts follow the tasks, slowly. No part grows beyond a period:
+//! one CPU cannot use more.
 //!
 //! ```text
 //!   part of CPU 0  [######------]  used, not used
@@ -10,17 +12,19 @@
 //!   part of CPU 2  [############]<-+--- needs more
 //! ```
 //!
-//! What a CPU without tasks of the group has is lost to the group unless another CPU borrows it *before* it is throttled: a
-//! throttled CPU asks again at the end of the period only. That is why the design gives less than the quota where tasks and
-//! parts do not sit on the same CPUs, and one of the reasons for the pool.
+//! What a CPU without tasks of the group has is lost to the group unless another CPU borrows it
+//! *before* it is throttled: a throttled CPU asks again at the end of the period only. That is why
+//! the design gives less than the quota where tasks and parts do not sit on the same CPUs, and one
+//! of the reasons for the pool.
 //!
-//! Work: O(1) while the own part lasts; to borrow, and at the end of a period, O(CPUs), each with a lock of its own there,
-//! which is counted. Memory: 16 bytes per CPU of each limited group.
+//! Work: O(1) while the own part lasts; to borrow, and at the end of a period, O(CPUs), each with a
+//! lock of its own there, which is counted. Memory: 16 bytes per CPU of each limited group.
 //!
-//! Sources: Rao 2009 and 2010, "CFS hard limits" v2 ("Added CFS runtime borrowing"), v5 ("Make RT bandwidth and runtime
-//! handling code generic and use it in CFS also"); of that code Linux v2.6.33 `kernel/sched_rt.c`, `do_balance_runtime`,
-//! `do_sched_rt_period_timer`. differs: the quota is that of all CPUs together, as `cpu.max` has it, their patches gave each
-//! CPU the value of the file; a burst is ignored, there was none.
+//! Sources: Rao 2009 and 2010, "CFS hard limits" v2 ("Added CFS runtime borrowing"), v5 ("Make RT
+//! bandwidth and runtime handling code generic and use it in CFS also"); of that code Linux v2.6.33
+//! `kernel/sched_rt.c`, `do_balance_runtime`, `do_sched_rt_period_timer`. differs: the quota is
+//! that of all CPUs together, as `cpu.max` has it, their patches gave each CPU the value of the
+//! file; a burst is ignored, there was none.
 
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, Duration, SignedDuration};
@@ -73,7 +77,8 @@ impl HardLimits {
         self.parts.iter().map(Part::left).sum()
     }
 
-    /// A CPU needs `want`: what it gets, and how many others it looked at. `period` bounds what one CPU can use.
+    /// A CPU needs `want`: what it gets, and how many others it looked at. `period` bounds what one
+    /// CPU can use.
     pub(crate) fn take(&mut self, cpu: CpuId, want: Duration, period: Duration) -> (Duration, u32) {
         let scanned = if self.parts[cpu.index()].left() < want { self.borrow(cpu, period) } else { 0 };
         let own = &mut self.parts[cpu.index()];
@@ -82,7 +87,8 @@ impl HardLimits {
         (amount, scanned)
     }
 
-    /// Takes a part of what each other CPU has not used (`do_balance_runtime`); returns how many it looked at.
+    /// Takes a part of what each other CPU has not used (`do_balance_runtime`); returns how many it
+    /// looked at.
     fn borrow(&mut self, cpu: CpuId, period: Duration) -> u32 {
         let weight = self.parts.len() as u64;
         let mut scanned = 0;
@@ -164,7 +170,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and borrowed, the parts stay the quota and no more than that is handed out per period.
+        /// Whatever is taken and borrowed, the parts stay the quota and no more than that is handed
+        /// out per period.
         #[test]
         fn the_parts_are_the_quota(
             cpus in 1_usize..20,

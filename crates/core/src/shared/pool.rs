@@ -1,7 +1,7 @@
 //! [`Pool`]: the quota of one group that no CPU has taken yet, and the CPUs that wait for it.
 //!
-//! Where that quota is, is a setting: in one place for all CPUs, or divided over them ([`HardLimits`]). Periods, the list of
-//! throttled CPUs and statistics are the same for both.
+//! Where that quota is, is a setting: in one place for all CPUs, or divided over them
+//! ([`HardLimits`]). Periods, the list of throttled CPUs and statistics are the same for both.
 //!
 //! ```text
 //!                 take [1]                       refresh, idle and nobody throttled [3]
@@ -12,22 +12,25 @@
 //!                               Active(idle)
 //! ```
 //!
-//! While the pool is active its period timer runs; the ends of periods keep their grid over times in which it is stopped. Where
-//! that grid begins is the machine's start, or a time that the host gives each group.
+//! While the pool is active its period timer runs; the ends of periods keep their grid over times
+//! in which it is stopped. Where that grid begins is the machine's start, or a time that the host
+//! gives each group.
 //!
-//! Everything here is under the group's own lock, which is taken while at most one run queue is held; no run queue is
-//! taken under it. O(1), but for a list of throttled CPUs that is searched: O(throttled CPUs of the group), and what
-//! [`HardLimits`] says of itself.
+//! Everything here is under the group's own lock, which is taken while at most one run queue is
+//! held; no run queue is taken under it. O(1), but for a list of throttled CPUs that is searched:
+//! O(throttled CPUs of the group), and what [`HardLimits`] says of itself.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`, `__assign_cfs_rq_runtime`,
-//! `start_cfs_bandwidth`, `do_sched_cfs_period_timer`, `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`,
+//! `__assign_cfs_rq_runtime`, `start_cfs_bandwidth`, `do_sched_cfs_period_timer`,
+//! `distribute_cfs_runtime`, `do_sched_cfs_slack_timer`.
 
 use crate::shared::hard_limits::HardLimits;
 use alloc::collections::VecDeque;
 use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
 
-/// Quota is not handed out by the slack timer when the period ends within this time (`min_bandwidth_expiration`).
+/// Quota is not handed out by the slack timer when the period ends within this time
+/// (`min_bandwidth_expiration`).
 const ENDS_SOON: Duration = Duration::from_millis(2);
 
 /// How long slack is collected before it is handed out (`cfs_bandwidth_slack_period`).
@@ -199,8 +202,8 @@ impl Pool {
         if self.max.quota.is_some() { self.epoch } else { 0 }
     }
 
-    /// Sets where periods begin, before the first limit. Linux v6.4 `fair.c`, `init_cfs_bandwidth`: a random part of the usual
-    /// period after the machine's start.
+    /// Sets where periods begin, before the first limit. Linux v6.4 `fair.c`, `init_cfs_bandwidth`:
+    /// a random part of the usual period after the machine's start.
     pub(crate) fn set_phase(&mut self, phase: Duration) {
         debug_assert!(self.state == PoolState::Stopped, "a group without a limit");
         self.ends = Instant::ZERO + phase;
@@ -210,7 +213,8 @@ impl Pool {
     pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
         self.max = max;
         if self.state == PoolState::Stopped {
-            // A machine has been up for many periods when a group is limited, even if the clock of its host begins with it.
+            // A machine has been up for many periods when a group is limited, even if the clock of
+            // its host begins with it.
             self.ends = Instant::from_nanos(self.ends.as_nanos() % max.period.as_nanos());
         }
         self.epoch = self.epoch.wrapping_add(1).max(1);
@@ -238,8 +242,8 @@ impl Pool {
         self.throttled.front().map(|cpu| (*cpu, self.throttled.len() as u32))
     }
 
-    /// Adds the quota of one period to the pool; at most quota and burst are kept. Where it is divided, each CPU has its part
-    /// anew. Returns how many CPUs were looked at.
+    /// Adds the quota of one period to the pool; at most quota and burst are kept. Where it is
+    /// divided, each CPU has its part anew. Returns how many CPUs were looked at.
     fn fill(&mut self, periods: u64) -> u32 {
         let Some(quota) = self.max.quota else { return 0 };
         match &mut self.quota {
@@ -368,7 +372,8 @@ impl Pool {
         Some(Refreshed { runtime: self.quota.total(), arm, first, scanned })
     }
 
-    /// A CPU gives quota back; returns what the slack timer is to be set to. `slice` is that of groups without one of their own.
+    /// A CPU gives quota back; returns what the slack timer is to be set to. `slice` is that of
+    /// groups without one of their own.
     pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
         self.max.quota?;
         match &mut self.quota {
@@ -386,7 +391,8 @@ impl Pool {
         Some(now + SLACK_PERIOD)
     }
 
-    /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as there is quota.
+    /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as
+    /// there is quota.
     pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
         match &mut self.quota {
             Quota::Common { runtime, .. } if remaining.is_negative() => {
@@ -397,7 +403,8 @@ impl Pool {
         }
     }
 
-    /// The slack timer fired: returns the first throttled CPU, and how many there are, if they are to be served.
+    /// The slack timer fired: returns the first throttled CPU, and how many there are, if they are
+    /// to be served.
     pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
         if self.slack == Slack::Stopped {
             return None;

@@ -1,7 +1,8 @@
-//! What the real-time tasks of a CPU may run per period, and what CPUs of a root domain lend each other of it
-//! (`RT_RUNTIME_SHARE`).
+//! What the real-time tasks of a CPU may run per period, and what CPUs of a root domain lend each
+//! other of it (`RT_RUNTIME_SHARE`).
 //!
-//! Whatever is lent, the CPUs of a root domain have together what each would have by itself ([`Scheduler::check_rt_runtime`]):
+//! Whatever is lent, the CPUs of a root domain have together what each would have by itself
+//! ([`Scheduler::check_rt_runtime`]):
 //!
 //! | what happens | loans |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | it comes back, or joins another one | it has its limit |
 //! | the limit is set anew | forgotten: each CPU has the new one. CPUs do that one after another, and those that have done it and those that have not do not lend to each other: else what is lent in between would be lost, or be there twice |
 //!
-//! Sources: Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`, `__disable_runtime`, `__enable_runtime`, `sched_rt_global_constraints`.
+//! Sources: Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`, `__disable_runtime`,
+//! `__enable_runtime`, `sched_rt_global_constraints`.
 //!
 //! [`Scheduler::check_rt_runtime`]: crate::Scheduler::check_rt_runtime
 
@@ -27,8 +29,8 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.rt_time.store(time.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Returns what the real-time tasks of a CPU may run per period; if that is less than they need it borrows from the
-    /// others of its root domain. O(CPUs of the domain) if so.
+    /// Returns what the real-time tasks of a CPU may run per period; if that is less than they need
+    /// it borrows from the others of its root domain. O(CPUs of the domain) if so.
     pub(crate) fn rt_runtime(&self, cpu: CpuId, needed: Duration, period: Duration) -> Duration {
         let nanos = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         let own = &self.cpus[cpu.index()].0.rt_runtime;
@@ -58,7 +60,8 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.rt_round.load(Ordering::Relaxed)
     }
 
-    /// Sets what the real-time tasks of a CPU may run per period; it owes and is owed nothing then. O(1).
+    /// Sets what the real-time tasks of a CPU may run per period; it owes and is owed nothing then.
+    /// O(1).
     pub(crate) fn set_rt_runtime(&self, cpu: CpuId, limit: RtLimit) {
         let state = &self.cpus[cpu.index()].0;
         let _lending = self.domain(cpu).rt_lending.lock();
@@ -67,9 +70,11 @@ impl<L: RawMutex> Shared<L> {
         state.rt_round.store(limit.round, Ordering::Relaxed);
     }
 
-    /// A CPU settles with those it lends to and borrows from, and is apart from then on. O(CPUs of the domain).
+    /// A CPU settles with those it lends to and borrows from, and is apart from then on. O(CPUs of
+    /// the domain).
     ///
-    /// While a new limit comes into force it may not get everything back: who has it, has the new limit already.
+    /// While a new limit comes into force it may not get everything back: who has it, has the new
+    /// limit already.
     pub(crate) fn settle_rt_runtime(&self, cpu: CpuId, limit: Duration) {
         let state = &self.cpus[cpu.index()].0;
         let domain = self.domain(cpu);
@@ -91,8 +96,8 @@ impl<L: RawMutex> Shared<L> {
         state.rt_round.store(APART, Ordering::Relaxed);
     }
 
-    /// Returns what the CPUs of a root domain may run of which all follow the newest limit and none is offline, and how many they
-    /// are; `None` if some do not. For checks.
+    /// Returns what the CPUs of a root domain may run of which all follow the newest limit and none
+    /// is offline, and how many they are; `None` if some do not. For checks.
     pub(crate) fn rt_runtime_of(&self, domain: &RootDomain<L>) -> Option<(Duration, u64)> {
         let round = self.rt_limit.lock().round;
         let _lending = domain.rt_lending.lock();

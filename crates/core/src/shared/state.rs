@@ -1,8 +1,9 @@
 //! [`Shared`]: what CPUs know of each other without a lock.
 //!
-//! Small and named: per CPU a published state, per root domain `cpupri`, the overload masks and the token of the
-//! circulating IPI. Selection and balancing read only this; whoever acts on what he read checks it again under the lock
-//! of the run queue concerned. Every read goes through a [`View`], which can record or replay it.
+//! Small and named: per CPU a published state, per root domain `cpupri`, the overload masks and the
+//! token of the circulating IPI. Selection and balancing read only this; whoever acts on what he
+//! read checks it again under the lock of the run queue concerned. Every read goes through a
+//! [`View`], which can record or replay it.
 //!
 //! | published | written by | stale means |
 //! |---|---|---|
@@ -25,10 +26,12 @@
 //! | holders of locks | the host, when a lock is taken or given up | a waiter is parked, and is put to the holder again |
 //! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
 //!
-//! A push and a pull that pass each other must not both miss: each side first publishes ("this waits here", "this CPU is
-//! less urgent now"), then a fence, then looks at the other ([`Rq::publish_first`](crate::Rq)).
+//! A push and a pull that pass each other must not both miss: each side first publishes ("this
+//! waits here", "this CPU is less urgent now"), then a fence, then looks at the other
+//! ([`Rq::publish_first`](crate::Rq)).
 //!
-//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`, bandwidth).
+//! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`,
+//! bandwidth).
 
 use crate::entity::pelt::Removed;
 use crate::queue::dl::server;
@@ -55,7 +58,8 @@ use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
 use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
 
-/// Keeps what different CPUs write on different cache lines (two, for the adjacent-line prefetcher).
+/// Keeps what different CPUs write on different cache lines (two, for the adjacent-line
+/// prefetcher).
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(pub(crate) T);
@@ -72,14 +76,16 @@ pub(crate) struct CpuState {
     pub(crate) notes: AtomicU64,
     /// What is left of its capacity for fair tasks; 0 until it has looked.
     pub(crate) capacity: AtomicU64,
-    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0 while nobody has said. Stale by an
-    /// interval of balancing, as in the kernel: a hint.
+    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0
+    /// while nobody has said. Stale by an interval of balancing, as in the kernel: a hint.
     pub(crate) idle_scan: AtomicU64,
-    /// Of the first CPU of a group: for each level whose groups begin here, a bit that says that tasks which are bound to CPUs keep it uneven.
+    /// Of the first CPU of a group: for each level whose groups begin here, a bit that says that
+    /// tasks which are bound to CPUs keep it uneven.
     pub(crate) uneven: AtomicU64,
     /// [`PublishedCounts`], packed.
     pub(crate) counts: AtomicU64,
-    /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this CPU is on it.
+    /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this
+    /// CPU is on it.
     pub(crate) current: AtomicU32,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     pub(crate) earliest: AtomicU64,
@@ -93,7 +99,8 @@ pub(crate) struct CpuState {
 }
 
 impl CpuState {
-    /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time priorities.
+    /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time
+    /// priorities.
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
@@ -196,7 +203,8 @@ pub(crate) struct Shared<L: RawMutex> {
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
     pub(crate) recent_used: RecentUsed,
-    /// When the last tick was due that has been counted, in nanoseconds ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
+    /// When the last tick was due that has been counted, in nanoseconds
+    /// ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
     jiffies: AtomicU64,
     /// What searches for idle CPUs may cost.
     pub(crate) budgets: Budgets,
@@ -278,7 +286,8 @@ impl<L: RawMutex> Shared<L> {
         self.jiffies.store(due.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Returns when the last tick was due that has been counted, in the far future if nobody counts them.
+    /// Returns when the last tick was due that has been counted, in the far future if nobody counts
+    /// them.
     pub(crate) fn counted_tick(&self) -> Instant {
         Instant::from_nanos(self.jiffies.load(Ordering::Relaxed))
     }
@@ -333,7 +342,8 @@ impl<L: RawMutex> Shared<L> {
         self.overload.iter().map(AtomicCpuMask::snapshot)
     }
 
-    /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it counts as idle.
+    /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it
+    /// counts as idle.
     pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
         let state = &self.cpus[cpu.index()].0;
         (
@@ -359,7 +369,8 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
     }
 
-    /// Says of a group of a level, which begins with this CPU, whether it is uneven for want of tasks that may move.
+    /// Says of a group of a level, which begins with this CPU, whether it is uneven for want of
+    /// tasks that may move.
     pub(crate) fn publish_uneven(&self, first: CpuId, level: usize, is_uneven: bool) {
         let word = &self.cpus[first.index()].0.uneven;
         if is_uneven {
@@ -369,8 +380,9 @@ impl<L: RawMutex> Shared<L> {
         }
     }
 
-    /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on machines whose CPUs differ. Stale by
-    /// a switch: a hint, looked at again with the run queue in hand.
+    /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on
+    /// machines whose CPUs differ. Stale by a switch: a hint, looked at again with the run queue in
+    /// hand.
     pub(crate) fn publish_misfit(&self, cpu: CpuId, load: u64) {
         if let Some(word) = self.misfits.get(cpu.index()) {
             word.store(load, Ordering::Relaxed);
@@ -467,7 +479,8 @@ impl<L: RawMutex> Shared<L> {
         self.directory.len()
     }
 
-    /// Says where a body went. Called by whoever holds it, under the lock of that run queue if it is one.
+    /// Says where a body went. Called by whoever holds it, under the lock of that run queue if it
+    /// is one.
     pub(crate) fn set_home(&self, task: TaskId, home: Option<(CpuId, Slot)>) {
         let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.0));
         self.directory[task.index()].store(word, Ordering::Release);

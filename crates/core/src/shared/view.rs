@@ -33,7 +33,8 @@ impl<L: RawMutex> View<'_, L> {
         }
     }
 
-    /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task waits.
+    /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task
+    /// waits.
     pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
     }
@@ -48,8 +49,9 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.idle.next_in_both(&self.shared.domain(cpu).span, from))
     }
 
-    /// Returns where a task stays that was last on this CPU, and whose bandwidth is booked in a root domain: there, or, if
-    /// that CPU is not in it any more, on the domain's lowest that it may use. A domain without such CPUs keeps nobody.
+    /// Returns where a task stays that was last on this CPU, and whose bandwidth is booked in a
+    /// root domain: there, or, if that CPU is not in it any more, on the domain's lowest that it
+    /// may use. A domain without such CPUs keeps nobody.
     pub(crate) fn stay_in_domain(&mut self, domain: Option<DomainId>, last: CpuId, allowed: Option<&CpuMask>) -> CpuId {
         let stay = || {
             let span = &self.shared.domains[domain.unwrap_or_else(|| self.shared.domain_of(last)).index()].span;
@@ -61,8 +63,8 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(stay).or_else(elsewhere).unwrap_or(last)
     }
 
-    /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that the task may use, if
-    /// any. O(CPUs of the domain) if it is not.
+    /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that
+    /// the task may use, if any. O(CPUs of the domain) if it is not.
     pub(crate) fn online_in_domain(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
         self.observer.cpu(|| {
             let online = &self.shared.online;
@@ -71,7 +73,8 @@ impl<L: RawMutex> View<'_, L> {
         })
     }
 
-    /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`] ages them).
+    /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`]
+    /// ages them).
     pub(crate) fn averages(&mut self, cpu: CpuId) -> CpuAverages {
         let state = &self.shared.cpus[cpu.index()].0;
         let load = self.observer.u64(|| state.load.load(Ordering::Relaxed));
@@ -89,13 +92,15 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| self.shared.misfits.get(cpu.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
     }
 
-    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so. `first` is its first CPU.
+    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so.
+    /// `first` is its first CPU.
     pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
         let state = &self.shared.cpus[first.index()].0;
         self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
     }
 
-    /// Returns whether a group of a level, which begins with this CPU, is uneven for want of tasks that may move.
+    /// Returns whether a group of a level, which begins with this CPU, is uneven for want of tasks
+    /// that may move.
     pub(crate) fn is_uneven(&mut self, first: CpuId, level: usize) -> bool {
         let state = &self.shared.cpus[first.index()].0;
         self.observer.flag(|| state.uneven.load(Ordering::Relaxed) & 1 << level != 0)
@@ -151,7 +156,8 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
     }
 
-    /// Returns the CPU itself if it is online, else the lowest one that is and that the task may use, if any.
+    /// Returns the CPU itself if it is online, else the lowest one that is and that the task may
+    /// use, if any.
     pub(crate) fn online_or_other(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
         self.observer.cpu(|| {
             let online = &self.shared.online;

@@ -1,8 +1,9 @@
 //! [`Task`]: the body of a task, and [`Parcel`]: that body while no run queue owns it.
 //!
-//! A body is allocated once, when the task is created, and then moves: from the host's hands onto a run queue at a
-//! wakeup, from run queue to run queue when it migrates, back into the host's hands when it blocks. Whoever holds it
-//! may change it; so no task is ever shared and no lock protects one.
+//! A body is allocated once, when the task is created, and then moves: from the host's hands onto a
+//! run queue at a wakeup, from run queue to run queue when it migrates, back into the host's hands
+//! when it blocks. Whoever holds it may change it; so no task is ever shared and no lock protects
+//! one.
 //!
 //! ```text
 //!              create_task

@@ -6,7 +6,8 @@ use crate::task::body::Task;
 use crate::words::bandwidth::Bandwidth;
 use zerolag_model::{ClassId, DlFlags, DlParams, SchedAttr};
 
-/// Returns by which parameters a task of this class runs: those that it is lent, or its own (`pi_of`).
+/// Returns by which parameters a task of this class runs: those that it is lent, or its own
+/// (`pi_of`).
 pub(crate) fn params(task: &Task) -> DlParams {
     task.dl.boost.or(own_params(task)).expect("invariant: a deadline task has parameters, its own or lent ones")
 }

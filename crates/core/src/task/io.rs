@@ -7,8 +7,8 @@ use crate::words::op::{Costs, MAX_OPS, Op};
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, Record, TraceEvent};
 
-/// Where a call leaves its operations, costs and trace events. The host keeps one per thread and drains it after each
-/// call; its buffers are reserved once.
+/// Where a call leaves its operations, costs and trace events. The host keeps one per thread and
+/// drains it after each call; its buffers are reserved once.
 #[derive(Debug)]
 pub struct Io {
     /// Operations in the order in which they must be carried out.
@@ -17,7 +17,8 @@ pub struct Io {
     pub costs: Costs,
     /// Trace events, if they are wanted.
     pub trace: Vec<Record>,
-    /// Tasks that left a run queue by themselves (a delayed dequeue that came due): the host parks them.
+    /// Tasks that left a run queue by themselves (a delayed dequeue that came due): the host parks
+    /// them.
     pub parked: Vec<Parcel>,
     /// What is read of the shared state, recorded or replayed.
     pub observer: Observer,
@@ -70,7 +71,8 @@ impl Io {
         }
     }
 
-    /// Apart and marked as seldom called, so that no function has the making of its records in the midst of its code.
+    /// Apart and marked as seldom called, so that no function has the making of its records in the
+    /// midst of its code.
     #[cold]
     fn record(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
         self.trace.push(Record { at: now.wall, cpu, event: event() });
@@ -92,10 +94,11 @@ pub enum Left {
     Queued,
     /// It is blocked, its body is in the host's hands until its wakeup.
     Parked(Parcel),
-    /// It is blocked, but its body stays on this run queue until its lag is paid (`DELAY_DEQUEUE`), or to lend its turn: wake it with
-    /// `wake_queued`, or find it in [`Io::parked`] later.
+    /// It is blocked, but its body stays on this run queue until its lag is paid (`DELAY_DEQUEUE`),
+    /// or to lend its turn: wake it with `wake_queued`, or find it in [`Io::parked`] later.
     Delayed,
-    /// It wants to run but may not use this CPU any more: choose a CPU for it and place it there at once.
+    /// It wants to run but may not use this CPU any more: choose a CPU for it and place it there at
+    /// once.
     Displaced(Parcel),
     /// It ended; this was its body.
     Dead(Parcel),

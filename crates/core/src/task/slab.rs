@@ -1,7 +1,7 @@
 //! [`TaskSlab`]: the bodies that a run queue owns, by slot.
 //!
-//! A slot is good for one stay of one task; queues link slots. O(1) throughout; grows when more tasks are queued than
-//! ever before and never shrinks.
+//! A slot is good for one stay of one task; queues link slots. O(1) throughout; grows when more
+//! tasks are queued than ever before and never shrinks.
 
 use crate::task::body::Task;
 use crate::words::ids::Slot;

@@ -1,11 +1,12 @@
 //! [`AtomicCpuMask`]: a set of CPUs that several CPUs change and read without a lock.
 //!
-//! Two levels, as [`CpuMask`]. Staleness: the summary bit of a word is set after the word and cleared before it is
-//! checked again, so a search may look at an empty word (harmless) and may miss a CPU that is being added at this very
-//! moment (harmless: whoever adds a CPU acts on its own behalf afterwards; see the users of each mask).
+//! Two levels, as [`CpuMask`]. Staleness: the summary bit of a word is set after the word and
+//! cleared before it is checked again, so a search may look at an empty word (harmless) and may
+//! miss a CPU that is being added at this very moment (harmless: whoever adds a CPU acts on its own
+//! behalf afterwards; see the users of each mask).
 //!
-//! A locked read-modify-write costs some 20 cycles; a host with one thread ([`Threads::One`]) does without: there a load
-//! and a store are the same.
+//! A locked read-modify-write costs some 20 cycles; a host with one thread ([`Threads::One`]) does
+//! without: there a load and a store are the same.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use zerolag_model::{CpuId, CpuMask};
 /// How many threads drive one scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Threads {
-    /// One: what is shared needs no locked instructions. With more than one, published masks lose updates.
+    /// One: what is shared needs no locked instructions. With more than one, published masks lose
+    /// updates.
     One,
     /// Any number.
     #[default]
@@ -91,7 +93,8 @@ impl AtomicCpuMask {
         }
     }
 
-    /// Returns the number of CPUs in a range that are also in `allowed` (`None` = all). O(words of the range).
+    /// Returns the number of CPUs in a range that are also in `allowed` (`None` = all). O(words of
+    /// the range).
     pub(crate) fn count_and(&self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
         let mut count = 0;
         let mut at = range.start;

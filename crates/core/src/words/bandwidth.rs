@@ -27,7 +27,8 @@ impl Bandwidth {
     }
 }
 
-/// The share of each CPU that the deadline tasks of a root domain may have, and at which rate those that reclaim spend their budgets.
+/// The share of each CPU that the deadline tasks of a root domain may have, and at which rate those
+/// that reclaim spend their budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DlLimit {
     /// `dl_bw.bw`; `None` is no limit: nobody is refused.
@@ -37,8 +38,8 @@ pub(crate) struct DlLimit {
 }
 
 impl DlLimit {
-    /// Returns the limit that follows from that of real-time tasks: Linux v6.12 `kernel/sched/deadline.c`, `sched_dl_do_global`,
-    /// `init_dl_rq_bw_ratio`.
+    /// Returns the limit that follows from that of real-time tasks: Linux v6.12
+    /// `kernel/sched/deadline.c`, `sched_dl_do_global`, `init_dl_rq_bw_ratio`.
     pub(crate) fn of(global: RtBandwidth) -> Self {
         let Some(runtime) = global.runtime else { return Self { admitted: None, inverse: 1 << 8 } };
         let inverse = if runtime.is_zero() { 0 } else { Bandwidth::ratio(global.period, runtime).0 >> 12 };

@@ -8,7 +8,8 @@ use zerolag_model::Instant;
 pub struct Clock {
     /// Wall time: deadlines and periods.
     pub wall: Instant,
-    /// Task time: what tasks are charged. It stands still while interrupts, or whoever preempted the host, run.
+    /// Task time: what tasks are charged. It stands still while interrupts, or whoever preempted
+    /// the host, run.
     pub task: Instant,
 }
 

@@ -1,4 +1,5 @@
-//! [`Config`]: what a scheduler is built from: machine, settings, root domains, cpusets; and what follows from them.
+//! [`Config`]: what a scheduler is built from: machine, settings, root domains, cpusets; and what
+//! follows from them.
 
 use crate::words::atomic_mask::Threads;
 use crate::words::ids::{CpusetId, DomainId};
@@ -99,9 +100,10 @@ impl Config {
         }
     }
 
-    /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root domains that partitions
-    /// make; CPUs in no partition form the remaining domain, isolated ones another, whatever partition they are in. With
-    /// `isolcpus_conflict` a cpuset with isolated CPUs is no partition and does not become one. A root domain of 4096 CPUs takes some 60 KB.
+    /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root
+    /// domains that partitions make; CPUs in no partition form the remaining domain, isolated ones
+    /// another, whatever partition they are in. With `isolcpus_conflict` a cpuset with isolated
+    /// CPUs is no partition and does not become one. A root domain of 4096 CPUs takes some 60 KB.
     ///
     /// # Errors
     /// A cpuset is empty or beyond the machine; partitions overlap.
@@ -168,8 +170,9 @@ impl Config {
         self
     }
 
-    /// Returns the configuration for a host on which looking at another CPU takes so long: what searches for work and for idle CPUs are worth is
-    /// weighed with it. Nothing, if the host does not say.
+    /// Returns the configuration for a host on which looking at another CPU takes so long: what
+    /// searches for work and for idle CPUs are worth is weighed with it. Nothing, if the host does
+    /// not say.
     #[must_use]
     pub const fn with_scan_cost(mut self, per_cpu: Duration) -> Self {
         self.scan_cost = per_cpu;
@@ -181,8 +184,8 @@ impl Config {
         self.settings.server_params(cpu, kind)
     }
 
-    /// Returns the root domain of a cpuset, 0 being the machine: that of the CPUs in no partition. `None` if it cannot
-    /// be a partition.
+    /// Returns the root domain of a cpuset, 0 being the machine: that of the CPUs in no partition.
+    /// `None` if it cannot be a partition.
     #[must_use]
     pub fn domain_of(&self, cpuset: CpusetId) -> Option<DomainId> {
         *self.domain_of_cpuset.get(usize::from(cpuset.0))?
@@ -235,7 +238,8 @@ pub enum Partition {
     Root,
 }
 
-/// Returns the factor of `tunable_scaling`: Linux v6.12 `kernel/sched/fair.c`, `get_update_sysctl_factor`.
+/// Returns the factor of `tunable_scaling`: Linux v6.12 `kernel/sched/fair.c`,
+/// `get_update_sysctl_factor`.
 fn scaling_factor(nr_cpus: usize, scaling: TunableScaling) -> u32 {
     let cpus = u32::try_from(nr_cpus.min(8)).expect("invariant: at most 8");
     match scaling {

@@ -18,7 +18,8 @@ pub enum TaskError {
     NotReserved(TaskId),
     /// The deadline parameters make no sense (EINVAL).
     DeadlineParams(TaskId, DlParamError),
-    /// Its affinity or cpuset does not cover its root domain, so it cannot be a deadline task (EPERM).
+    /// Its affinity or cpuset does not cover its root domain, so it cannot be a deadline task
+    /// (EPERM).
     NotWholeDomain(TaskId),
     /// A deadline task must be allowed on its whole root domain (EBUSY).
     DeadlineAffinity(TaskId),

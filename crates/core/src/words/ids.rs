@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Slot(pub(crate) u32);
 
-/// The number of a lock: dense, chosen by the host ([`Scheduler::reserve_locks`](crate::Scheduler::reserve_locks)).
+/// The number of a lock: dense, chosen by the host
+/// ([`Scheduler::reserve_locks`](crate::Scheduler::reserve_locks)).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockId(pub u32);
 
@@ -12,8 +13,9 @@ pub struct LockId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CpusetId(pub u16);
 
-/// A root domain: an exclusive set of CPUs within which real-time and deadline tasks move. 0 is that of the CPUs in no
-/// partition, the others are those of the cpusets that are partitions or may become ones.
+/// A root domain: an exclusive set of CPUs within which real-time and deadline tasks move. 0 is
+/// that of the CPUs in no partition, the others are those of the cpusets that are partitions or may
+/// become ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DomainId(pub(crate) u16);
 

@@ -67,8 +67,8 @@ pub enum Leave {
     Yield,
     /// The task waits for something.
     Block,
-    /// The task waits, in the kernel, for a lock that another holds: with `proxy_exec` it may lend its turn, and is
-    /// [`Left::Delayed`](crate::Left::Delayed) then.
+    /// The task waits, in the kernel, for a lock that another holds: with `proxy_exec` it may lend
+    /// its turn, and is [`Left::Delayed`](crate::Left::Delayed) then.
     BlockOn(LockId),
     /// The task ended.
     Exit,

@@ -1,8 +1,9 @@
 //! [`Observer`]: what a call read of the shared state.
 //!
-//! On threads, the only inputs of an entry point besides its arguments are what other CPUs happened to have published.
-//! Every read goes through an observer; when it records, a threaded run can be replayed on one thread, call by call,
-//! and must then decide the same. Reads are recorded as their *result* (the CPU that a search found), not word by word.
+//! On threads, the only inputs of an entry point besides its arguments are what other CPUs happened
+//! to have published. Every read goes through an observer; when it records, a threaded run can be
+//! replayed on one thread, call by call, and must then decide the same. Reads are recorded as their
+//! *result* (the CPU that a search found), not word by word.
 
 use alloc::vec::Vec;
 use zerolag_model::CpuId;

@@ -10,7 +10,8 @@ use zerolag_model::{CpuId, GroupId, Instant, ServerKind};
 /// [`Scheduler::remote`]: crate::Scheduler::remote
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Push your waiting RT tasks, then pass the IPI of that root domain on, which you may have left meanwhile.
+    /// Push your waiting RT tasks, then pass the IPI of that root domain on, which you may have
+    /// left meanwhile.
     RtPush(DomainId),
     /// Push your waiting RT tasks, then pass this CPU's chain on.
     RtPushFor(CpuId),
@@ -34,9 +35,11 @@ impl Work {
 pub enum RqTimer {
     /// The current task's slice or budget ends (`enforce = exact`; the kernel's hrtick).
     Slice,
-    /// A throttled deadline task gets its next budget. Set to the first of them; fires at once again while more are due.
+    /// A throttled deadline task gets its next budget. Set to the first of them; fires at once
+    /// again while more are due.
     Replenish,
-    /// A deadline server is due: its zero-laxity instant, its next period, or the end of its runtime (`enforce = exact`).
+    /// A deadline server is due: its zero-laxity instant, its next period, or the end of its
+    /// runtime (`enforce = exact`).
     Server(ServerKind),
     /// A period of RT throttling ends.
     RtPeriod,
@@ -79,7 +82,8 @@ pub enum GroupTimer {
 /// An operation for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// `need_resched` was set on this CPU: see that it schedules soon. Nothing to do if it is the calling CPU.
+    /// `need_resched` was set on this CPU: see that it schedules soon. Nothing to do if it is the
+    /// calling CPU.
     Kick {
         /// Whom.
         cpu: CpuId,
@@ -91,7 +95,8 @@ pub enum Op {
         /// What for.
         work: Work,
     },
-    /// Call `timer` on this run queue at this wall time; it replaces an earlier one of the same name.
+    /// Call `timer` on this run queue at this wall time; it replaces an earlier one of the same
+    /// name.
     ArmTimer {
         /// Whose.
         cpu: CpuId,
@@ -100,8 +105,8 @@ pub enum Op {
         /// When.
         at: Instant,
     },
-    /// Call `group_timer` at this wall time, on the CPU that made this call or any other; it replaces an earlier one of
-    /// the same group and name.
+    /// Call `group_timer` at this wall time, on the CPU that made this call or any other; it
+    /// replaces an earlier one of the same group and name.
     ArmGroupTimer {
         /// Whose.
         group: GroupId,
@@ -135,7 +140,8 @@ pub struct Costs {
     pub inner_locks: u32,
     /// Atomics and locks of the root domain's IPI state that were accessed (`ipi_root_domain`).
     pub rto_accesses: u32,
-    /// Rounds of RT balancing begun (a push or pull that looked for a partner). Zero without RT overload.
+    /// Rounds of RT balancing begun (a push or pull that looked for a partner). Zero without RT
+    /// overload.
     pub rt_balance: u32,
     /// Rounds of fair balancing begun.
     pub fair_balance: u32,

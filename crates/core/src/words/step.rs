@@ -1,9 +1,11 @@
-//! What an entry point answers: [`Step`], [`Next`], [`Left`], and the operations that a host carries out ([`Io`]).
+//! What an entry point answers: [`Step`], [`Next`], [`Left`], and the operations that a host
+//! carries out ([`Io`]).
 //!
-//! An entry point commits what it can do with the run queue it was given and then says what it still needs. Nothing is
-//! restarted after it changed something. The host does as told and comes back with [`Scheduler::resume_pair`] or
-//! [`Scheduler::resume`]; between the two calls it holds no lock and anything may happen, so a continuation names its
-//! task by id *and* stay (how often the task has been put on a run queue) and is checked again when it resumes.
+//! An entry point commits what it can do with the run queue it was given and then says what it
+//! still needs. Nothing is restarted after it changed something. The host does as told and comes
+//! back with [`Scheduler::resume_pair`] or [`Scheduler::resume`]; between the two calls it holds no
+//! lock and anything may happen, so a continuation names its task by id *and* stay (how often the
+//! task has been put on a run queue) and is checked again when it resumes.
 //!
 //! ```text
 //!           +--------- Done
@@ -12,8 +14,8 @@
 //!           +--------- Again(cont):  let others have the lock, take it again -> resume -> Step
 //! ```
 //!
-//! Operations are data in [`Io::ops`], costs are counts in [`Io::costs`], trace events are in [`Io::trace`]: the core
-//! calls nobody. One call appends at most [`MAX_OPS`] operations.
+//! Operations are data in [`Io::ops`], costs are counts in [`Io::costs`], trace events are in
+//! [`Io::trace`]: the core calls nobody. One call appends at most [`MAX_OPS`] operations.
 //!
 //! [`Scheduler::resume_pair`]: crate::Scheduler::resume_pair
 //! [`Scheduler::resume`]: crate::Scheduler::resume

@@ -1,14 +1,15 @@
 //! [`WaitQueue`]: who waits for something that a task gives up, most urgent first.
 //!
-//! Real-time tasks come before fair ones and among themselves by priority; equals, and all fair tasks, in order of
-//! arrival. This is the order of futexes and of rt-mutexes; the latter have deadline tasks by deadline.
+//! Real-time tasks come before fair ones and among themselves by priority; equals, and all fair
+//! tasks, in order of arrival. This is the order of futexes and of rt-mutexes; the latter have
+//! deadline tasks by deadline.
 //!
 //! [`Lent`] is what a holder inherits: a priority, or a deadline task's parameters.
 //!
 //! O(log n) in and out.
 //!
-//! Sources: Linux v6.12 `kernel/futex/core.c` (`__futex_queue`: normal priority capped at `MAX_RT_PRIO`),
-//! `kernel/locking/rtmutex.c` (`rt_mutex_waiter_less`).
+//! Sources: Linux v6.12 `kernel/futex/core.c` (`__futex_queue`: normal priority capped at
+//! `MAX_RT_PRIO`), `kernel/locking/rtmutex.c` (`rt_mutex_waiter_less`).
 
 use alloc::collections::BTreeMap;
 use zerolag_model::{DlParams, Instant, Prio, TaskId};
@@ -37,7 +38,8 @@ impl Lent {
         }
     }
 
-    /// Returns whether this is more urgent: by priority, deadline tasks by deadline (`rt_waiter_node_less`).
+    /// Returns whether this is more urgent: by priority, deadline tasks by deadline
+    /// (`rt_waiter_node_less`).
     #[must_use]
     pub fn beats(self, other: Self) -> bool {
         match (self, other) {
@@ -116,7 +118,8 @@ impl WaitQueue {
     }
 }
 
-/// Returns what a holder inherits from those that wait for what it holds: what the most urgent of them lends.
+/// Returns what a holder inherits from those that wait for what it holds: what the most urgent of
+/// them lends.
 pub fn most_urgent(waiting: impl IntoIterator<Item = Lent>) -> Option<Lent> {
     waiting.into_iter().reduce(|best, lent| if lent.beats(best) { lent } else { best })
 }

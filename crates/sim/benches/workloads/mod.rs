@@ -1,4 +1,5 @@
-//! The workloads that speed is measured with; shared by the benchmark `machine` and the example `speed`.
+//! The workloads that speed is measured with; shared by the benchmark `machine` and the example
+//! `speed`.
 
 use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration, KernelVersion, Nice, SchedAttr, Topology};
@@ -15,8 +16,9 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64` (rate-monotonic FIFO), `edf4`, `edf8`, `edf64` (the same sets as
-    /// deadline tasks), `light<CPUS>`, `idle<CPUS>`, `limits<CPUS>`, `mixed<CPUS>`.
+    /// Returns a workload by name: `hogs`, `w4`, `w8`, `w64` (rate-monotonic FIFO), `edf4`, `edf8`,
+    /// `edf64` (the same sets as deadline tasks), `light<CPUS>`, `idle<CPUS>`, `limits<CPUS>`,
+    /// `mixed<CPUS>`.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let count = |prefix: &str| name.strip_prefix(prefix).and_then(|count| count.parse::<u32>().ok());
         if name == "hogs" {
@@ -87,8 +89,9 @@ fn light(tasks: u32, period: Duration) -> Program {
     Program { tasks, ..Program::default() }
 }
 
-/// Of ten tasks, one is real-time and periodic, and nine are fair, of five nice levels, and compute and sleep for random
-/// times; of every fortieth, one computes all the time instead. CPUs are busy for three quarters of the time.
+/// Of ten tasks, one is real-time and periodic, and nine are fair, of five nice levels, and compute
+/// and sleep for random times; of every fortieth, one computes all the time instead. CPUs are busy
+/// for three quarters of the time.
 fn mixed(tasks: u32) -> Program {
     let micros = Duration::from_micros;
     let bounds = Bounds { low: Duration::ZERO, high: Duration::from_millis(100) };
@@ -109,7 +112,8 @@ fn mixed(tasks: u32) -> Program {
     Program { tasks: (0..tasks).map(task).collect(), ..Program::default() }
 }
 
-/// Limited groups of four threads each that run 200 us every 50 ms; every fourth group may use less than that.
+/// Limited groups of four threads each that run 200 us every 50 ms; every fourth group may use less
+/// than that.
 fn limits(groups: u32) -> Program {
     let (period, ms) = (Duration::from_millis(50), Duration::from_millis);
     let timer = Action::Timer { timer: TimerRef::Own(0), period: Dist::Constant(period), mode: TimerMode::Absolute };

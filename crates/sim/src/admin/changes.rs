@@ -1,10 +1,11 @@
 //! [`Admin`]: changes at given times.
 //!
-//! An administrator sets limits and weights, makes and removes groups, sets attributes, moves tasks, starts
-//! and ends them, resizes pools, and changes partitions, deadline servers and the bandwidth of real-time
-//! tasks. A change comes as a system call on CPU 0 that takes no time itself; what it does to a task takes
-//! the run-queue lock that it needs. Partitions, servers and the bandwidth of real-time tasks belong to
-//! CPUs: each CPU concerned is interrupted and makes its own part.
+//! An administrator sets limits and weights, makes and removes groups, sets attributes, moves
+//! tasks, starts and ends them, resizes pools, and changes partitions, deadline servers and the
+//! bandwidth of real-time tasks. A change comes as a system call on CPU 0 that takes no time
+//! itself; what it does to a task takes the run-queue lock that it needs. Partitions, servers and
+//! the bandwidth of real-time tasks belong to CPUs: each CPU concerned is interrupted and makes its
+//! own part.
 
 use crate::admin::groups::Groups;
 use crate::admin::{cpuset, hotplug, servers};
@@ -60,7 +61,8 @@ impl Admin {
         }
     }
 
-    /// The time of a change has come. Returns the CPUs that make it, to be interrupted in this order.
+    /// The time of a change has come. Returns the CPUs that make it, to be interrupted in this
+    /// order.
     pub(crate) fn due(&mut self, kernel: &mut Kernel, program: &Program, index: u32) -> Vec<CpuId> {
         let what = &self.changes[index as usize].what;
         self.to_come -= usize::from(what.moves_threads());

@@ -1,7 +1,8 @@
-//! Cpusets: which are partitions at the start, and which become or cease to be partitions during the run.
+//! Cpusets: which are partitions at the start, and which become or cease to be partitions during
+//! the run.
 //!
-//! A change interrupts each CPU of the cpuset. Each joins its new root domain by itself, under the lock of
-//! its own run queue, in the order of the interrupts.
+//! A change interrupts each CPU of the cpuset. Each joins its new root domain by itself, under the
+//! lock of its own run queue, in the order of the interrupts.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};

@@ -1,9 +1,9 @@
-//! [`Groups`]: the groups of the program on the machine: made at the start or later, weighed and limited,
-//! removed.
+//! [`Groups`]: the groups of the program on the machine: made at the start or later, weighed and
+//! limited, removed.
 //!
-//! A group of the program is not one of the core: it may not exist yet, or again, and the core's id is used
-//! anew. So each has a [`Life`], and is asked for the core's id each time. A removed group stays until the
-//! last task in it has ended: its tasks are ended first.
+//! A group of the program is not one of the core: it may not exist yet, or again, and the core's id
+//! is used anew. So each has a [`Life`], and is asked for the core's id each time. A removed group
+//! stays until the last task in it has ended: its tasks are ended first.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
@@ -132,7 +132,8 @@ impl Groups {
         }
     }
 
-    /// Returns the core's id of a group of the program, `None` being the root; its path if it does not exist.
+    /// Returns the core's id of a group of the program, `None` being the root; its path if it does
+    /// not exist.
     pub(crate) fn id_of(&self, group: Option<usize>) -> Result<GroupId, Arc<str>> {
         match group.map(|index| (index, self.lives[index])) {
             None => Ok(GroupId::ROOT),

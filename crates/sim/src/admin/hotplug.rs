@@ -1,9 +1,9 @@
 //! CPUs that go offline and come back during the run.
 //!
-//! The CPU does so itself, in an interrupt. It hands its waiting tasks out, one after another, to be placed
-//! elsewhere; the current task leaves it as soon as it is preempted. Then every other CPU builds its
-//! domains anew, under the lock of its own run queue. Timers that were armed on the CPU still fire there;
-//! the tasks that they wake are placed on other CPUs.
+//! The CPU does so itself, in an interrupt. It hands its waiting tasks out, one after another, to
+//! be placed elsewhere; the current task leaves it as soon as it is preempted. Then every other CPU
+//! builds its domains anew, under the lock of its own run queue. Timers that were armed on the CPU
+//! still fire there; the tasks that they wake are placed on other CPUs.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job, WakeKind};

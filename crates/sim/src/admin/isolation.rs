@@ -1,11 +1,12 @@
 //! CPUs that are kept free: where tasks begin that may not use them, and remote ticks.
 //!
-//! A CPU of `nohz_full` that runs one task stops its tick, so nothing charges that task. Once a second the
-//! lowest CPU that is not of `nohz_full` does it for each of them, under the run-queue lock of that CPU. It
-//! takes the time of a tick on the CPU that does it, and none on the other.
+//! A CPU of `nohz_full` that runs one task stops its tick, so nothing charges that task. Once a
+//! second the lowest CPU that is not of `nohz_full` does it for each of them, under the run-queue
+//! lock of that CPU. It takes the time of a tick on the CPU that does it, and none on the other.
 //!
-//! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_tick_remote`; `kernel/sched/isolation.c`. differs: the
-//! kernel's remote ticks begin when each CPU comes online, here all come at whole seconds.
+//! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_tick_remote`; `kernel/sched/isolation.c`.
+//! differs: the kernel's remote ticks begin when each CPU comes online, here all come at whole
+//! seconds.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;
@@ -48,8 +49,8 @@ fn housekeeper(kernel: &Kernel) -> CpuId {
     kernel.topology().cpus().find(free).unwrap_or(CpuId(0))
 }
 
-/// Returns the first CPU of `nohz_full` from one on that runs a task without a tick, and is not the one that
-/// does the remote ticks.
+/// Returns the first CPU of `nohz_full` from one on that runs a task without a tick, and is not the
+/// one that does the remote ticks.
 pub(crate) fn next_without_tick(kernel: &Kernel, from: CpuId, by: CpuId) -> Option<CpuId> {
     let mut from = from;
     loop {

@@ -1,4 +1,5 @@
-//! The administration of the machine: what is changed from outside, at the start and at given times.
+//! The administration of the machine: what is changed from outside, at the start and at given
+//! times.
 //!
 //! | module | decides |
 //! |---|---|

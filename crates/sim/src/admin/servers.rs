@@ -1,8 +1,9 @@
-//! Deadline servers and RT throttling that are set during the run: writes to `fair_server/cpuN/runtime` and
-//! `period`, and to `sched_rt_runtime_us` and `sched_rt_period_us`.
+//! Deadline servers and RT throttling that are set during the run: writes to
+//! `fair_server/cpuN/runtime` and `period`, and to `sched_rt_runtime_us` and `sched_rt_period_us`.
 //!
-//! Each CPU concerned sets its own, under the lock of its run queue. A write that the core refuses changes
-//! nothing, as in the kernel. The run ends with it, because the scenario asks for something impossible.
+//! Each CPU concerned sets its own, under the lock of its run queue. A write that the core refuses
+//! changes nothing, as in the kernel. The run ends with it, because the scenario asks for something
+//! impossible.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
@@ -30,8 +31,8 @@ pub(crate) fn set_server(
     Ok(())
 }
 
-/// Sets the bandwidth of real-time tasks, which is one for the machine. Returns whether the core accepts it;
-/// each CPU is to [follow](follow_rt_limit) then.
+/// Sets the bandwidth of real-time tasks, which is one for the machine. Returns whether the core
+/// accepts it; each CPU is to [follow](follow_rt_limit) then.
 pub(crate) fn set_rt_bandwidth(kernel: &mut Kernel, bandwidth: RtBandwidth) -> bool {
     let set = kernel.scheduler().set_rt_bandwidth(kernel.now(), bandwidth);
     if let Err(error) = set {

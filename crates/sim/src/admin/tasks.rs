@@ -1,10 +1,10 @@
 //! Tasks are created, forked, changed from outside, and ended.
 //!
-//! A task that is ended cannot just vanish: it may run, hold mutexes, or wait in a list. So it is told, and
-//! goes as soon as it runs again. A computation is cut off and a wait is left; mutexes that it holds are
-//! given back, and a request that it works on is never done. Within a system call nothing is cut off: it
-//! ends when it returns to user mode. A task that retires, because its pool has become smaller, goes when
-//! its turn is over.
+//! A task that is ended cannot just vanish: it may run, hold mutexes, or wait in a list. So it is
+//! told, and goes as soon as it runs again. A computation is cut off and a wait is left; mutexes
+//! that it holds are given back, and a request that it works on is never done. Within a system call
+//! nothing is cut off: it ends when it returns to user mode. A task that retires, because its pool
+//! has become smaller, goes when its turn is over.
 
 use crate::admin::cpuset;
 use crate::admin::groups::{Groups, end_without_group};
@@ -110,8 +110,8 @@ impl Groups {
         }
     }
 
-    /// Gives a pool so many threads. If it grows, threads that are to retire stay first, then new ones
-    /// start; if it shrinks, the youngest retire.
+    /// Gives a pool so many threads. If it grows, threads that are to retire stay first, then new
+    /// ones start; if it shrinks, the youngest retire.
     pub(crate) fn resize(
         &mut self,
         kernel: &mut Kernel,

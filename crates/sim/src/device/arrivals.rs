@@ -5,9 +5,9 @@
 //!        |  arms the next
 //! ```
 //!
-//! Arrivals form an open loop: a request waits from the instant at which it was meant to arrive, whatever
-//! its CPU does then. Its interrupt costs the same as a timer's, and goes to the CPUs of the source in turn,
-//! as a network card with several queues spreads its own.
+//! Arrivals form an open loop: a request waits from the instant at which it was meant to arrive,
+//! whatever its CPU does then. Its interrupt costs the same as a timer's, and goes to the CPUs of
+//! the source in turn, as a network card with several queues spreads its own.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;

@@ -1,8 +1,8 @@
-//! The devices of the machine: sources of interrupts ([`noise`]) and of requests ([`arrivals`]), disks
-//! ([`disk`]).
+//! The devices of the machine: sources of interrupts ([`noise`]) and of requests ([`arrivals`]),
+//! disks ([`disk`]).
 //!
-//! A device queues events and says which CPU it interrupts. It knows no task: the main loop hands what
-//! arrives to the programs.
+//! A device queues events and says which CPU it interrupts. It knows no task: the main loop hands
+//! what arrives to the programs.
 
 pub(crate) mod arrivals;
 pub(crate) mod disk;

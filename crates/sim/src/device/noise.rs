@@ -1,11 +1,11 @@
 //! [`IrqSource`]: interrupts that no task and no CPU asked for: devices, their softirqs, NMIs, the
 //! hardware itself.
 //!
-//! A source fires at random distances and takes a random time. Both are drawn from a stream of its own, so
-//! adding a source changes no other draws. All sources do the same: they take time from their CPU. They
-//! differ in the [`CpuLayer`](zerolag_model::CpuLayer) that the time is accounted to, and in their names in
-//! traces. differs: an interrupt that comes while the CPU is in the kernel waits for the end of that path;
-//! on real machines NMIs and the hardware do not.
+//! A source fires at random distances and takes a random time. Both are drawn from a stream of its
+//! own, so adding a source changes no other draws. All sources do the same: they take time from
+//! their CPU. They differ in the [`CpuLayer`](zerolag_model::CpuLayer) that the time is accounted
+//! to, and in their names in traces. differs: an interrupt that comes while the CPU is in the
+//! kernel waits for the end of that path; on real machines NMIs and the hardware do not.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;

@@ -1,8 +1,8 @@
 //! [`Body`]: the kernel's part of a task.
 //!
-//! Where the scheduler's body of the task is, which computation it will continue, and whether it is in
-//! kernel mode. Why it waits and what it does next is its program's, and the kernel cannot see it: the
-//! program says what a task waits *on* ([`Body::blocked_on`]) when it blocks it.
+//! Where the scheduler's body of the task is, which computation it will continue, and whether it is
+//! in kernel mode. Why it waits and what it does next is its program's, and the kernel cannot see
+//! it: the program says what a task waits *on* ([`Body::blocked_on`]) when it blocks it.
 
 use crate::kernel::cpu::Segment;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
 //! [`Cpu`]: one simulated CPU: its run queue, its jobs, its current computation, and its time.
 //!
-//! The naive way is an event at the end of every kernel path: at 20 paths per scheduling decision most
-//! events would only say that nothing changed. The key insight: what a path does is known when it begins,
-//! so its time can be charged there. An interrupt that changes nothing for the current task then costs no
-//! event: the end of the task's computation just moves.
+//! The naive way is an event at the end of every kernel path: at 20 paths per scheduling decision
+//! most events would only say that nothing changed. The key insight: what a path does is known when
+//! it begins, so its time can be charged there. An interrupt that changes nothing for the current
+//! task then costs no event: the end of the task's computation just moves.
 //!
-//! * A CPU is *in the kernel* while `busy_until` lies ahead or a [`Job`] waits. Interrupts that arrive then
-//!   queue up in `pending`.
+//! * A CPU is *in the kernel* while `busy_until` lies ahead or a [`Job`] waits. Interrupts that
+//!   arrive then queue up in `pending`.
 //! * Otherwise it runs the [`Segment`] of its current task, or idles.
-//! * There are two clocks: wall time, and task time, which stands still while the CPU is in the kernel for
-//!   others.
+//! * There are two clocks: wall time, and task time, which stands still while the CPU is in the
+//!   kernel for others.
 
 use crate::kernel::rq_lock::RqLock;
 use crate::kernel::words::{Interrupt, Job};
@@ -43,8 +43,8 @@ pub(crate) enum Segment {
     None,
     /// Work left, in time of a CPU of full speed, and the layer that it is accounted to.
     Work { left: Duration, layer: CpuLayer },
-    /// Spins until wall time `until` and reads the clock every `chunk`; `done` of the present chunk is
-    /// over.
+    /// Spins until wall time `until` and reads the clock every `chunk`; `done` of the present chunk
+    /// is over.
     Spin { until: Instant, chunk: Duration, done: Duration },
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Cpu {
     pub(super) current: Option<TaskId>,
     /// The end of the kernel path, as far as it is known.
     pub(super) busy_until: Instant,
-    /// The task clock at the beginning of the present kernel path; it stands still until `busy_until`.
+    /// The task clock at the beginning of the present kernel path; it stands still until
+    /// `busy_until`.
     task_clock: Instant,
     pub(super) jobs: VecDeque<Job>,
     pub(super) pending: VecDeque<Interrupt>,
@@ -84,7 +85,8 @@ pub(super) struct Cpu {
     pub(super) spins_since: Option<Instant>,
     /// Its time up to `busy_until`, by layer.
     pub(super) times: LayerTimes,
-    /// `times` at the beginning of the present kernel path, to take back the part beyond the end of the run.
+    /// `times` at the beginning of the present kernel path, to take back the part beyond the end of
+    /// the run.
     times_before: LayerTimes,
     /// The number of events that this CPU has made.
     pub(super) events: u32,
@@ -243,8 +245,8 @@ impl Cpu {
     }
 }
 
-/// Returns how long a CPU spins that reads the clock every `chunk` and has `done` a part of one, until a
-/// reading shows that `reach` is over.
+/// Returns how long a CPU spins that reads the clock every `chunk` and has `done` a part of one,
+/// until a reading shows that `reach` is over.
 #[inline(never)]
 fn spin_time(reach: Duration, chunk: Duration, done: Duration, speed: u64) -> Duration {
     if chunk.is_zero() {
@@ -257,8 +259,8 @@ fn spin_time(reach: Duration, chunk: Duration, done: Duration, speed: u64) -> Du
     unscale(left, speed)
 }
 
-/// Returns the work that a CPU of this speed does in a time, rounded down. Full speed is the usual case
-/// and small enough to be inlined; the division is out of line.
+/// Returns the work that a CPU of this speed does in a time, rounded down. Full speed is the usual
+/// case and small enough to be inlined; the division is out of line.
 #[inline]
 fn scale(time: Duration, speed: u64) -> Duration {
     if speed == FULL_SPEED { time } else { scale_slower(time, speed) }

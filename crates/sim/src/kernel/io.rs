@@ -1,7 +1,8 @@
-//! After a call of the core: its costs become time, its operations are carried out, its records taken.
+//! After a call of the core: its costs become time, its operations are carried out, its records
+//! taken.
 //!
-//! The core counts what it does and says what it wants done; it neither waits nor sends. Here is the only
-//! place where counts become time and [`Op`]s become events.
+//! The core counts what it does and says what it wants done; it neither waits nor sends. Here is
+//! the only place where counts become time and [`Op`]s become events.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Interrupt, Job};
@@ -37,8 +38,8 @@ impl Kernel {
         self.tracer.take(&mut self.io.trace);
     }
 
-    /// Parks a blocked task. If it waits for a lock for whose holder it may lend its turn, it looks for the
-    /// holder.
+    /// Parks a blocked task. If it waits for a lock for whose holder it may lend its turn, it looks
+    /// for the holder.
     pub(super) fn park_waiter(&mut self, cpu: CpuId, parcel: Parcel) {
         let task = parcel.id();
         self.park(parcel);

@@ -1,33 +1,34 @@
-//! Interrupts between CPUs: how they are sent and taken, what they cost, and the watchdog over them.
+//! Interrupts between CPUs: how they are sent and taken, what they cost, and the watchdog over
+//! them.
 //!
-//! An IPI per request would let a CPU drown in requests that one handler could have served. So work for
-//! another CPU is put on a list of the target. A CPU that finds the list empty sends an interrupt, and the
-//! handler takes the whole list with one entry (`irq_work_queue_on`, `irq_work_run`). Work that arrives
-//! meanwhile raises the next interrupt. IPIs are taken before timers: their vectors have the higher
-//! priority on x86.
+//! An IPI per request would let a CPU drown in requests that one handler could have served. So work
+//! for another CPU is put on a list of the target. A CPU that finds the list empty sends an
+//! interrupt, and the handler takes the whole list with one entry (`irq_work_queue_on`,
+//! `irq_work_run`). Work that arrives meanwhile raises the next interrupt. IPIs are taken before
+//! timers: their vectors have the higher priority on x86.
 //!
 //! ```text
 //!   Op::Ipi -> works of the target -- was empty: interrupt --> handler: all works become jobs --> next interrupt
 //!                                  -- was not: the one on its way takes it along
 //! ```
 //!
-//! A CPU that idles and polls its own `need_resched` flag ([`IdleState::polling`]) is sent no interrupt:
-//! the sender writes the flag, and the target takes its list on the way out of idle.
+//! A CPU that idles and polls its own `need_resched` flag ([`IdleState::polling`]) is sent no
+//! interrupt: the sender writes the flag, and the target takes its list on the way out of idle.
 //!
-//! The list bounds the interrupts, but not the work. A CPU to which work comes faster than it is done
-//! serves no timer and runs no task; so does a CPU that spins for lock after lock. The [`Stretch`] of each
-//! CPU is the time since it last was free for a timer. When it passes `watchdog_thresh`, the run ends
-//! with [`End::Lockup`] instead of running away.
+//! The list bounds the interrupts, but not the work. A CPU to which work comes faster than it is
+//! done serves no timer and runs no task; so does a CPU that spins for lock after lock. The
+//! [`Stretch`] of each CPU is the time since it last was free for a timer. When it passes
+//! `watchdog_thresh`, the run ends with [`End::Lockup`] instead of running away.
 //!
 //! The state of a root domain's IPI is one cache line: accesses queue for it, in order of arrival.
 //!
 //! Sources: Linux v4.1 and v6.12 `kernel/irq_work.c`; `arch/x86/include/asm/irq_vectors.h`
-//! (`LOCAL_TIMER_VECTOR` is below `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose timer
-//! interrupt has not come for `watchdog_thresh`); v6.12 `kernel/sched/core.c`, `resched_curr`
+//! (`LOCAL_TIMER_VECTOR` is below `CALL_FUNCTION_SINGLE_VECTOR`); `kernel/watchdog.c` (a CPU whose
+//! timer interrupt has not come for `watchdog_thresh`); v6.12 `kernel/sched/core.c`, `resched_curr`
 //! (`set_nr_and_not_polling`) and, since 5.8 (b2a02fc43a1f) for queued work too,
 //! `call_function_single_prep_ipi` (`set_nr_if_polling`); `kernel/sched/idle.c`, `do_idle`
-//! (`flush_smp_call_function_queue`). differs: before 5.8 work queued to a polling CPU raised an interrupt
-//! all the same.
+//! (`flush_smp_call_function_queue`). differs: before 5.8 work queued to a polling CPU raised an
+//! interrupt all the same.
 
 use crate::costs::IdleState;
 use crate::kernel::cpu::Stretch;
@@ -134,8 +135,8 @@ impl Kernel {
         self.watch(cpu);
     }
 
-    /// Measures how long a CPU will have been in IPI and lock work at the end of its present path, and ends
-    /// the run if that is too long.
+    /// Measures how long a CPU will have been in IPI and lock work at the end of its present path,
+    /// and ends the run if that is too long.
     pub(super) fn watch(&mut self, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let Stretch::Since(since) = place.stretch else { return };
@@ -147,7 +148,8 @@ impl Kernel {
         }
     }
 
-    /// Returns how long accesses to the state of a root domain's IPI take, including the wait for others.
+    /// Returns how long accesses to the state of a root domain's IPI take, including the wait for
+    /// others.
     pub(super) fn queue_for_rto(&mut self, cpu: CpuId, accesses: u32) -> Duration {
         self.stats.rto_accesses += u64::from(accesses);
         let domain = self.scheduler.root_domain(cpu);

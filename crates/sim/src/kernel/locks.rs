@@ -1,9 +1,9 @@
-//! Taking, giving back and granting the locks of run queues ([`RqLock`](crate::kernel::rq_lock::RqLock)
-//! has the states).
+//! Taking, giving back and granting the locks of run queues
+//! ([`RqLock`](crate::kernel::rq_lock::RqLock) has the states).
 //!
-//! [`Kernel::locked`] is the usual way to call the core: it takes the lock, calls, gives it back with the
-//! time that the call took, and carries out what the core wants done. A CPU that must spin instead keeps
-//! its job, and does it again from the beginning when the lock is granted.
+//! [`Kernel::locked`] is the usual way to call the core: it takes the lock, calls, gives it back
+//! with the time that the call took, and carries out what the core wants done. A CPU that must spin
+//! instead keeps its job, and does it again from the beginning when the lock is granted.
 
 use crate::kernel::rq_lock::{Holder, Lock};
 use crate::kernel::state::{InnerLock, Kernel};
@@ -13,7 +13,8 @@ use zerolag_core::{Clock, Io, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, CpuLayer, Duration, TaskId, TraceEvent};
 
 impl Kernel {
-    /// Calls the core with a run queue, under its lock; `job` is put back if the CPU must spin for it.
+    /// Calls the core with a run queue, under its lock; `job` is put back if the CPU must spin for
+    /// it.
     #[inline(always)]
     pub(crate) fn locked<R>(
         &mut self,
@@ -166,8 +167,8 @@ impl Kernel {
         waiter
     }
 
-    /// Passes a granted lock on that the CPU has not taken: the task that it was wanted for may have moved
-    /// elsewhere meanwhile.
+    /// Passes a granted lock on that the CPU has not taken: the task that it was wanted for may
+    /// have moved elsewhere meanwhile.
     pub(crate) fn after_grant(&mut self, rq: CpuId, waiter: CpuId) {
         let lock = &mut self.cpus[rq.index()].lock;
         if lock.holder == Holder::Granted(waiter) {

@@ -1,7 +1,8 @@
-//! The simulated kernel: CPUs, run-queue locks, IPIs, kernel paths, timers, and the bodies of tasks.
+//! The simulated kernel: CPUs, run-queue locks, IPIs, kernel paths, timers, and the bodies of
+//! tasks.
 //!
-//! It hosts the core and accounts time. What tasks do, which devices interrupt them and what is changed
-//! from outside is known to the parts above; the kernel sees [`words`] of theirs.
+//! It hosts the core and accounts time. What tasks do, which devices interrupt them and what is
+//! changed from outside is known to the parts above; the kernel sees [`words`] of theirs.
 //!
 //! | module | holds |
 //! |---|---|

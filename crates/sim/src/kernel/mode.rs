@@ -1,8 +1,9 @@
 //! Kernel mode of tasks, and where it can be preempted.
 //!
-//! A task is in kernel mode from the beginning of a system call to its end, and whenever it waits. The
-//! simulator must not know what preempts a task there: that depends on the preemption model. So the core is
-//! told the mode ([`TaskMode`]), and asked at each place whether the CPU switches ([`CpuMode`]):
+//! A task is in kernel mode from the beginning of a system call to its end, and whenever it waits.
+//! The simulator must not know what preempts a task there: that depends on the preemption model. So
+//! the core is told the mode ([`TaskMode`]), and asked at each place whether the CPU switches
+//! ([`CpuMode`]):
 //!
 //! | place | asked as |
 //! |---|---|
@@ -39,8 +40,8 @@ impl Kernel {
         self.bodies[task.index()].in_syscall
     }
 
-    /// Tells the core that the current task goes on in user mode, if it was in kernel mode. Returns whether
-    /// it goes on at once.
+    /// Tells the core that the current task goes on in user mode, if it was in kernel mode. Returns
+    /// whether it goes on at once.
     #[inline]
     pub(crate) fn back_to_user(&mut self, cpu: CpuId, task: TaskId) -> bool {
         let place = &mut self.cpus[cpu.index()];
@@ -66,8 +67,8 @@ impl Kernel {
         self.emit(cpu, TraceEvent::Syscall { task, enters: false });
     }
 
-    /// Returns whether the current task gives its CPU up at this place of kernel mode. If so, the switch is
-    /// noted as a job.
+    /// Returns whether the current task gives its CPU up at this place of kernel mode. If so, the
+    /// switch is noted as a job.
     pub(crate) fn gives_way(&mut self, cpu: CpuId, at: CpuMode) -> bool {
         let place = &mut self.cpus[cpu.index()];
         let gives_way = self.scheduler.preempts(place.rq.need_resched(), at);
@@ -77,8 +78,8 @@ impl Kernel {
         gives_way
     }
 
-    /// Blocks the current task: it leaves its CPU as the next job. `lock` is the one that it waits for, if
-    /// tasks lend their turns and a task that waits for this lock may.
+    /// Blocks the current task: it leaves its CPU as the next job. `lock` is the one that it waits
+    /// for, if tasks lend their turns and a task that waits for this lock may.
     #[inline]
     pub(crate) fn block(&mut self, cpu: CpuId, task: TaskId, lock: Option<LockId>) {
         let mut why = Leave::Block;
@@ -112,7 +113,8 @@ impl Kernel {
         exec
     }
 
-    /// The current task takes a spinning lock, or begins to spin for one: nothing preempts it from now on.
+    /// The current task takes a spinning lock, or begins to spin for one: nothing preempts it from
+    /// now on.
     pub(crate) fn disable_preemption(&mut self, task: TaskId) {
         self.bodies[task.index()].spin_locks += 1;
     }
@@ -128,8 +130,8 @@ impl Kernel {
         self.set_segment(cpu, Segment::Work { left: FOREVER, layer: CpuLayer::Kernel });
     }
 
-    /// The lock for which the current task of a CPU spins is free on another CPU: the task has it when its
-    /// cache line has arrived.
+    /// The lock for which the current task of a CPU spins is free on another CPU: the task has it
+    /// when its cache line has arrived.
     pub(crate) fn end_spinning(&mut self, from: CpuId, on: CpuId) {
         let left = self.transfer(from, on);
         let place = &mut self.cpus[on.index()];

@@ -1,4 +1,5 @@
-//! Jobs of a CPU on its own run queue: its events, and changes that its current task makes of itself.
+//! Jobs of a CPU on its own run queue: its events, and changes that its current task makes of
+//! itself.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
@@ -36,8 +37,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Does the remote tick of a CPU that runs a task without a tick. It takes the time of a tick here, and
-    /// none there.
+    /// Does the remote tick of a CPU that runs a task without a tick. It takes the time of a tick
+    /// here, and none there.
     pub(crate) fn remote_tick(&mut self, cpu: CpuId, of: CpuId) -> Done {
         self.locked(cpu, of, Job::RemoteTick(of), |scheduler, rq, clock, io| scheduler.remote_tick(rq, clock, cpu, io))
     }

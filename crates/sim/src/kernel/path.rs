@@ -7,11 +7,11 @@
 //!                       +--- pending interrupts, preemption, the task's next action <--- path end
 //! ```
 //!
-//! A job decides when it gets its locks. The time that it takes is spent from there on, and holds the
-//! locks. A path that changes nothing for its task costs no event: the task's completion moves.
+//! A job decides when it gets its locks. The time that it takes is spent from there on, and holds
+//! the locks. A path that changes nothing for its task costs no event: the task's completion moves.
 //!
-//! The main loop drives the path, because handlers and jobs can belong to any part of the machine. Here is
-//! what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
+//! The main loop drives the path, because handlers and jobs can belong to any part of the machine.
+//! Here is what concerns the CPU alone: [`Kernel::ahead`] says what comes next on it.
 
 use crate::kernel::cpu::{Segment, Stretch};
 use crate::kernel::state::Kernel;
@@ -106,8 +106,8 @@ impl Kernel {
         }
     }
 
-    /// Says what comes next on a CPU that is in the kernel and has no jobs. If nothing does, what ends its
-    /// path or its computation is queued.
+    /// Says what comes next on a CPU that is in the kernel and has no jobs. If nothing does, what
+    /// ends its path or its computation is queued.
     #[inline(always)]
     pub(crate) fn ahead(&mut self, cpu: CpuId) -> Ahead {
         if self.stop.is_some() {
@@ -164,8 +164,8 @@ impl Kernel {
         goes_on
     }
 
-    /// Schedules the completion event of the current computation, unless the next tick comes first, which
-    /// asks again. So a computation that is often interrupted leaves no trail of void events.
+    /// Schedules the completion event of the current computation, unless the next tick comes first,
+    /// which asks again. So a computation that is often interrupted leaves no trail of void events.
     pub(super) fn arm_completion(&mut self, cpu: CpuId) {
         let next_tick = self.ticks.next;
         let place = &mut self.cpus[cpu.index()];

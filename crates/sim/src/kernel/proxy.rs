@@ -1,13 +1,13 @@
-//! Lent turns (`proxy_exec`): the core is told which task holds which lock, and a task that waits is moved
-//! to the CPU of the holder.
+//! Lent turns (`proxy_exec`): the core is told which task holds which lock, and a task that waits
+//! is moved to the CPU of the holder.
 //!
 //! A waiter cannot look for the holder once: the holder may be blocked, on another CPU, or a waiter
-//! itself. So it looks when it blocks, when its lock is taken by another task, and when the holder is woken
-//! or itself moved to a CPU. A waiter that the core cannot use stays blocked as usual.
+//! itself. So it looks when it blocks, when its lock is taken by another task, and when the holder
+//! is woken or itself moved to a CPU. A waiter that the core cannot use stays blocked as usual.
 //!
 //! Which locks count is the program's to say: it names one when it blocks a task
-//! ([`Kernel::block`]). They are mutexes without priority inheritance, read-write semaphores and the
-//! locks of pages, inside system calls only.
+//! ([`Kernel::block`]). They are mutexes without priority inheritance, read-write semaphores and
+//! the locks of pages, inside system calls only.
 //!
 //! Work: O(tasks) for each lock that is taken and each wakeup, with `proxy_exec` only.
 
@@ -61,7 +61,8 @@ impl Kernel {
         self.push_jobs(cpu, jobs);
     }
 
-    /// Moves a blocked task to the holder of the lock that it waits for, if the holder is on a run queue.
+    /// Moves a blocked task to the holder of the lock that it waits for, if the holder is on a run
+    /// queue.
     pub(crate) fn lend(&mut self, cpu: CpuId, task: TaskId) -> Done {
         let body = &self.bodies[task.index()];
         let lock = body.blocked_on.filter(|_| body.parcel.is_some());

@@ -1,9 +1,10 @@
 //! [`RqLock`]: the lock of a run queue: which CPU has it, until when, and which CPUs spin for it.
 //!
-//! One thread runs the machine, so these locks protect nothing: they cost time. An operation that takes
-//! a lock decides at once, and so knows when it will have ended. Most locks are therefore never seen as
-//! taken: an operation gives its lock back at once, together with the time at which it will be free.
-//! Only the first lock of a pair is kept from one call to another, while its CPU spins for the second.
+//! One thread runs the machine, so these locks protect nothing: they cost time. An operation that
+//! takes a lock decides at once, and so knows when it will have ended. Most locks are therefore
+//! never seen as taken: an operation gives its lock back at once, together with the time at which
+//! it will be free. Only the first lock of a pair is kept from one call to another, while its CPU
+//! spins for the second.
 //!
 //! ```text
 //!         [1] an operation: free again when it ends

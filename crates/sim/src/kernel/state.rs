@@ -1,9 +1,10 @@
 //! [`Kernel`]: the state of the simulated kernel, and access to it for the parts above.
 //!
-//! Devices, programs and the administration all act on the kernel, and each could reach into a CPU to do
-//! so. Then no rule of a CPU (which time is charged where, when a completion is void) could be read in
-//! one place. So the fields are private to this folder: the parts above queue jobs, set a computation, or
-//! have the core called under a lock, by methods. The compiler sees to it that no program touches a CPU.
+//! Devices, programs and the administration all act on the kernel, and each could reach into a CPU
+//! to do so. Then no rule of a CPU (which time is charged where, when a completion is void) could
+//! be read in one place. So the fields are private to this folder: the parts above queue jobs, set
+//! a computation, or have the core called under a lock, by methods. The compiler sees to it that no
+//! program touches a CPU.
 
 use crate::costs::Costs;
 use crate::kernel::body::Body;
@@ -231,8 +232,8 @@ impl Kernel {
         self.bodies[task.index()].new_affinity = cpus;
     }
 
-    /// Returns whether blocked tasks can lend their turns, so that the kernel must know the lock that each
-    /// waits for.
+    /// Returns whether blocked tasks can lend their turns, so that the kernel must know the lock
+    /// that each waits for.
     #[inline(always)]
     pub(crate) const fn lends_turns(&self) -> bool {
         self.lends_turns

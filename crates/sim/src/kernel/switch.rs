@@ -1,8 +1,8 @@
 //! Switching: leaving the current task and choosing the next one, under one hold of the lock.
 //!
-//! Between the two the parts above note where the left task is now, and before the CPU goes on the program
-//! of the next task is asked for its first computation. So a switch comes in pieces, which the main loop
-//! puts together: [`leave`](Kernel::leave), [`pick_locked`](Kernel::pick_locked),
+//! Between the two the parts above note where the left task is now, and before the CPU goes on the
+//! program of the next task is asked for its first computation. So a switch comes in pieces, which
+//! the main loop puts together: [`leave`](Kernel::leave), [`pick_locked`](Kernel::pick_locked),
 //! [`load`](Kernel::load), [`share_core`](Kernel::share_core), [`carry`](Kernel::carry).
 
 use crate::kernel::cpu::Segment;
@@ -32,9 +32,9 @@ impl Kernel {
             Left::Queued | Left::Delayed => {}
             Left::Parked(parcel) => self.park_waiter(cpu, parcel),
             Left::Displaced(parcel) => {
-                // The CPU is switched away from it under the same lock, and only then is it placed elsewhere:
-                // no CPU can run it while this one still does, however long the wait for the other run
-                // queue's lock is.
+                // The CPU is switched away from it under the same lock, and only then is it placed
+                // elsewhere: no CPU can run it while this one still does, however long the wait for
+                // the other run queue's lock is.
                 let task = parcel.id();
                 self.park(parcel);
                 self.push_next_job(cpu, Job::wake(task, WakeKind::Displaced));
@@ -54,8 +54,8 @@ impl Kernel {
         self.lock_for(cpu, cpu, Job::Pick)
     }
 
-    /// Chooses the next task and gives the lock of the run queue back. Returns the step to be carried out;
-    /// `Err` with one that must be carried out before a task can be chosen.
+    /// Chooses the next task and gives the lock of the run queue back. Returns the step to be
+    /// carried out; `Err` with one that must be carried out before a task can be chosen.
     #[inline]
     pub(crate) fn pick_locked(&mut self, cpu: CpuId) -> Result<Step, Step> {
         let place = &mut self.cpus[cpu.index()];
@@ -72,7 +72,8 @@ impl Kernel {
             Next::Run(task) => Some(task),
         };
         place.current = task;
-        // Also when the same task goes on: its priority may have changed, and others may wait behind it.
+        // Also when the same task goes on: its priority may have changed, and others may wait
+        // behind it.
         let step =
             if task.is_some() { self.scheduler.switched(&mut place.rq, clock, &mut self.io) } else { Step::Done };
         self.unlock(cpu, cpu, self.costs.rq_lock_hold);
@@ -82,8 +83,8 @@ impl Kernel {
         Ok(step)
     }
 
-    /// Gives the computation of the chosen task to the CPU. Returns the task if it has none, and its program
-    /// must say what comes next.
+    /// Gives the computation of the chosen task to the CPU. Returns the task if it has none, and
+    /// its program must say what comes next.
     #[inline(always)]
     pub(crate) fn load(&mut self, cpu: CpuId) -> Option<TaskId> {
         let task = self.cpus[cpu.index()].current?;

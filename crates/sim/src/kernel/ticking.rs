@@ -1,9 +1,10 @@
 //! [`Ticks`]: which CPUs tick, and when.
 //!
-//! An event for each tick of each CPU would be most events of an idle or steady machine. Ticks of all CPUs
-//! come at the same instants (`skew_tick` off), so the main loop compares one time, [`Ticks::next`], with
-//! the next event, and a CPU that needs no tick costs nothing. At an instant, ticks come after all events,
-//! in order of CPU, unless they are delayed ([`Machine::delay_ticks`](crate::Machine::delay_ticks)).
+//! An event for each tick of each CPU would be most events of an idle or steady machine. Ticks of
+//! all CPUs come at the same instants (`skew_tick` off), so the main loop compares one time,
+//! [`Ticks::next`], with the next event, and a CPU that needs no tick costs nothing. At an instant,
+//! ticks come after all events, in order of CPU, unless they are delayed
+//! ([`Machine::delay_ticks`](crate::Machine::delay_ticks)).
 
 use zerolag_model::{CpuId, CpuMask, Duration, Instant};
 use zerolag_workload::Stream;

@@ -1,7 +1,7 @@
 //! Ticks: when they come, what they do, and which CPUs need them ([`Ticks`] has the state).
 //!
-//! Most ticks change nothing for the task that runs. Those are done without a kernel path, in one call of
-//! the core; any other tick is taken as an interrupt.
+//! Most ticks change nothing for the task that runs. Those are done without a kernel path, in one
+//! call of the core; any other tick is taken as an interrupt.
 //!
 //! [`Ticks`]: crate::kernel::ticking::Ticks
 
@@ -70,8 +70,8 @@ impl Kernel {
         self.ticks.late = Some(LateTicks::new(by, seed, self.cpus.len()));
     }
 
-    /// A delayed tick comes. The first CPU that ticks counts for all: a CPU that ticks before it sees the
-    /// count of the tick before.
+    /// A delayed tick comes. The first CPU that ticks counts for all: a CPU that ticks before it
+    /// sees the count of the tick before.
     pub(crate) fn late_tick(&mut self, cpu: CpuId) -> Ticked {
         if self.ticks.cpus.next_from(CpuId(0)) == Some(cpu) {
             self.scheduler.count_tick(self.now);
@@ -105,8 +105,8 @@ impl Kernel {
         Ticked::Drive
     }
 
-    /// Notes the work that a tick requests as a softirq (`SCHED_SOFTIRQ`). It comes after the tick's
-    /// handler, and so after the ticks of all other CPUs at this instant.
+    /// Notes the work that a tick requests as a softirq (`SCHED_SOFTIRQ`). It comes after the
+    /// tick's handler, and so after the ticks of all other CPUs at this instant.
     pub(super) fn raise_softirq(&mut self, cpu: CpuId, step: Step) {
         if step != Step::Done {
             let place = &mut self.cpus[cpu.index()];

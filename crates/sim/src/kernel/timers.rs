@@ -1,8 +1,9 @@
 //! Timers of run queues, groups and tasks.
 //!
-//! The core arms and cancels timers much more often than they fire, so cancelling must be free: nothing
-//! is taken out of the event queue. Each arming has a generation instead, and an event of an older
-//! generation is void when it comes up. The timers of tasks need none: a task arms one and waits for it.
+//! The core arms and cancels timers much more often than they fire, so cancelling must be free:
+//! nothing is taken out of the event queue. Each arming has a generation instead, and an event of
+//! an older generation is void when it comes up. The timers of tasks need none: a task arms one and
+//! waits for it.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;
@@ -19,9 +20,9 @@ impl Kernel {
         let count = place.next_count();
         let event = Event::RqTimer { cpu: of, timer, generation };
         let at = match timer {
-            // A slice or budget is task time, which stands still until the CPU's present path ends. A
-            // timer that took no notice would fire before the slice is over, take time itself, and so
-            // on: an interrupt storm.
+            // A slice or budget is task time, which stands still until the CPU's present path ends.
+            // A timer that took no notice would fire before the slice is over, take time itself,
+            // and so on: an interrupt storm.
             RqTimer::Slice | RqTimer::Server(_) => at.max(self.now) + place.busy_until.since(self.now),
             RqTimer::Replenish | RqTimer::RtPeriod => at.max(self.now),
         };

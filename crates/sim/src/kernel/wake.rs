@@ -1,8 +1,8 @@
 //! Waking tasks, and carrying out what a call of the core leaves to be done.
 //!
-//! A call of the core holds one run queue. If it needs another one it returns a [`Step`], and the CPU
-//! takes the next lock ([`Kernel::carry`]). Where that lock is busy the CPU keeps the rest as its next
-//! job.
+//! A call of the core holds one run queue. If it needs another one it returns a [`Step`], and the
+//! CPU takes the next lock ([`Kernel::carry`]). Where that lock is busy the CPU keeps the rest as
+//! its next job.
 
 use crate::kernel::rq_lock::Lock;
 use crate::kernel::state::Kernel;
@@ -11,8 +11,8 @@ use zerolag_core::{Home, Lent, PairClock, Placement, Step};
 use zerolag_model::{CpuId, CpuLayer, Distance, TaskId};
 
 impl Kernel {
-    /// Carries a step out, and the steps that follow from it, then notes the choice of the next task if that
-    /// is the purpose. A CPU that must spin for a lock notes the rest as its next job.
+    /// Carries a step out, and the steps that follow from it, then notes the choice of the next
+    /// task if that is the purpose. A CPU that must spin for a lock notes the rest as its next job.
     #[inline(always)]
     pub(crate) fn carry(&mut self, cpu: CpuId, step: Step, then_pick: bool) -> Done {
         if step == Step::Done && !then_pick { Ok(()) } else { self.carry_on(cpu, step, then_pick) }
@@ -93,8 +93,8 @@ impl Kernel {
                 self.push_step(cpu, step);
                 self.lend_to(cpu, task);
             }
-            // It has not left its CPU yet, which spins for another lock first: that CPU wakes it then
-            // (`ttwu_queue_wakelist`).
+            // It has not left its CPU yet, which spins for another lock first: that CPU wakes it
+            // then (`ttwu_queue_wakelist`).
             Err(_) if self.current(home) == Some(task) => self.push_job(home, again),
             // It was taken off meanwhile: its body is in hand now.
             Err(_) => self.push_next_job(cpu, again),
@@ -111,8 +111,8 @@ impl Kernel {
         self.scheduler.lends(&self.cpus[cpu.index()].rq, task).ok()
     }
 
-    /// Lets a lock holder inherit from its waiters. Returns whether it does so now; if not, a job is noted
-    /// that does.
+    /// Lets a lock holder inherit from its waiters. Returns whether it does so now; if not, a job
+    /// is noted that does.
     pub(crate) fn inherit(&mut self, cpu: CpuId, holder: TaskId, lent: Option<Lent>, job: Job) -> Result<bool, Spins> {
         let clock = self.cpus[cpu.index()].clock(self.now);
         if let Some(parcel) = &mut self.bodies[holder.index()].parcel {
@@ -122,7 +122,8 @@ impl Kernel {
             let changed =
                 self.locked(cpu, home, job, |scheduler, rq, clock, io| scheduler.inherit(rq, clock, holder, lent, io))?;
             let Ok(step) = changed else {
-                // It sleeps and was still queued: it has been taken off, and its body is in hand now.
+                // It sleeps and was still queued: it has been taken off, and its body is in hand
+                // now.
                 self.push_next_job(cpu, job);
                 return Ok(false);
             };

@@ -1,9 +1,9 @@
 //! The words of the kernel: events of the machine, interrupts, jobs.
 //!
-//! All three are data. A part of the machine that wants something done later, elsewhere, or by a part
-//! above it, queues one of these; the main loop hands it to the part that it concerns. So the kernel
-//! carries the interrupt of a disk or a change of a cpuset to the CPU that takes it without knowing
-//! either.
+//! All three are data. A part of the machine that wants something done later, elsewhere, or by a
+//! part above it, queues one of these; the main loop hands it to the part that it concerns. So the
+//! kernel carries the interrupt of a disk or a change of a cpuset to the CPU that takes it without
+//! knowing either.
 
 use zerolag_core::{GroupTimer, Leave, RqTimer, Step, Work};
 use zerolag_model::{CpuId, GroupId, SchedAttr, TaskId};
@@ -83,7 +83,8 @@ pub(crate) enum Interrupt {
     Source(u32),
     /// A request has arrived, from the source of this index.
     Arrival(u32),
-    /// A change is made: a system call on CPU 0, or the part of a change that each CPU makes itself.
+    /// A change is made: a system call on CPU 0, or the part of a change that each CPU makes
+    /// itself.
     Change(u32),
     /// This task is to end as soon as it runs.
     Ended(TaskId),
@@ -168,8 +169,8 @@ pub(crate) enum WakeKind {
     Displaced,
 }
 
-/// Another CPU holds a lock that a job needs. The job is again the first of its CPU, which spins and is
-/// driven on when it gets the lock.
+/// Another CPU holds a lock that a job needs. The job is again the first of its CPU, which spins
+/// and is driven on when it gets the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spins;
 

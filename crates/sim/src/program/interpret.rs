@@ -1,9 +1,9 @@
 //! The actions of a program, in order.
 //!
-//! [`Programs::interpret`] does one action of the current task of a CPU, in its context: it starts a
-//! computation, or notes jobs (wake a task, block), or only moves on. An action that takes no time is done at
-//! once, and the next is asked for at the same instant. So a task that never spends time would stop the
-//! machine's clock: after [`IDLE_ACTIONS_MAX`] such actions the run ends.
+//! [`Programs::interpret`] does one action of the current task of a CPU, in its context: it starts
+//! a computation, or notes jobs (wake a task, block), or only moves on. An action that takes no
+//! time is done at once, and the next is asked for at the same instant. So a task that never spends
+//! time would stop the machine's clock: after [`IDLE_ACTIONS_MAX`] such actions the run ends.
 
 use crate::kernel::cpu::Segment;
 use crate::kernel::state::Kernel;
@@ -71,7 +71,8 @@ impl Programs {
         true
     }
 
-    /// Returns the phase that a task is in, skipping those without loops; `None` when its program is over.
+    /// Returns the phase that a task is in, skipping those without loops; `None` when its program
+    /// is over.
     fn find_phase<'p>(&mut self, program: &'p Program, task: TaskId) -> Option<&'p Phase> {
         let body = &mut self.tasks[task.index()];
         let def = &program.tasks[body.def];
@@ -132,8 +133,8 @@ impl Programs {
         }
     }
 
-    /// Starts the next action of a task that is being switched to, if that is plain work: the program need
-    /// not be asked again when the switch is over.
+    /// Starts the next action of a task that is being switched to, if that is plain work: the
+    /// program need not be asked again when the switch is over.
     ///
     /// Other tasks see nothing of this; marks carry the time at which the task gets the CPU.
     pub(crate) fn peek_work(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {

@@ -1,7 +1,8 @@
-//! The programs of the tasks: where each task is in its program, what it waits for, and what tasks share.
+//! The programs of the tasks: where each task is in its program, what it waits for, and what tasks
+//! share.
 //!
-//! A program acts on the kernel by its methods only: it starts a computation, or notes jobs such as waking
-//! a task. It touches no CPU and no run queue.
+//! A program acts on the kernel by its methods only: it starts a computation, or notes jobs such as
+//! waking a task. It touches no CPU and no run queue.
 //!
 //! | module | holds |
 //! |---|---|

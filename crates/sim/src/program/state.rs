@@ -18,7 +18,8 @@ use zerolag_workload::program::{Program, ResourceId, ResourceKind};
 /// The tasks of a machine and what they share.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// Behind a second counter that is not atomic: actions hold the program while they change the machine.
+    /// Behind a second counter that is not atomic: actions hold the program while they change the
+    /// machine.
     #[expect(clippy::redundant_allocation, reason = "the outer counter is not atomic")]
     pub(crate) program: Rc<Arc<Program>>,
     pub(super) seed: u64,

@@ -43,8 +43,8 @@ pub(crate) enum WaitFor {
 }
 
 impl WaitFor {
-    /// Returns the resource whose list of waiters a task leaves when it is ended; `None` for waits in no
-    /// list, and for those within a system call, which are not cut off.
+    /// Returns the resource whose list of waiters a task leaves when it is ended; `None` for waits
+    /// in no list, and for those within a system call, which are not cut off.
     pub(crate) const fn list(self) -> Option<ResourceId> {
         match self {
             Self::Time | Self::RwSemaphore(_) | Self::Pipe(_) | Self::Page(_) | Self::Reply(_) => None,
@@ -57,8 +57,8 @@ impl WaitFor {
         }
     }
 
-    /// Returns the name of a wait for another task, and the resource; `None` for waits that end by themselves
-    /// or that the end of a run does not report.
+    /// Returns the name of a wait for another task, and the resource; `None` for waits that end by
+    /// themselves or that the end of a run does not report.
     pub(crate) const fn reported(self) -> Option<(&'static str, ResourceId)> {
         match self {
             Self::Time | Self::Request(_) | Self::Page(_) => None,
@@ -103,7 +103,8 @@ pub(crate) struct Cursor {
     pub(crate) action: usize,
     /// The phase's properties have been applied.
     pub(crate) entered: bool,
-    /// A mutex that must be taken before the next action (after a condition, or after losing a race for it).
+    /// A mutex that must be taken before the next action (after a condition, or after losing a race
+    /// for it).
     pub(crate) relock: Option<ResourceId>,
     /// A mutex that was handed over to it while it waited.
     pub(crate) handed: Option<ResourceId>,

@@ -1,5 +1,5 @@
-//! The floors of `zerolag-sim`: the kernel, the devices, the programs, the administration, and the machine
-//! that owns these four. Within each: state below, behaviour above.
+//! The floors of `zerolag-sim`: the kernel, the devices, the programs, the administration, and the
+//! machine that owns these four. Within each: state below, behaviour above.
 
 use super::Floors;
 

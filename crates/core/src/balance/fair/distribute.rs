@@ -29,7 +29,8 @@ pub(crate) fn begin(group: GroupId, what: Distribute, first: Option<(CpuId, u32)
     }
 }
 
-/// Serves one throttled CPU and goes on to the next: as many as were throttled when the round began.
+/// Serves one throttled CPU and goes on to the next: as many as were throttled when the round
+/// began.
 pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distribution) -> Step {
     lifecycle::charge_current(rq, cx);
     let group = work.group;

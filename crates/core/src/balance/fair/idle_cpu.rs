@@ -8,7 +8,8 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Distance};
 
-/// A round of balancing has seen a whole cache: says how many of its CPUs are worth a look. `update_idle_cpu_scan`.
+/// A round of balancing has seen a whole cache: says how many of its CPUs are worth a look.
+/// `update_idle_cpu_scan`.
 pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &Cx<'_, L>, span: &Range<u32>, util: u64) {
     let cache = cx.config.topology.span(cpu, Distance::Llc);
     if *span != cache {
@@ -31,7 +32,8 @@ pub(crate) fn is_idle_for<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: Cpu
     cx.view().is_idle(cpu) || !fair::is_idle_policy(task.attr) && cx.view().counts(cpu).only_idle_policy
 }
 
-/// Returns whether all threads of an idle CPU's core are idle that are online (`is_core_idle`). O(threads).
+/// Returns whether all threads of an idle CPU's core are idle that are online (`is_core_idle`).
+/// O(threads).
 pub(crate) fn is_on_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
     let core = cx.config.topology.span(cpu, Distance::Smt);
     let nr_threads = core.len() as u32;

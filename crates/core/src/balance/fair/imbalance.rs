@@ -15,27 +15,33 @@
 //! | has spare CPUs, under another cache | what it has room for | util |
 //! | is busy or overloaded itself | up to the average of both | load |
 //!
-//! Where the CPUs of a group share something, a core or a cache, groups are filled evenly even if all have room (`SD_PREFER_SIBLING`): since
-//! 6.6 by idle CPUs only. Between sockets a small difference is left alone, for the sake of tasks that talk to each other.
+//! Where the CPUs of a group share something, a core or a cache, groups are filled evenly even if
+//! all have room (`SD_PREFER_SIBLING`): since 6.6 by idle CPUs only. Between sockets a small
+//! difference is left alone, for the sake of tasks that talk to each other.
 //!
-//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]). Tasks fill CPUs whose util
-//! is above 100/117 of it (of a core's threads 100/110), or on which more than one wants to run most of the time, or lately did. Where load is not
-//! tracked, counts alone decide. What a CPU has of which no task may come here is not counted (`LBF_ALL_PINNED`).
+//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]).
+//! Tasks fill CPUs whose util is above 100/117 of it (of a core's threads 100/110), or on which
+//! more than one wants to run most of the time, or lately did. Where load is not tracked, counts
+//! alone decide. What a CPU has of which no task may come here is not counted (`LBF_ALL_PINNED`).
 //!
-//! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for an idle CPU too. Where CPUs differ in
-//! capacity, nothing that is alone on its CPU is taken by a weaker one, and groups are not filled evenly.
+//! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for
+//! an idle CPU too. Where CPUs differ in capacity, nothing that is alone on its CPU is taken by a
+//! weaker one, and groups are not filled evenly.
 //!
-//! **About to idle.** A group that has CPUs to spare takes of the overloaded one with the most load, whatever all have on average, and overloaded is only who has a
-//! waiting task: the other groups need not be looked at. If none is overloaded one of them may be the busiest all the same, and leave the waiting tasks where they
-//! are: then all are compared.
+//! **About to idle.** A group that has CPUs to spare takes of the overloaded one with the most
+//! load, whatever all have on average, and overloaded is only who has a waiting task: the other
+//! groups need not be looked at. If none is overloaded one of them may be the busiest all the same,
+//! and leave the waiting tasks where they are: then all are compared.
 //!
 //! O(CPUs of the domain).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`, `group_classify`, `group_has_capacity`,
-//! `update_sd_pick_busiest`, `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`, `smt_balance`,
-//! `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5), 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels
-//! before 5.5 compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over a group that tasks of the classes above
-//! alone overload.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `should_we_balance`, `update_sg_lb_stats`,
+//! `group_classify`, `group_has_capacity`, `update_sd_pick_busiest`,
+//! `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`,
+//! `smt_balance`, `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5),
+//! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels before 5.5
+//! compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over
+//! a group that tasks of the classes above alone overload.
 
 use crate::balance::fair::{idle_cpu, uneven};
 use crate::class::fair::capacity;
@@ -89,7 +95,8 @@ enum GroupType {
 }
 
 impl GroupLoad {
-    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also fill them.
+    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also
+    /// fill them.
     fn classify(&self, domain: &Domain, is_uneven: bool, is_shared: bool) -> GroupType {
         let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
         let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
@@ -148,11 +155,14 @@ struct Domain {
     imbalance_pct: u64,
     /// Whether its CPUs share a cache (`SD_SHARE_LLC`).
     shares_cache: bool,
-    /// Whether groups that share something are filled evenly even if all have room (`SD_PREFER_SIBLING`).
+    /// Whether groups that share something are filled evenly even if all have room
+    /// (`SD_PREFER_SIBLING`).
     evens_out: bool,
-    /// Whether only idle CPUs do so (6.6), and whether the busier group is one of several CPUs counts, not whether the taker's is (6.5).
+    /// Whether only idle CPUs do so (6.6), and whether the busier group is one of several CPUs
+    /// counts, not whether the taker's is (6.5).
     only_idle_even_out: bool,
-    /// Up to so many tasks in the taker's group a difference of two is left alone (`sd->imb_numa_nr`).
+    /// Up to so many tasks in the taker's group a difference of two is left alone
+    /// (`sd->imb_numa_nr`).
     tolerates: Option<u64>,
 }
 
@@ -185,7 +195,8 @@ impl Domain {
         self.evens_out && nr_cpus > 1
     }
 
-    /// Returns how many tasks a group has more than another, if that is to be evened out. `sibling_imbalance`: all groups have as many cores.
+    /// Returns how many tasks a group has more than another, if that is to be evened out.
+    /// `sibling_imbalance`: all groups have as many cores.
     fn excess(&self, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
         if self.only_idle_even_out && self.kind == BalanceKind::Periodic {
             return 0;
@@ -194,7 +205,8 @@ impl Domain {
     }
 }
 
-/// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the domain).
+/// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the
+/// domain).
 pub(crate) fn find_imbalance<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
@@ -254,8 +266,9 @@ struct Compared {
     util: u64,
 }
 
-/// Finds the busiest group of a domain for a group that has CPUs to spare, to which the sums of the whole domain do not matter. O(CPUs of groups with
-/// waiting tasks) if one of these is overloaded; else O(CPUs).
+/// Finds the busiest group of a domain for a group that has CPUs to spare, to which the sums of the
+/// whole domain do not matter. O(CPUs of groups with waiting tasks) if one of these is overloaded;
+/// else O(CPUs).
 fn compare_lazily<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
@@ -280,7 +293,8 @@ fn compare<L: RawMutex>(
     which: Groups,
 ) -> Compared {
     let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
-    // From the own group upwards and around: of equals the next is relieved, not everywhere the first.
+    // From the own group upwards and around: of equals the next is relieved, not everywhere the
+    // first.
     for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
         let mut start = part.start;
         while start < part.end {
@@ -308,8 +322,8 @@ fn compare<L: RawMutex>(
     found
 }
 
-/// Returns whether this CPU balances for its group: the first idle one, on a core that idles if there is one (6.6), or the first if none idles.
-/// `should_we_balance`.
+/// Returns whether this CPU balances for its group: the first idle one, on a core that idles if
+/// there is one (6.6), or the first if none idles. `should_we_balance`.
 fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> bool {
     let group = &domain.own;
     if group.len() == 1 || domain.kind == BalanceKind::NewIdle {
@@ -342,8 +356,8 @@ struct Taker {
 }
 
 impl Taker {
-    /// Returns whether it can help a group at all: with a misfit only if it is stronger, and with tasks that have a CPU each only if that
-    /// is not the stronger one. `update_sd_pick_busiest`.
+    /// Returns whether it can help a group at all: with a misfit only if it is stronger, and with
+    /// tasks that have a CPU each only if that is not the stronger one. `update_sd_pick_busiest`.
     fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad) -> bool {
         match group.kind {
             _ if !self.is_uneven => true,
@@ -441,7 +455,8 @@ fn imbalance(
     let has_spare = local.kind == GroupType::Spare;
     let evens_out = domain.evens_out(local, busiest) && has_spare && domain.excess(local, busiest) > 1;
     if busiest.kind != GroupType::Overloaded && !evens_out {
-        // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of a group only where two idle more.
+        // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of
+        // a group only where two idle more.
         let is_even = busiest.nr_cpus > 1 && local.nr_idle <= busiest.nr_idle + 1;
         if domain.kind == BalanceKind::Periodic || is_even || busiest.nr_fair == 1 {
             return None;
@@ -462,7 +477,8 @@ fn some_tasks(nr: u64) -> Option<Imbalance> {
     (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)))
 }
 
-/// Returns the util that the taker's group has room for. Under another cache counts say little: what comes may be small or large.
+/// Returns the util that the taker's group has room for. Under another cache counts say little:
+/// what comes may be small or large.
 fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
     match local.capacity.saturating_sub(local.util) {
         0 if domain.kind == BalanceKind::Periodic => None,
@@ -487,7 +503,8 @@ fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) ->
 
 fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_rt: bool) -> Option<u64> {
     let (mine, theirs) = (local.average(), busiest.average());
-    // Only who is overloaded too is conservative: a CPU with one task takes part in what others share.
+    // Only who is overloaded too is conservative: a CPU with one task takes part in what others
+    // share.
     let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
     let is_balanced = mine >= theirs || mine >= average || is_close;
     let over = (theirs - average.min(theirs)) * busiest.capacity;
@@ -497,8 +514,9 @@ fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_
     (!is_balanced && load > 0).then_some(load)
 }
 
-/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving one makes more load
-/// fit, or nothing; so two tasks on one CPU beside one on each other stay where they are.
+/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving
+/// one makes more load fit, or nothing; so two tasks on one CPU beside one on each other stay where
+/// they are.
 fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
     let per_task = |group: &GroupLoad| group.load / group.nr_running.max(1);
     let (theirs, mine) = (per_task(busiest), per_task(local));

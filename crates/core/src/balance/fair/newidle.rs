@@ -1,29 +1,38 @@
-//! A CPU that is about to go idle looks for a task elsewhere, domain by domain from near to far, if that is worth it.
+//! A CPU that is about to go idle looks for a task elsewhere, domain by domain from near to far, if
+//! that is worth it.
 //!
-//! It is not if the CPU's idle times are as short as the search is long: a task that wakes here meanwhile would wait for it. So every
-//! CPU keeps how long it idles on average, and for each domain how long the dearest search of late took, which is forgotten by 1 % a
-//! second. The search ends at the first domain that together with those before it may take longer than the CPU will idle.
+//! It is not if the CPU's idle times are as short as the search is long: a task that wakes here
+//! meanwhile would wait for it. So every CPU keeps how long it idles on average, and for each
+//! domain how long the dearest search of late took, which is forgotten by 1 % a second. The search
+//! ends at the first domain that together with those before it may take longer than the CPU will
+//! idle.
 //!
-//! What a search takes is the number of CPUs looked at times what one look takes on this host ([`Config::with_scan_cost`]): the core
-//! has no clock of its own.
+//! What a search takes is the number of CPUs looked at times what one look takes on this host
+//! ([`Config::with_scan_cost`]): the core has no clock of its own.
 //!
 //! One task is taken, whatever is too much elsewhere: what follows is for the balancing at ticks.
 //!
-//! Groups are compared as at ticks ([`imbalance`](super::imbalance)), those without waiting tasks only where it matters which is the busiest. A domain in which
-//! nobody waits is left out.
+//! Groups are compared as at ticks ([`imbalance`](super::imbalance)), those without waiting tasks
+//! only where it matters which is the busiest. A domain in which nobody waits is left out.
 //!
-//! A cache of more than 32 CPUs that share no cores is the exception: each CPU is a group of its own there. A task is taken from the CPU with the most load of
-//! those on which one waits. The kernel's answer is another where tasks fill none of these but one alone fills some other CPU of the cache: it takes nothing. To
-//! compare all CPUs of `mixed256` (docs/lab/speed.md) makes the whole simulation take five times as many instructions, since three searches of four find
-//! nobody overloaded; ended at the first CPU that decides it, 8 % more.
+//! A cache of more than 32 CPUs that share no cores is the exception: each CPU is a group of its
+//! own there. A task is taken from the CPU with the most load of those on which one waits. The
+//! kernel's answer is another where tasks fill none of these but one alone fills some other CPU of
+//! the cache: it takes nothing. To compare all CPUs of `mixed256` (docs/lab/speed.md) makes the
+//! whole simulation take five times as many instructions, since three searches of four find nobody
+//! overloaded; ended at the first CPU that decides it, 8 % more.
 //!
-//! Complexity: O(1) if nobody waits anywhere; else for each domain O(CPUs of its groups in which somebody waits) if one of those is overloaded, O(its CPUs) if none is;
-//! again for each CPU of which no task may come. Where groups are compared a search is charged for all CPUs of the domain, which the kernel looks at.
+//! Complexity: O(1) if nobody waits anywhere; else for each domain O(CPUs of its groups in which
+//! somebody waits) if one of those is overloaded, O(its CPUs) if none is; again for each CPU of
+//! which no task may come. Where groups are compared a search is charged for all CPUs of the
+//! domain, which the kernel looks at.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `update_newidle_cost`; `kernel/sched/core.c`, `ttwu_do_activate`, `update_avg`;
-//! commits c5b0a7eefc70 (5.16), 155213a2aed4 (6.17). differs: caches of more than 32 CPUs that share no cores; the time that locks take and tasks that are moved is not counted; whether
-//! anybody waits is known and not remembered until the next round of the machine's domain (`rd->overloaded`). 33cf66d88306, by which domains whose searches are
-//! seldom of use are left out at random, came after 6.18.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `update_newidle_cost`;
+//! `kernel/sched/core.c`, `ttwu_do_activate`, `update_avg`; commits c5b0a7eefc70 (5.16),
+//! 155213a2aed4 (6.17). differs: caches of more than 32 CPUs that share no cores; the time that
+//! locks take and tasks that are moved is not counted; whether anybody waits is known and not
+//! remembered until the next round of the machine's domain (`rd->overloaded`). 33cf66d88306, by
+//! which domains whose searches are seldom of use are left out at random, came after 6.18.
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{sis_prop, uneven};
@@ -109,13 +118,15 @@ fn waits_in<L: RawMutex>(cx: &mut Cx<'_, L>, span: &Range<u32>, inner: &Range<u3
     }
 }
 
-/// Returns the number of CPUs of a range that are in the root domain of this one. O(words of the range).
+/// Returns the number of CPUs of a range that are in the root domain of this one. O(words of the
+/// range).
 fn cpus_of_domain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, range: Range<u32>) -> u32 {
     let span = &cx.shared.domain(rq.cpu()).span;
     cx.io.observer.u64(|| u64::from(span.count_and(None, range))) as u32
 }
 
-/// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting task.
+/// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting
+/// task.
 fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
     let mut best: Option<(u64, CpuId)> = None;
     let mut from = CpuId(span.start);

@@ -1,21 +1,23 @@
-//! What moves between CPUs: at ticks, CPUs compare themselves with the others of their domains and take what is too much there. A CPU that is
-//! about to go idle does so at once ([`newidle`]).
+//! What moves between CPUs: at ticks, CPUs compare themselves with the others of their domains and
+//! take what is too much there. A CPU that is about to go idle does so at once ([`newidle`]).
 //!
-//! A *domain* is a level of the machine around a CPU ([`Distance`]): its core, its cache, its socket, the machine; its
-//! *groups* are the domains of the level below. A CPU balances for its group if it is the first idle one there, or the
-//! first one if none is idle.
+//! A *domain* is a level of the machine around a CPU ([`Distance`]): its core, its cache, its
+//! socket, the machine; its *groups* are the domains of the level below. A CPU balances for its
+//! group if it is the first idle one there, or the first one if none is idle.
 //!
 //! What is too much where is decided in [`imbalance`](super::imbalance).
 //!
-//! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16 times that for a
-//! busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and stays, until balancing has failed more
-//! than a few times; so does one whose load is more than what is to be moved, with each failure at half the load. At
-//! most `nr_migrate` tasks are looked at; the stalest go first.
-//! Rounds at ticks count as failures; one that moves a task or finds the level even forgets them, also that of a CPU that goes idle.
+//! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16
+//! times that for a busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and
+//! stays, until balancing has failed more than a few times; so does one whose load is more than
+//! what is to be moved, with each failure at half the load. At most `nr_migrate` tasks are looked
+//! at; the stalest go first. Rounds at ticks count as failures; one that moves a task or finds the
+//! level even forgets them, also that of a CPU that goes idle.
 //!
-//! **Active balance.** Two tasks on the threads of one core beside a core that idles are too many there, but neither waits. When tasks
-//! are to be moved by number and nobody who waits could be, more than `cache_nice_tries` + 2 times, the running one is: the
-//! CPU is asked to schedule, leaves its task as one that may not stay ([`Left::Displaced`](crate::Left)), and it goes to who asked.
+//! **Active balance.** Two tasks on the threads of one core beside a core that idles are too many
+//! there, but neither waits. When tasks are to be moved by number and nobody who waits could be,
+//! more than `cache_nice_tries` + 2 times, the running one is: the CPU is asked to schedule, leaves
+//! its task as one that may not stay ([`Left::Displaced`](crate::Left)), and it goes to who asked.
 //!
 //! ```text
 //!   taker: round fails again ----- both run queues held: [`ActivePush`] noted, kick ---> giver
@@ -23,23 +25,29 @@
 //!          leave, anything else              -> the note is dropped
 //! ```
 //!
-//! **Affinity.** A task that may not come to the CPU that balances may go to another one of its group: the round goes on there. Where that does not help,
-//! the domain is *uneven*, and says so to the one above, which then moves tasks whatever the sums are.
+//! **Affinity.** A task that may not come to the CPU that balances may go to another one of its
+//! group: the round goes on there. Where that does not help, the domain is *uneven*, and says so to
+//! the one above, which then moves tasks whatever the sums are.
 //!
-//! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose core or cache several CPUs are busy,
-//! sends it an interrupt ([`Work::IdleBalance`]), and it passes that on to the next idle CPU while there are such.
+//! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose
+//! core or cache several CPUs are busy, sends it an interrupt ([`Work::IdleBalance`]), and it
+//! passes that on to the next idle CPU while there are such.
 //!
 //! An isolated CPU (`isolcpus`) is in no domain: it neither gives nor takes.
 //!
-//! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before fair ones; each weighs
-//! twice the heaviest nice level. What runs on the taking CPU does not matter to them, which is what was wrong with it.
+//! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before
+//! fair ones; each weighs twice the heaviest nice level. What runs on the taking CPU does not
+//! matter to them, which is what was wrong with it.
 //!
-//! Work: at a tick O(1), when an interval is over O(CPUs of the domain), again for each CPU of which no task may come here.
+//! Work: at a tick O(1), when an interval is over O(CPUs of the domain), again for each CPU of
+//! which no task may come here.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`, `sched_balance_update_blocked_averages`,
-//! `detach_tasks`, `can_migrate_task`, `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`;
-//! Linux v2.6.23 `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the task that runs, the kernel's
-//! stopper, before which it waits too, the stalest that may go; one idle CPU does not balance on behalf of another, it tells it to.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
+//! `sched_balance_update_blocked_averages`, `detach_tasks`, `can_migrate_task`,
+//! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
+//! `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the task that runs,
+//! the kernel's stopper, before which it waits too, the stalest that may go; one idle CPU does not
+//! balance on behalf of another, it tells it to.
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{capacity_search, idle_cpu, newidle, uneven};
@@ -63,8 +71,8 @@ use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, 
 /// How much rarer a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
-/// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an idle CPU if this one
-/// has a waiting task.
+/// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an
+/// idle CPU if this one has a waiting task.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.shared.nr_cpus() == 1 || !rq.is_online() || rq.is_isolated() {
         return Step::Done;
@@ -99,8 +107,9 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     step
 }
 
-/// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of this CPU, the lowest that is stronger if one runs here that does not fit, else one
-/// that is further away from what is busy here.
+/// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of
+/// this CPU, the lowest that is stronger if one runs here that does not fit, else one that is
+/// further away from what is busy here.
 fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
     if !rq.has_running() || !cx.view().has_idle() {
         return;
@@ -119,11 +128,13 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
     }
 }
 
-/// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core; if several of the cache are and there
-/// are other caches, the lowest idle one there, on an idle core if that is who balances. O(idle CPUs + CPUs of the cache), once in as many milliseconds as the cache
-/// has CPUs.
+/// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core;
+/// if several of the cache are and there are other caches, the lowest idle one there, on an idle
+/// core if that is who balances. O(idle CPUs + CPUs of the cache), once in as many milliseconds as
+/// the cache has CPUs.
 ///
-/// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no core is shared.
+/// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no
+/// core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
@@ -206,8 +217,9 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     Step::Done
 }
 
-/// Returns when the last tick was due that has been counted. Intervals are counted from there (`jiffies`), so that neither a tick that came late nor a round
-/// between ticks lets the next one wait for a tick more.
+/// Returns when the last tick was due that has been counted. Intervals are counted from there
+/// (`jiffies`), so that neither a tick that came late nor a round between ticks lets the next one
+/// wait for a tick more.
 fn jiffies<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Instant {
     cx.now.wall.round_down_to(rq.fair.tune.tick).min(cx.shared.counted_tick())
 }
@@ -232,8 +244,9 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
 
 /// Moves tasks from `other` to `own`, as many as were found too many.
 ///
-/// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on there (`LBF_DST_PINNED`), upwards, so at most
-/// once for each CPU of the group. What then is still too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
+/// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on
+/// there (`LBF_DST_PINNED`), upwards, so at most once for each CPU of the group. What then is still
+/// too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
     let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || !own.has_running());
     let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
@@ -284,7 +297,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
-/// A round of a level is over, or goes on for another CPU: counts it if it was in vain, but for those of CPUs that go idle.
+/// A round of a level is over, or goes on for another CPU: counts it if it was in vain, but for
+/// those of CPUs that go idle.
 fn count_round(own: &mut Rq, work: Balance, moved: u32) {
     let level = &mut own.fair.balance.levels[usize::from(work.level)];
     level.failed = match work.imbalance {
@@ -295,8 +309,9 @@ fn count_round(own: &mut Rq, work: Balance, moved: u32) {
     };
 }
 
-/// Returns whether the running task is to be moved: the level has failed so often, or the task does not fit, or the classes above take much
-/// of its CPU and less of the idle one that would have it. `need_active_balance`.
+/// Returns whether the running task is to be moved: the level has failed so often, or the task does
+/// not fit, or the classes above take much of its CPU and less of the idle one that would have it.
+/// `need_active_balance`.
 fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Balance, failed: u8) -> bool {
     match work.imbalance {
         Imbalance::Misfit => return true,
@@ -321,7 +336,8 @@ const fn nice_tries(work: Balance) -> u8 {
     }
 }
 
-/// Asks a CPU to give away the fair task that it runs, if that may come here and nobody else has asked.
+/// Asks a CPU to give away the fair task that it runs, if that may come here and nobody else has
+/// asked.
 fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) {
     let Some(slot) =
         other.current_slot().filter(|_| other.phase() == Phase::Running && other.current_class() == ClassId::Fair)
@@ -341,7 +357,8 @@ fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, wo
     other.resched(cx, Resched::Now);
 }
 
-/// A CPU leaves a task: returns whether it is the one that it was asked to give away, and goes on to want to run. O(1).
+/// A CPU leaves a task: returns whether it is the one that it was asked to give away, and goes on
+/// to want to run. O(1).
 #[inline]
 pub(crate) fn is_asked_for(rq: &mut Rq, slot: Slot, why: Leave) -> bool {
     match rq.fair.balance.push.take() {
@@ -416,7 +433,8 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             }
         }
     }
-    // Each is looked at once; what is passed over counts as the newest from then on, so that the next round begins with others.
+    // Each is looked at once; what is passed over counts as the newest from then on, so that the
+    // next round begins with others.
     looks = looks.min(other.fair.recency.len());
     let (mut looked, mut pinned) = (0, 0);
     while let Some(slot) = other.fair.recency.oldest() {
@@ -458,7 +476,8 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
     taken
 }
 
-/// Finds another CPU of the own group for a task that may not come here: any, in a round that has gone on already one above. O(CPUs of the group).
+/// Finds another CPU of the own group for a task that may not come here: any, in a round that has
+/// gone on already one above. O(CPUs of the group).
 fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: Slot, work: Balance) -> Option<CpuId> {
     let mut group = cx.config.topology.span(own.cpu(), LEVELS[usize::from(work.level)].1);
     if own.cpu() != work.asker {
@@ -468,8 +487,8 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
     group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && uneven::takes_part(own, cx, *cpu))
 }
 
-/// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`: load does not
-/// matter for one that would be the most urgent where it goes.
+/// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`:
+/// load does not matter for one that would be the most urgent where it goes.
 fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalance, looks: &mut u32) -> Option<Slot> {
     if other.nr_running() <= 1 {
         return None;
@@ -487,7 +506,8 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
     })
 }
 
-/// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing failed often.
+/// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing
+/// failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
     if other.current_slot() == Some(slot)

@@ -1,5 +1,6 @@
-//! The CPU that a task *remembers* (`recent_used_cpu`): where it wakes if that idles and shares the cache, when neither the CPU that it is drawn to nor
-//! that where it ran idles. It was there of late, and one look spares a search.
+//! The CPU that a task *remembers* (`recent_used_cpu`): where it wakes if that idles and shares the
+//! cache, when neither the CPU that it is drawn to nor that where it ran idles. It was there of
+//! late, and one look spares a search.
 //!
 //! | kernels | remembered is | when |
 //! |---|---|---|
@@ -7,15 +8,18 @@
 //! | | where it ran, `prev` | it wakes on the CPU that it remembered |
 //! | since 5.15 | `prev` | it wakes, and what it is drawn to and `prev` are both no good |
 //!
-//! A new task remembers the CPU of its parent. From 5.15 to 6.4 affinity was asked about `prev`, which was already in the place of what was
-//! remembered. So a task that could not use `prev` did not wake where it remembered, and another was sent where it may not run: then the lowest CPU that it may
-//! use, in the node of `prev` if it may use one there, has it, be it busy.
+//! A new task remembers the CPU of its parent. From 5.15 to 6.4 affinity was asked about `prev`,
+//! which was already in the place of what was remembered. So a task that could not use `prev` did
+//! not wake where it remembered, and another was sent where it may not run: then the lowest CPU
+//! that it may use, in the node of `prev` if it may use one there, has it, be it busy.
 //!
-//! What tasks remember is known to all CPUs, since the older kernels write it when the task, as the current one of its CPU, wakes another. One CPU at a time
-//! writes it: a task that wakes another is not woken. O(1).
+//! What tasks remember is known to all CPUs, since the older kernels write it when the task, as the
+//! current one of its CPU, wakes another. One CPU at a time writes it: a task that wakes another is
+//! not woken. O(1).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_idle_sibling`; `kernel/sched/core.c`, `wake_up_new_task`, `select_task_rq`, `select_fallback_rq`;
-//! v5.10 `select_task_rq_fair`; commits 32e839dda3ba (4.16), 89aafd67f28c (5.15), ae2ad293d6be (6.5).
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_idle_sibling`; `kernel/sched/core.c`,
+//! `wake_up_new_task`, `select_task_rq`, `select_fallback_rq`; v5.10 `select_task_rq_fair`; commits
+//! 32e839dda3ba (4.16), 89aafd67f28c (5.15), ae2ad293d6be (6.5).
 
 use crate::balance::fair::idle_cpu::{is_idle_for, may_use};
 use crate::class::fair::misfit;
@@ -38,8 +42,9 @@ pub(crate) fn woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_wide: bool)
     }
 }
 
-/// Returns the CPU that a task remembers if it is to wake there, and what it remembers from now on is said. `target` is what it is drawn to, `cache`
-/// has the CPUs that share its cache, `need` is as for [`misfit::fits_cpu`]. From 5.15 to 6.4 it may be one that the task may not use.
+/// Returns the CPU that a task remembers if it is to wake there, and what it remembers from now on
+/// is said. `target` is what it is drawn to, `cache` has the CPUs that share its cache, `need` is
+/// as for [`misfit::fits_cpu`]. From 5.15 to 6.4 it may be one that the task may not use.
 pub(crate) fn take<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     task: &Task,

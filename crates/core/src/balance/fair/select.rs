@@ -1,25 +1,30 @@
 //! Where a fair task is put when it wakes, is new, or may not stay where it is.
 //!
-//! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is woken from (`by`), by
-//! idleness, then by load ("wake affinity"); where it ran, if its waker wakes many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev`
-//! if it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards from the target and
-//! around. If none is idle, it is the target. Before the search another CPU is asked, that the task remembers ([`recent_used`]).
+//! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is
+//! woken from (`by`), by idleness, then by load ("wake affinity"); where it ran, if its waker wakes
+//! many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev` if
+//! it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards
+//! from the target and around. If none is idle, it is the target. Before the search another CPU is
+//! asked, that the task remembers ([`recent_used`]).
 //!
-//! **New or displaced.** From the machine down to the CPU: at each level the part with the most idle CPUs, among parts
-//! without idle CPUs the one with the least load; the part where the search began wins ties.
+//! **New or displaced.** From the machine down to the CPU: at each level the part with the most
+//! idle CPUs, among parts without idle CPUs the one with the least load; the part where the search
+//! began wins ties.
 //!
-//! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n CPUs that are busy for a part u of the
-//! time, n (1 - (1.17 u)^2), and none at all where u is above 0.85. Balancing says so now and then, so it may be old. Before 6.0 it was what searches
+//! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n
+//! CPUs that are busy for a part u of the time, n (1 - (1.17 u)^2), and none at all where u is
+//! above 0.85. Balancing says so now and then, so it may be old. Before 6.0 it was what searches
 //! cost that limited them ([`sis_prop`]).
 //!
-//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU (`isolcpus`) counts as idle for nobody; who may run
-//! there wakes where he ran.
+//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU
+//! (`isolcpus`) counts as idle for nobody; who may run there wakes where he ran.
 //!
-//! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking: O(CPUs of one cache /
-//! 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is idle, else O(parts of each level x words).
+//! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking:
+//! O(CPUs of one cache / 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is
+//! idle, else O(parts of each level x words).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`, `wake_affine_weight`,
-//! `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`,
+//! `wake_affine_weight`, `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
 
 use crate::balance::fair::{capacity_search, idle_cpu, recent_used, sis_prop, wakers};
 use crate::class::fair::misfit;
@@ -101,8 +106,8 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     found.unwrap_or(target)
 }
 
-/// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is the first. O(1), O(CPUs of the range)
-/// for a task that may not use all.
+/// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is
+/// the first. O(1), O(CPUs of the range) for a task that may not use all.
 fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&CpuMask>) -> u64 {
     let size = range.end - range.start;
     let distance = (cpu.0 + size - target.0 - 1) % size + 1;
@@ -111,7 +116,8 @@ fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&Cpu
     between.filter(|cpu| mask.contains(*cpu)).count() as u64
 }
 
-/// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use neither.
+/// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use
+/// neither.
 fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId) -> Option<CpuId> {
     let (prev_ok, by_ok) = (idle_cpu::may_use(cx, task, prev), idle_cpu::may_use(cx, task, by));
     if !prev_ok || !by_ok || prev == by {
@@ -125,7 +131,8 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
     if prev_idle {
         return Some(prev);
     }
-    // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance percentage.
+    // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance
+    // percentage.
     let weight = match task.attr {
         SchedAttr::Fair { .. } if cx.config.settings.load_tracking == LoadTracking::Pelt => task.fair.average.load,
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
@@ -238,13 +245,15 @@ impl Room {
     }
 }
 
-/// Returns the lowest CPU that a task may use, one of the node of another CPU if there is one. `select_fallback_rq`.
+/// Returns the lowest CPU that a task may use, one of the node of another CPU if there is one.
+/// `select_fallback_rq`.
 fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
     let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
     node.find(|cpu| idle_cpu::may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
 }
 
-/// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its affinity.
+/// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its
+/// affinity.
 fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");
     let found = (0..nr_cpus).map(CpuId).find(|cpu| idle_cpu::may_use(cx, task, *cpu));

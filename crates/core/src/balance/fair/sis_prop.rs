@@ -1,16 +1,22 @@
-//! How far a waking task's search for an idle CPU goes, by what searches cost: `SIS_PROP`, before the busyness of the cache said it ([`select`](super::select)).
+//! How far a waking task's search for an idle CPU goes, by what searches cost: `SIS_PROP`, before
+//! the busyness of the cache said it ([`select`](super::select)).
 //!
-//! A search is worth as much time as the waking CPU would idle otherwise. So each CPU has a *budget*: half of its average idle time when a task
-//! wakes that ends an idle time, halved again at every tick that it has been busy since, less what its searches took. Of n CPUs in the cache
-//! so many are looked at as share the budget with each taking what a whole search takes on average; at least three.
+//! A search is worth as much time as the waking CPU would idle otherwise. So each CPU has a
+//! *budget*: half of its average idle time when a task wakes that ends an idle time, halved again
+//! at every tick that it has been busy since, less what its searches took. Of n CPUs in the cache
+//! so many are looked at as share the budget with each taking what a whole search takes on average;
+//! at least three.
 //!
 //! A CPU that is busy all the time therefore looks at three CPUs of a cache, however many idle.
 //!
-//! The budget is the waking CPU's, not that of the task's: whoever wakes there uses and writes it, and who ends the CPU's idle time. What a search
-//! takes is the CPUs looked at times what one look takes on this host. O(1).
+//! The budget is the waking CPU's, not that of the task's: whoever wakes there uses and writes it,
+//! and who ends the CPU's idle time. What a search takes is the CPUs looked at times what one look
+//! takes on this host. O(1).
 //!
-//! Sources: Linux v5.15 `kernel/sched/fair.c`, `select_idle_cpu`; `kernel/sched/core.c`, `ttwu_do_activate`; commits 1ad3aaf3fcd2 (4.13), 94aafc3ee31d
-//! (5.14), 70fb5ccf2ebb (6.0, off since). differs: until 5.13 the budget was a 512th of the average idle time, which no tick halved.
+//! Sources: Linux v5.15 `kernel/sched/fair.c`, `select_idle_cpu`; `kernel/sched/core.c`,
+//! `ttwu_do_activate`; commits 1ad3aaf3fcd2 (4.13), 94aafc3ee31d (5.14), 70fb5ccf2ebb (6.0, off
+//! since). differs: until 5.13 the budget was a 512th of the average idle time, which no tick
+//! halved.
 
 use crate::entity::pelt::follow;
 use crate::rq::cx::Cx;
@@ -56,7 +62,8 @@ fn halved(left: u64, ticks: u64) -> u64 {
     u32::try_from(ticks).ok().and_then(|ticks| left.checked_shr(ticks)).unwrap_or(0)
 }
 
-/// Returns how many CPUs of so many share what is left when a search costs so much. The kernel's count includes the one at which it gives up.
+/// Returns how many CPUs of so many share what is left when a search costs so much. The kernel's
+/// count includes the one at which it gives up.
 const fn share(cpus: u64, left: u64, cost: u64) -> u64 {
     let (all, each) = (cpus.saturating_mul(left), cost + 1);
     let counted = if all > LEAST * each { all / each } else { LEAST };

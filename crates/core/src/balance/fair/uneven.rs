@@ -8,7 +8,8 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::CpuId;
 
-/// Returns the first of some CPUs that is online and in the root domain of this one: it stands for them (`group_balance_cpu`).
+/// Returns the first of some CPUs that is online and in the root domain of this one: it stands for
+/// them (`group_balance_cpu`).
 pub(crate) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> Option<CpuId> {
     cpus.map(CpuId).find(|cpu| takes_part(rq, cx, *cpu))
 }
@@ -18,13 +19,15 @@ pub(crate) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -
     cx.view().is_in_domain_of(rq.cpu(), cpu) && cx.view().is_online(cpu)
 }
 
-/// A level was found even, also by a CPU that goes idle: forgets its failures, and no tasks keep it uneven.
+/// A level was found even, also by a CPU that goes idle: forgets its failures, and no tasks keep it
+/// uneven.
 pub(crate) fn found_even<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, level: usize) {
     rq.fair.balance.levels[level].failed = 0;
     say_uneven(rq, cx, level, false);
 }
 
-/// Says to the domain above whether tasks that are bound to CPUs keep this one uneven (`sgc->imbalance`). O(1).
+/// Says to the domain above whether tasks that are bound to CPUs keep this one uneven
+/// (`sgc->imbalance`). O(1).
 pub(crate) fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));
     let Some(parent) = (level + 1..LEVELS.len()).find(|parent| spans[*parent] != spans[level]) else { return };

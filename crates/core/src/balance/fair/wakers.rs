@@ -1,15 +1,19 @@
-//! Who wakes whom: whether a waker and the task that it wakes are partners, which a common cache helps, or a master that wakes many and
-//! one of its many slaves, which would only crowd the master's CPU.
+//! Who wakes whom: whether a waker and the task that it wakes are partners, which a common cache
+//! helps, or a master that wakes many and one of its many slaves, which would only crowd the
+//! master's CPU.
 //!
-//! A task's *flips* say how often it woke another than last time; they are halved once a second. A wakeup is *wide* if both flip at least as
-//! often as the cache has CPUs, and one of them that many times as often as the other. Then the woken task is looked a place for where
-//! it ran, and not drawn to its waker.
+//! A task's *flips* say how often it woke another than last time; they are halved once a second. A
+//! wakeup is *wide* if both flip at least as often as the cache has CPUs, and one of them that many
+//! times as often as the other. Then the woken task is looked a place for where it ran, and not
+//! drawn to its waker.
 //!
-//! What a task has woken is known to all CPUs, in a row per task: it changes when that task, as the current one of its CPU, wakes another, and an
-//! interrupt on its CPU counts as its doing. Rows are written by one CPU at a time and read by others: a hint. O(1).
+//! What a task has woken is known to all CPUs, in a row per task: it changes when that task, as the
+//! current one of its CPU, wakes another, and an interrupt on its CPU counts as its doing. Rows are
+//! written by one CPU at a time and read by others: a hint. O(1).
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `record_wakee`, `wake_wide` (3.12; the rule of 4.3, commit 63b0e9edceec). differs: an
-//! interrupt on an idle CPU is nobody's doing, in the kernel it is the idle task's.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `record_wakee`, `wake_wide` (3.12; the rule of 4.3,
+//! commit 63b0e9edceec). differs: an interrupt on an idle CPU is nobody's doing, in the kernel it
+//! is the idle task's.
 
 use crate::rq::cx::Cx;
 use crate::task::body::Task;

@@ -1,10 +1,10 @@
 //! CPU bandwidth control: a group uses no more than its quota per period (`cpu.max`).
 //!
-//! What a group may use in a period is in its [`pool`], or with `bandwidth = hard_limits` divided over the CPUs
-//! ([`hard_limits`]). A CPU takes it in slices as tasks of the group run there
-//! ([`account`]); when the pool is empty and the slice used up, the group's queue on that CPU is *throttled*
-//! ([`throttle`]): its entity leaves its parent's queue, and what it has counts nowhere above it, until the period ends
-//! or others give back what they do not need ([`refresh`]).
+//! What a group may use in a period is in its [`pool`], or with `bandwidth = hard_limits` divided
+//! over the CPUs ([`hard_limits`]). A CPU takes it in slices as tasks of the group run there
+//! ([`account`]); when the pool is empty and the slice used up, the group's queue on that CPU is
+//! *throttled* ([`throttle`]): its entity leaves its parent's queue, and what it has counts nowhere
+//! above it, until the period ends or others give back what they do not need ([`refresh`]).
 //!
 //! ```text
 //!                 slice when it runs out                       out of quota: throttled
@@ -14,20 +14,24 @@
 //!      +-- quota, when the period ends -----------------> debt and 1 ns to each, in order <-----+
 //! ```
 //!
-//! What throttling stops is a setting (`throttle`): the group wherever its tasks are; the group but for tasks that must
-//! leave the kernel first ([`boost`]); or each task when it leaves the kernel ([`park`]).
+//! What throttling stops is a setting (`throttle`): the group wherever its tasks are; the group but
+//! for tasks that must leave the kernel first ([`boost`]); or each task when it leaves the kernel
+//! ([`park`]).
 //!
-//! What is used is noticed when the current task is charged: at ticks, or at once with `enforce.fair = exact`. So a CPU
-//! uses more than it took, by a tick at most; that is a debt which its next share pays first.
+//! What is used is noticed when the current task is charged: at ticks, or at once with
+//! `enforce.fair = exact`. So a CPU uses more than it took, by a tick at most; that is a debt which
+//! its next share pays first.
 //!
-//! Work: O(1) per level and charge while there is quota; throttling and its end O(depth x log n). A refresh touches only
-//! CPUs where the group is throttled. Memory: a pool per group, nothing per CPU on which it has nothing queued.
+//! Work: O(1) per level and charge while there is quota; throttling and its end O(depth x log n). A
+//! refresh touches only CPUs where the group is throttled. Memory: a pool per group, nothing per
+//! CPU on which it has nothing queued.
 //!
 //! Sources: Turner & Rao 2010, "CFS Bandwidth Control" (RFC v1); Linux v6.12 `kernel/sched/fair.c`,
-//! `__account_cfs_rq_runtime`, `check_enqueue_throttle`, `check_cfs_rq_runtime`, `return_cfs_rq_runtime`; v5.3 the same,
-//! `expire_cfs_rq_runtime`. differs: a queue without tasks is never throttled, so a group whose last task blocks with a
-//! debt does not count as throttled in that period; a limit that is changed takes effect on a CPU when it runs the
-//! group next, the kernel locks all run queues.
+//! `__account_cfs_rq_runtime`, `check_enqueue_throttle`, `check_cfs_rq_runtime`,
+//! `return_cfs_rq_runtime`; v5.3 the same, `expire_cfs_rq_runtime`. differs: a queue without tasks
+//! is never throttled, so a group whose last task blocks with a debt does not count as throttled in
+//! that period; a limit that is changed takes effect on a CPU when it runs the group next, the
+//! kernel locks all run queues.
 
 use crate::class::fair::{park, throttle};
 use crate::entity::fair::{QueueIx, Standing};
@@ -44,7 +48,8 @@ use lock_api::RawMutex;
 use zerolag_model::settings::{BandwidthControl, Grain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, Settings, SignedDuration};
 
-/// Returns whether a task must leave its CPU before it goes on in user mode: it was boosted, or is to be parked.
+/// Returns whether a task must leave its CPU before it goes on in user mode: it was boosted, or is
+/// to be parked.
 #[inline]
 pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
     rq.tasks[slot].fair.standing == Standing::Boosted || park::is_due(rq, slot)
@@ -92,9 +97,9 @@ fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     is_old
 }
 
-/// Returns up to what a CPU fills what it has. Where quota is divided, others must see what is used as it is used: a CPU takes
-/// what it has used already and 1 ns, as `rt_time` counts; with exact enforcement a timer needs more to be set to.
-/// `own` is the group's slice, if it has one.
+/// Returns up to what a CPU fills what it has. Where quota is divided, others must see what is used
+/// as it is used: a CPU takes what it has used already and 1 ns, as `rt_time` counts; with exact
+/// enforcement a timer needs more to be set to. `own` is the group's slice, if it has one.
 fn slice(settings: &Settings, own: Option<Duration>) -> Duration {
     match (settings.bandwidth, settings.enforce_fair) {
         (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => {
@@ -109,9 +114,10 @@ const STEPS: u8 = 2;
 
 /// Returns what a CPU asks for: what fills it up to a slice.
 ///
-/// With `cfs_bandwidth_slice_steps` the slice is a quarter of that at first and half at the second request, in full if it goes on
-/// asking; whoever soon has nothing to run holds little. Near the end of the quota nobody gets more than a quarter of what is
-/// left, but what he owes and 1 ms, so that no CPU takes the rest from those that ask after it.
+/// With `cfs_bandwidth_slice_steps` the slice is a quarter of that at first and half at the second
+/// request, in full if it goes on asking; whoever soon has nothing to run holds little. Near the
+/// end of the quota nobody gets more than a quarter of what is left, but what he owes and 1 ms, so
+/// that no CPU takes the rest from those that ask after it.
 fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Request {
     let slice = slice(settings, own);
     let fills = |level: Duration| (level.to_signed() - local.remaining).max_zero();
@@ -147,7 +153,8 @@ pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     has_some
 }
 
-/// Takes from the pool under its lock. What was got is an observation: it depends on what other CPUs did.
+/// Takes from the pool under its lock. What was got is an observation: it depends on what other
+/// CPUs did.
 pub(crate) fn with_pool<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     group: GroupId,
@@ -180,7 +187,8 @@ pub(crate) fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupT
     }
 }
 
-/// A queue has got its first entity: without quota it is throttled before anything above it is told.
+/// A queue has got its first entity: without quota it is throttled before anything above it is
+/// told.
 pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     if q == QueueIx::ROOT || rq.queue(q).bandwidth.is_throttled() || !follow_limit(rq, cx, q) {
         return;

@@ -1,5 +1,5 @@
-//! Boosting: a task of a throttled hierarchy that is in kernel mode runs until it is back in user mode, so that nobody
-//! waits for what it holds until its group gets quota again.
+//! Boosting: a task of a throttled hierarchy that is in kernel mode runs until it is back in user
+//! mode, so that nobody waits for what it holds until its group gets quota again.
 //!
 //! ```text
 //!             wakes in a limited group, or comes there in kernel mode [1]
@@ -11,20 +11,22 @@
 //!   boost_in_kernel also: its CPU leaves it in kernel mode [2]
 //! ```
 //!
-//! It is boosted whether its group is throttled then or not: a group is often throttled by the very switch that follows a wakeup, and
-//! must find the task boosted.
+//! It is boosted whether its group is throttled then or not: a group is often throttled by the very
+//! switch that follows a wakeup, and must find the task boosted.
 //!
-//! A boosted task marks its entity, and the group entities above it up to the root's queue, as boosted. A queue picks the
-//! boosted among its entities first; one that is cut is queued at its parent for them alone. What they run is charged as
-//! always: the group owes it, and its next quota pays that first. The mark stays until [3] or [4] if the queue gets
-//! quota meanwhile, and comes before others of the group only.
+//! A boosted task marks its entity, and the group entities above it up to the root's queue, as
+//! boosted. A queue picks the boosted among its entities first; one that is cut is queued at its
+//! parent for them alone. What they run is charged as always: the group owes it, and its next quota
+//! pays that first. The mark stays until [3] or [4] if the queue gets quota meanwhile, and comes
+//! before others of the group only.
 //!
-//! Work: O(depth x log n) to boost and to end it. A task that is not boosted pays one comparison per level and pick.
+//! Work: O(depth x log n) to boost and to end it. A task that is not boosted pays one comparison
+//! per level and pick.
 //!
-//! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for a woken task until it
-//! leaves the kernel; [2] is its open case, fully preemptible kernels ("boosting forcibly preempted tasks thus not
-//! allowing to throttle"). differs: the group runs for the boosted task
-//! alone, else its busy loops would run on its ticket; the text leaves that open.
+//! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for
+//! a woken task until it leaves the kernel; [2] is its open case, fully preemptible kernels
+//! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: the group runs for
+//! the boosted task alone, else its busy loops would run on its ticket; the text leaves that open.
 
 use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
 use crate::class::fair::run::rearm;
@@ -50,13 +52,15 @@ pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         return;
     }
     let task = &rq.tasks[slot];
-    // One that is put to the holder of a lock does not wake; one that lent its turn may have kept its boost.
+    // One that is put to the holder of a lock does not wake; one that lent its turn may have kept
+    // its boost.
     if task.engaged == Engaged::No && task.fair.standing == Standing::Ordinary && is_limited(rq, slot) {
         boost(rq, cx, slot);
     }
 }
 
-/// The CPU has left a task that wants to go on: in kernel mode it is to, whatever becomes of its group. [2]
+/// The CPU has left a task that wants to go on: in kernel mode it is to, whatever becomes of its
+/// group. [2]
 pub(crate) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let is_ordinary_in_kernel = task.mode == TaskMode::Kernel && task.fair.standing == Standing::Ordinary;
@@ -70,7 +74,8 @@ pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
     above(rq, rq.tasks[slot].fair.queue).any(|q| rq.queue(q).bandwidth.is_limited())
 }
 
-/// Returns the entity of a queue that runs before those which are not boosted, if it has one. The current one goes on.
+/// Returns the entity of a queue that runs before those which are not boosted, if it has one. The
+/// current one goes on.
 #[inline(always)]
 pub(crate) fn first(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
     if queue.boosted.runnable == 0 { None } else { first_boosted(rq, queue) }
@@ -112,7 +117,8 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rearm(rq, cx);
 }
 
-/// Ends the boost of a task: below a queue that is cut it waits again, with all that was queued for it. [3] [4]
+/// Ends the boost of a task: below a queue that is cut it waits again, with all that was queued for
+/// it. [3] [4]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
         return;

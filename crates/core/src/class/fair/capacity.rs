@@ -1,16 +1,19 @@
-//! What is left of a CPU for fair tasks: its capacity less what deadline and real-time tasks and interrupts lately took.
+//! What is left of a CPU for fair tasks: its capacity less what deadline and real-time tasks and
+//! interrupts lately took.
 //!
-//! The time of the classes above is averaged as the load is ([`Average`], util alone); it is added where a CPU begins or
-//! ends to run such a task. The time of interrupts is what the CPU's clock has ahead of its task clock. A CPU works out
-//! what is left when it balances, for its own sake, and publishes it: others may read an old figure, as they do of Linux.
+//! The time of the classes above is averaged as the load is ([`Average`], util alone); it is added
+//! where a CPU begins or ends to run such a task. The time of interrupts is what the CPU's clock
+//! has ahead of its task clock. A CPU works out what is left when it balances, for its own sake,
+//! and publishes it: others may read an old figure, as they do of Linux.
 //!
 //! ```text
 //!   left = (capacity - util of deadline and real-time tasks) * (capacity - util of interrupts) / capacity, at least 1
 //! ```
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `scale_rt_capacity`, `update_cpu_capacity`; `kernel/sched/pelt.c`,
-//! `update_rt_rq_load_avg`, `update_dl_rq_load_avg`, `update_irq_load_avg`. differs: the two classes above share one
-//! average; interrupts are taken as spread evenly over the time since they were last looked at.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `scale_rt_capacity`, `update_cpu_capacity`;
+//! `kernel/sched/pelt.c`, `update_rt_rq_load_avg`, `update_dl_rq_load_avg`, `update_irq_load_avg`.
+//! differs: the two classes above share one average; interrupts are taken as spread evenly over the
+//! time since they were last looked at.
 
 use crate::class::fair::misfit;
 use crate::rq::cx::Cx;

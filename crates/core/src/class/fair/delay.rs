@@ -1,7 +1,8 @@
-//! Delayed dequeue: an entity that blocks while it owes service stays queued until the others have caught up.
+//! Delayed dequeue: an entity that blocks while it owes service stays queued until the others have
+//! caught up.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`, `finish_delayed_dequeue_entity`
-//! (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`,
+//! `finish_delayed_dequeue_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).
 
 use crate::class::fair::enqueue::{come, go, part, part_above};
 use crate::class::fair::run::{pick, rearm};

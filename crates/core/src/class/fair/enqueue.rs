@@ -1,8 +1,10 @@
-//! Queueing: an entity joins a queue and leaves it, and with it the groups above that have or had nothing else.
+//! Queueing: an entity joins a queue and leaves it, and with it the groups above that have or had
+//! nothing else.
 //!
 //! Work: O(depth x log n) for a task; the numbers are those of [`super::entity`].
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`, `reweight_entity`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`,
+//! `reweight_entity`.
 
 use crate::class::fair::run::rearm;
 use crate::class::fair::{bandwidth, boost, groups, load, park, throttle};
@@ -22,26 +24,26 @@ use lock_api::RawMutex;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant};
 
-/// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got there. What is below a
-/// queue that is cut does not count above it.
+/// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got
+/// there. What is below a queue that is cut does not count above it.
 pub(crate) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
     climb(rq, from, more, less, |_, _, _| {})
 }
 
-/// As [`count`], for tasks that have come to a queue: on the way every group is queued that had nothing here, and the weights of the
-/// others follow.
+/// As [`count`], for tasks that have come to a queue: on the way every group is queued that had
+/// nothing here, and the weights of the others follow.
 pub(crate) fn come<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, more: Tally, less: Tally) -> bool {
     climb(rq, from, more, less, |rq, q, parent| join_group(rq, cx, q, parent))
 }
 
-/// As [`count`], for tasks that have gone from a queue: on the way every group is taken off that has nothing left here, and the
-/// weights of the others follow.
+/// As [`count`], for tasks that have gone from a queue: on the way every group is taken off that
+/// has nothing left here, and the weights of the others follow.
 pub(crate) fn go<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
     climb(rq, from, Tally::default(), less, |rq, q, parent| part_group(rq, cx, q, parent, Leaving::Sleeps))
 }
 
-/// The way from a queue to the root, or to one that is cut, in one walk: at each level first the averages, then the count, then
-/// `above`, which is told of a group's queue and its parent.
+/// The way from a queue to the root, or to one that is cut, in one walk: at each level first the
+/// averages, then the count, then `above`, which is told of a group's queue and its parent.
 #[inline(always)]
 fn climb(
     rq: &mut Rq,
@@ -110,9 +112,10 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     rearm(rq, cx);
 }
 
-/// Notes whether a task that has joined counts as idle, now that the groups it is in have been looked at, and counts it as such.
-/// O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair` (`cfs_rq_is_idle`).
-/// differs: the kernel counts the tasks of a group anew when `cpu.idle` is written.
+/// Notes whether a task that has joined counts as idle, now that the groups it is in have been
+/// looked at, and counts it as such. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair`
+/// (`cfs_rq_is_idle`). differs: the kernel counts the tasks of a group anew when `cpu.idle` is
+/// written.
 fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
     let mut is_idle = rq.tasks[slot].fair.is_idle;
     let mut q = leaf;
@@ -185,7 +188,8 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     }
 }
 
-/// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the others follow.
+/// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the
+/// others follow.
 pub(crate) fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     part_above_as(rq, cx, from, Leaving::Sleeps);
 }

@@ -1,15 +1,18 @@
-//! Groups: the tree of groups that all CPUs share ([`GroupTable`]), and the part of it that lives on one CPU.
+//! Groups: the tree of groups that all CPUs share ([`GroupTable`]), and the part of it that lives
+//! on one CPU.
 //!
-//! A group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only while something of it
-//! is queued there: made on the way up of the first enqueue, put to rest after the last dequeue. A bounded number of
-//! queues at rest keep what their group's entity owes or is owed (its lag, its `min_vruntime`) until it comes back; the
-//! one that has rested longest is freed first. So memory goes with queued tasks x depth, not with groups x CPUs.
+//! A group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only
+//! while something of it is queued there: made on the way up of the first enqueue, put to rest
+//! after the last dequeue. A bounded number of queues at rest keep what their group's entity owes
+//! or is owed (its lag, its `min_vruntime`) until it comes back; the one that has rested longest is
+//! freed first. So memory goes with queued tasks x depth, not with groups x CPUs.
 //!
-//! The weight of a group's entity on a CPU is the group's weight times this CPU's part of the group's load, computed
-//! when something on the way changes, O(depth); no walk over CPUs or groups.
+//! The weight of a group's entity on a CPU is the group's weight times this CPU's part of the
+//! group's load, computed when something on the way changes, O(depth); no walk over CPUs or groups.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `calc_group_shares`, `update_tg_load_avg` (the 1/64 rule).
-//! differs: load is the sum of queued weights until load is tracked; group queues of all CPUs exist from the start there.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `calc_group_shares`, `update_tg_load_avg` (the 1/64
+//! rule). differs: load is the sum of queued weights until load is tracked; group queues of all
+//! CPUs exist from the start there.
 
 use crate::class::fair::{bandwidth, delay};
 use crate::entity::fair::{EntityRef, Frame, QueueIx};
@@ -25,8 +28,8 @@ use zerolag_model::GroupId;
 
 /// Returns the queue of a group on this CPU; makes those on the way that do not exist.
 ///
-/// O(1) for a task that comes back to the queue it left, else O(depth x (log live queues + their number / 8)): a sorted
-/// list of ids is searched, and grows by moving small words.
+/// O(1) for a task that comes back to the queue it left, else O(depth x (log live queues + their
+/// number / 8)): a sorted list of ids is searched, and grows by moving small words.
 pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
     if group == GroupId::ROOT {
         return QueueIx::ROOT;
@@ -98,10 +101,12 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
     }
 }
 
-/// Ends the delayed dequeues of a removed group and of removed groups in it: all that can still be queued of it.
+/// Ends the delayed dequeues of a removed group and of removed groups in it: all that can still be
+/// queued of it.
 ///
-/// O(queues here): only for a group that gets the id of one that was removed a moment ago. Linux v6.12 `fair.c`,
-/// `unregister_fair_sched_group`, does so at removal; here no CPU's lock is held then.
+/// O(queues here): only for a group that gets the id of one that was removed a moment ago. Linux
+/// v6.12 `fair.c`, `unregister_fair_sched_group`, does so at removal; here no CPU's lock is held
+/// then.
 fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
     // Bounded by the depth: a queue with entities has a child that holds the deepest one.
     while rq.fair.queues[ix.index()].nr_queued > 0 {
@@ -140,8 +145,8 @@ impl FairRq {
     }
 }
 
-/// A group's entity has left: its queue rests, and the one that rested longest is freed if they are too many. One with
-/// throttled queues or parked tasks below stays.
+/// A group's entity has left: its queue rests, and the one that rested longest is freed if they are
+/// too many. One with throttled queues or parked tasks below stays.
 pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: QueueIx) {
     assert!(rq.queue(ix).nr_queued == 0, "a resting queue is empty");
     if rq.queue(ix).bandwidth.is_needed() || rq.queue(ix).tally.parked > 0 {
@@ -173,7 +178,8 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
     rq.unattach(parent, EntityRef::Group(ix));
 }
 
-/// Publishes the load of a group's queue and returns the weight that its entity should have on this CPU.
+/// Publishes the load of a group's queue and returns the weight that its entity should have on this
+/// CPU.
 pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> Weight {
     let (group, load, published) = (queue.group, queue.load, queue.published_load);
     // Small changes are not worth the shared cache line; an empty queue always says so.

@@ -1,23 +1,27 @@
-//! Load tracking: which averages ([`Average`]) change when, what a CPU publishes of them and how others read it.
+//! Load tracking: which averages ([`Average`]) change when, what a CPU publishes of them and how
+//! others read it.
 //!
-//! Every fair entity and every queue has averages; an entity's are also counted in its queue's, it is *attached*. It stays
-//! so while it sleeps: its part decays there (blocked load). A task that wakes elsewhere leaves a note for the CPU it
-//! slept on, which takes that part out when it looks next ([`Shared::leave_note`](crate::shared::Shared)).
+//! Every fair entity and every queue has averages; an entity's are also counted in its queue's, it
+//! is *attached*. It stays so while it sleeps: its part decays there (blocked load). A task that
+//! wakes elsewhere leaves a note for the CPU it slept on, which takes that part out when it looks
+//! next ([`Shared::leave_note`](crate::shared::Shared)).
 //!
-//! What comes to a group's queue or leaves it is felt in all queues above at once: the group's entity takes its queue's util and runnable
-//! average over, and as much load as that is worth at its weight (`propagate_entity_load_avg`). In between a group's entity is averaged
-//! as a task is.
+//! What comes to a group's queue or leaves it is felt in all queues above at once: the group's
+//! entity takes its queue's util and runnable average over, and as much load as that is worth at
+//! its weight (`propagate_entity_load_avg`). In between a group's entity is averaged as a task is.
 //!
-//! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or ends to run, changes its
-//! weight; nowhere else, but for the root queue at ticks and when its CPU balances. A CPU on which nothing happens does nothing; who reads
-//! its published load lets it decay himself.
+//! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or
+//! ends to run, changes its weight; nowhere else, but for the root queue at ticks and when its CPU
+//! balances. A CPU on which nothing happens does nothing; who reads its published load lets it
+//! decay himself.
 //!
-//! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights queued there and none
-//! of this is done; likewise on one CPU, where nobody asks.
+//! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights
+//! queued there and none of this is done; likewise on one CPU, where nobody asks.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`, `remove_entity_load_avg`,
-//! `task_h_load`, `post_init_entity_util_avg`. differs: a note is left for tasks of the root group only, so a
-//! task that leaves a group while it sleeps decays there. The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`,
+//! `remove_entity_load_avg`, `task_h_load`, `post_init_entity_util_avg`. differs: a note is left
+//! for tasks of the root group only, so a task that leaves a group while it sleeps decays there.
+//! The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
 
 use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::pelt::{Average, Removed, Signals};
@@ -28,8 +32,8 @@ use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::Duration;
 
-/// Returns the load that a queued task has on this CPU, its groups considered: its part of the root queue's.
-/// O(depth). Linux `task_h_load`.
+/// Returns the load that a queued task has on this CPU, its groups considered: its part of the root
+/// queue's. O(depth). Linux `task_h_load`.
 pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
     let tracks_load = rq.fair.tune.tracks_load;
     let (mut entity, mut q) = (EntityRef::Task(slot), rq.tasks[slot].fair.queue);
@@ -85,7 +89,8 @@ pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
     rq.attach(q, EntityRef::Task(slot));
 }
 
-/// A new task: its load is its weight, its util what the others here have per weight, at most half of what is left.
+/// A new task: its load is its weight, its util what the others here have per weight, at most half
+/// of what is left.
 fn start(rq: &mut Rq, slot: Slot) {
     let weight = rq.tasks[slot].fair.load.value();
     let root = &rq.queue(QueueIx::ROOT).average;

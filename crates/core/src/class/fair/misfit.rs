@@ -1,13 +1,16 @@
-//! Machines whose CPUs differ in capacity: how much a task needs, which CPU has that, and what moves a task that needs more.
+//! Machines whose CPUs differ in capacity: how much a task needs, which CPU has that, and what
+//! moves a task that needs more.
 //!
-//! A task *fits* a CPU if its util is below 1024/1280 of what the CPU has left for fair tasks. One that runs where it does not fit,
-//! and may use a stronger CPU, is a *misfit*: its CPU publishes the task's load, and balancing moves it to a CPU that has more, while it
-//! runs if need be. A waking task looks for an idle CPU where it fits, in the whole domain that spans all capacities; if there
-//! is none, for the strongest idle one.
+//! A task *fits* a CPU if its util is below 1024/1280 of what the CPU has left for fair tasks. One
+//! that runs where it does not fit, and may use a stronger CPU, is a *misfit*: its CPU publishes
+//! the task's load, and balancing moves it to a CPU that has more, while it runs if need be. A
+//! waking task looks for an idle CPU where it fits, in the whole domain that spans all capacities;
+//! if there is none, for the strongest idle one.
 //!
-//! Util is *invariant*: averages pass on a clock that is slowed down while a weak CPU runs something, by its capacity. So util says what
-//! a task would use of the strongest CPU. When the CPU idles, the clock catches up; it stays behind if the CPU was busy all along,
-//! since nobody can say then what was missed.
+//! Util is *invariant*: averages pass on a clock that is slowed down while a weak CPU runs
+//! something, by its capacity. So util says what a task would use of the strongest CPU. When the
+//! CPU idles, the clock catches up; it stays behind if the CPU was busy all along, since nobody can
+//! say then what was missed.
 //!
 //! ```text
 //!   averages' clock = task clock - lag
@@ -15,12 +18,14 @@
 //!   begins to idle:  lag = lost, unless util is full: lost = lag
 //! ```
 //!
-//! How much a task needs is the most of its util and of an *estimate*: its util when it went to sleep, of late ([`Estimate`]).
+//! How much a task needs is the most of its util and of an *estimate*: its util when it went to
+//! sleep, of late ([`Estimate`]).
 //!
 //! None of this is done on machines whose CPUs are equal, or without load tracking.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `fits_capacity`, `update_misfit_status`, `select_idle_capacity`, `asym_fits_cpu`,
-//! `util_est_update`; `kernel/sched/pelt.h`, `update_rq_clock_pelt`, `update_idle_rq_clock_pelt`. differs: no uclamp, no energy model, so
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `fits_capacity`, `update_misfit_status`,
+//! `select_idle_capacity`, `asym_fits_cpu`, `util_est_update`; `kernel/sched/pelt.h`,
+//! `update_rq_clock_pelt`, `update_idle_rq_clock_pelt`. differs: no uclamp, no energy model, so
 //! nobody packs tasks while the machine is not overutilised; frequencies are not modelled.
 
 use crate::class::fair::load::task_load;
@@ -35,7 +40,8 @@ use crate::words::level::FULL_CAPACITY;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, CpuMask};
 
-/// Returns what a task that is not queued needs; `None` where it does not matter, because CPUs are equal.
+/// Returns what a task that is not queued needs; `None` where it does not matter, because CPUs are
+/// equal.
 pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
     cx.config.topology.asymmetry()?;
     if !cx.config.settings.tracks_load() {
@@ -93,7 +99,8 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns whether the machine has a stronger CPU that balancing may move a task to: none that is isolated (`asym_cpu_capacity_scan`).
+/// Returns whether the machine has a stronger CPU that balancing may move a task to: none that is
+/// isolated (`asym_cpu_capacity_scan`).
 fn has_stronger<L: RawMutex>(cx: &Cx<'_, L>, cpu: CpuId, allowed: Option<&CpuMask>) -> bool {
     let topology = &cx.config.topology;
     let own = topology.capacity(cpu);

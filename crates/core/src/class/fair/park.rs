@@ -1,5 +1,6 @@
-//! Throttling task by task (`throttle = at_user_return`): a throttled queue stays where it is, and each task below it is
-//! *parked* when it is about to go on in user mode. So nobody is stopped inside the kernel.
+//! Throttling task by task (`throttle = at_user_return`): a throttled queue stays where it is, and
+//! each task below it is *parked* when it is about to go on in user mode. So nobody is stopped
+//! inside the kernel.
 //!
 //! ```text
 //!              about to go on in user mode, below a throttled queue [1]
@@ -8,15 +9,16 @@
 //!              that queue may run again [2]; or it is moved, or changed [3]
 //! ```
 //!
-//! A task that is picked in user mode is switched to and left again at once, as in the kernel, where it passes through the
-//! return to user mode. A parked task is on no timeline and counts as nothing that runs; it waits at the nearest throttled
-//! queue above it, in order of parking. What tasks run in kernel mode meanwhile is charged, and paid by the next quota.
+//! A task that is picked in user mode is switched to and left again at once, as in the kernel,
+//! where it passes through the return to user mode. A parked task is on no timeline and counts as
+//! nothing that runs; it waits at the nearest throttled queue above it, in order of parking. What
+//! tasks run in kernel mode meanwhile is charged, and paid by the next quota.
 //!
-//! Work: O(depth x log n) to park and to take back. A queue that may run again takes back at most [`BATCH`] tasks under one
-//! hold of the lock.
+//! Work: O(depth x log n) to park and to take back. A queue that may run again takes back at most
+//! [`BATCH`] tasks under one hold of the lock.
 //!
-//! Sources: Linux v6.18 `kernel/sched/fair.c`, `throttle_cfs_rq_work`, `task_throttle_setup_work`, `tg_unthrottle_up`,
-//! `enqueue_throttled_task`. differs: the kernel takes all back at once.
+//! Sources: Linux v6.18 `kernel/sched/fair.c`, `throttle_cfs_rq_work`, `task_throttle_setup_work`,
+//! `tg_unthrottle_up`, `enqueue_throttled_task`. differs: the kernel takes all back at once.
 
 use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
 use crate::class::fair::groups;
@@ -37,7 +39,8 @@ use zerolag_model::{ClassId, TraceEvent};
 /// The most tasks that a queue takes back under one hold of the lock.
 const BATCH: usize = 32;
 
-/// Returns whether a task is to be parked before it goes on: it is in user mode, and its group may not run.
+/// Returns whether a task is to be parked before it goes on: it is in user mode, and its group may
+/// not run.
 #[inline]
 pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     rq.fair.nr_throttled > 0 && rq.fair.tune.throttle == Throttle::AtUserReturn && {
@@ -73,7 +76,8 @@ fn rest<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, at: QueueIx) {
     entity.state = FairState::Parked { at };
 }
 
-/// Takes a task out of where it is parked, if it is. Returns whether it was; it is off every queue then.
+/// Takes a task out of where it is parked, if it is. Returns whether it was; it is off every queue
+/// then.
 pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let FairState::Parked { at } = rq.tasks[slot].fair.state else { return false };
     lift(rq, slot, at);

@@ -1,7 +1,8 @@
-//! Running: who is picked, who is current on each level, what running costs and when a turn is over.
+//! Running: who is picked, who is current on each level, what running costs and when a turn is
+//! over.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `pick_task_fair`, `set_next_task_fair`, `put_prev_task_fair`,
-//! `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `pick_task_fair`, `set_next_task_fair`,
+//! `put_prev_task_fair`, `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
 
 use crate::class::fair::delay::finish;
 use crate::class::fair::{bandwidth, boost, groups, load, throttle};
@@ -17,7 +18,8 @@ use lock_api::RawMutex;
 use zerolag_model::Duration;
 use zerolag_model::settings::{FairAlgorithm, Grain};
 
-/// Returns the task that should run. The current one competes. Delayed ones that come first have paid and leave.
+/// Returns the task that should run. The current one competes. Delayed ones that come first have
+/// paid and leave.
 ///
 /// Work: O(depth x log n) for each delayed one that leaves, and once more.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
@@ -52,18 +54,21 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
 
 /// Makes a task current, and every group that it is in; what was current instead waits again.
 ///
-/// Entities that were current before and still are have not been picked anew: their slice and their protection go on.
+/// Entities that were current before and still are have not been picked anew: their slice and their
+/// protection go on.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
     let now = rq.averages_clock();
     if throttle::is_barred(rq, slot) {
-        // It runs, and was moved into a group that may not: it waits there, and the CPU goes on to another.
+        // It runs, and was moved into a group that may not: it waits there, and the CPU goes on to
+        // another.
         turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
         rq.resched(cx, Resched::Now);
         return;
     }
     match rq.queue(leaf).current {
-        // As nearly always. A queue that has a current entity is current itself, and so are those above.
+        // As nearly always. A queue that has a current entity is current itself, and so are those
+        // above.
         Some(EntityRef::Task(going)) if going != slot => {
             turn::take_turns(&mut rq.fair, &mut rq.tasks, leaf, going, slot, now);
         }
@@ -154,7 +159,8 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
     }
 }
 
-/// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's `HRTICK`).
+/// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's
+/// `HRTICK`).
 #[inline]
 pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.enforce == Grain::Tick {

@@ -1,5 +1,6 @@
-//! Throttling: a group's queue on one CPU is out of quota, and has some again. It is taken out of the hierarchy, with all that
-//! is in it, and put back; or, task by task, it stays where it is (`throttle = at_user_return`).
+//! Throttling: a group's queue on one CPU is out of quota, and has some again. It is taken out of
+//! the hierarchy, with all that is in it, and put back; or, task by task, it stays where it is
+//! (`throttle = at_user_return`).
 //!
 //! ```text
 //!            out of quota when its task leaves the CPU, or when its first entity joins [1]
@@ -8,10 +9,12 @@
 //!            quota at a refresh, a new limit [2]; or its last task has left [3]
 //! ```
 //!
-//! Tasks may join and leave a throttled queue; counts of tasks stop on the way up at one that is cut.
+//! Tasks may join and leave a throttled queue; counts of tasks stop on the way up at one that is
+//! cut.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document of 2010 throttles
-//! when the time is charged; since 3.2 the kernel does so when the task is put, as here.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document
+//! of 2010 throttles when the time is charged; since 3.2 the kernel does so when the task is put,
+//! as here.
 
 use crate::class::fair::bandwidth::{receive, with_pool};
 use crate::class::fair::enqueue::{come, count, join_group, part, part_above_throttled};
@@ -30,8 +33,8 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
 use zerolag_model::{GroupId, TraceEvent};
 
-/// Returns whether a task may not run because of its group: it is below a queue that is cut and is not boosted, or is
-/// parked. O(depth) if this CPU has a throttled queue.
+/// Returns whether a task may not run because of its group: it is below a queue that is cut and is
+/// not boosted, or is parked. O(depth) if this CPU has a throttled queue.
 pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
     let entity = &rq.tasks[slot].fair;
     rq.fair.nr_throttled > 0
@@ -44,7 +47,8 @@ pub(crate) fn nearest_throttled(rq: &Rq, from: QueueIx) -> Option<QueueIx> {
     above(rq, from).find(|q| rq.queue(*q).bandwidth.is_throttled())
 }
 
-/// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if that has any throttled.
+/// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if
+/// that has any throttled.
 pub(crate) fn is_throttled_for<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, group: GroupId) -> bool {
     let table = &cx.shared.groups;
     let mut at = group;
@@ -140,8 +144,8 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     }
 }
 
-/// A task has left: throttled queues on its way that have no other are free, so that a group without tasks is throttled
-/// nowhere.
+/// A task has left: throttled queues on its way that have no other are free, so that a group
+/// without tasks is throttled nowhere.
 pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut at = Some(from);
     while let Some(q) = at {

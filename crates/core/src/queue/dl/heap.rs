@@ -1,8 +1,9 @@
 //! [`Heap`]: queued tasks by an instant, earliest first; equals in order of arrival.
 //!
-//! A heap of four children per node in one vector; each task knows its place, so that it can be taken out from the
-//! middle. A task has two places ([`PLACES`]): it is queued *or* throttled, and it may be pushable besides. Insert and
-//! remove are O(log n), the first is O(1), nothing is allocated below the high-water mark.
+//! A heap of four children per node in one vector; each task knows its place, so that it can be
+//! taken out from the middle. A task has two places ([`PLACES`]): it is queued *or* throttled, and
+//! it may be pushable besides. Insert and remove are O(log n), the first is O(1), nothing is
+//! allocated below the high-water mark.
 
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;

@@ -25,9 +25,11 @@ pub(crate) struct DlRq {
     pub(crate) reclaims: bool,
     pub(crate) is_in_mask: bool,
     servers: [Server; ServerKind::ALL.len()],
-    /// The server that the current task runs by. It is queued then, except from [`server::overlook`] to the switch.
+    /// The server that the current task runs by. It is queued then, except from
+    /// [`server::overlook`] to the switch.
     pub(crate) serving: Option<ServerKind>,
-    /// A server has left the queue since the CPU last scheduled: it may have become less urgent without a switch.
+    /// A server has left the queue since the CPU last scheduled: it may have become less urgent
+    /// without a switch.
     pub(crate) has_lowered: bool,
 }
 

@@ -30,7 +30,8 @@ pub(crate) enum State {
     Throttled { until: Instant },
 }
 
-/// Since when a server is queued: whether it may go on at once if it is stopped and started again (`dl_defer_running`).
+/// Since when a server is queued: whether it may go on at once if it is stopped and started again
+/// (`dl_defer_running`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Since {
     /// Its start.
@@ -61,7 +62,8 @@ impl Server {
         }
     }
 
-    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and until its 0-lag time after that.
+    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and until its
+    /// 0-lag time after that.
     pub(crate) fn is_active(&self, now: Instant) -> bool {
         self.state.is_started() || self.zero_lag().is_some_and(|at| now < at)
     }
@@ -118,7 +120,8 @@ impl Server {
         dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
     }
 
-    /// Cuts what is left of its runtime to what its bandwidth allows until its deadline: `update_dl_revised_wakeup`.
+    /// Cuts what is left of its runtime to what its bandwidth allows until its deadline:
+    /// `update_dl_revised_wakeup`.
     pub(crate) fn cut(&mut self, now: Instant) {
         let ServerParams { runtime, period, .. } = self.params;
         let laxity = self.abs_deadline.since(now);

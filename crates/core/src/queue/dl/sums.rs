@@ -148,12 +148,14 @@ impl Sums {
         self.running.0 = self.running.0 + to.0 - from.0;
     }
 
-    /// Returns what belongs here, lingering or not, and what of it is active; the part of tasks. For checks.
+    /// Returns what belongs here, lingering or not, and what of it is active; the part of tasks.
+    /// For checks.
     pub(crate) const fn of_tasks(&self) -> (Bandwidth, Bandwidth) {
         (self.this, self.running)
     }
 
-    /// Returns what lingers: whose, how much, and whether it will not belong here any more. For checks.
+    /// Returns what lingers: whose, how much, and whether it will not belong here any more. For
+    /// checks.
     pub(crate) fn lingering(&self) -> impl Iterator<Item = (TaskId, Bandwidth, bool)> + '_ {
         self.lingering.iter().flatten().map(|entry| (entry.task, entry.bandwidth, entry.then == Then::Gone))
     }

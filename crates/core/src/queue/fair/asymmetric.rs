@@ -49,7 +49,8 @@ impl Asymmetric {
         Instant::ZERO + now.since(Instant::ZERO).saturating_sub(self.lag(now))
     }
 
-    /// The CPU runs something from now on, or nothing. `is_full`: whether its util says that it has not idled.
+    /// The CPU runs something from now on, or nothing. `is_full`: whether its util says that it has
+    /// not idled.
     pub(crate) fn switched(&mut self, now: Instant, runs: bool, is_full: bool) {
         self.lag = self.lag(now);
         self.at = now;
@@ -64,7 +65,8 @@ impl Asymmetric {
     }
 }
 
-/// Returns whether a task of this util fits a CPU that has so much left: a fifth is kept in reserve. `fits_capacity`.
+/// Returns whether a task of this util fits a CPU that has so much left: a fifth is kept in
+/// reserve. `fits_capacity`.
 pub(crate) const fn fits(util: u64, left: u64) -> bool {
     util * 1280 < left * 1024
 }

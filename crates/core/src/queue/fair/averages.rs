@@ -61,7 +61,8 @@ impl Queue {
         self.average.age(now, signals, 1)
     }
 
-    /// As [`age`](Self::age), and those of two tasks on it: of the current one and of one that waits.
+    /// As [`age`](Self::age), and those of two tasks on it: of the current one and of one that
+    /// waits.
     #[inline(always)]
     pub(crate) fn age_with(&mut self, current: &mut FairEntity, waiting: &mut FairEntity, now: Instant) -> bool {
         let has_changed = self.age(now);
@@ -72,7 +73,8 @@ impl Queue {
 }
 
 impl FairEntity {
-    /// Brings its averages up to date. `runnable` is how many tasks want to run by it, `runs` whether it is current.
+    /// Brings its averages up to date. `runnable` is how many tasks want to run by it, `runs`
+    /// whether it is current.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant, runnable: u32, runs: bool) {
         let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
@@ -114,7 +116,8 @@ impl FairRq {
         }
     }
 
-    /// Brings the averages of a queue and of the group that it is up to date, before what is in it changes; returns the queue.
+    /// Brings the averages of a queue and of the group that it is up to date, before what is in it
+    /// changes; returns the queue.
     #[inline]
     pub(crate) fn aged_level(&mut self, q: QueueIx, now: Instant) -> &mut Queue {
         let parent = self.queue(q).parent;

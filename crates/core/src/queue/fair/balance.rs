@@ -16,7 +16,8 @@ pub(crate) struct BalanceState {
     pub(crate) next: Instant,
     /// No idle CPU is woken before.
     pub(crate) next_kick: Instant,
-    /// Whether CPUs share cores, the machine has several caches or its CPUs differ: where a task is may matter to one that is alone.
+    /// Whether CPUs share cores, the machine has several caches or its CPUs differ: where a task is
+    /// may matter to one that is alone.
     pub(crate) has_parts: bool,
     /// Whether interrupts or the classes above took much of this CPU when it last looked.
     pub(crate) is_pressed: bool,

@@ -12,9 +12,10 @@
 //!
 //! Each rule is O(log n), the slice O(depth).
 //!
-//! Sources: Linux v6.1 and v5.15 `kernel/sched/fair.c`, functions as in the table. differs: a task that wakes on another
-//! CPU than it slept on is not measured by the old queue's `min_vruntime` of that moment, which only the other CPU knows
-//! exactly; the old queue is taken to have advanced by the time slept.
+//! Sources: Linux v6.1 and v5.15 `kernel/sched/fair.c`, functions as in the table. differs: a task
+//! that wakes on another CPU than it slept on is not measured by the old queue's `min_vruntime` of
+//! that moment, which only the other CPU knows exactly; the old queue is taken to have advanced by
+//! the time slept.
 
 use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
@@ -59,7 +60,8 @@ pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> EntityRef {
         .unwrap_or(best)
 }
 
-/// Returns whether picking `buddy` instead of the leftmost entity would set that one back by more than the granularity.
+/// Returns whether picking `buddy` instead of the leftmost entity would set that one back by more
+/// than the granularity.
 fn is_unfair(fair: &FairRq, tasks: &TaskSlab, left: EntityRef, buddy: EntityRef) -> bool {
     ahead(fair, tasks, buddy, left) == Ahead::Far
 }
@@ -129,8 +131,8 @@ pub(crate) fn keep_place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, en
     leaving.frame = sleeps.then_some(frame);
 }
 
-/// Returns how long an entity runs before it gives way: its part of the latency period at each level, not below the
-/// minimum granularity. O(depth).
+/// Returns how long an entity runs before it gives way: its part of the latency period at each
+/// level, not below the minimum granularity. O(depth).
 pub(crate) fn slice(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> Duration {
     let tune = &fair.tune;
     let joins = !fair.entity(tasks, entity).is_queued();

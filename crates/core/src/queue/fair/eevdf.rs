@@ -1,9 +1,10 @@
 //! EEVDF: earliest eligible virtual deadline first.
 //!
-//! Terms. *Lag* is the service that an entity is owed: `w (V - v)`, where `V` is the average vruntime weighted by `w`.
-//! [`Vlag`] is lag in virtual time, `V - v`. An entity is *eligible* while its lag is not negative. It asks for a slice
-//! at a time; the *virtual deadline* is where its vruntime will be when that request is served. Among the eligible the
-//! earliest virtual deadline runs.
+//! Terms. *Lag* is the service that an entity is owed: `w (V - v)`, where `V` is the average
+//! vruntime weighted by `w`. [`Vlag`] is lag in virtual time, `V - v`. An entity is *eligible*
+//! while its lag is not negative. It asks for a slice at a time; the *virtual deadline* is where
+//! its vruntime will be when that request is served. Among the eligible the earliest virtual
+//! deadline runs.
 //!
 //! | when | rule | kernel |
 //! |---|---|---|
@@ -17,9 +18,9 @@
 //!
 //! Each rule is O(log n) per level of the hierarchy.
 //!
-//! Sources: Stoica & Abdel-Wahab 1995; Linux v6.12 `kernel/sched/fair.c`, functions as in the table, and v6.6 where the
-//! features of 6.12 are off. differs: the average is exact (128-bit sums), the kernel's is that of 64-bit sums that may
-//! overflow with extreme weights.
+//! Sources: Stoica & Abdel-Wahab 1995; Linux v6.12 `kernel/sched/fair.c`, functions as in the
+//! table, and v6.6 where the features of 6.12 are off. differs: the average is exact (128-bit
+//! sums), the kernel's is that of 64-bit sums that may overflow with extreme weights.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
@@ -59,7 +60,8 @@ pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> EntityRef 
     pick_as(fair, tasks, queue, protects(fair))
 }
 
-/// Returns whether the current entity's protection counts. Since 6.17 it does without `RUN_TO_PARITY`, too, and is shorter then.
+/// Returns whether the current entity's protection counts. Since 6.17 it does without
+/// `RUN_TO_PARITY`, too, and is shorter then.
 fn protects(fair: &FairRq) -> bool {
     fair.tune.run_to_parity || fair.tune.protection == SliceProtection::MinSlice
 }
@@ -104,7 +106,8 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
     let joins_others = queue.nr_queued > 0;
     let joining = fair.entity_mut(tasks, entity);
     let mut slice = joining.load.to_virtual(joining.slice);
-    // Joining moves the average towards the entity; its lag would shrink by that. So it is made larger beforehand.
+    // Joining moves the average towards the entity; its lag would shrink by that. So it is made
+    // larger beforehand.
     let lag = if tune.place_lag && joins_others && others > 0 {
         joining.vlag.mul_div(others + joining.load.value(), others)
     } else {
@@ -138,7 +141,8 @@ pub(crate) fn keep_request(entity: &mut FairEntity) {
     entity.request_left = Some(entity.virtual_deadline.since(entity.vruntime));
 }
 
-/// Moves the current entity of a queue on by the time it ran; returns whether the CPU should look for a better one.
+/// Moves the current entity of a queue on by the time it ran; returns whether the CPU should look
+/// for a better one.
 #[inline]
 pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     if entity.vruntime.is_before(entity.virtual_deadline) {
@@ -151,8 +155,9 @@ pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     Resched::Now
 }
 
-/// Returns whether the current entity has lost its protection and is ahead of its share (`did_preempt_short`); where the shortest
-/// slice protects, whether it has lost it (6.17 `update_curr`).
+/// Returns whether the current entity has lost its protection and is ahead of its share
+/// (`did_preempt_short`); where the shortest slice protects, whether it has lost it (6.17
+/// `update_curr`).
 pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef) -> bool {
     match fair.tune.protection {
         SliceProtection::Request => {}
@@ -200,7 +205,8 @@ pub(crate) fn preempts(
     }
 }
 
-/// Returns whether a woken entity that asks for a shorter slice may end the current one's protection.
+/// Returns whether a woken entity that asks for a shorter slice may end the current one's
+/// protection.
 fn is_short(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
     let (running, waking) = (fair.entity(tasks, current), fair.entity(tasks, woken));
     waking.slice < running.slice
@@ -213,7 +219,8 @@ pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx,
     let forfeits = fair.tune.yield_forfeits && is_eligible(fair, tasks, q, current);
     let yielding = fair.entity_mut(tasks, current);
     if forfeits {
-        // Left where it was it could be the only eligible one, be picked again and again, and its deadline run away.
+        // Left where it was it could be the only eligible one, be picked again and again, and its
+        // deadline run away.
         yielding.vruntime = yielding.virtual_deadline;
     }
     yielding.protected = None;

@@ -58,7 +58,8 @@ pub(crate) fn advance_zero(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx) 
 
 /// Changes the weight of a queued group entity.
 ///
-/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now (`reweight_entity`).
+/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now
+/// (`reweight_entity`).
 #[inline]
 pub(crate) fn reweigh(
     fair: &mut FairRq,
@@ -131,7 +132,8 @@ pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRe
         && !eevdf::is_eligible(fair, tasks, q, entity)
 }
 
-/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its sleep.
+/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its
+/// sleep.
 ///
 /// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
 pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {

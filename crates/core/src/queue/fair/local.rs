@@ -65,7 +65,8 @@ impl Local {
         self.limit != 0
     }
 
-    /// Returns whether what is in it may not run and counts for nothing above it, what is boosted apart.
+    /// Returns whether what is in it may not run and counts for nothing above it, what is boosted
+    /// apart.
     pub(crate) const fn is_cut(&self) -> bool {
         matches!(self.throttled, Throttled::Cut(_))
     }
@@ -83,7 +84,8 @@ impl Local {
         self.limit != 0 && self.remaining.as_nanos() <= 0
     }
 
-    /// Returns what may be used before more must be taken; `None` without a limit, and while nothing can be taken.
+    /// Returns what may be used before more must be taken; `None` without a limit, and while
+    /// nothing can be taken.
     pub(crate) const fn left(&self) -> Option<Duration> {
         if self.limit == 0 || self.is_throttled() { None } else { Some(self.remaining.max_zero()) }
     }

@@ -1,7 +1,9 @@
-//! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with both.
+//! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with
+//! both.
 //!
-//! A switch ages the task that goes and the one that comes, and moves both on and off the timeline. Found by number, each of these
-//! steps is checks of bounds, a multiplication and loads again: a tenth of a switch.
+//! A switch ages the task that goes and the one that comes, and moves both on and off the timeline.
+//! Found by number, each of these steps is checks of bounds, a multiplication and loads again: a
+//! tenth of a switch.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::Vtime;

@@ -32,7 +32,8 @@ impl NewIdle {
         Self { since: None, average, spent: Duration::ZERO, costs: Default::default() }
     }
 
-    /// A task wakes here, the first since the CPU went idle: its idle time joins the average, each with an eighth.
+    /// A task wakes here, the first since the CPU went idle: its idle time joins the average, each
+    /// with an eighth.
     pub(crate) fn idled(&mut self, for_long: Duration, settings: &Settings) {
         // One long time is to be forgotten soon: twice what a search takes is enough to know.
         let search = self.costs.iter().fold(Duration::ZERO, |sum, cost| sum + cost.most);
@@ -51,7 +52,8 @@ impl NewIdle {
         self.costs[level].add(now, time);
     }
 
-    /// Looking through a domain was of no use: with `newidle_cost_bump` that makes it dearer, by half.
+    /// Looking through a domain was of no use: with `newidle_cost_bump` that makes it dearer, by
+    /// half.
     pub(crate) fn was_in_vain(&mut self, level: usize, now: Instant, settings: &Settings) {
         if settings.newidle_cost_bump {
             let dearer = self.costs[level].most * 3 / 2;

@@ -1,5 +1,5 @@
-//! [`OwnSlices`]: the slices of a queue's entities that are not the base slice. The rules are those of
-//! [`super::slice`].
+//! [`OwnSlices`]: the slices of a queue's entities that are not the base slice. The rules are those
+//! of [`super::slice`].
 
 use alloc::vec::Vec;
 use zerolag_model::Duration;

@@ -7,7 +7,8 @@ use crate::queue::fair::rq::FairRq;
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 
-/// Returns the ancestors of two tasks (or the tasks) that are on one queue. O(depth). Linux `find_matching_se`.
+/// Returns the ancestors of two tasks (or the tasks) that are on one queue. O(depth). Linux
+/// `find_matching_se`.
 pub(crate) fn siblings(fair: &FairRq, tasks: &TaskSlab, one: Slot, other: Slot) -> (EntityRef, EntityRef) {
     let depth = |slot: Slot| {
         let mut depth = 0;

@@ -1,13 +1,16 @@
-//! [`Queue`]: the fair entities of one group on one CPU; the root queue holds the tasks of no group and the top groups.
+//! [`Queue`]: the fair entities of one group on one CPU; the root queue holds the tasks of no group
+//! and the top groups.
 //!
 //! One entity may be current; the others wait on the timeline. Over those that wait the queue keeps
-//! `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`, from which the average vruntime follows by one
-//! division. `zero_vruntime` is the reference of the sums; it follows the least vruntime upwards and never goes back
-//! (as CFS's `min_vruntime`, which it also is). It is a reference, not a minimum: an entity may be placed before it.
+//! `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`, from which the average vruntime
+//! follows by one division. `zero_vruntime` is the reference of the sums; it follows the least
+//! vruntime upwards and never goes back (as CFS's `min_vruntime`, which it also is). It is a
+//! reference, not a minimum: an entity may be placed before it.
 //!
 //! Sums are 128 bits wide: products of weight and distance cannot overflow, whatever the workload.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `avg_vruntime_add`, `avg_vruntime`, `update_min_vruntime`.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `avg_vruntime_add`, `avg_vruntime`,
+//! `update_min_vruntime`.
 
 use crate::entity::fair::{EntityRef, FairEntity, Frame, QueueIx, Standing};
 use crate::entity::pelt::Average;
@@ -124,7 +127,8 @@ impl Queue {
         self.sum_weighted_vruntime -= weighted(vruntime.since(self.zero_vruntime), weight);
     }
 
-    /// Returns the sums over all entities: of weighted vruntimes, and of weights; `current` is the current one's.
+    /// Returns the sums over all entities: of weighted vruntimes, and of weights; `current` is the
+    /// current one's.
     #[inline]
     fn sums(&self, current: Option<(Vtime, u64)>) -> (i128, u64) {
         let (sum, weight) = (self.sum_weighted_vruntime, self.sum_weight);
@@ -141,9 +145,11 @@ impl Queue {
         weighted(vruntime.since(self.zero_vruntime), weight.max(1)) > sum
     }
 
-    /// Returns the weighted average of all vruntimes, rounded down; `current` is that of the current entity.
+    /// Returns the weighted average of all vruntimes, rounded down; `current` is that of the
+    /// current entity.
     ///
-    /// Rounded down, "not after the average" is the same as the exact comparison, because vruntimes are whole.
+    /// Rounded down, "not after the average" is the same as the exact comparison, because vruntimes
+    /// are whole.
     #[inline]
     pub(crate) fn average(&self, current: Option<(Vtime, u64)>) -> Vtime {
         let (sum, weight) = self.sums(current);
@@ -169,7 +175,8 @@ fn weighted(distance: Vlag, weight: u64) -> i128 {
     i128::from(distance.as_nanos()) * i128::from(weight)
 }
 
-/// Returns the quotient rounded down. The quotient of a sum of weighted distances by the weights is a distance.
+/// Returns the quotient rounded down. The quotient of a sum of weighted distances by the weights is
+/// a distance.
 fn div_floor(sum: i128, weight: u64) -> i64 {
     let narrow = i64::try_from(sum).ok().zip(i64::try_from(weight).ok());
     match narrow {

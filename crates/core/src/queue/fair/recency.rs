@@ -1,7 +1,8 @@
-//! [`Recency`]: the fair tasks of one CPU by how recently they ran or came; the balancer takes the stalest first.
+//! [`Recency`]: the fair tasks of one CPU by how recently they ran or came; the balancer takes the
+//! stalest first.
 //!
-//! Links lie apart from the bodies, by slot, so that moving a task to the front touches two small words and not its
-//! neighbours' bodies. O(1) throughout. Linux: `rq->cfs_tasks`.
+//! Links lie apart from the bodies, by slot, so that moving a task to the front touches two small
+//! words and not its neighbours' bodies. O(1) throughout. Linux: `rq->cfs_tasks`.
 
 use crate::words::ids::Slot;
 use alloc::vec::Vec;

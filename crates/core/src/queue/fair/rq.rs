@@ -40,7 +40,8 @@ pub(crate) struct FairRq {
     pub(crate) lives: u32,
     /// Whether a charge found that the current task's turn is over.
     pub(crate) due: Resched,
-    /// Whether the queue of any group has ever had a limit: if not, nothing is throttled or boosted.
+    /// Whether the queue of any group has ever had a limit: if not, nothing is throttled or
+    /// boosted.
     pub(crate) has_limits: bool,
     /// Queues of groups that are out of quota.
     pub(crate) nr_throttled: u32,
@@ -166,7 +167,8 @@ impl FairRq {
         self.root().tally.runnable
     }
 
-    /// Returns the queued tasks that are not throttled, those included that stay only for their lag.
+    /// Returns the queued tasks that are not throttled, those included that stay only for their
+    /// lag.
     #[inline]
     pub(crate) fn nr_queued(&self) -> u32 {
         let tally = self.root().tally;

@@ -1,18 +1,22 @@
-//! Slices of a queue: which is the shortest, what a group asks for, and how long a picked entity is protected.
+//! Slices of a queue: which is the shortest, what a group asks for, and how long a picked entity is
+//! protected.
 //!
-//! Most entities ask for the base slice; a queue lists the others, by length, with their number. So the shortest is known at once,
-//! and where nobody has a slice of its own nothing is done.
+//! Most entities ask for the base slice; a queue lists the others, by length, with their number. So
+//! the shortest is known at once, and where nobody has a slice of its own nothing is done.
 //!
-//! A group asks for the shortest slice in it (`group_min_slice`, 6.12): a task with a short slice comes as early in a group as outside.
+//! A group asks for the shortest slice in it (`group_min_slice`, 6.12): a task with a short slice
+//! comes as early in a group as outside.
 //!
-//! With `slice_protection = min_slice` (6.17) a picked entity is protected for the shortest slice on its queue instead of its own, so
-//! that whoever asks for little does not wait for the whole request of one that asks for much; without `RUN_TO_PARITY` for the base slice
-//! before scaling.
+//! With `slice_protection = min_slice` (6.17) a picked entity is protected for the shortest slice
+//! on its queue instead of its own, so that whoever asks for little does not wait for the whole
+//! request of one that asks for much; without `RUN_TO_PARITY` for the base slice before scaling.
 //!
-//! Work: O(different slices on the queue) when an entity with a slice of its own joins or leaves; else O(1) per level.
+//! Work: O(different slices on the queue) when an entity with a slice of its own joins or leaves;
+//! else O(1) per level.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `cfs_rq_min_slice`, `enqueue_task_fair`, `dequeue_entities` (commit aef6987d8954);
-//! v6.17, `set_protect_slice`, `update_protect_slice` (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `cfs_rq_min_slice`, `enqueue_task_fair`,
+//! `dequeue_entities` (commit aef6987d8954); v6.17, `set_protect_slice`, `update_protect_slice`
+//! (commits 052c3d87c82e, 9de74a9850b9, 3a0baa8e6c57, 0b9ca2dcabc3).
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
@@ -93,7 +97,8 @@ pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
     picked.protected = Some(until);
 }
 
-/// One with a shorter slice waits from now on: the current entity is protected for no longer than that.
+/// One with a shorter slice waits from now on: the current entity is protected for no longer than
+/// that.
 pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
     let slice = fair.queue(q).shortest_slice(&fair.tune);
     let running = fair.entity_mut(tasks, current);

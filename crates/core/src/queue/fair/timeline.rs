@@ -1,20 +1,22 @@
-//! [`Timeline`]: waiting entities in order of a key, and "the first in order among those that are eligible".
+//! [`Timeline`]: waiting entities in order of a key, and "the first in order among those that are
+//! eligible".
 //!
-//! Key: the virtual deadline under EEVDF, the vruntime under CFS; equal keys in order of insertion: a new one goes behind
-//! them.
+//! Key: the virtual deadline under EEVDF, the vruntime under CFS; equal keys in order of insertion:
+//! a new one goes behind them.
 //!
-//! One arena of nodes per CPU serves all its queues. Few entities are kept in a sorted [`list`], many in a balanced
-//! [`tree`] of blocks that has the least vruntime of every subtree: with a handful a walk over neighbours is cheaper,
-//! and most queues never hold more. A queue changes its shape where it grows beyond [`LIST_MAX`] and where it shrinks to
-//! [`LIST_AGAIN`], so a change is paid for by as many insertions or removals as lie between. Nodes keep their place;
-//! nobody outside sees which shape a queue has.
+//! One arena of nodes per CPU serves all its queues. Few entities are kept in a sorted [`list`],
+//! many in a balanced [`tree`] of blocks that has the least vruntime of every subtree: with a
+//! handful a walk over neighbours is cheaper, and most queues never hold more. A queue changes its
+//! shape where it grows beyond [`LIST_MAX`] and where it shrinks to [`LIST_AGAIN`], so a change is
+//! paid for by as many insertions or removals as lie between. Nodes keep their place; nobody
+//! outside sees which shape a queue has.
 //!
-//! Insertion, removal and searches are O(log n), the change of shape amortised; nothing is allocated while fewer entities
-//! wait than ever did.
+//! Insertion, removal and searches are O(log n), the change of shape amortised; nothing is
+//! allocated while fewer entities wait than ever did.
 //!
-//! Sources: Stoica & Abdel-Wahab 1995, sec. 5 (the augmented tree); Linux v6.12 `kernel/sched/fair.c`,
-//! `__enqueue_entity`, `pick_eevdf`. differs: blocks in an AVL tree instead of a red-black tree of entities, indices instead of pointers, a list
-//! for few.
+//! Sources: Stoica & Abdel-Wahab 1995, sec. 5 (the augmented tree); Linux v6.12
+//! `kernel/sched/fair.c`, `__enqueue_entity`, `pick_eevdf`. differs: blocks in an AVL tree instead
+//! of a red-black tree of entities, indices instead of pointers, a list for few.
 
 pub(crate) mod list;
 pub(crate) mod tree;
@@ -130,7 +132,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the entity with the least key among those whose vruntime is not after `limit`. O(log n).
+    /// Returns the entity with the least key among those whose vruntime is not after `limit`. O(log
+    /// n).
     #[inline]
     pub(crate) fn first_eligible(&self, root: Root, limit: Vtime) -> Option<NodeIx> {
         match root {
@@ -154,7 +157,8 @@ impl Timeline {
         new
     }
 
-    /// Takes an entity out and queues another in its node: [`remove`](Self::remove) and [`insert`](Self::insert) at once. The queue keeps its shape.
+    /// Takes an entity out and queues another in its node: [`remove`](Self::remove) and
+    /// [`insert`](Self::insert) at once. The queue keeps its shape.
     #[inline(always)]
     pub(crate) fn replace(&mut self, root: &mut Root, node: NodeIx, key: Vtime, vruntime: Vtime, entity: EntityRef) {
         match root {
@@ -189,7 +193,8 @@ impl Timeline {
         self.free.push(node);
     }
 
-    /// Makes a tree of a list that has grown too long: entities come in order, so equal keys keep theirs.
+    /// Makes a tree of a list that has grown too long: entities come in order, so equal keys keep
+    /// theirs.
     #[cold]
     fn tree_of(&mut self, list: List) -> Tree {
         let mut tree = Tree::default();
@@ -241,7 +246,8 @@ impl Timeline {
         &mut self.nodes[node.0.get() as usize]
     }
 
-    /// Checks order and shape of a queue's entities and returns them in order. For checks: O(n log n).
+    /// Checks order and shape of a queue's entities and returns them in order. For checks: O(n log
+    /// n).
     ///
     /// # Panics
     /// If they do not hold.
@@ -290,8 +296,8 @@ mod tests {
         }
     }
 
-    /// Insertions and removals against a sorted list of plain numbers: the timeline swells and shrinks, so that it passes
-    /// through both shapes and their bounds many times.
+    /// Insertions and removals against a sorted list of plain numbers: the timeline swells and
+    /// shrinks, so that it passes through both shapes and their bounds many times.
     #[test]
     fn it_agrees_with_a_sorted_list() {
         let mut timeline = Timeline::with_capacity(4);
@@ -335,7 +341,8 @@ mod tests {
         assert!(changes > 20, "it passed through both shapes: {changes} changes");
     }
 
-    /// A large tree that fills, turns over and empties in several orders, against a sorted list of plain numbers.
+    /// A large tree that fills, turns over and empties in several orders, against a sorted list of
+    /// plain numbers.
     #[test]
     fn many_come_and_go_in_any_order() {
         let mut draws = Draws(3);

@@ -1,5 +1,5 @@
-//! The turn of an entity: which one is current on each level, what running costs it, when its turn is
-//! over. Which task is picked is decided in [`crate::class::fair::run`].
+//! The turn of an entity: which one is current on each level, what running costs it, when its turn
+//! is over. Which task is picked is decided in [`crate::class::fair::run`].
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `set_next_entity`, `put_prev_entity`, `update_curr`,
 //! `hrtick_start_fair`.
@@ -16,7 +16,8 @@ use crate::words::unpublished::Unpublished;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant, Settings};
 
-/// Returns whether a queue is the root's or that of the current group of its parent; all above are then, too.
+/// Returns whether a queue is the root's or that of the current group of its parent; all above are
+/// then, too.
 pub(crate) fn is_current(fair: &FairRq, q: QueueIx) -> bool {
     fair.queue(q).parent.is_none_or(|parent| fair.queue(parent).current == Some(EntityRef::Group(q)))
 }
@@ -36,7 +37,8 @@ pub(crate) fn make_groups_current(fair: &mut FairRq, tasks: &mut TaskSlab, leaf:
     }
 }
 
-/// Makes an entity the current one of its queue, unless it is already; what was current with all below waits again.
+/// Makes an entity the current one of its queue, unless it is already; what was current with all
+/// below waits again.
 pub(crate) fn make_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
     if fair.queue(q).current == Some(entity) {
         return;
@@ -47,7 +49,8 @@ pub(crate) fn make_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, 
     begin_turn(picked.entity, entity, picked.queue, picked.tune);
 }
 
-/// One task goes on after another of its queue: as if that one were put down and it picked up, with what both need looked up once.
+/// One task goes on after another of its queue: as if that one were put down and it picked up, with
+/// what both need looked up once.
 #[inline(always)]
 pub(crate) fn take_turns(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, going: Slot, coming: Slot, now: Instant) {
     let FairRq { queues, timeline, tune, .. } = fair;
@@ -148,7 +151,8 @@ pub(crate) fn tick_cfs(fair: &mut FairRq, tasks: &mut TaskSlab, slot: Slot, leaf
     due
 }
 
-/// Returns when the first of the current entities will have had its slice, or what it took of its group's quota.
+/// Returns when the first of the current entities will have had its slice, or what it took of its
+/// group's quota.
 pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option<Instant> {
     let mut left: Option<Duration> = None;
     let mut at = Some(QueueIx::ROOT);
@@ -162,7 +166,8 @@ pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option
                 // Its turn is over once it has run *longer* than its slice.
                 FairAlgorithm::Cfs => {
                     let slice = cfs::slice(fair, tasks, q, current).min(fair.tune.latency);
-                    // If it is over and nobody is more deserving, it goes on: that is looked at again, not at once.
+                    // If it is over and nobody is more deserving, it goes on: that is looked at
+                    // again, not at once.
                     let left = slice.saturating_sub(running.ran);
                     if left.is_zero() { Settings::SHORTEST_HRTICK } else { left + Duration::from_nanos(1) }
                 }

@@ -1,8 +1,9 @@
 //! [`PrioQueue`]: tasks by real-time priority, first come first served among equals.
 //!
-//! A list per priority, linked through the tasks' slots, and a bit per list that is not empty (Linux
-//! `struct rt_prio_array`). Each task carries two links, so that it can be on the run list and on the list of pushable
-//! tasks at once; `LINK` says which. Every operation is O(1); iteration is in order of urgency.
+//! A list per priority, linked through the tasks' slots, and a bit per list that is not empty
+//! (Linux `struct rt_prio_array`). Each task carries two links, so that it can be on the run list
+//! and on the list of pushable tasks at once; `LINK` says which. Every operation is O(1); iteration
+//! is in order of urgency.
 
 use crate::entity::rt::Link;
 use crate::task::slab::TaskSlab;
@@ -108,7 +109,8 @@ impl<const LINK: usize> PrioQueue<LINK> {
         matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
     }
 
-    /// Returns the task that comes after a queued one: its equal, or the first of the next priority that has a task.
+    /// Returns the task that comes after a queued one: its equal, or the first of the next priority
+    /// that has a task.
     pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
         let Link::In { after, .. } = tasks[slot].rt.links[LINK] else { return None };
         after.or_else(|| {

@@ -15,7 +15,8 @@ pub(crate) struct RtRq {
     pub(crate) run: PrioQueue<RUN>,
     pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) nr_running: u32,
-    /// Queued tasks that may run on more than one CPU, the current one included (`rt_nr_migratory`).
+    /// Queued tasks that may run on more than one CPU, the current one included
+    /// (`rt_nr_migratory`).
     pub(crate) nr_migratory: u32,
     /// Whether this CPU has put itself into an overload mask.
     pub(crate) is_in_mask: bool,
@@ -34,12 +35,14 @@ impl RtRq {
         }
     }
 
-    /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if none).
+    /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if
+    /// none).
     pub(crate) fn highest(&self) -> Prio {
         self.run.highest().unwrap_or(Prio::IDLE)
     }
 
-    /// Returns the most urgent priority that waits and could run elsewhere ([`Prio::IDLE`] if none).
+    /// Returns the most urgent priority that waits and could run elsewhere ([`Prio::IDLE`] if
+    /// none).
     pub(crate) fn highest_pushable(&self) -> Prio {
         self.pushable.highest().unwrap_or(Prio::IDLE)
     }
@@ -58,11 +61,11 @@ impl RtRq {
         self.nr_running
     }
 
-    /// Returns whether this CPU belongs into an overload mask: by `queued` a task that may move is queued together with
-    /// another one, or behind a deadline task; by `pushable` one waits.
+    /// Returns whether this CPU belongs into an overload mask: by `queued` a task that may move is
+    /// queued together with another one, or behind a deadline task; by `pushable` one waits.
     ///
-    /// Sources: Linux v6.6 `kernel/sched/rt.c`, `update_rt_migration`; v6.12 `enqueue_pushable_task`,
-    /// `dequeue_pushable_task`.
+    /// Sources: Linux v6.6 `kernel/sched/rt.c`, `update_rt_migration`; v6.12
+    /// `enqueue_pushable_task`, `dequeue_pushable_task`.
     pub(crate) const fn is_overloaded(&self, rule: RtOverload, has_deadline: bool) -> bool {
         match rule {
             RtOverload::Queued => (self.nr_running > 1 || has_deadline) && self.nr_migratory > 0,

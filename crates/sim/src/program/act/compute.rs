@@ -33,7 +33,8 @@ impl Programs {
         dist.sample(self.stream_of(task))
     }
 
-    /// Returns the stream that a task draws from: that of the request that it works on, else its own.
+    /// Returns the stream that a task draws from: that of the request that it works on, else its
+    /// own.
     pub(crate) fn stream_of(&mut self, task: TaskId) -> &mut Stream {
         let body = &mut self.tasks[task.index()];
         if let Some(service) = &mut body.request {

@@ -1,7 +1,8 @@
 //! The actions of tasks on what they share, one module per kind of resource.
 //!
-//! Each is done in the context of a task that is current on a CPU. It changes the resource and the tasks that
-//! use it, and notes the consequences as jobs of that CPU: wake a task, block this one, recompute a priority.
+//! Each is done in the context of a task that is current on a CPU. It changes the resource and the
+//! tasks that use it, and notes the consequences as jobs of that CPU: wake a task, block this one,
+//! recompute a priority.
 
 pub(crate) mod compute;
 pub(crate) mod mutex;

@@ -1,9 +1,9 @@
 //! Mutexes, and the priorities that holders of locks inherit.
 //!
-//! A holder inherits from its most urgent waiter, and the holder for which *that* task waits inherits in
-//! turn. Each link of such a chain needs the run-queue lock of another CPU, for which this CPU may have to
-//! spin. So a chain is not walked in a loop: each link is a job of its own, [`Job::Inherit`], which notes
-//! the next.
+//! A holder inherits from its most urgent waiter, and the holder for which *that* task waits
+//! inherits in turn. Each link of such a chain needs the run-queue lock of another CPU, for which
+//! this CPU may have to spin. So a chain is not walked in a loop: each link is a job of its own,
+//! [`Job::Inherit`], which notes the next.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Done, Job};
@@ -86,8 +86,8 @@ impl Programs {
     /// Lets the only holder of a read-write semaphore inherit from the tasks that wait for it
     /// (`preempt = rt`); of several readers none does.
     ///
-    /// Linux v6.12 `kernel/locking/rwbase_rt.c`: a writer blocks on the rt-mutex that a writer holds; a
-    /// reader that shares the semaphore is not boosted.
+    /// Linux v6.12 `kernel/locking/rwbase_rt.c`: a writer blocks on the rt-mutex that a writer
+    /// holds; a reader that shares the semaphore is not boosted.
     pub(crate) fn inherit_semaphore(&self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId, depth: u32) {
         if !self.semaphores_inherit || depth > INHERIT_DEPTH_MAX {
             return;
@@ -107,8 +107,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Returns the most urgent of the priorities lent by the waiters for the locks that a task holds and
-    /// inherits for.
+    /// Returns the most urgent of the priorities lent by the waiters for the locks that a task
+    /// holds and inherits for.
     fn lent_to(&self, kernel: &Kernel, holder: TaskId) -> Option<Lent> {
         let held = self.task(holder).holds.iter();
         let mutexes = held.filter_map(|mutex| match &self.shared[mutex.index()] {
@@ -125,8 +125,8 @@ impl Programs {
         most_urgent(mutexes.chain(semaphores))
     }
 
-    /// The priority of a holder that waits itself has changed: its place among the waiters and the next
-    /// holder follow.
+    /// The priority of a holder that waits itself has changed: its place among the waiters and the
+    /// next holder follow.
     fn inherit_further(&mut self, kernel: &mut Kernel, cpu: CpuId, holder: TaskId, depth: u32) {
         let mutex = match self.task(holder).state {
             State::Waits(WaitFor::Mutex(mutex)) => mutex,

@@ -1,10 +1,11 @@
-//! Reads of files through the page cache ([`CachedFile`](crate::program::shared::file::CachedFile) has the
-//! states of a window, [`Reading`] those of a reader; the numbers are theirs).
+//! Reads of files through the page cache ([`CachedFile`](crate::program::shared::file::CachedFile)
+//! has the states of a window, [`Reading`] those of a reader; the numbers are theirs).
 //!
-//! A reader that is at a window sees that the next one is on its way, and begins to read it if no task has
-//! (read-ahead).
+//! A reader that is at a window sees that the next one is on its way, and begins to read it if no
+//! task has (read-ahead).
 //!
-//! Sources: Linux v3.6 `mm/filemap.c`, `do_generic_file_read`; `mm/readahead.c`, `ondemand_readahead`.
+//! Sources: Linux v3.6 `mm/filemap.c`, `do_generic_file_read`; `mm/readahead.c`,
+//! `ondemand_readahead`.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::{Event, Job};

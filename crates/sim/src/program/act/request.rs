@@ -6,11 +6,12 @@
 //!                     \--- wakes one worker that waits
 //! ```
 //!
-//! A woken worker has no claim on the request: the first worker that asks gets it, as from a queue behind a
-//! condition variable, and a worker that finds none waits again.
+//! A woken worker has no claim on the request: the first worker that asks gets it, as from a queue
+//! behind a condition variable, and a worker that finds none waits again.
 //!
-//! A call is a request whose sender waits for the completion. The sender goes on at once if the queue is
-//! full, and when the task that works on its request is ended: as with a connection that is closed.
+//! A call is a request whose sender waits for the completion. The sender goes on at once if the
+//! queue is full, and when the task that works on its request is ended: as with a connection that
+//! is closed.
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;

@@ -1,9 +1,9 @@
-//! Spinning locks of the kernel. A waiter spends the time of its own CPU, and nothing preempts a CPU whose
-//! task holds such a lock or waits for one.
+//! Spinning locks of the kernel. A waiter spends the time of its own CPU, and nothing preempts a
+//! CPU whose task holds such a lock or waits for one.
 //!
-//! Served in order of arrival (Linux `kernel/locking/qspinlock.c`). The next owner goes on when the lock's
-//! cache line has reached its CPU. Under `preempt = rt` these are sleeping locks whose holders inherit
-//! (`kernel/locking/spinlock_rt.c`): here, mutexes.
+//! Served in order of arrival (Linux `kernel/locking/qspinlock.c`). The next owner goes on when the
+//! lock's cache line has reached its CPU. Under `preempt = rt` these are sleeping locks whose
+//! holders inherit (`kernel/locking/spinlock_rt.c`): here, mutexes.
 
 use crate::kernel::state::Kernel;
 use crate::program::shared::Shared;

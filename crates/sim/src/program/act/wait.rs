@@ -107,8 +107,8 @@ impl Programs {
         }
     }
 
-    /// Sends a request to a disk and waits until it is done: an interrupt wakes the task, on the CPU that
-    /// sent it.
+    /// Sends a request to a disk and waits until it is done: an interrupt wakes the task, on the
+    /// CPU that sent it.
     pub(crate) fn wait_for_disk(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId, id: ResourceId, bytes: u64) {
         let now = kernel.now();
         let done = self.disk(id).submit(now, bytes);

@@ -1,18 +1,19 @@
-//! [`CachedFile`]: a file in the page cache, a window of read-ahead at a time, and the locks of its pages.
+//! [`CachedFile`]: a file in the page cache, a window of read-ahead at a time, and the locks of its
+//! pages.
 //!
 //! ```text
 //!           a reader locks it and sets its pages up [1]        submitted [2]             read [3]
 //!   Absent --------------------------------------------> Locked -----------> InFlight ----------> Uptodate
 //! ```
 //!
-//! A window's pages are locked from [1] to [3], first by the reader, then by the disk. A task that needs one
-//! meanwhile waits for its lock, *exclusively*: [3] wakes the first waiter, which takes the lock, finds the
-//! page read, gives the lock back and so wakes the next. A waiter that cannot run when it is woken keeps
-//! all behind it waiting: this is the inversion of 2012.
+//! A window's pages are locked from [1] to [3], first by the reader, then by the disk. A task that
+//! needs one meanwhile waits for its lock, *exclusively*: [3] wakes the first waiter, which takes
+//! the lock, finds the page read, gives the lock back and so wakes the next. A waiter that cannot
+//! run when it is woken keeps all behind it waiting: this is the inversion of 2012.
 //!
 //! Sources: Linux v3.6 `mm/filemap.c`, `unlock_page`, `__lock_page_killable`; `kernel/wait.c`,
-//! `__wake_up_bit` (one exclusive waiter). differs: the lock is that of a window, not of each of its pages,
-//! which one request fills at once. Memory is enough for every file; nothing is evicted.
+//! `__wake_up_bit` (one exclusive waiter). differs: the lock is that of a window, not of each of
+//! its pages, which one request fills at once. Memory is enough for every file; nothing is evicted.
 
 use std::collections::{BTreeMap, VecDeque};
 use zerolag_model::TaskId;

@@ -1,8 +1,8 @@
 //! [`Shared`]: the state of each resource that tasks share.
 //!
-//! Only which task holds what is here. Which waiter is served first is a scheduling decision: the core's
-//! [`WaitQueue`] takes it. A plain mutex is given up before its waiter runs, so a third task can take it
-//! first, as with futexes; one that inherits is handed over, as with rt-mutexes.
+//! Only which task holds what is here. Which waiter is served first is a scheduling decision: the
+//! core's [`WaitQueue`] takes it. A plain mutex is given up before its waiter runs, so a third task
+//! can take it first, as with futexes; one that inherits is handed over, as with rt-mutexes.
 
 pub(crate) mod file;
 pub(crate) mod pipe;

@@ -1,11 +1,11 @@
 //! [`Pipe`]: bytes that writers put in and readers take out.
 //!
-//! A writer waits while the pipe is full, until all of its bytes are in. A reader waits while it is empty,
-//! and takes what is there. Waking all waiters would let most of them find nothing, so one is woken at a
-//! time, and wakes the next if something is left for it.
+//! A writer waits while the pipe is full, until all of its bytes are in. A reader waits while it is
+//! empty, and takes what is there. Waking all waiters would let most of them find nothing, so one
+//! is woken at a time, and wakes the next if something is left for it.
 //!
-//! Sources: Linux v6.12 `fs/pipe.c`, `pipe_write`, `pipe_read` (`wake_next_reader`, `wake_next_writer`).
-//! differs: bytes are counted, not pages that are partly filled.
+//! Sources: Linux v6.12 `fs/pipe.c`, `pipe_write`, `pipe_read` (`wake_next_reader`,
+//! `wake_next_writer`). differs: bytes are counted, not pages that are partly filled.
 
 use std::collections::VecDeque;
 use zerolag_model::TaskId;

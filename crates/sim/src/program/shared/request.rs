@@ -17,7 +17,8 @@ pub(crate) struct Sent {
 pub(crate) enum Sender {
     /// A source of the program, whose n-th request it is.
     Source { index: usize, nth: u64 },
-    /// A task, and the task that waits for the completion. What the request draws follows from the key.
+    /// A task, and the task that waits for the completion. What the request draws follows from the
+    /// key.
     Task { waits: Option<TaskId>, key: u64 },
 }
 

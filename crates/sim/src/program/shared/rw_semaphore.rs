@@ -1,7 +1,7 @@
 //! [`RwSemaphore`]: handed over in order of arrival; readers that stand together get it at once.
 //!
-//! Linux v6.12 `kernel/locking/rwsem.c`, `rwsem_mark_wake`. differs: no task takes it before those that
-//! wait, and none spins for it.
+//! Linux v6.12 `kernel/locking/rwsem.c`, `rwsem_mark_wake`. differs: no task takes it before those
+//! that wait, and none spins for it.
 
 use std::collections::VecDeque;
 use zerolag_model::TaskId;

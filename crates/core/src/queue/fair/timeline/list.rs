@@ -1,7 +1,8 @@
 //! Few waiting entities: a list in order, each linked to its neighbours.
 //!
-//! Removal touches the neighbours only. Insertion looks from the back, where an entity belongs that has just run: its next
-//! request ends last, as a rule. Every walk is bounded by [`LIST_MAX`](super::LIST_MAX).
+//! Removal touches the neighbours only. Insertion looks from the back, where an entity belongs that
+//! has just run: its next request ends last, as a rule. Every walk is bounded by
+//! [`LIST_MAX`](super::LIST_MAX).
 
 use crate::entity::fair::NodeIx;
 use crate::entity::vtime::Vtime;

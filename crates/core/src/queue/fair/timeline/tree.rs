@@ -1,16 +1,21 @@
-//! Many waiting entities: a tree of blocks, each with some entities in order, and with the least vruntime of every subtree.
+//! Many waiting entities: a tree of blocks, each with some entities in order, and with the least
+//! vruntime of every subtree.
 //!
-//! The blocks are in order and balanced (AVL: height at most 1.45 log2 of their number). Each carries the least vruntime in it and
-//! below it, so that "the earliest virtual deadline among those that are eligible" is one walk down: go left while
-//! something eligible is there, else take the first of the block that is, else go right. Equal keys keep their order.
+//! The blocks are in order and balanced (AVL: height at most 1.45 log2 of their number). Each
+//! carries the least vruntime in it and below it, so that "the earliest virtual deadline among
+//! those that are eligible" is one walk down: go left while something eligible is there, else take
+//! the first of the block that is, else go right. Equal keys keep their order.
 //!
-//! Why blocks: most entities join at one end, behind all others, and leave from the other end. A tree of single ones turns at nearly
-//! every such insertion; here one in as many as a block holds makes a block, and one removal in as many gives one back.
+//! Why blocks: most entities join at one end, behind all others, and leave from the other end. A
+//! tree of single ones turns at nearly every such insertion; here one in as many as a block holds
+//! makes a block, and one removal in as many gives one back.
 //!
-//! A full block gives its upper half to a new one. A block is given back when it is empty, or is a leaf that fits into the
-//! block above, half of which stays free. So there are never more blocks than entities, as a rule a twelfth.
+//! A full block gives its upper half to a new one. A block is given back when it is empty, or is a
+//! leaf that fits into the block above, half of which stays free. So there are never more blocks
+//! than entities, as a rule a twelfth.
 //!
-//! Sources: Lehman & Carey 1986, "A study of index structures for main memory database management systems" (the T-tree).
+//! Sources: Lehman & Carey 1986, "A study of index structures for main memory database management
+//! systems" (the T-tree).
 
 use crate::entity::fair::NodeIx;
 use crate::entity::vtime::Vtime;
@@ -109,7 +114,8 @@ impl Block {
         self.entries().iter().position(|entry| entry.node == node).expect("invariant: a node knows its block")
     }
 
-    /// Takes an entity out; returns whether the least vruntime is another now. The last one leaves it as it is.
+    /// Takes an entity out; returns whether the least vruntime is another now. The last one leaves
+    /// it as it is.
     fn remove(&mut self, node: NodeIx) -> bool {
         let place = self.place_of_node(node);
         let vruntime = self.entries[place].vruntime;
@@ -253,7 +259,8 @@ impl Timeline {
         self.hang(tree, new, parent, at);
     }
 
-    /// A new block hangs below `parent`: what is said of subtrees follows, at least as far as `reach`.
+    /// A new block hangs below `parent`: what is said of subtrees follows, at least as far as
+    /// `reach`.
     fn hang(&mut self, tree: &mut Tree, new: BlockIx, parent: BlockIx, reach: BlockIx) {
         self.block_mut(new).parent = Some(parent);
         self.retrace(tree, parent, Some(reach));
@@ -297,7 +304,8 @@ impl Timeline {
         self.retrace(tree, parent, None);
     }
 
-    /// Takes an empty block out of the tree. If it has two children the next one's entities take its place.
+    /// Takes an empty block out of the tree. If it has two children the next one's entities take
+    /// its place.
     fn give_back_empty(&mut self, tree: &mut Tree, empty: BlockIx) {
         let Block { left, right, .. } = *self.block(empty);
         let gone = match (left, right) {
@@ -336,8 +344,8 @@ impl Timeline {
         order
     }
 
-    /// Restores heights, balance and least vruntimes from `start` upwards, until nothing changes any more; not before
-    /// `reach`, whose entities are others.
+    /// Restores heights, balance and least vruntimes from `start` upwards, until nothing changes
+    /// any more; not before `reach`, whose entities are others.
     fn retrace(&mut self, tree: &mut Tree, start: BlockIx, reach: Option<BlockIx>) {
         let mut reach = reach;
         let mut at = Some(start);
