@@ -342,8 +342,11 @@ pub struct Settings {
 
 /// One row of [`Settings::TABLE`].
 pub struct Setting {
-    /// The key in files and on the command line.
+    /// The key in traces, which never changes.
     pub key: &'static str,
+    /// The key in files and on the command line: `fault.*` for a fault of kernels that presets
+    /// reproduce, else equal to `key`. Files may use either.
+    pub name: &'static str,
     /// Its meaning, in one sentence.
     pub doc: &'static str,
     /// The format of its values.
@@ -354,7 +357,7 @@ pub struct Setting {
 
 impl fmt::Debug for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Setting({})", self.key)
+        write!(f, "Setting({})", self.name)
     }
 }
 
@@ -405,10 +408,10 @@ impl Settings {
     /// # Errors
     /// The key is unknown or the value is not one it takes; nothing is changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let Some(setting) = Self::TABLE.iter().find(|setting| setting.key == key) else {
+        let Some(setting) = Self::TABLE.iter().find(|setting| setting.name == key || setting.key == key) else {
             return Err(SettingError::UnknownKey { key: key.to_string(), near: Self::nearest(key) });
         };
-        (setting.read)(self, value.trim()).map_err(|reason| SettingError::BadValue { key: setting.key, reason })
+        (setting.read)(self, value.trim()).map_err(|reason| SettingError::BadValue { key: setting.name, reason })
     }
 
     /// Returns the text of every setting, in the order of the table.
@@ -419,7 +422,13 @@ impl Settings {
     /// Returns the known key that is most similar to `key`, if any is within three edits.
     #[must_use]
     pub fn nearest(key: &str) -> Option<&'static str> {
-        nearest(key, Self::TABLE.iter().map(|setting| setting.key))
+        nearest(key, Self::TABLE.iter().map(|setting| setting.name))
+    }
+
+    /// Returns the name of the setting that was called `key` earlier.
+    #[must_use]
+    pub fn renamed(key: &str) -> Option<&'static str> {
+        Self::TABLE.iter().find(|setting| setting.key == key && setting.name != key).map(|setting| setting.name)
     }
 }
 

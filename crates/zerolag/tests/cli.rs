@@ -373,7 +373,7 @@ fn settings_and_completions_are_complete() {
     let ended = zerolag(&["settings", "--kernel", "2.6.23"]);
     assert_eq!(ended.code, Some(0));
     for (setting, _) in zerolag::model::Settings::default().entries() {
-        assert!(ended.stdout.contains(setting.key), "{}", setting.key);
+        assert!(ended.stdout.contains(setting.name), "{}", setting.name);
     }
     assert!(ended.stdout.contains("passive"), "{}", ended.stdout);
     for shell in ["bash", "zsh", "fish"] {

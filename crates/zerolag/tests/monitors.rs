@@ -19,7 +19,7 @@ use zerolag::workload::{LoadOptions, scenario};
 /// The number of scenarios.
 const SCENARIOS: u64 = 200;
 /// A fault of presets that `rt-quiescence` finds: `specs/server/resched-lost.md`.
-const NO_FAULT: &str = "\"fair_server.resched_lost\" = \"off\"";
+const NO_FAULT: &str = "\"fault.fair_server_resched_lost\" = \"off\"";
 
 /// The number of additional scenarios under the youngest kernel, which is the only one with some of
 /// the mechanisms.

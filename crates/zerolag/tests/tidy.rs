@@ -275,7 +275,7 @@ fn every_setting_has_a_spec() {
         .collect();
     let mut wrong = Wrong::default();
     for setting in Settings::TABLE {
-        let word = format!("{}=", setting.key);
+        let word = format!("{}=", setting.name);
         if !varied.iter().any(|line| line.split_whitespace().any(|part| part.starts_with(&word))) {
             wrong.say("specs", 1, format_args!("no block runs with `{word}...`: what does the setting do?"));
         }

@@ -24,8 +24,8 @@
 //! * **unknown affinity**: in a recorded trace that does not say where a task may run, it is judged
 //!   on its own CPU only.
 //!
-//! Not excepted: the bug of kernels since 6.12, `fair_server.resched_lost`. A violation that it can
-//! explain names it.
+//! Not excepted: the bug of kernels since 6.12, `fault.fair_server_resched_lost`. A violation that
+//! it can explain names it.
 //!
 //! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
 //! urgent CPU; otherwise O(waiting x CPUs) once after each quiet time that follows an event.
@@ -152,7 +152,7 @@ impl RtQuiescence {
         let rq = before.task(task).and_then(|task| task.rq).map_or_else(|| "?".to_owned(), |rq| rq.to_string());
         let name = label(before, task);
         let is_fair = before.running_prio(cpu).is_some_and(|running| running.class() == ClassId::Fair);
-        let why = if self.loses_resched && is_fair { " (maybe by fair_server.resched_lost)" } else { "" };
+        let why = if self.loses_resched && is_fair { " (maybe by fault.fair_server_resched_lost)" } else { "" };
         format!(
             "nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}{why}"
         )

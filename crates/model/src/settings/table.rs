@@ -10,6 +10,7 @@ macro_rules! value {
     ($key:literal, $field:ident, $values:literal, $doc:literal) => {
         Setting {
             key: $key,
+            name: $key,
             doc: $doc,
             values: $values,
             show: |settings| settings.$field.show(),
@@ -21,10 +22,18 @@ macro_rules! value {
     };
 }
 
+/// A fault of kernels that presets reproduce. `$key` is its earlier name, which traces keep.
+macro_rules! fault {
+    ($name:literal, $key:literal, $field:ident, $doc:literal) => {
+        Setting { name: $name, ..value!($key, $field, "on | off", $doc) }
+    };
+}
+
 macro_rules! duration {
     ($key:literal, $field:ident, $unit:expr, $low:expr, $high:expr, $values:literal, $doc:literal) => {
         Setting {
             key: $key,
+            name: $key,
             doc: $doc,
             values: $values,
             show: |settings| settings.$field.to_string(),
@@ -44,6 +53,7 @@ macro_rules! integer {
     ($key:literal, $field:ident, $low:literal, $high:literal, $values:literal, $doc:literal) => {
         Setting {
             key: $key,
+            name: $key,
             doc: $doc,
             values: $values,
             show: |settings| settings.$field.to_string(),
@@ -279,16 +289,16 @@ pub(super) const ROWS: &[Setting] = &[
         "on | off",
         "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)"
     ),
-    value!(
+    fault!(
+        "fault.cfs_bandwidth_hotplug_bypass",
         "cfs_bandwidth_hotplug_bypass",
         bandwidth_hotplug_bypass,
-        "on | off",
         "a CPU that goes offline or online unthrottles the groups on all other CPUs (until 6.13)"
     ),
-    value!(
+    fault!(
+        "fault.cfs_bandwidth_offline_loss",
         "cfs_bandwidth_offline_loss",
         bandwidth_offline_loss,
-        "on | off",
         "tasks that are throttled on a CPU that goes offline stay there (until 3.16)"
     ),
     value!(
@@ -338,10 +348,10 @@ pub(super) const ROWS: &[Setting] = &[
         "on | off",
         "a CPU borrows real-time runtime from the others of its root domain"
     ),
-    value!(
+    fault!(
+        "fault.rt_period_timer_lost",
         "rt_period_timer_lost",
         rt_period_timer_lost,
-        "on | off",
         "a real-time busy loop that runs when a limit is set is throttled forever (until 5.16)"
     ),
     value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
@@ -382,10 +392,10 @@ pub(super) const ROWS: &[Setting] = &[
         "stuck | new_period | revised_always | revised",
         "what a deferred server does if it is started with a job that it may not continue"
     ),
-    value!(
+    fault!(
+        "fault.fair_server_resched_lost",
         "fair_server.resched_lost",
         fair_server_resched_lost,
-        "on | off",
         "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait (since 6.12)"
     ),
     value!(

@@ -37,3 +37,21 @@ fn a_bare_number_is_in_the_unit_that_the_key_names() {
     assert_eq!(settings.rr_timeslice, Duration::from_millis(30));
     settings.set("base_slice_ns", "3ms").expect("with its own unit");
 }
+
+#[test]
+fn faults_are_a_group_and_keep_their_earlier_names() {
+    let faults = || Settings::TABLE.iter().filter(|setting| setting.name != setting.key);
+    assert_eq!(faults().count(), 4);
+    for fault in faults() {
+        assert!(fault.name.starts_with("fault."), "{fault:?}");
+        assert_eq!(Settings::renamed(fault.key), Some(fault.name));
+        assert_eq!(Settings::renamed(fault.name), None);
+        let mut by_name = KernelVersion::V6_18.settings();
+        let mut by_key = by_name.clone();
+        let other = if (fault.show)(&by_name) == "on" { "off" } else { "on" };
+        by_name.set(fault.name, other).expect("its name");
+        by_key.set(fault.key, other).expect("its earlier name");
+        assert_eq!(by_name, by_key, "{fault:?}");
+        assert_ne!(by_name, KernelVersion::V6_18.settings(), "{fault:?}");
+    }
+}

@@ -7,12 +7,13 @@
 //! block   = kind:u8 length:varint payload[length] crc32:u32 little endian over kind, length and payload
 //! kind    = 1 meta (exactly one, first) | 2 records | 3 end (exactly one, last)
 //! meta    = (tag:varint length:varint value[length])*    unknown tags are skipped
-//! records = (head:u8 [time:zigzag] [cpu:varint] fields)*
+//! records = (head:u8 [time:zigzag] [cpu:varint] [extended-kind:varint] fields)*
 //! end     = end-time:varint lost-events:varint record-count:varint
 //! ```
 //!
 //! The head of a record is its kind in the low six bits; bit 6 means "same CPU as the previous
-//! record", bit 7 "same time". Times are differences to the previous record. Every block of records
+//! record", bit 7 "same time". Kind 62 is an escape: the kind follows as a varint, because 61 of the 64
+//! numbers are in use. No event has an extended kind yet. Times are differences to the previous record. Every block of records
 //! starts again from time 0 on CPU 0, so a block can be decoded alone. A typical record takes 6 to
 //! 10 bytes. Integers are LEB128 varints, signed ones zigzag.
 //!

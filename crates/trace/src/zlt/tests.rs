@@ -235,6 +235,9 @@ fn meta() -> impl Strategy<Value = Meta> {
     )
 }
 
+/// The size of the end block of `sample(0)`: kind, length, three zeros, checksum.
+const END_BLOCK: usize = 9;
+
 fn bytes_of(trace: &Trace) -> Vec<u8> {
     let mut bytes = Vec::new();
     trace.write(&mut bytes).unwrap();
@@ -292,7 +295,7 @@ proptest! {
     fn arbitrary_bytes_behind_a_valid_checksum_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut bytes = bytes_of(&sample(0));
         // Replace the end block by a block of records with a valid checksum.
-        bytes.truncate(bytes.len() - 10);
+        bytes.truncate(bytes.len() - END_BLOCK);
         let mut block = vec![BlockKind::Records.number()];
         wire::put_varint(&mut block, payload.len() as u64);
         block.extend_from_slice(&payload);
@@ -346,4 +349,29 @@ fn a_cpu_that_does_not_exist_is_refused_when_written() {
     let mut trace = sample(1);
     trace.records[0].cpu = CpuId(4096);
     assert!(trace.write(Vec::new()).is_err());
+}
+
+/// A file that version 0.1 wrote, with group weights (kind 63) and a limit.
+const VERSION_1: &[u8] = include_bytes!("../../tests/data/version-1.zlt");
+
+#[test]
+fn a_file_of_version_1_reads_and_is_written_again_byte_by_byte() {
+    let trace = Trace::from_bytes(VERSION_1).unwrap();
+    let weight = |record: &&Record| matches!(record.event, TraceEvent::GroupWeight { .. });
+    assert_eq!(trace.records.iter().filter(weight).count(), 1);
+    assert!(trace.records.iter().any(|record| matches!(record.event, TraceEvent::Throttle { .. })));
+    assert_eq!(bytes_of(&trace), VERSION_1);
+}
+
+#[test]
+fn an_extended_kind_is_refused_by_name() {
+    let mut bytes = bytes_of(&sample(0));
+    bytes.truncate(bytes.len() - END_BLOCK);
+    // Same CPU and time, kind 62; the extended kind 300.
+    let mut block = vec![BlockKind::Records.number(), 3, 0x80 | 0x40 | 62, 0xac, 0x02];
+    let crc = wire::Crc::new().update(&block).value();
+    block.extend_from_slice(&crc.to_le_bytes());
+    bytes.extend_from_slice(&block);
+    let error = TraceReader::new(&bytes[..]).and_then(|reader| reader.read_all()).unwrap_err().to_string();
+    assert!(error.contains("an event of a later zerolag (extended kind)"), "{error}");
 }

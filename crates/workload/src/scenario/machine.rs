@@ -94,7 +94,12 @@ pub(super) fn settings(entry: Entry<'_, '_>, kernel: KernelVersion, report: &mut
             continue;
         }
         match scratch.set(&leaf.path, &text) {
-            Ok(()) => accepted.push((leaf.path, text)),
+            Ok(()) => {
+                if let Some(name) = Settings::renamed(&leaf.path) {
+                    report.warning(leaf.span, format!("setting `{}` is now called `{name}`", leaf.path));
+                }
+                accepted.push((leaf.path, text));
+            }
             Err(SettingError::UnknownKey { key, near }) => {
                 let diagnostic = Diagnostic::error(leaf.span, format!("unknown setting `{key}`"));
                 report.push(match near {
@@ -109,7 +114,7 @@ pub(super) fn settings(entry: Entry<'_, '_>, kernel: KernelVersion, report: &mut
 }
 
 fn known_settings() -> String {
-    let keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.key).collect();
+    let keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.name).collect();
     format!("known are {}", keys.join(", "))
 }
 

@@ -1,6 +1,6 @@
 //! Options that several subcommands share, and the parsing of their values.
 
-use super::failure::Failure;
+use super::failure::{Failure, eprintln_lossy};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
@@ -80,6 +80,9 @@ impl MachineArgs {
     pub(crate) fn apply_settings_but(&self, parameters: &[String], settings: &mut Settings) -> Result<(), Failure> {
         for (key, value) in self.set.iter().filter(|(key, _)| !parameters.contains(key)) {
             settings.set(key, value).map_err(|error| Failure::input(format!("--set {key}={value}: {error}")))?;
+            if let Some(name) = Settings::renamed(key) {
+                eprintln_lossy(&format!("note: `{key}` is now called `{name}`"));
+            }
         }
         Ok(())
     }

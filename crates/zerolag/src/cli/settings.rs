@@ -15,12 +15,14 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     let settings = args.kernel.settings();
-    let rows: Vec<_> = settings.entries().collect();
-    let keys = rows.iter().map(|(row, _)| row.key.len()).max().unwrap_or(0);
+    let mut rows: Vec<_> = settings.entries().collect();
+    // Faults of kernels are a group of their own.
+    rows.sort_by_key(|(row, _)| row.name.starts_with("fault."));
+    let keys = rows.iter().map(|(row, _)| row.name.len()).max().unwrap_or(0);
     let values = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
     let mut text = format!("kernel {}\n\n{:keys$}  {:values$}  meaning (values)\n", args.kernel, "key", "value");
     for (row, value) in rows {
-        writeln!(text, "{:keys$}  {value:values$}  {} ({})", row.key, row.doc, row.values)
+        writeln!(text, "{:keys$}  {value:values$}  {} ({})", row.name, row.doc, row.values)
             .expect("invariant: a string takes everything");
     }
     let kernels: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
