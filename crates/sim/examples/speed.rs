@@ -1,7 +1,7 @@
 //! What a run costs: `speed WORKLOAD SECONDS [PROFILE [KEY=VALUE]...]` prints the run's counts, CPU
 //! time and peak memory.
 //!
-//! Instructions, which do not depend on who else uses the computer:
+//! Instructions, which do not depend on other users of the computer:
 //! `valgrind --tool=callgrind target/release/examples/speed w4 5`. See `docs/lab/speed.md`.
 
 #[path = "../benches/workloads/mod.rs"]

@@ -1,6 +1,8 @@
-//! The deadline class in the simulator: admitted sets meet their deadlines on one CPU, who overruns
-//! harms nobody, a known set under global EDF is dispatched as often as two independent simulators
-//! say, and classic bounds hold on random sets: a bound below what was seen is a bug.
+//! The deadline class in the simulator.
+//!
+//! Admitted sets meet their deadlines on one CPU; a task that overruns harms no other; a known set
+//! under global EDF is dispatched as often as two independent simulators say; classic bounds hold
+//! on random sets. If an observation exceeds a bound, either the code or the bound is wrong.
 
 use std::sync::Arc;
 use zerolag_model::event::Mark;
@@ -35,7 +37,7 @@ fn run(program: Program, config: &MachineConfig) -> (Vec<Record>, Outcome) {
     (records, outcome)
 }
 
-/// Who runs for ever.
+/// A task that runs forever.
 fn endless(name: &str, params: DlParams) -> TaskDef {
     let actions = vec![Action::Run(Dist::Constant(Duration::from_secs(1_000)))];
     TaskDef::looping(name, SchedAttr::Deadline(params), actions)
@@ -341,7 +343,7 @@ fn admitted_sets_miss_nothing_on_one_cpu() {
     }
 }
 
-/// Lipari & Baruah 2000, theorem 2: a task that reclaims harms nobody. Half of what each periodic
+/// Lipari & Baruah 2000, theorem 2: a task that reclaims harms no other. Half of what each periodic
 /// task has reserved it does not use; one takes that over.
 #[test]
 fn who_reclaims_breaks_no_deadline_on_one_cpu() {
@@ -433,7 +435,7 @@ fn the_set_of_four_cpus_is_dispatched_as_elsewhere() {
             left.insert(prev, record.at);
         }
     }
-    // Linux lets a task that wakes preempt where it ran last, and pushes whom it preempted to the
+    // Linux lets a task that wakes preempt where it ran last, and pushes the preempted task to the
     // CPU of latest deadline; a global queue would have sent the first one there. Without the
     // second half of such moves it is the same number.
     assert_eq!((dispatches, dispatches - moves), (2_670, 2_122));

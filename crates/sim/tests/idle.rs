@@ -1,4 +1,4 @@
-//! CPUs that idle: who wants one that watches its `need_resched` flag sends no interrupt.
+//! Idle CPUs: a waker sends no interrupt to a CPU that polls its `need_resched` flag.
 
 use std::sync::Arc;
 use zerolag_model::{CpuId, Duration, KernelVersion, SchedAttr, Topology};

@@ -1,5 +1,5 @@
 //! The machine by itself: time is conserved, the same run gives the same bytes, tracing changes
-//! nothing, nobody is lost.
+//! nothing, no task is lost.
 
 use std::sync::Arc;
 use zerolag_model::event::Irq;

@@ -489,6 +489,7 @@ const PLAIN: &[&str] = &[
     "crates/check",
     "crates/report",
     "crates/linux",
+    "crates/sim",
     "crates/model",
     "crates/workload",
     "crates/trace",

@@ -17,7 +17,9 @@ use zerolag_workload::program::{GroupWeight, Program};
 /// The life of a group of the program.
 ///
 /// ```text
-///   Absent --[1: made]--> There --[2: removed; its tasks are ended]--> Going --[3: the last has gone]--> Absent
+///   Absent --[1: made]--> There --[2: removed; its tasks are ended]--> Going --+
+///     ^                                                                       |
+///     +---------------------- [3: the last task has gone] --------------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {

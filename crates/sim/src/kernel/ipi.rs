@@ -8,7 +8,7 @@
 //! timers: their vectors have the higher priority on x86.
 //!
 //! ```text
-//!   Op::Ipi -> works of the target -- was empty: interrupt --> handler: all works become jobs --> next interrupt
+//!   Op::Ipi -> works of the target -- was empty: interrupt --> handler: all works become jobs
 //!                                  -- was not: the one on its way takes it along
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   interrupt ---> enter_kernel ---> jobs, each under its locks ---> settle
-//!                       ^                |  lock held elsewhere: spin, interrupts off, in order of arrival
+//!                       ^                |  lock held elsewhere: spin, interrupts off
 //!                       |                v
 //!                       +--- pending interrupts, preemption, the task's next action <--- path end
 //! ```

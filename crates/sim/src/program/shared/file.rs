@@ -2,8 +2,8 @@
 //! pages.
 //!
 //! ```text
-//!           a reader locks it and sets its pages up [1]        submitted [2]             read [3]
-//!   Absent --------------------------------------------> Locked -----------> InFlight ----------> Uptodate
+//!         a reader locks it and sets its pages up [1]     submitted [2]        read [3]
+//!   Absent ---------------------------------------> Locked ----------> InFlight ------> Uptodate
 //! ```
 //!
 //! A window's pages are locked from [1] to [3], first by the reader, then by the disk. A task that
