@@ -1,5 +1,6 @@
-//! A server with tenants in one process: requests to answer soon, heartbeats to send in time, and twenty tenants of 2 % of a CPU each, one of whom never
-//! gives way, on two CPUs. The same with the promises switched off.
+//! A server with tenants in one process: requests to answer soon, heartbeats to send in time, and
+//! twenty tenants of 2 % of a CPU each, one of whom never gives way, on two CPUs. The same with the
+//! promises switched off.
 //!
 //! `cargo run --release -p zerolag-runtime --example noisy_tenants [SECONDS]`
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
@@ -99,7 +100,8 @@ fn groups(rt: &Runtime, promises: Promises) -> Result<(Group, Vec<Group>), Box<d
     Ok((gold, (0..TENANTS).map(tenant).collect::<Result<_, _>>()?))
 }
 
-/// Does something of this length each period; how long after it was due each was done, in nanoseconds.
+/// Does something of this length each period; how long after it was due each was done, in
+/// nanoseconds.
 async fn lateness(period: Duration, lasts: Duration, work: Duration) -> Histogram<u64> {
     let mut late = Histogram::new(3).expect("three digits");
     let began = Instant::now();

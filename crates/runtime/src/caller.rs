@@ -1,8 +1,10 @@
 //! [`Caller`]: a thread on its way through the scheduler, in the name of a CPU.
 //!
-//! Every call of the core goes through [`Caller::call`], or under a lock that is held already through `under`: the run queues are locked, the clock is read
-//! under their locks, the call is made, and what it left behind is carried out. Kicks and interrupts are sent when the locks have been given back. An interrupt
-//! between CPUs is work under the lock of its target's run queue, so whoever sends it does it: nothing waits for a CPU in the middle of a poll.
+//! Every call of the core goes through [`Caller::call`], or under a lock that is held already
+//! through `under`: the run queues are locked, the clock is read under their locks, the call is
+//! made, and what it left behind is carried out. Kicks and interrupts are sent when the locks have
+//! been given back. An interrupt between CPUs is work under the lock of its target's run queue, so
+//! whoever sends it does it: nothing waits for a CPU in the middle of a poll.
 //!
 //! Locks, in this order: run queues by CPU; a task's body; timers, trace or recorder.
 
@@ -43,7 +45,8 @@ pub(crate) struct Caller<'e> {
     buffers: Option<Buffers>,
     /// The parcel that a call is given, or leaves.
     pub(crate) hand: Option<Parcel>,
-    /// Tasks that may not stay where they were; placed anew once their CPU has switched away from them.
+    /// Tasks that may not stay where they were; placed anew once their CPU has switched away from
+    /// them.
     displaced: Vec<Parcel>,
 }
 
@@ -225,8 +228,8 @@ impl<'e> Caller<'e> {
 
     /// The CPU's task gives its CPU up, and the CPU goes on with what comes next.
     ///
-    /// From leaving to having switched is one stretch under the run queue's lock, unless work has to be looked for elsewhere: nobody sees a task that has
-    /// left and is still here.
+    /// From leaving to having switched is one stretch under the run queue's lock, unless work has
+    /// to be looked for elsewhere: nobody sees a task that has left and is still here.
     pub(crate) fn switch(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Switched {
         let Some((mut queue, left)) = self.leave(task, why) else { return Switched::Stays };
         let body = self.hand.take();
@@ -278,9 +281,11 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile. Its body is in hand then, if it has been handed out.
+    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile. Its
+    /// body is in hand then, if it has been handed out.
     ///
-    /// A task that holds locks leaves in kernel mode: a limit of its group waits until it has given them up (`throttle`).
+    /// A task that holds locks leaves in kernel mode: a limit of its group waits until it has given
+    /// them up (`throttle`).
     fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
@@ -343,8 +348,8 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// A task that was picked is about to go on: it is charged what it owes, and in user mode again if it holds no lock. Answers whether it may: its group may
-    /// have used its quota up.
+    /// A task that was picked is about to go on: it is charged what it owes, and in user mode again
+    /// if it holds no lock. Answers whether it may: its group may have used its quota up.
     fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
         let cpu = self.cpu;
         let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {

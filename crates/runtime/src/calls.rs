@@ -97,7 +97,8 @@ impl Call {
     }
 }
 
-/// Where a task is after it has left its CPU; its body, if it has been handed out, is in the caller's hand.
+/// Where a task is after it has left its CPU; its body, if it has been handed out, is in the
+/// caller's hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeftAs {
     Queued,
@@ -171,7 +172,8 @@ impl<'a> Rqs<'a> {
 /// Makes a call. `hand` is the parcel that it is given, or leaves.
 ///
 /// # Panics
-/// If the run queues or the parcel are not those that the call needs ([`Call::under`], [`Call::handed`]).
+/// If the run queues or the parcel are not those that the call needs ([`Call::under`],
+/// [`Call::handed`]).
 pub(crate) fn apply(
     scheduler: &Scheduler<RawMutex>,
     rqs: Rqs<'_>,

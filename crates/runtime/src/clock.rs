@@ -1,7 +1,9 @@
-//! Time: the timers of run queues, groups and sleeping tasks, and the ticks of busy CPUs, all on one thread.
+//! Time: the timers of run queues, groups and sleeping tasks, and the ticks of busy CPUs, all on
+//! one thread.
 //!
-//! Ticks come on the grid of `hz`, to CPUs that run something; while all idle there are none. A tick or a timer of a CPU is a call under the lock of its
-//! run queue and needs nothing of the CPU's own thread, which may be in the middle of a poll.
+//! Ticks come on the grid of `hz`, to CPUs that run something; while all idle there are none. A
+//! tick or a timer of a CPU is a call under the lock of its run queue and needs nothing of the
+//! CPU's own thread, which may be in the middle of a poll.
 
 use crate::caller::Caller;
 use crate::calls::Call;

@@ -1,4 +1,5 @@
-//! What a task does for the others: [`checkpoint`] and [`yield_now`]; and what a thread knows of the CPU that it is.
+//! What a task does for the others: [`checkpoint`] and [`yield_now`]; and what a thread knows of
+//! the CPU that it is.
 
 use crate::engine::Engine;
 use crate::task::Task;
@@ -69,19 +70,22 @@ pub(crate) fn take_gives() -> Option<Leave> {
     GIVES.take()
 }
 
-/// Returns whether the task that calls is asked to give its CPU up. Two relaxed loads; `false` outside of a runtime's tasks.
+/// Returns whether the task that calls is asked to give its CPU up. Two relaxed loads; `false`
+/// outside of a runtime's tasks.
 ///
-/// For loops that compute and cannot `await`: they can end their work early, or hand a part of it back.
+/// For loops that compute and cannot `await`: they can end their work early, or hand a part of it
+/// back.
 #[must_use]
 pub fn should_yield() -> bool {
     let is_asked = |here: &Here| here.is_kicked.load(Ordering::Relaxed) || here.is_lost.load(Ordering::Relaxed);
     HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_asked)).unwrap_or(false)
 }
 
-/// Gives the CPU up if something more urgent waits for it, or the turn is over; goes on at once otherwise.
+/// Gives the CPU up if something more urgent waits for it, or the turn is over; goes on at once
+/// otherwise.
 ///
-/// A task that computes for long calls this every few hundred microseconds: it is where it can be preempted. Its place among the others is kept
-/// ([`Leave::Preempted`]).
+/// A task that computes for long calls this every few hundred microseconds: it is where it can be
+/// preempted. Its place among the others is kept ([`Leave::Preempted`]).
 pub async fn checkpoint() {
     if should_yield() {
         Give(Some(Leave::Preempted)).await;

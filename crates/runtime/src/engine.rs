@@ -16,7 +16,8 @@ use zerolag_core::{Clock, Home, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 
-/// A run queue, and by how much its task clock is ahead of the wall: what tasks have used of CPUs that were not theirs any more.
+/// A run queue, and by how much its task clock is ahead of the wall: what tasks have used of CPUs
+/// that were not theirs any more.
 pub(crate) struct Queue {
     pub(crate) rq: Rq,
     pub(crate) ahead: Duration,
@@ -43,7 +44,8 @@ pub(crate) struct Cpu {
 #[derive(Default)]
 struct Ids {
     fresh: usize,
-    /// Those that were given before, each with the body of the task that had it; without, if that task never came to be.
+    /// Those that were given before, each with the body of the task that had it; without, if that
+    /// task never came to be.
     used: Vec<(TaskId, Option<Parcel>)>,
 }
 
@@ -130,7 +132,8 @@ impl Engine {
     pub(crate) fn take_trace(&self) -> Trace {
         let config = self.scheduler.config();
         let mut records = self.trace.as_ref().map(|trace| std::mem::take(&mut *trace.lock())).unwrap_or_default();
-        // Each call's were added under its locks, so that those of one task are in order; those of other CPUs came in between.
+        // Each call's were added under its locks, so that those of one task are in order; those of
+        // other CPUs came in between.
         records.sort_by_key(|record| record.at);
         let mut meta = Meta::new(Source::Runtime, Machine::Known(config.topology().clone()));
         meta.settings = config.settings().entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
@@ -151,7 +154,8 @@ impl Engine {
         self.tasks.len()
     }
 
-    /// Returns an id for a new task, and the body that it gets, if there is one. `None` if all are in use.
+    /// Returns an id for a new task, and the body that it gets, if there is one. `None` if all are
+    /// in use.
     pub(crate) fn take_id(&self) -> Option<(TaskId, Option<Parcel>)> {
         let mut ids = self.ids.lock();
         ids.used.pop().or_else(|| {
@@ -223,7 +227,8 @@ impl Engine {
         }
     }
 
-    /// Ends what is left when all threads are gone. Futures are dropped, and may drop others' handles.
+    /// Ends what is left when all threads are gone. Futures are dropped, and may drop others'
+    /// handles.
     fn clear(&self) {
         for slot in &self.tasks {
             let task = slot.lock().take();
@@ -236,7 +241,8 @@ impl Engine {
         }
     }
 
-    /// A task has ended and no CPU has it any more: its id may be given again, and who waits for it goes on.
+    /// A task has ended and no CPU has it any more: its id may be given again, and who waits for it
+    /// goes on.
     pub(crate) fn bury(&self, task: &Task, body: Parcel) {
         *self.tasks[task.id.index()].lock() = None;
         self.give_back(task.id, Some(body));

@@ -85,7 +85,8 @@ impl GroupBuilder {
         self
     }
 
-    /// `cpu.max.burst`: unused quota that later periods may use on top; at most the quota of a period.
+    /// `cpu.max.burst`: unused quota that later periods may use on top; at most the quota of a
+    /// period.
     pub fn burst(mut self, burst: Duration) -> Self {
         self.max.burst = to_model(burst);
         self
@@ -100,7 +101,8 @@ impl GroupBuilder {
     /// Makes the group.
     ///
     /// # Errors
-    /// A weight or a limit out of range; deeper than 32 levels; no room ([`Builder::groups`](crate::Builder::groups)).
+    /// A weight or a limit out of range; deeper than 32 levels; no room
+    /// ([`Builder::groups`](crate::Builder::groups)).
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
@@ -182,7 +184,8 @@ impl Usage {
     }
 }
 
-/// Tasks that share a weight and a limit. Cheap to clone; the group goes when its last task, child and handle have gone.
+/// Tasks that share a weight and a limit. Cheap to clone; the group goes when its last task, child
+/// and handle have gone.
 #[derive(Clone)]
 pub struct Group {
     pub(crate) state: Arc<GroupState>,
@@ -237,7 +240,8 @@ impl Group {
         if answer.is_ok() { Ok(()) } else { Err(refused(&answer)) }
     }
 
-    /// Sets the limit to so many CPUs on average over each period of the present length; `None` is no limit.
+    /// Sets the limit to so many CPUs on average over each period of the present length; `None` is
+    /// no limit.
     ///
     /// # Errors
     /// Out of range; the root group has no limit.

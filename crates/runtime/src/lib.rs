@@ -1,5 +1,6 @@
-//! The scheduler of zerolag at work inside a process: futures on real threads, with groups, weights, hard quotas, reservations, real-time priorities, a
-//! floor below them, and locks that boost their holders. No privileges, no cgroups.
+//! The scheduler of zerolag at work inside a process: futures on real threads, with groups,
+//! weights, hard quotas, reservations, real-time priorities, a floor below them, and locks that
+//! boost their holders. No privileges, no cgroups.
 //!
 //! ```
 //! use std::time::Duration;
@@ -35,13 +36,17 @@
 //!
 //! # What is promised, and on what terms
 //!
-//! A thread is a CPU; what is scheduled are polls. A poll is not interrupted: a task gives way when it awaits something that is not ready, and at
-//! [`checkpoint`]. One that was asked to and does not loses its CPU after a while ([`Builder::hand_off_after`]), goes on beside the others as nice as can be, and
-//! pays for it later. So limits hold on average, and to the length of a poll at any moment.
+//! A thread is a CPU; what is scheduled are polls. A poll is not interrupted: a task gives way when
+//! it awaits something that is not ready, and at [`checkpoint`]. One that was asked to and does not
+//! loses its CPU after a while ([`Builder::hand_off_after`]), goes on beside the others as nice as
+//! can be, and pays for it later. So limits hold on average, and to the length of a poll at any
+//! moment.
 //!
-//! Time is the wall's: what other programs, or a limit of the container, take from a thread is charged to the task on it.
+//! Time is the wall's: what other programs, or a limit of the container, take from a thread is
+//! charged to the task on it.
 //!
-//! The runtime has no reactor for sockets and files: it wakes tasks for whatever calls their wakers.
+//! The runtime has no reactor for sockets and files: it wakes tasks for whatever calls their
+//! wakers.
 //!
 //! # How it is built
 //!

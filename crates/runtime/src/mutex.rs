@@ -1,10 +1,13 @@
-//! [`Mutex`]: a lock whose holder inherits from those that wait, and is spared by its group's limit until it gives the lock up.
+//! [`Mutex`]: a lock whose holder inherits from those that wait, and is spared by its group's limit
+//! until it gives the lock up.
 //!
-//! It is handed over to the most urgent waiter, as an rt-mutex is: nobody gets it in between. What the waiters lend goes along chains: to the holder of the
-//! lock that the holder waits for, and so on.
+//! It is handed over to the most urgent waiter, as an rt-mutex is: nobody gets it in between. What
+//! the waiters lend goes along chains: to the holder of the lock that the holder waits for, and so
+//! on.
 //!
-//! Sources: Linux v6.12 `kernel/locking/rtmutex.c`, `rt_mutex_adjust_prio_chain`; the text of 2012, which asks that whoever is throttled while it holds a
-//! lock runs on ([`Caller::leave`](crate::caller::Caller::leave)).
+//! Sources: Linux v6.12 `kernel/locking/rtmutex.c`, `rt_mutex_adjust_prio_chain`; the text of 2012,
+//! which asks that whoever is throttled while it holds a lock runs on
+//! ([`Caller::leave`](crate::caller::Caller::leave)).
 
 use crate::coop;
 use crate::task::Task;
@@ -163,7 +166,8 @@ impl Line {
         }
     }
 
-    /// Lends what the waiters have to the holder, and on along the chain of those that holders wait for.
+    /// Lends what the waiters have to the holder, and on along the chain of those that holders wait
+    /// for.
     fn lend(self: &Arc<Self>) {
         let mut line = Arc::clone(self);
         for _ in 0..CHAIN_MAX {
@@ -195,9 +199,11 @@ impl Line {
     }
 }
 
-/// A lock for tasks, whose holder inherits from those that wait, and is spared by its group's limit until it gives the lock up.
+/// A lock for tasks, whose holder inherits from those that wait, and is spared by its group's limit
+/// until it gives the lock up.
 ///
-/// Fair to the urgent: handed over by priority, deadline tasks first by deadline, fair ones in order of arrival. Not recursive.
+/// Fair to the urgent: handed over by priority, deadline tasks first by deadline, fair ones in
+/// order of arrival. Not recursive.
 ///
 /// ```
 /// # use zerolag_runtime::{Builder, Mutex};

@@ -1,7 +1,8 @@
-//! The flight recorder: every call of the core in the order in which it took effect, and what it answered; [`Recording::replay`] makes the same calls
-//! again on one thread and compares.
+//! The flight recorder: every call of the core in the order in which it took effect, and what it
+//! answered; [`Recording::replay`] makes the same calls again on one thread and compares.
 //!
-//! While it records, calls of all CPUs take turns: that is what makes their order a fact. What the core decides depends on nothing else.
+//! While it records, calls of all CPUs take turns: that is what makes their order a fact. What the
+//! core decides depends on nothing else.
 
 use crate::calls::{self, Answer, Call, Refused, Rqs, Under};
 use parking_lot::{Mutex, RawMutex};

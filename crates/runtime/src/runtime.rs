@@ -60,8 +60,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A runtime of as many CPUs as the process may use, scheduled as Linux 6.18 schedules but for its faults, with ticks of 1 ms. Real-time tasks leave the others 5 % of each
-    /// CPU (`fair_server`); a poll that was asked to give way loses its CPU after 2 ms.
+    /// A runtime of as many CPUs as the process may use, scheduled as Linux 6.18 schedules but for
+    /// its faults, with ticks of 1 ms. Real-time tasks leave the others 5 % of each CPU
+    /// (`fair_server`); a poll that was asked to give way loses its CPU after 2 ms.
     pub fn new() -> Self {
         Self {
             cpus: None,
@@ -75,7 +76,8 @@ impl Builder {
         }
     }
 
-    /// CPUs of the scheduler, each a thread. At most 4096; no more than the machine has, or promises are not kept.
+    /// CPUs of the scheduler, each a thread. At most 4096; no more than the machine has, or
+    /// promises are not kept.
     pub fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = Some(cpus);
         self
@@ -87,7 +89,8 @@ impl Builder {
         self
     }
 
-    /// The floor: real-time and reserved work leaves the fair class, if it starves, so much of each CPU in each period. A zero runtime is no floor.
+    /// The floor: real-time and reserved work leaves the fair class, if it starves, so much of each
+    /// CPU in each period. A zero runtime is no floor.
     pub fn floor(mut self, runtime: Duration, period: Duration) -> Self {
         self.settings.fair_server = if runtime.is_zero() { FairServer::Off } else { FairServer::Deferred };
         (self.settings.fair_server_runtime, self.settings.fair_server_period) = (to_model(runtime), to_model(period));
@@ -106,7 +109,8 @@ impl Builder {
         self
     }
 
-    /// When a poll that was asked to give way loses its CPU to another thread, seen at ticks; `None` is never.
+    /// When a poll that was asked to give way loses its CPU to another thread, seen at ticks;
+    /// `None` is never.
     pub fn hand_off_after(mut self, after: Option<Duration>) -> Self {
         self.hand_off_after = after;
         self
@@ -118,13 +122,15 @@ impl Builder {
         self
     }
 
-    /// Records the first calls of the scheduler ([`Runtime::into_recording`]). CPUs then take turns in it.
+    /// Records the first calls of the scheduler ([`Runtime::into_recording`]). CPUs then take turns
+    /// in it.
     pub fn record(mut self, calls: usize) -> Self {
         self.recorded = Some(calls);
         self
     }
 
-    /// Keeps a trace of what the scheduler does ([`Runtime::take_trace`]), for the tools and monitors that read those of simulations and kernels.
+    /// Keeps a trace of what the scheduler does ([`Runtime::take_trace`]), for the tools and
+    /// monitors that read those of simulations and kernels.
     pub fn trace(mut self) -> Self {
         self.is_traced = true;
         self
@@ -159,8 +165,8 @@ impl Builder {
     }
 }
 
-/// A scheduler on real threads. Dropping it ends them and drops what is left of its tasks; their handles answer
-/// [`JoinError::Aborted`](crate::JoinError::Aborted).
+/// A scheduler on real threads. Dropping it ends them and drops what is left of its tasks; their
+/// handles answer [`JoinError::Aborted`](crate::JoinError::Aborted).
 pub struct Runtime {
     engine: Arc<Engine>,
     root: Group,
@@ -218,7 +224,8 @@ impl Runtime {
         }
     }
 
-    /// Takes what has happened since the last call, as the tools and monitors read it; empty without [`Builder::trace`].
+    /// Takes what has happened since the last call, as the tools and monitors read it; empty
+    /// without [`Builder::trace`].
     #[must_use]
     pub fn take_trace(&self) -> Trace {
         self.engine.take_trace()

@@ -33,7 +33,8 @@ pub enum SpawnError {
     Full,
     /// The runtime has ended.
     Ended,
-    /// The scheduler does not admit it: a reservation that does not fit, or CPUs that are not there.
+    /// The scheduler does not admit it: a reservation that does not fit, or CPUs that are not
+    /// there.
     Refused(TaskError),
 }
 
@@ -71,12 +72,14 @@ impl TaskBuilder {
         self.attr(SchedAttr::nice(nice))
     }
 
-    /// SCHED_FIFO: before all fair tasks, whatever group they are in; limits of groups do not concern it.
+    /// SCHED_FIFO: before all fair tasks, whatever group they are in; limits of groups do not
+    /// concern it.
     pub fn fifo(self, priority: RtPriority) -> Self {
         self.attr(SchedAttr::fifo(priority))
     }
 
-    /// SCHED_DEADLINE: `runtime` of a CPU in each `period`, before all others, and not more. Starting it is refused if what is reserved in all does not fit.
+    /// SCHED_DEADLINE: `runtime` of a CPU in each `period`, before all others, and not more.
+    /// Starting it is refused if what is reserved in all does not fit.
     pub fn reserve(self, runtime: Duration, period: Duration) -> Self {
         let (runtime, period) = (to_model(runtime), to_model(period));
         self.attr(SchedAttr::Deadline(DlParams::new(runtime, period, period)))

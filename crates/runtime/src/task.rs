@@ -1,4 +1,5 @@
-//! [`Task`]: a future with its place in the scheduler, and [`JoinHandle`], by which others wait for it.
+//! [`Task`]: a future with its place in the scheduler, and [`JoinHandle`], by which others wait for
+//! it.
 //!
 //! The body of a task (its parcel) is in one place; the host keeps track of it in [`Body`]:
 //!
@@ -14,10 +15,12 @@
 //!        +---- Dead <------- Queued
 //! ```
 //!
-//! [2] is seen by others once the CPU has switched away from it: until then it is in its CPU's hands, and whoever wakes it leaves a note. [5] and the way from
-//! `Delayed` to `Parked` happen under the lock of its run queue; the lock of the body is taken inside that, never around it. A wakeup that finds the task neither
-//! `Parked` nor `Delayed` leaves a note as well (`is_notified`); the poll that follows takes it. Who is about to block looks for one under both locks, and
-//! once more at [2]: no wakeup is lost.
+//! [2] is seen by others once the CPU has switched away from it: until then it is in its CPU's
+//!     hands, and whoever wakes it leaves a note. [5] and the way from `Delayed` to `Parked` happen
+//!     under the lock of its run queue; the lock of the body is taken inside that, never around it.
+//!     A wakeup that finds the task neither `Parked` nor `Delayed` leaves a note as well
+//!     (`is_notified`); the poll that follows takes it. Who is about to block looks for one under
+//!     both locks, and once more at [2]: no wakeup is lost.
 
 use crate::engine::Engine;
 use crate::group::GroupState;
@@ -56,7 +59,8 @@ pub(crate) struct Body {
     pub(crate) at: Place,
     /// It was woken while it was not asleep.
     pub(crate) is_notified: bool,
-    /// Its CPU was taken from it in the middle of a poll, which still runs: nobody wakes it before that ends.
+    /// Its CPU was taken from it in the middle of a poll, which still runs: nobody wakes it before
+    /// that ends.
     pub(crate) detached: Option<Detached>,
     /// What it has used of a CPU that was not its own any more.
     pub(crate) debt: Duration,
@@ -222,7 +226,8 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future at its next turn, if it has not ended by then; its result is [`JoinError::Aborted`].
+    /// Drops the task's future at its next turn, if it has not ended by then; its result is
+    /// [`JoinError::Aborted`].
     pub fn abort(&self) {
         self.task.is_aborted.store(true, Ordering::Release);
         self.task.engine.wake(&self.task);
@@ -234,7 +239,8 @@ impl<T> JoinHandle<T> {
         self.shared.state.lock().is_over
     }
 
-    /// Returns the number of the task, as traces have it. Numbers of tasks that have ended are given again.
+    /// Returns the number of the task, as traces have it. Numbers of tasks that have ended are
+    /// given again.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.task.id

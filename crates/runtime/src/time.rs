@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use zerolag_model::Instant;
 
-/// Waits for a time; its length counts from here. Wakes within some microseconds, as the scheduler lets it run.
+/// Waits for a time; its length counts from here. Wakes within some microseconds, as the scheduler
+/// lets it run.
 ///
 /// # Panics
 /// Outside of a runtime's tasks.
@@ -35,7 +36,8 @@ impl fmt::Debug for Sleep {
 }
 
 impl Sleep {
-    /// Returns the sleep that follows this one: until `length` after it was to end, whenever it did. Periodic work does not drift so.
+    /// Returns the sleep that follows this one: until `length` after it was to end, whenever it
+    /// did. Periodic work does not drift so.
     pub fn then(&self, length: std::time::Duration) -> Self {
         Self { engine: Arc::clone(&self.engine), at: self.at + crate::to_model(length), key: None }
     }

@@ -1,4 +1,5 @@
-//! The thread of a CPU: it polls what the scheduler picks. And what happens if a poll does not end: the CPU is handed to another thread.
+//! The thread of a CPU: it polls what the scheduler picks. And what happens if a poll does not end:
+//! the CPU is handed to another thread.
 //!
 //! ```text
 //!                    +--------- kicked, or nothing to run: leave, pick
@@ -9,9 +10,11 @@
 //!                                             +------> the seat was taken meanwhile [1]: end the poll, account for it, retire [2]
 //! ```
 //!
-//! A poll cannot be stopped. One that was asked to give way and has not for `hand_off_after` loses its CPU: the task is taken off it as if it slept, another
-//! thread takes the seat and runs what waits, and the thread in the poll is made as nice as can be [1]. When the poll ends, what it took meanwhile is the
-//! task's debt, charged when it runs next [2]: a quota is kept on average even by who does not cooperate.
+//! A poll cannot be stopped. One that was asked to give way and has not for `hand_off_after` loses
+//! its CPU: the task is taken off it as if it slept, another thread takes the seat and runs what
+//! waits, and the thread in the poll is made as nice as can be [1]. When the poll ends, what it
+//! took meanwhile is the task's debt, charged when it runs next [2]: a quota is kept on average
+//! even by who does not cooperate.
 
 use crate::caller::{Caller, Switched};
 use crate::coop;
@@ -151,7 +154,8 @@ fn rest(engine: &Engine, cpu: CpuId) {
     }
 }
 
-/// Polls a task once. `None`: the seat was taken meanwhile; all that is to be done for the task has been done.
+/// Polls a task once. `None`: the seat was taken meanwhile; all that is to be done for the task has
+/// been done.
 fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option<Polled> {
     let seat = &engine.cpus[cpu.index()].seat;
     task.body.lock().is_notified = false;
@@ -168,7 +172,8 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
             return Some(polled);
         }
     }
-    // [2] The task is asleep as far as the scheduler knows; it is awake if it has something to do, be it to end.
+    // [2] The task is asleep as far as the scheduler knows; it is awake if it has something to do,
+    //     be it to end.
     let is_awake = {
         let mut body = task.body.lock();
         if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
@@ -209,7 +214,8 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 }
 
 impl Engine {
-    /// Accounts for the poll that a CPU is in; finds another thread for the CPU if it has not given way for too long. Called at its ticks.
+    /// Accounts for the poll that a CPU is in; finds another thread for the CPU if it has not given
+    /// way for too long. Called at its ticks.
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let is_overdue = {
@@ -243,7 +249,8 @@ impl Engine {
     }
 }
 
-/// Takes the seat of a thread whose poll still takes too long, and serves the CPU. Answers whether it did.
+/// Takes the seat of a thread whose poll still takes too long, and serves the CPU. Answers whether
+/// it did.
 fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     let (task, turn) = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
@@ -255,7 +262,8 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         seat.tell(now);
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
         task.body.lock().detached = Some(Detached { since: now, had: cpu_time_of(tid), has_left: false });
-        // [1] For good: nobody without privileges takes that back, so the thread retires. If it is refused, it competes as before.
+        // [1] For good: nobody without privileges takes that back, so the thread retires. If it is
+        //     refused, it competes as before.
         let _ = rustix::process::setpriority_process(Some(tid), 19);
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
@@ -265,7 +273,8 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     true
 }
 
-/// Returns what a thread has used of CPUs, as of the kernel's last tick; `None` if the kernel does not say.
+/// Returns what a thread has used of CPUs, as of the kernel's last tick; `None` if the kernel does
+/// not say.
 fn cpu_time_of(tid: rustix::thread::Pid) -> Option<Duration> {
     let path = format!("/proc/self/task/{}/schedstat", tid.as_raw_nonzero());
     let text = std::fs::read_to_string(path).ok()?;

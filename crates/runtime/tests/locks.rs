@@ -26,8 +26,8 @@ fn wait_for(gate: &Gate) {
     }
 }
 
-/// One CPU without a floor: who has the lock is fair, who computes for ever is above it, who wants the lock above both. Without inheritance nobody
-/// would ever get on.
+/// One CPU without a floor: who has the lock is fair, who computes for ever is above it, who wants
+/// the lock above both. Without inheritance nobody would ever get on.
 #[test]
 fn a_holder_inherits() {
     let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
@@ -50,7 +50,8 @@ fn a_holder_inherits() {
     rt.block_on(holder.expect("room")).expect("a result");
 }
 
-/// The same through a chain: who has the first lock waits for the second, whose holder is the one that must be boosted.
+/// The same through a chain: who has the first lock waits for the second, whose holder is the one
+/// that must be boosted.
 #[test]
 fn what_is_lent_goes_along_chains() {
     let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
@@ -83,7 +84,8 @@ fn what_is_lent_goes_along_chains() {
     assert_eq!(rt.block_on(middle.expect("room")).expect("a result"), ("first", "second"));
 }
 
-/// A group whose quota is gone for a second: its task goes on while it has the lock, and not much further.
+/// A group whose quota is gone for a second: its task goes on while it has the lock, and not much
+/// further.
 #[test]
 fn a_limit_waits_for_a_lock() {
     let rt = Builder::new().cpus(1).build().expect("threads");
@@ -122,7 +124,8 @@ fn a_limit_waits_for_a_lock() {
     }
 }
 
-/// Waiters that go before it is their turn leave no trace; the most urgent of those that stay is next.
+/// Waiters that go before it is their turn leave no trace; the most urgent of those that stay is
+/// next.
 #[test]
 fn the_most_urgent_waiter_is_next() {
     let rt = Builder::new().cpus(1).build().expect("threads");

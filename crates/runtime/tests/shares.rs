@@ -1,7 +1,7 @@
 //! Who gets how much: weights, limits, reservations, priorities, the floor.
 //!
-//! What is asserted follows from the scheduler's own account of time, which goes by the wall as its threads see it: another program at work makes
-//! these tests slower, not wrong.
+//! What is asserted follows from the scheduler's own account of time, which goes by the wall as its
+//! threads see it: another program at work makes these tests slower, not wrong.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 mod common;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use zerolag_model::{DlParams, RtPriority, SchedAttr};
 use zerolag_runtime::{Builder, SpawnError, checkpoint, sleep};
 
-/// No CPU is handed over: a thread that another program keeps from its CPU looks like a poll that does not end.
+/// No CPU is handed over: a thread that another program keeps from its CPU looks like a poll that
+/// does not end.
 fn all_polls_stay(cpus: u32) -> Builder {
     Builder::new().cpus(cpus).hand_off_after(None)
 }
@@ -50,7 +51,8 @@ fn a_limit_holds() {
     for task in tasks {
         rt.block_on(task).expect("a result");
     }
-    // A period that has begun counts as a whole one; a CPU notices at its ticks, and takes 5 ms of the pool at a time.
+    // A period that has begun counts as a whole one; a CPU notices at its ticks, and takes 5 ms of
+    // the pool at a time.
     let periods = lasted.as_secs_f64() / 0.050 + 1.0;
     let most = periods * 0.020 + 2.0 * 0.006;
     assert!(usage.cpu.as_secs_f64() <= most, "{usage:?} in {lasted:?}, {most} at most");

@@ -43,7 +43,8 @@ pub(crate) fn compute_until(gate: &Gate) -> impl Future<Output = ()> + Send + 's
     }
 }
 
-/// A little of everything: limits, a reservation, priorities, locks, sleeps, tasks that come and go.
+/// A little of everything: limits, a reservation, priorities, locks, sleeps, tasks that come and
+/// go.
 pub(crate) fn live_a_little(rt: &Runtime) {
     let gate = Gate::new();
     let tenant = rt.group("tenant").quota(0.5).period(ms(20)).create().expect("a group");
