@@ -2,9 +2,9 @@
 //! bandwidth server.
 //!
 //! A *job* has `runtime_left` to spend until `abs_deadline`. The server sees to it that a task
-//! never asks for more than runtime/period, whatever it does: who has used his budget up is
-//! *throttled* until the next period begins, who used too much begins it with that debt, and who
-//! wakes is given what is left of his job only if that much bandwidth was his anyway
+//! never asks for more than runtime/period, whatever it does: a task that has exhausted its budget
+//! is *throttled* until its next period. An overrun is carried into that period as debt. A waking
+//! task keeps the remaining budget of its job only if its bandwidth allows it
 //! ([`wake`](DlEntity::wake)).
 //!
 //! ```text
@@ -22,16 +22,16 @@
 //!   any ---------- leaves the class [9] -------------------> Fresh
 //! ```
 //!
-//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of whoever waits for a
-//! lock that it holds, and is never throttled: [7] leads through [8] at once, [3] does not happen.
-//! A task of another class begins a job with them when it is lent them [1]; a deadline task keeps
-//! its own job, and its deadline moves by the lent period whenever its budget is used up. So what a
-//! boosted task runs is charged to nobody's bandwidth, as in the kernel.
+//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of the task that waits
+//! for a lock that it holds, and is never throttled: [7] leads through [8] at once, [3] does not
+//! happen. A task of another class begins a job with them when it is lent them [1]; a deadline task
+//! keeps its own job, and its deadline moves by the lent period whenever its budget is used up. So
+//! what a boosted task runs is charged to nobody's bandwidth, as in the kernel.
 //!
 //! The 0-lag time is when the task would have as little budget left had it run at its bandwidth
-//! since the job began. Who blocks before it has had more than his share: his bandwidth stays
-//! *active* until then (`running_bw`, see [`super::sums`]). [6] concerns the sums only, and is not
-//! noted in the body, which is in its owner's hands.
+//! since the job began. A task that blocks before it has had more than its share: its bandwidth
+//! stays *active* until then (`running_bw`, see [`super::sums`]). [6] concerns the sums only, and
+//! is not noted in the body, which is in its owner's hands.
 //!
 //! A task that blocks with its budget used up is in debt until its next period: [4], with a 0-lag
 //! time at its deadline or behind. No timer finds it in its owner's hands; [8] is made up for when
@@ -216,7 +216,7 @@ impl DlEntity {
         self.runtime_left = params.runtime.to_signed();
     }
 
-    /// [8] The next period begins: whoever is in debt skips as many as it takes.
+    /// [8] The next period begins: an entity in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, params: DlParams, now: Instant) {
         debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
         let debt = (-self.runtime_left).max_zero();
@@ -280,8 +280,8 @@ impl DlEntity {
     }
 }
 
-/// Returns whether what is left of a job is more than runtime/deadline of the time until its
-/// deadline: `dl_entity_overflow`.
+/// Returns whether the remaining budget of a job is more than runtime/deadline of the time until
+/// its deadline: `dl_entity_overflow`.
 pub(crate) fn overflows(left: SignedDuration, abs_deadline: Instant, params: DlParams, now: Instant) -> bool {
     let left = i128::from(left.as_nanos()) * i128::from(params.deadline.as_nanos());
     let right = u128::from(abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());

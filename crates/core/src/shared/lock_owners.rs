@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::TaskId;
 
-/// Who holds which lock.
+/// The holder of each lock.
 #[derive(Debug, Default)]
 pub(crate) struct LockOwners(pub(crate) Vec<AtomicU32>);
 

@@ -85,12 +85,12 @@ pub enum Op {
     /// `need_resched` was set on this CPU: see that it schedules soon. Nothing to do if it is the
     /// calling CPU.
     Kick {
-        /// Whom.
+        /// The CPU to kick.
         cpu: CpuId,
     },
     /// Interrupt this CPU and have it call `remote` with the work.
     Ipi {
-        /// Whom.
+        /// The CPU to interrupt.
         cpu: CpuId,
         /// What for.
         work: Work,

@@ -77,7 +77,7 @@ pub enum Cont {
 /// A task during one stay on a run queue: the task may have left and come back since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stay {
-    /// Who.
+    /// The task.
     pub task: TaskId,
     pub(crate) slot: u32,
     pub(crate) stay: u32,

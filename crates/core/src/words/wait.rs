@@ -29,7 +29,7 @@ pub enum Lent {
 }
 
 impl Lent {
-    /// Returns the priority of whoever lends.
+    /// Returns the priority of the lender.
     #[must_use]
     pub const fn prio(self) -> Prio {
         match self {
@@ -111,7 +111,7 @@ impl WaitQueue {
         self.order.len()
     }
 
-    /// Returns whether nobody waits.
+    /// Returns whether no task waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()

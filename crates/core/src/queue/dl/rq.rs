@@ -33,7 +33,7 @@ pub(crate) struct DlRq {
     pub(crate) has_lowered: bool,
 }
 
-/// Who wants to run in this class.
+/// An entity of this class that wants to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DlEntityRef {
     /// A task.
@@ -78,7 +78,7 @@ impl DlRq {
         &mut self.servers[kind as usize]
     }
 
-    /// Returns who comes first, and its deadline.
+    /// Returns the first entity and its deadline.
     pub(crate) fn first(&self) -> Option<(Instant, DlEntityRef)> {
         let mut first = self.ready.first_of_all().map(|(at, seq, slot)| (at, seq, DlEntityRef::Task(slot)));
         for kind in ServerKind::ALL {

@@ -86,7 +86,7 @@ impl Server {
         }
     }
 
-    /// Returns what it does, and what is left of its runtime.
+    /// Returns its state and its remaining runtime.
     pub(crate) const fn shows(&self) -> (ServerState, SignedDuration) {
         let state = match self.state {
             State::Stopped | State::Interrupted => ServerState::Stopped,
@@ -120,7 +120,7 @@ impl Server {
         dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
     }
 
-    /// Cuts what is left of its runtime to what its bandwidth allows until its deadline:
+    /// Cuts its remaining runtime to the part that its bandwidth allows until its deadline:
     /// `update_dl_revised_wakeup`.
     pub(crate) fn cut(&mut self, now: Instant) {
         let ServerParams { runtime, period, .. } = self.params;

@@ -136,7 +136,7 @@ pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, enti
     leaving.vlag = Vlag::from_nanos(vlag);
 }
 
-/// Keeps what is left of an entity's request: it goes on with it where it joins next.
+/// Keeps the unserved part of an entity's request: it continues with it on the next queue.
 pub(crate) fn keep_request(entity: &mut FairEntity) {
     entity.request_left = Some(entity.virtual_deadline.since(entity.vruntime));
 }

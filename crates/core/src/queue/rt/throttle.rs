@@ -11,7 +11,7 @@ pub(crate) struct Throttle {
     pub(crate) time: Duration,
     /// What they may run per period, but for loans; no limit without `rt_throttling`.
     pub(crate) limit: RtLimit,
-    /// When the timer fires; `None` if nobody has started it.
+    /// When the timer fires; `None` if it is not started.
     pub(crate) period_ends: Option<Instant>,
     pub(crate) state: State,
 }
