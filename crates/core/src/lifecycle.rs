@@ -2,13 +2,9 @@
 //! charging it.
 //!
 //! The classes only order their tasks; what happens around that is here, once. Dispatch is a
-//! `match` over the closed set of classes, asked in the order of [`ClassId::rank`].
-//!
-//! | class | module | ordered by |
-//! |---|---|---|
-//! | deadline | [`crate::dl`] | absolute deadline, then arrival |
-//! | real time | [`crate::rt`] | priority, then arrival |
-//! | fair | [`crate::fair`] | virtual deadline or virtual runtime |
+//! `match` over the closed set of classes ([`crate::class`]), asked in the order of
+//! [`ClassId::rank`]. What concerns several classes is here too: which task a deadline server
+//! runs, and what the throttling of a group means to the servers.
 //!
 //! A new class is one module with these functions and one arm in each `match` here.
 

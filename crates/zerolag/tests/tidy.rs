@@ -23,9 +23,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("zerolag", &["model", "core", "trace", "workload", "check", "report", "sim", "runtime", "linux"]),
 ];
 
-/// Lines of `zerolag-sim` that may name a priority or an attribute: path, part of the line, why.
-const SIM_MAY: &[(&str, &str, &str)] = &[("program/interpret.rs", "use zerolag_model", "an import is no decision")];
-
 /// Words that would mean that the simulator makes a decision of the core.
 const CLASS_WORDS: &[&str] =
     &["ClassId", "is_rt(", "is_fair(", ".beats(", "Prio::", "Prio>", ".class()", "RtPolicy", "SchedAttr::"];
@@ -140,23 +137,9 @@ fn the_simulator_names_no_class_and_no_priority() {
     let mut wrong = Wrong::default();
     for source in sources("crates/sim/src") {
         for (number, line) in code(&source.text) {
-            let may = SIM_MAY.iter().any(|(file, part, _)| source.name.ends_with(file) && line.contains(part));
-            if let Some(word) = CLASS_WORDS.iter().find(|word| line.contains(**word) && !may) {
+            if let Some(word) = CLASS_WORDS.iter().find(|word| line.contains(**word)) {
                 wrong.say(&source.name, number, format_args!("`{word}`: such a decision is the core's"));
             }
-        }
-    }
-    wrong.none();
-}
-
-#[test]
-fn exceptions_are_needed() {
-    let mut wrong = Wrong::default();
-    for (file, part, reason) in SIM_MAY {
-        let is_used = sources("crates/sim/src")
-            .any(|source| source.name.ends_with(file) && code(&source.text).any(|(_, line)| line.contains(part)));
-        if !is_used {
-            wrong.say(file, 1, format_args!("nothing has `{part}` any more ({reason})"));
         }
     }
     wrong.none();

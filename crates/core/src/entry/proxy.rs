@@ -134,11 +134,6 @@ impl<L: RawMutex> Scheduler<L> {
 }
 
 impl Rq {
-    /// Returns whether a task's code runs here, on its own turn or another's.
-    pub(crate) fn runs(&self, slot: Slot) -> bool {
-        self.current_slot() == Some(slot) || self.executor().is_some_and(|executor| executor.slot == slot)
-    }
-
     /// Checks that loans are what they should be. For tests and debugging hosts.
     ///
     /// # Panics

@@ -42,24 +42,6 @@ use zerolag_model::{
     SignedDuration, TaskId, TraceEvent,
 };
 
-impl Rq {
-    /// Returns where the current task's code is; user mode while nothing runs.
-    #[must_use]
-    #[inline]
-    pub fn current_mode(&self) -> TaskMode {
-        self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
-    }
-}
-
-/// Takes the body of a dequeued task out of the run queue.
-#[inline]
-pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
-    let body = rq.tasks.remove(slot);
-    cx.shared.set_home(body.id, None);
-    rq.unpublished.add(Unpublished::QUEUED);
-    body
-}
-
 /// The run queue of one CPU.
 #[derive(Debug)]
 pub struct Rq {
@@ -94,6 +76,14 @@ pub struct Rq {
     /// What may have changed since it was published. Noted where tasks come, go and become current.
     unpublished: Unpublished,
     published: Published,
+}
+
+/// The task that runs on the turn of the current task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Executor {
+    pub(crate) slot: Slot,
+    /// The donor's counter of CPU time when this was last settled.
+    pub(crate) settled: Duration,
 }
 
 /// Where a CPU is in a switch.
@@ -643,17 +633,7 @@ impl Rq {
     pub(crate) fn current_class(&self) -> ClassId {
         self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio).class()
     }
-}
 
-/// Who runs on the turn of the current task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Executor {
-    pub(crate) slot: Slot,
-    /// The donor's counter of CPU time when this was last settled.
-    pub(crate) settled: Duration,
-}
-
-impl Rq {
     /// Returns the task whose code runs here.
     #[inline]
     pub(crate) fn acting(&self) -> Option<Slot> {
@@ -661,6 +641,18 @@ impl Rq {
             Some(executor) => Some(executor.slot),
             None => self.current,
         }
+    }
+
+    /// Returns whether a task's code runs here, on its own turn or another's.
+    pub(crate) fn runs(&self, slot: Slot) -> bool {
+        self.current == Some(slot) || self.executor.is_some_and(|executor| executor.slot == slot)
+    }
+
+    /// Returns where the current task's code is; user mode while nothing runs.
+    #[must_use]
+    #[inline]
+    pub fn current_mode(&self) -> TaskMode {
+        self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
     }
 
     /// Returns the task on whose turn another runs here.
@@ -674,9 +666,7 @@ impl Rq {
     pub const fn nr_lending(&self) -> u32 {
         self.lending
     }
-}
 
-impl Rq {
     /// Returns what this CPU publishes as its load.
     pub(crate) fn published_averages(&self, counts_rt: bool) -> CpuAverages {
         if self.fair.tune.tracks_load {
@@ -685,4 +675,13 @@ impl Rq {
         let rt = if counts_rt { RT_LOAD * u64::from(self.rt.nr_running()) } else { 0 };
         CpuAverages { load: self.fair.load() + rt, ..CpuAverages::default() }
     }
+}
+
+/// Takes the body of a dequeued task out of the run queue.
+#[inline]
+pub(crate) fn detach<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Box<Task> {
+    let body = rq.tasks.remove(slot);
+    cx.shared.set_home(body.id, None);
+    rq.unpublished.add(Unpublished::QUEUED);
+    body
 }

@@ -10,6 +10,7 @@ use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use lock_api::RawMutex;
 use zerolag_model::settings::FairAlgorithm;
+use zerolag_model::{FairPolicy, SchedAttr};
 
 /// Returns whether a fair task that was just queued preempts the current fair task.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
@@ -36,9 +37,15 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, curre
         (false, true) => return Resched::No,
         (true, true) | (false, false) => {}
     }
+    match rq.tasks[woken].attr {
+        SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
+        SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
+        | SchedAttr::Rt { .. }
+        | SchedAttr::Deadline(_) => return Resched::No,
+    }
     let q = rq.entity(running).queue;
     match rq.fair.tune.algorithm {
-        FairAlgorithm::Eevdf => eevdf::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking, woken),
-        FairAlgorithm::Cfs => cfs::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking, woken),
+        FairAlgorithm::Eevdf => eevdf::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking),
+        FairAlgorithm::Cfs => cfs::preempts(&mut rq.fair, &mut rq.tasks, q, running, waking),
     }
 }

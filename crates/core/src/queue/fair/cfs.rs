@@ -23,9 +23,8 @@ use crate::entity::weight::share_of;
 use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Join;
 use crate::task::slab::TaskSlab;
-use crate::words::ids::Slot;
 use crate::words::resched::Resched;
-use zerolag_model::{Duration, FairPolicy, SchedAttr};
+use zerolag_model::Duration;
 
 /// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
 pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> EntityRef {
@@ -177,21 +176,15 @@ pub(crate) fn tick(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current:
     }
 }
 
-/// Returns whether a woken entity preempts the current one of the same queue.
+/// Returns whether an entity preempts the current one of the same queue, by the wakeup of a
+/// SCHED_OTHER task.
 pub(crate) fn preempts(
     fair: &mut FairRq,
     tasks: &mut TaskSlab,
     q: QueueIx,
     current: EntityRef,
     woken: EntityRef,
-    task: Slot,
 ) -> Resched {
-    match tasks[task].attr {
-        SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
-        SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
-        | SchedAttr::Rt { .. }
-        | SchedAttr::Deadline(_) => return Resched::No,
-    }
     if ahead(fair, tasks, current, woken) != Ahead::Far {
         return Resched::No;
     }

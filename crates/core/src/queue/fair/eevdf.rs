@@ -29,10 +29,9 @@ use crate::queue::fair::rq::FairRq;
 use crate::queue::fair::rq::Join;
 use crate::queue::fair::slice;
 use crate::task::slab::TaskSlab;
-use crate::words::ids::Slot;
 use crate::words::resched::Resched;
+use zerolag_model::Duration;
 use zerolag_model::settings::SliceProtection;
-use zerolag_model::{Duration, FairPolicy, SchedAttr};
 
 /// Returns the weighted average vruntime of a queue.
 pub(crate) fn average(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> Vtime {
@@ -166,21 +165,15 @@ pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: E
     fair.tune.preempt_short && !fair.entity(tasks, current).is_protected() && !is_eligible(fair, tasks, q, current)
 }
 
-/// Returns whether a woken entity preempts the current one of the same queue.
+/// Returns whether an entity preempts the current one of the same queue, by the wakeup of a
+/// SCHED_OTHER task.
 pub(crate) fn preempts(
     fair: &mut FairRq,
     tasks: &mut TaskSlab,
     q: QueueIx,
     current: EntityRef,
     woken: EntityRef,
-    task: Slot,
 ) -> Resched {
-    match tasks[task].attr {
-        SchedAttr::Fair { policy: FairPolicy::Other, .. } => {}
-        SchedAttr::Fair { policy: FairPolicy::Batch | FairPolicy::Idle, .. }
-        | SchedAttr::Rt { .. }
-        | SchedAttr::Deadline(_) => return Resched::No,
-    }
     match fair.tune.protection {
         SliceProtection::Request => {
             if fair.tune.preempt_short && is_short(fair, tasks, q, current, woken) {

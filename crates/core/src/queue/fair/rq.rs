@@ -184,9 +184,7 @@ impl FairRq {
     pub(crate) fn nr_idle_policy(&self) -> u32 {
         self.root().tally.idle_policy
     }
-}
 
-impl FairRq {
     /// Returns the capacity of this CPU.
     pub(crate) fn full_capacity(&self) -> u64 {
         self.asymmetric.as_ref().map_or(FULL_CAPACITY, |uneven| uneven.capacity)
