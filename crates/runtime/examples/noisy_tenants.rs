@@ -1,6 +1,6 @@
-//! A server with tenants in one process: requests to answer soon, heartbeats to send in time, and
-//! twenty tenants of 2 % of a CPU each, one of whom never gives way, on two CPUs. The same with the
-//! promises switched off.
+//! A server with tenants in one process, on two CPUs: requests to serve soon, heartbeats to send in
+//! time, and twenty tenants of 2 % of a CPU each, one of which never yields. Runs it without the
+//! promises and with them, and prints both.
 //!
 //! `cargo run --release -p zerolag-runtime --example noisy_tenants [SECONDS]`
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
@@ -11,12 +11,12 @@ use zerolag_runtime::{Builder, Group, JoinHandle, Runtime, checkpoint, sleep};
 
 const TENANTS: usize = 20;
 const QUOTA: f64 = 0.02;
-/// What answering one request takes.
+/// The computation that one request costs.
 const REQUEST: Duration = Duration::from_micros(100);
 const ARRIVALS: Duration = Duration::from_millis(1);
 const HEARTBEATS: Duration = Duration::from_millis(10);
 
-/// Computes; a part of it if the task is to give way.
+/// Computes without yielding.
 fn compute(length: Duration) {
     let began = Instant::now();
     while began.elapsed() < length {
@@ -34,7 +34,7 @@ enum Promises {
 struct Measured {
     requests: Histogram<u64>,
     heartbeats: Histogram<u64>,
-    /// CPUs that each tenant used.
+    /// The CPUs that each tenant used.
     tenants: Vec<f64>,
 }
 
@@ -100,8 +100,8 @@ fn groups(rt: &Runtime, promises: Promises) -> Result<(Group, Vec<Group>), Box<d
     Ok((gold, (0..TENANTS).map(tenant).collect::<Result<_, _>>()?))
 }
 
-/// Does something of this length each period; how long after it was due each was done, in
-/// nanoseconds.
+/// Computes for `work` once per `period`, and returns how late each one was done after it was due,
+/// in nanoseconds.
 async fn lateness(period: Duration, lasts: Duration, work: Duration) -> Histogram<u64> {
     let mut late = Histogram::new(3).expect("three digits");
     let began = Instant::now();

@@ -1,12 +1,17 @@
-//! [`Caller`]: a thread on its way through the scheduler, in the name of a CPU.
+//! [`Caller`]: a thread that makes calls to the scheduler in the name of a CPU.
 //!
-//! Every call of the core goes through [`Caller::call`], or under a lock that is held already
-//! through `under`: the run queues are locked, the clock is read under their locks, the call is
-//! made, and what it left behind is carried out. Kicks and interrupts are sent when the locks have
-//! been given back. An interrupt between CPUs is work under the lock of its target's run queue, so
-//! whoever sends it does it: nothing waits for a CPU in the middle of a poll.
+//! Every call of the core goes through [`Caller::call`], or through `under` if the lock is already
+//! held. The steps of a call:
 //!
-//! Locks, in this order: run queues by CPU; a task's body; timers, trace or recorder.
+//! 1. lock the run queues;
+//! 2. read the clock under their locks;
+//! 3. make the call, and carry out its operations;
+//! 4. release the locks, then send kicks and interrupts.
+//!
+//! An interrupt between CPUs is work under the lock of its target's run queue, so the sender does
+//! it: it never waits for a CPU that is in the middle of a poll.
+//!
+//! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
 use crate::calls::{self, Answer, Call, LeftAs, Refused, Rqs, Under};
 use crate::engine::{Engine, Queue};
@@ -21,7 +26,7 @@ use zerolag_core::{
 };
 use zerolag_model::{CpuId, Duration, TaskId};
 
-/// What calls leave behind; a thread keeps it from one caller to the next.
+/// The buffers for the results of calls; a thread passes them from one caller to the next.
 struct Buffers {
     io: Io,
     kicks: Vec<CpuId>,
@@ -43,16 +48,16 @@ pub(crate) struct Caller<'e> {
     pub(crate) engine: &'e Arc<Engine>,
     pub(crate) cpu: CpuId,
     buffers: Option<Buffers>,
-    /// The parcel that a call is given, or leaves.
+    /// The parcel that a call takes or leaves behind.
     pub(crate) hand: Option<Parcel>,
-    /// Tasks that may not stay where they were; placed anew once their CPU has switched away from
-    /// them.
+    /// Tasks that are not allowed to stay on their CPU; they are placed elsewhere once that CPU has
+    /// switched away from them.
     displaced: Vec<Parcel>,
 }
 
 impl Drop for Caller<'_> {
     fn drop(&mut self) {
-        // A thread that is ending has no such place any more.
+        // The thread-local storage of an exiting thread is gone.
         let _ = KEPT.try_with(|kept| kept.set(self.buffers.take()));
     }
 }
@@ -70,14 +75,14 @@ impl<'e> Caller<'e> {
         self.buffers.as_mut().expect("invariant: given back on drop only")
     }
 
-    /// Makes a call that is never refused, and all that follows from it.
+    /// Makes a call that is never refused, and carries out all its consequences.
     pub(crate) fn make(&mut self, call: Call) {
         if let Ok(Answer::Step(step)) = self.call(call) {
             self.carry(step);
         }
     }
 
-    /// Makes a call; what it asks to be done next is the caller's business.
+    /// Makes a call; the caller has to carry out the step that it returns.
     pub(crate) fn call(&mut self, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
         let answer = match call.under() {
@@ -99,13 +104,14 @@ impl<'e> Caller<'e> {
         answer
     }
 
-    /// Makes a call on a run queue that is locked.
+    /// Makes a call on a run queue that is already locked.
     fn under(&mut self, queue: &mut Queue, call: Call) -> Result<Answer, Refused> {
         let now = queue.clock(self.engine.now());
         self.perform(Rqs::One(&mut queue.rq, now), call)
     }
 
-    /// Makes a call whose locks are held, and what has to be done before they are given back.
+    /// Makes a call under locks that are already held, and carries out the operations that need
+    /// them.
     fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
         let Buffers { io, kicks, ipis } = self.buffers.as_mut().expect("invariant: given back on drop only");
@@ -133,7 +139,7 @@ impl<'e> Caller<'e> {
         answer
     }
 
-    /// Sends the kicks that a call left behind; its locks have been given back.
+    /// Sends the kicks of a call; the call's locks have been released.
     fn notify(&mut self) {
         let engine = self.engine;
         for cpu in self.buffers().kicks.drain(..) {
@@ -160,13 +166,13 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// Creates a task; its body is in hand then. `ended` is the body that it gets.
+    /// Creates a task and leaves its body in `hand`. `ended` is a body to reuse.
     pub(crate) fn create(&mut self, spec: TaskSpec, ended: Option<Parcel>) -> Result<(), Refused> {
         self.hand = ended;
         self.call(Call::CreateTask { spec }).map(|_| ())
     }
 
-    /// Places the task in hand.
+    /// Places the task in `hand`.
     pub(crate) fn place(&mut self, task: TaskId, why: Placement) {
         let by = self.cpu;
         let Ok(Answer::Cpu(cpu)) = self.call(Call::Select { task, by, why }) else {
@@ -183,7 +189,7 @@ impl<'e> Caller<'e> {
         self.carry(step);
     }
 
-    /// Wakes a task if it sleeps, or leaves a note that it was woken.
+    /// Wakes a task if it sleeps; otherwise sets `is_notified`.
     pub(crate) fn wake(&mut self, task: &Arc<Task>) {
         let (engine, id) = (self.engine, task.id);
         loop {
@@ -206,7 +212,7 @@ impl<'e> Caller<'e> {
                 }
             }
             drop(body);
-            // It sleeps on a run queue: look it up, lock that, look again.
+            // The task sleeps on a run queue: look the queue up, lock it, and check again.
             let Home::Rq(cpu) = engine.scheduler.home(id) else { continue };
             let mut queue = engine.cpus[cpu.index()].queue.lock();
             if !matches!(task.body.lock().at, Place::Delayed) {
@@ -226,10 +232,10 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// The CPU's task gives its CPU up, and the CPU goes on with what comes next.
+    /// Makes the CPU's task leave, and switches the CPU to the next task.
     ///
-    /// From leaving to having switched is one stretch under the run queue's lock, unless work has
-    /// to be looked for elsewhere: nobody sees a task that has left and is still here.
+    /// The run queue stays locked from `leave` to the end of the switch, unless the CPU looks for
+    /// work on other CPUs: no other thread sees a task that has left but is still current.
     pub(crate) fn switch(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Switched {
         let Some((mut queue, left)) = self.leave(task, why) else { return Switched::Stays };
         let body = self.hand.take();
@@ -257,7 +263,8 @@ impl<'e> Caller<'e> {
         Switched::To(next)
     }
 
-    /// The CPU has switched away from a task that left: only now others may have it.
+    /// Hands on a task that left, once its CPU has switched away from it; other CPUs can run it
+    /// only from here on.
     fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) {
         match (left, parcel) {
             (LeftAs::Dead, Some(parcel)) => self.engine.bury(task, parcel),
@@ -281,11 +288,11 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// The CPU's task gives its CPU up; `None` if it is to block and has been woken meanwhile. Its
-    /// body is in hand then, if it has been handed out.
+    /// Makes the CPU's task leave; its body is in `hand` afterwards, if the scheduler handed it
+    /// out. Returns `None` if the task was to block and has been woken meanwhile.
     ///
-    /// A task that holds locks leaves in kernel mode: a limit of its group waits until it has given
-    /// them up (`throttle`).
+    /// A task that holds locks leaves in kernel mode: the limit of its group takes effect only
+    /// after it has released them (`throttle`).
     fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
@@ -305,7 +312,7 @@ impl<'e> Caller<'e> {
             self.notify();
             return None;
         }
-        // Who asks from here on asks anew.
+        // A kick from here on is a new request.
         engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
         let now = queue.clock(engine.now());
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
@@ -322,7 +329,7 @@ impl<'e> Caller<'e> {
         Some((queue, left))
     }
 
-    /// Chooses what the CPU runs next.
+    /// Picks the next task of the CPU.
     fn pick(&mut self, mut queue: MutexGuard<'e, Queue>) -> Option<(MutexGuard<'e, Queue>, Arc<Task>)> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
@@ -348,8 +355,8 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// A task that was picked is about to go on: it is charged what it owes, and in user mode again
-    /// if it holds no lock. Answers whether it may: its group may have used its quota up.
+    /// Starts a picked task: its debt is charged, and it returns to user mode if it holds no lock.
+    /// Returns whether it can run; it cannot if its group has used up its quota.
     fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
         let cpu = self.cpu;
         let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
@@ -368,10 +375,10 @@ impl<'e> Caller<'e> {
     }
 }
 
-/// What became of a task that was to give its CPU up.
+/// The result of a task's attempt to leave its CPU.
 pub(crate) enum Switched {
-    /// It goes on: it was woken before it could block.
+    /// The task stays: it was woken before it could block.
     Stays,
-    /// It has left; this one has the CPU now.
+    /// The task has left; the CPU runs this one now.
     To(Option<Arc<Task>>),
 }

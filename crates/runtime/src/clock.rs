@@ -1,9 +1,9 @@
 //! Time: the timers of run queues, groups and sleeping tasks, and the ticks of busy CPUs, all on
 //! one thread.
 //!
-//! Ticks come on the grid of `hz`, to CPUs that run something; while all idle there are none. A
-//! tick or a timer of a CPU is a call under the lock of its run queue and needs nothing of the
-//! CPU's own thread, which may be in the middle of a poll.
+//! Ticks lie on the grid of `hz` and reach only CPUs that run a task; while all CPUs idle there are
+//! none. A tick or a timer of a CPU is a call under the lock of its run queue. It does not need the
+//! CPU's own thread, which can be in the middle of a poll.
 
 use crate::caller::Caller;
 use crate::calls::Call;
@@ -16,19 +16,20 @@ use std::task::Waker;
 use zerolag_core::{GroupTimer, RqTimer};
 use zerolag_model::{CpuId, GroupId, Instant};
 
-/// Returns the time: what a runtime is about, and never what a simulation's results depend on.
+/// Returns the current time. A runtime schedules by it; results of simulations never depend on it.
 #[expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 pub(crate) fn std_now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// A place in the order of what is due.
+/// The key of a timer in the queue: its expiry, and a number that makes it unique.
 pub(crate) type Key = (Instant, u64);
 
 #[derive(Debug)]
 enum Due {
     Rq(CpuId, RqTimer),
-    /// An arming that a later one has replaced does nothing: the core looks at the time.
+    /// A group timer that was rearmed stays in the queue and expires without effect: the core
+    /// compares the time.
     Group(GroupId, GroupTimer),
     Sleep(Waker),
 }
@@ -36,14 +37,14 @@ enum Due {
 #[derive(Debug)]
 struct Timers {
     queue: BTreeMap<Key, Due>,
-    /// Per CPU and timer: where it is in the queue.
+    /// Per CPU and timer: its key in the queue.
     armed: Vec<[Option<Key>; RqTimer::ALL.len()]>,
     count: u64,
-    /// Whether the thread is to look at ticks.
+    /// Whether the thread has to serve ticks.
     is_ticking: bool,
 }
 
-/// What is due when. Its lock is taken inside those of run queues.
+/// All pending timers. Its lock is taken inside the locks of run queues.
 #[derive(Debug)]
 pub(crate) struct Timeline {
     timers: Mutex<Timers>,
@@ -86,7 +87,7 @@ impl Timeline {
         self.insert(&mut self.timers.lock(), at, Due::Group(group, timer));
     }
 
-    /// Wakes someone at a time, unless it is forgotten before.
+    /// Calls a waker at a given time, unless `forget` is called before.
     pub(crate) fn remember(&self, at: Instant, waker: Waker) -> Key {
         self.insert(&mut self.timers.lock(), at, Due::Sleep(waker))
     }
@@ -95,7 +96,7 @@ impl Timeline {
         self.timers.lock().queue.remove(&key);
     }
 
-    /// A CPU runs something: it has ticks from now on.
+    /// Starts the ticks: a CPU runs a task.
     pub(crate) fn begin_ticks(&self) {
         let mut timers = self.timers.lock();
         if !timers.is_ticking {
@@ -104,16 +105,16 @@ impl Timeline {
         }
     }
 
-    /// Lets the thread see that it is to end.
+    /// Wakes the thread, so that it sees that it has to end.
     pub(crate) fn stop(&self) {
         let _timers = self.timers.lock();
         self.changed.notify_one();
     }
 }
 
-/// The thread.
+/// Runs the thread of the clock.
 pub(crate) fn run(engine: &Arc<Engine>) {
-    // What the kernel may add to a wait; 50 us is usual.
+    // The slack that the kernel can add to every wait; the default is 50 us.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
     let tick = engine.scheduler.config().settings().tick_period();
     let mut next_tick = Instant::ZERO;
@@ -180,7 +181,7 @@ fn tick_all(engine: &Arc<Engine>) {
     }
     if !any {
         engine.timeline.timers.lock().is_ticking = false;
-        // One may have become busy between the two looks.
+        // A CPU can have become busy between the two checks.
         if engine.cpus.iter().any(|cpu| cpu.is_busy.load(Ordering::SeqCst)) {
             engine.timeline.timers.lock().is_ticking = true;
         }

@@ -1,4 +1,4 @@
-//! [`Engine`]: the scheduler on real threads: its run queues, tasks, ids, threads.
+//! [`Engine`]: the scheduler on real threads, with its run queues, tasks, ids and threads.
 
 use crate::caller::Caller;
 use crate::calls::{Answer, Call};
@@ -16,55 +16,56 @@ use zerolag_core::{Clock, Home, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 
-/// A run queue, and by how much its task clock is ahead of the wall: what tasks have used of CPUs
-/// that were not theirs any more.
+/// A run queue, and by how much its task clock is ahead of the wall clock: the CPU time that tasks
+/// have used on CPUs that were no longer theirs.
 pub(crate) struct Queue {
     pub(crate) rq: Rq,
     pub(crate) ahead: Duration,
 }
 
 impl Queue {
-    /// Returns its clocks at a time.
+    /// Returns its clocks at a given wall time.
     pub(crate) fn clock(&self, wall: Instant) -> Clock {
         Clock { wall, task: wall + self.ahead }
     }
 }
 
-/// A CPU of the scheduler: whoever sits at it runs its tasks.
+/// A CPU of the scheduler: the thread on its seat runs its tasks.
 pub(crate) struct Cpu {
     pub(crate) queue: Mutex<Queue>,
-    /// It is to schedule: what checkpoints read.
+    /// The CPU has been asked to schedule; checkpoints read this flag.
     pub(crate) is_kicked: Arc<AtomicBool>,
-    /// It runs something.
+    /// The CPU runs a task.
     pub(crate) is_busy: AtomicBool,
     pub(crate) seat: Mutex<Seat>,
 }
 
-/// The ids that can be given.
+/// The ids that are free.
 #[derive(Default)]
 struct Ids {
     fresh: usize,
-    /// Those that were given before, each with the body of the task that had it; without, if that
-    /// task never came to be.
+    /// Ids that were given before, each with the body of the task that had it; without a body if
+    /// that task was never started.
     used: Vec<(TaskId, Option<Parcel>)>,
 }
 
 pub(crate) struct Engine {
     pub(crate) scheduler: Scheduler<RawMutex>,
     pub(crate) cpus: Box<[Cpu]>,
-    /// By id; `None` where no task lives.
+    /// By id; `None` where no live task has the id.
     tasks: Box<[Mutex<Option<Arc<Task>>>]>,
     ids: Mutex<Ids>,
     pub(crate) timeline: Timeline,
     began: std::time::Instant,
     pub(crate) is_stopping: AtomicBool,
-    /// Held by who starts a task, so that it is there when the runtime ends, or refused.
+    /// Held (shared) while a task is being started, so that at the end of the runtime the task
+    /// either exists or was refused.
     pub(crate) door: RwLock<()>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) trace: Option<Mutex<Vec<Record>>>,
-    /// When a poll that was asked to give way loses its CPU; `None` is never.
+    /// How long a poll can ignore a preemption request before it loses its CPU; `None` is forever.
     pub(crate) hand_off_after: Option<Duration>,
-    /// Threads whose CPU was taken from them, and how many there may be.
+    /// The number of threads that lost their CPU, and its limit.
     pub(crate) detached: AtomicUsize,
     pub(crate) detached_max: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -76,7 +77,7 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// What an engine is built from besides the scheduler.
+/// The parts of an engine other than the scheduler.
 pub(crate) struct Parts {
     pub(crate) tasks: usize,
     pub(crate) recorder: Option<Recorder>,
@@ -121,19 +122,19 @@ impl Engine {
         self.began + std::time::Duration::from_nanos(at.as_nanos())
     }
 
-    /// Adds what the host itself has to say to the trace, if one is kept.
+    /// Adds an event of the host itself to the trace, if one is kept.
     pub(crate) fn emit(&self, event: impl FnOnce() -> TraceEvent) {
         if let Some(trace) = &self.trace {
             trace.lock().push(Record { at: self.now(), cpu: CpuId(0), event: event() });
         }
     }
 
-    /// Takes what has happened since the last call.
+    /// Takes the trace since the last call.
     pub(crate) fn take_trace(&self) -> Trace {
         let config = self.scheduler.config();
         let mut records = self.trace.as_ref().map(|trace| std::mem::take(&mut *trace.lock())).unwrap_or_default();
-        // Each call's were added under its locks, so that those of one task are in order; those of
-        // other CPUs came in between.
+        // The records of a call are added under its locks, so the records of one task are in order;
+        // records of other CPUs can lie between them.
         records.sort_by_key(|record| record.at);
         let mut meta = Meta::new(Source::Runtime, Machine::Known(config.topology().clone()));
         meta.settings = config.settings().entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
@@ -142,7 +143,7 @@ impl Engine {
         Trace { meta, records }
     }
 
-    /// Wakes a task, from any thread.
+    /// Wakes a task; any thread can call it.
     pub(crate) fn wake(self: &Arc<Self>, task: &Arc<Task>) {
         if !self.is_stopping.load(Ordering::Acquire) {
             Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu())).wake(task);
@@ -154,8 +155,8 @@ impl Engine {
         self.tasks.len()
     }
 
-    /// Returns an id for a new task, and the body that it gets, if there is one. `None` if all are
-    /// in use.
+    /// Returns an id for a new task, and a body to reuse if the id was used before. `None` if all
+    /// ids are in use.
     pub(crate) fn take_id(&self) -> Option<(TaskId, Option<Parcel>)> {
         let mut ids = self.ids.lock();
         ids.used.pop().or_else(|| {
@@ -180,7 +181,8 @@ impl Engine {
         *slot.lock() = Some(task);
     }
 
-    /// Lets a task inherit what those lend who wait for its locks; `None` if nobody does.
+    /// Sets the most urgent loan of the waiters for a task's locks, which the task inherits; `None`
+    /// without waiters.
     pub(crate) fn inherit(self: &Arc<Self>, task: &Task, from: Option<Lent>) {
         if std::mem::replace(&mut *task.inherited.lock(), from) == from {
             return;
@@ -210,12 +212,12 @@ impl Engine {
             {
                 return caller.carry(step);
             }
-            // It is on its way from one thread to another.
+            // The task is on its way from one thread to another.
             std::thread::yield_now();
         }
     }
 
-    /// Returns what a task lends to the holder of a lock that it waits for.
+    /// Returns the loan of a task to the holder of the lock that it waits for.
     pub(crate) fn lends(self: &Arc<Self>, task: &Task) -> Option<Lent> {
         if let Place::Parked(parcel) = &task.body.lock().at {
             return Some(parcel.lends());
@@ -227,8 +229,8 @@ impl Engine {
         }
     }
 
-    /// Ends what is left when all threads are gone. Futures are dropped, and may drop others'
-    /// handles.
+    /// Aborts the remaining tasks once all threads have ended. Dropping their futures can drop
+    /// handles of other tasks.
     fn clear(&self) {
         for slot in &self.tasks {
             let task = slot.lock().take();
@@ -241,8 +243,8 @@ impl Engine {
         }
     }
 
-    /// A task has ended and no CPU has it any more: its id may be given again, and who waits for it
-    /// goes on.
+    /// Frees a task that has ended and that no CPU refers to any more: its id can be reused, and
+    /// the waiters for its end are woken.
     pub(crate) fn bury(&self, task: &Task, body: Parcel) {
         *self.tasks[task.id.index()].lock() = None;
         self.give_back(task.id, Some(body));
@@ -258,7 +260,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends all threads, and what is left of the tasks.
+    /// Ends all threads and aborts the remaining tasks.
     pub(crate) fn end(&self) {
         {
             let _closed = self.door.write();
@@ -267,11 +269,11 @@ impl Engine {
         self.timeline.stop();
         loop {
             for cpu in &self.cpus {
-                cpu.is_kicked.store(true, Ordering::SeqCst); // Checkpoints give way.
+                cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
                 cpu.seat.lock().unpark();
             }
             let Some(thread) = self.threads.lock().pop() else { break };
-            // A task may be the last to hold the runtime, and no thread waits for itself.
+            // A task can hold the last reference to the runtime, and a thread cannot join itself.
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join();
             }

@@ -1,4 +1,4 @@
-//! [`Group`]: tasks that share a weight and a limit; what it has used.
+//! [`Group`]: tasks that share a weight and a limit, and the CPU time that they have used.
 
 use crate::caller::Caller;
 use crate::calls::{Answer, Call, Refused};
@@ -14,13 +14,14 @@ use std::time::Duration;
 use zerolag_core::{GroupError, Weight};
 use zerolag_model::{CpuId, CpuMax, CpuStat, GroupId, TraceEvent};
 
-/// A group as its tasks, its children and its handles share it; it goes with the last of them.
+/// The part of a group that its tasks, children and handles share; the group is removed with the
+/// last of them.
 pub(crate) struct GroupState {
     pub(crate) id: GroupId,
     name: String,
     parent: Option<Arc<GroupState>>,
     engine: Arc<Engine>,
-    /// Nanoseconds that its tasks and those of its children have been polled.
+    /// The time for which its tasks and those of its children have been polled, in nanoseconds.
     used: AtomicU64,
 }
 
@@ -55,7 +56,7 @@ fn caller(engine: &Arc<Engine>) -> Caller<'_> {
     Caller::new(engine, coop::current_cpu().unwrap_or(CpuId(0)))
 }
 
-/// A group that is to be made.
+/// A group that has not been created yet.
 #[derive(Debug)]
 #[must_use = "a group is there once it is created"]
 pub struct GroupBuilder {
@@ -67,42 +68,44 @@ pub struct GroupBuilder {
 }
 
 impl GroupBuilder {
-    /// `cpu.weight`: its share among its siblings, 1 to 10000; 100 unless it is set.
+    /// Sets `cpu.weight`: its share among its siblings, 1 to 10000; the default is 100.
     pub fn weight(mut self, weight: u64) -> Self {
         self.weight = weight;
         self
     }
 
-    /// At most so many CPUs, on average over each period: 0.4 is 40 ms in 100 ms, 2.0 is two CPUs.
+    /// Limits it to `cpus` CPUs on average over every period: 0.4 is 40 ms in 100 ms, 2.0 is two
+    /// CPUs.
     pub fn quota(mut self, cpus: f64) -> Self {
         self.quota = Some(cpus);
         self
     }
 
-    /// The period of the quota, 1 ms to 1 s; 100 ms unless it is set.
+    /// Sets the period of the quota, 1 ms to 1 s; the default is 100 ms.
     pub fn period(mut self, period: Duration) -> Self {
         self.max.period = to_model(period);
         self
     }
 
-    /// `cpu.max.burst`: unused quota that later periods may use on top; at most the quota of a
-    /// period.
+    /// Sets `cpu.max.burst`: unused quota that later periods can use in addition to their own; at
+    /// most the quota of one period.
     pub fn burst(mut self, burst: Duration) -> Self {
         self.max.burst = to_model(burst);
         self
     }
 
-    /// `cpu.max` and `cpu.max.burst` as the kernel has them, in the place of what was set before.
+    /// Sets `cpu.max` and `cpu.max.burst` as in the kernel; they replace the limit that was set
+    /// before.
     pub fn max(mut self, max: CpuMax) -> Self {
         (self.max, self.quota) = (max, None);
         self
     }
 
-    /// Makes the group.
+    /// Creates the group.
     ///
     /// # Errors
-    /// A weight or a limit out of range; deeper than 32 levels; no room
-    /// ([`Builder::groups`](crate::Builder::groups)).
+    /// A weight or a limit is out of range, the group is deeper than 32 levels, or the runtime has
+    /// no room for another group ([`Builder::groups`](crate::Builder::groups)).
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
@@ -137,7 +140,7 @@ fn path_of(parent: &GroupState, name: &str) -> String {
     }
 }
 
-/// Why a group cannot be so; in words.
+/// The reason why a group cannot have these properties, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSetError(String);
 
@@ -167,25 +170,25 @@ fn quota_of(cpus: f64, period: zerolag_model::Duration) -> Result<zerolag_model:
     Ok(zerolag_model::Duration::from_nanos((cpus * period.as_nanos() as f64) as u64))
 }
 
-/// What a group has used and how often its limit held it back.
+/// The CPU time of a group, and how often its limit throttled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Time for which its tasks, and those of the groups below it, have been polled.
+    /// The time for which its tasks, and those of the groups below it, have been polled.
     pub cpu: Duration,
-    /// `cpu.stat` of its own limit.
+    /// The `cpu.stat` of its own limit.
     pub stat: CpuStat,
 }
 
 impl Usage {
-    /// Time for which a CPU's part of it was throttled, added up over CPUs.
+    /// Returns the time for which the group was throttled on a CPU, summed over CPUs.
     #[must_use]
     pub fn throttled(&self) -> Duration {
         to_std(self.stat.throttled)
     }
 }
 
-/// Tasks that share a weight and a limit. Cheap to clone; the group goes when its last task, child
-/// and handle have gone.
+/// Tasks that share a weight and a limit. It is cheap to clone; the group is removed with its last
+/// task, child and handle.
 #[derive(Clone)]
 pub struct Group {
     pub(crate) state: Arc<GroupState>,
@@ -202,18 +205,18 @@ impl Group {
         &self.state.engine
     }
 
-    /// Returns the name that it was given.
+    /// Returns the name of the group.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// Begins a group below this one.
+    /// Starts building a group below this one.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         GroupBuilder { parent: self.clone(), name: name.into(), weight: 100, max: CpuMax::UNLIMITED, quota: None }
     }
 
-    /// Begins a task in this group.
+    /// Starts building a task in this group.
     pub fn task(&self) -> TaskBuilder {
         TaskBuilder::new(self.clone())
     }
@@ -221,7 +224,7 @@ impl Group {
     /// Starts a task of nice 0 in this group.
     ///
     /// # Errors
-    /// As many tasks live as there is room for ([`Builder::tasks`](crate::Builder::tasks)).
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
@@ -233,28 +236,29 @@ impl Group {
     /// Sets `cpu.weight`, 1 to 10000.
     ///
     /// # Errors
-    /// Out of range; the root group has no weight.
+    /// The weight is out of range, or this is the root group, which has no weight.
     pub fn set_weight(&self, weight: u64) -> Result<(), GroupSetError> {
         let weight = weight_of(weight)?;
         let answer = caller(&self.state.engine).call(Call::SetWeight { group: self.state.id, weight });
         if answer.is_ok() { Ok(()) } else { Err(refused(&answer)) }
     }
 
-    /// Sets the limit to so many CPUs on average over each period of the present length; `None` is
-    /// no limit.
+    /// Limits the group to `cpus` CPUs on average over every period of the current length; `None`
+    /// removes the limit.
     ///
     /// # Errors
-    /// Out of range; the root group has no limit.
+    /// The quota is out of range, or this is the root group, which has no limit.
     pub fn set_quota(&self, cpus: Option<f64>) -> Result<(), GroupSetError> {
         let now = self.max();
         let quota = cpus.map(|cpus| quota_of(cpus, now.period)).transpose()?;
         self.set_max(CpuMax { quota, ..now })
     }
 
-    /// Sets `cpu.max` and `cpu.max.burst`. What was throttled runs again.
+    /// Sets `cpu.max` and `cpu.max.burst`. Throttled tasks run again.
     ///
     /// # Errors
-    /// Out of range ([`CpuMax::check`]); the root group has no limit.
+    /// The limit is out of range ([`CpuMax::check`]), or this is the root group, which has no
+    /// limit.
     pub fn set_max(&self, max: CpuMax) -> Result<(), GroupSetError> {
         let mut caller = caller(&self.state.engine);
         let answer = caller.call(Call::SetMax { group: self.state.id, max, by: caller.cpu });
@@ -269,7 +273,7 @@ impl Group {
         self.state.engine.scheduler.group_max(self.state.id).unwrap_or(CpuMax::UNLIMITED)
     }
 
-    /// Returns what it has used so far.
+    /// Returns the usage so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let stat = self.state.engine.scheduler.group_stat(self.state.id).unwrap_or_default();

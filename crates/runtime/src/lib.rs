@@ -1,6 +1,6 @@
-//! The scheduler of zerolag at work inside a process: futures on real threads, with groups,
-//! weights, hard quotas, reservations, real-time priorities, a floor below them, and locks that
-//! boost their holders. No privileges, no cgroups.
+//! The zerolag scheduler inside a process: an async executor that runs futures on real threads,
+//! with groups, weights, hard quotas, reservations, real-time priorities, a starvation floor below
+//! them, and locks that boost their holders. It needs no privileges and no cgroups.
 //!
 //! ```
 //! use std::time::Duration;
@@ -9,21 +9,21 @@
 //! let rt = Builder::new().cpus(2).build()?;
 //! let ms = Duration::from_millis;
 //!
-//! // A reservation: 1 ms of a CPU in each 10 ms, whatever else there is. Admitted, or refused.
+//! // A reservation: 1 ms of CPU time every 10 ms, whatever else runs. It is admitted or refused.
 //! let heartbeats = rt.task().reserve(ms(1), ms(10)).spawn(async {
 //!     for _ in 0..3 {
-//!         sleep(Duration::from_millis(10)).await; // ... and tell the others that we live
+//!         sleep(Duration::from_millis(10)).await; // ... and send a heartbeat
 //!     }
 //! })?;
 //!
-//! // A tenant: at most 0.4 CPUs, whatever it has to do.
+//! // A tenant: at most 0.4 CPUs, however much work it has.
 //! let acme = rt.group("acme").weight(100).quota(0.4).burst(ms(20)).create()?;
 //! let batch = acme.spawn(async {
 //!     let mut sum = 0_u64;
 //!     for n in 0..1_000_000 {
 //!         sum = sum.wrapping_add(n * n);
 //!         if n % 10_000 == 0 {
-//!             checkpoint().await; // a load, unless something waits
+//!             checkpoint().await; // one load, unless another task waits for the CPU
 //!         }
 //!     }
 //!     sum
@@ -36,30 +36,31 @@
 //!
 //! # What is promised, and on what terms
 //!
-//! A thread is a CPU; what is scheduled are polls. A poll is not interrupted: a task gives way when
-//! it awaits something that is not ready, and at [`checkpoint`]. One that was asked to and does not
-//! loses its CPU after a while ([`Builder::hand_off_after`]), goes on beside the others as nice as
-//! can be, and pays for it later. So limits hold on average, and to the length of a poll at any
-//! moment.
+//! Every worker thread is a CPU of the scheduler, and the scheduler schedules polls. A poll cannot
+//! be interrupted: a task yields only when it awaits a future that is not ready, and at
+//! [`checkpoint`]. A task that ignores a preemption request loses its CPU after
+//! [`Builder::hand_off_after`]: its thread continues beside the others at nice 19, and the task
+//! pays for that time later. So limits hold on average; at any moment they hold up to the length of
+//! one poll.
 //!
-//! Time is the wall's: what other programs, or a limit of the container, take from a thread is
-//! charged to the task on it.
+//! Wall time is charged: time that other programs or a limit of the container take from a thread is
+//! charged to the task that it polls.
 //!
-//! The runtime has no reactor for sockets and files: it wakes tasks for whatever calls their
-//! wakers.
+//! The runtime has no reactor for sockets and files. A task is woken by any code that calls its
+//! waker.
 //!
 //! # How it is built
 //!
-//! | module | holds |
+//! | module | contents |
 //! |---|---|
-//! | `calls` | every call of the core as data |
+//! | `calls` | every call of the core, as data |
 //! | `engine` | run queues, tasks, ids, threads |
-//! | `caller` | how calls are made, under which locks, and what follows from them |
-//! | `worker` | the thread of a CPU; how a CPU is handed over |
+//! | `caller` | makes calls: takes the locks, performs the call, carries out its consequences |
+//! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `clock` | timers and ticks |
-//! | `task`, `spawn`, `group` | what users hold |
+//! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex` | locks that boost |
-//! | `coop`, `time` | what tasks await |
+//! | `coop`, `time` | futures and functions that tasks call |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
 

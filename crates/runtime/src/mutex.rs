@@ -1,12 +1,12 @@
-//! [`Mutex`]: a lock whose holder inherits from those that wait, and is spared by its group's limit
-//! until it gives the lock up.
+//! [`Mutex`]: a lock with priority inheritance. The holder inherits the priority of the waiters,
+//! and its group's limit does not throttle it until it releases the lock.
 //!
-//! It is handed over to the most urgent waiter, as an rt-mutex is: nobody gets it in between. What
-//! the waiters lend goes along chains: to the holder of the lock that the holder waits for, and so
-//! on.
+//! The lock is handed over to the most urgent waiter, as an rt-mutex is: no other task can take it
+//! in between. Loans propagate along chains: to the holder of the lock that the holder waits for,
+//! and so on.
 //!
 //! Sources: Linux v6.12 `kernel/locking/rtmutex.c`, `rt_mutex_adjust_prio_chain`; the text of 2012,
-//! which asks that whoever is throttled while it holds a lock runs on
+//! which demands that a task that is throttled while it holds a lock keeps running
 //! ([`Caller::leave`](crate::caller::Caller::leave)).
 
 use crate::coop;
@@ -22,10 +22,10 @@ use std::task::{Context, Poll, Waker};
 use zerolag_core::{Lent, WaitQueue};
 use zerolag_model::{Nice, Prio, TaskId};
 
-/// The longest chain of locks along which is lent (Linux `max_lock_depth`).
+/// The longest chain of locks along which loans propagate (Linux `max_lock_depth`).
 const CHAIN_MAX: u32 = 1024;
 
-/// Who has a lock and who waits for it.
+/// The holder and the waiters of a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     state: RawMutex<State>,
@@ -34,9 +34,9 @@ pub(crate) struct Line {
 #[derive(Debug, Default)]
 struct State {
     is_held: bool,
-    /// The task that has it; none if a thread has it that is no task.
+    /// The task that holds the lock; `None` if the holder is a thread outside the runtime.
     holder: Option<Arc<Task>>,
-    /// Those that wait, by ticket, most urgent first.
+    /// The tickets of the waiters, most urgent first.
     queue: WaitQueue,
     waiters: Vec<Waiter>,
     tickets: u32,
@@ -48,19 +48,19 @@ struct Waiter {
     task: Option<Arc<Task>>,
     lends: Lent,
     waker: Waker,
-    /// The lock is its own; it has not come for it yet.
+    /// The lock has been handed to this waiter, which has not taken it yet.
     is_granted: bool,
 }
 
 impl Line {
-    /// Returns what the most urgent waiter lends.
+    /// Returns the loan of the most urgent waiter.
     pub(crate) fn most_urgent(&self) -> Option<Lent> {
         let state = self.state.lock();
         let first = state.queue.first()?;
         state.waiters.iter().find(|waiter| waiter.ticket == first).map(|waiter| waiter.lends)
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     fn try_take(self: &Arc<Self>, task: Option<&Arc<Task>>) -> bool {
         let mut state = self.state.lock();
         if state.is_held {
@@ -74,7 +74,7 @@ impl Line {
         true
     }
 
-    /// Queues up behind whoever has it.
+    /// Queues up behind the holder.
     fn queue_up(self: &Arc<Self>, task: Option<Arc<Task>>, waker: &Waker) -> TaskId {
         let lends = task.as_ref().and_then(|task| task.engine.lends(task));
         let lends = lends.unwrap_or(Lent::Prio(Prio::from_nice(Nice::ZERO)));
@@ -92,12 +92,12 @@ impl Line {
         if is_held {
             self.lend();
         } else {
-            self.pass_on(); // It was given up since the caller looked.
+            self.pass_on(); // It was released since the caller looked.
         }
         ticket
     }
 
-    /// Returns whether a waiter has the lock now; if not, it will be woken when it has.
+    /// Returns whether a waiter holds the lock now; if not, it is woken when it does.
     fn come_for(&self, ticket: TaskId, waker: &Waker) -> bool {
         let mut state = self.state.lock();
         let place = state.waiters.iter().position(|waiter| waiter.ticket == ticket);
@@ -110,7 +110,7 @@ impl Line {
         false
     }
 
-    /// A waiter goes without the lock; if it had been granted, the next has it.
+    /// Removes a waiter that gives up; if it had been granted the lock, the next waiter gets it.
     fn give_up(self: &Arc<Self>, ticket: TaskId) {
         let gone = {
             let mut state = self.state.lock();
@@ -128,7 +128,7 @@ impl Line {
         self.lend();
     }
 
-    /// The holder gives the lock up.
+    /// Releases the lock of a holder.
     fn release(self: &Arc<Self>, holder: Option<&Arc<Task>>) {
         if let Some(task) = holder {
             task.held.lock().retain(|held| !Arc::ptr_eq(held, self));
@@ -137,13 +137,13 @@ impl Line {
         if let Some(task) = holder {
             task.engine.inherit(task, task.inherits());
             if task.is_in_kernel.load(Ordering::Relaxed) && !task.holds_locks() {
-                // Its group's limit may have waited for this.
+                // The limit of the task's group can have waited for this.
                 task.engine.kick(task.cpu());
             }
         }
     }
 
-    /// Gives the lock to the most urgent waiter, who inherits from those that still wait.
+    /// Hands the lock to the most urgent waiter, which inherits from the remaining waiters.
     fn pass_on(self: &Arc<Self>) {
         let waker = {
             let mut state = self.state.lock();
@@ -166,8 +166,8 @@ impl Line {
         }
     }
 
-    /// Lends what the waiters have to the holder, and on along the chain of those that holders wait
-    /// for.
+    /// Propagates the loan of the waiters to the holder, and along the chain of locks that holders
+    /// wait for.
     fn lend(self: &Arc<Self>) {
         let mut line = Arc::clone(self);
         for _ in 0..CHAIN_MAX {
@@ -185,7 +185,7 @@ impl Line {
         }
     }
 
-    /// A waiter has more, or less, to lend than when it queued up.
+    /// Updates the loan of a waiter after its priority has changed.
     fn lends_anew(&self, task: &Arc<Task>, lends: Lent) {
         let mut state = self.state.lock();
         let State { queue, waiters, .. } = &mut *state;
@@ -199,11 +199,11 @@ impl Line {
     }
 }
 
-/// A lock for tasks, whose holder inherits from those that wait, and is spared by its group's limit
-/// until it gives the lock up.
+/// A lock for tasks. Its holder inherits the priority of the waiters, and is not throttled by its
+/// group's limit until it releases the lock.
 ///
-/// Fair to the urgent: handed over by priority, deadline tasks first by deadline, fair ones in
-/// order of arrival. Not recursive.
+/// It is handed over by priority: deadline tasks first and by deadline, fair tasks in order of
+/// arrival. It is not recursive.
 ///
 /// ```
 /// # use zerolag_runtime::{Builder, Mutex};
@@ -224,7 +224,7 @@ impl Line {
 /// ```
 pub struct Mutex<T> {
     line: Arc<Line>,
-    /// Here while nobody has the lock; with the guard otherwise.
+    /// The value while the lock is free; the guard has it otherwise.
     value: RawMutex<Option<Box<T>>>,
 }
 
@@ -235,17 +235,17 @@ impl<T> fmt::Debug for Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// Returns a lock that nobody has.
+    /// Creates a free lock.
     pub fn new(value: T) -> Self {
         Self { line: Arc::default(), value: RawMutex::new(Some(Box::new(value))) }
     }
 
-    /// Waits for the lock. Dropping the future gives its place up.
+    /// Waits for the lock. Dropping the future gives up its place in the queue.
     pub fn lock(&self) -> Lock<'_, T> {
         Lock { mutex: self, ticket: None }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let task = coop::current_task();
         self.line.try_take(task.as_ref()).then(|| self.guard(task))
@@ -257,7 +257,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Waits for a [`Mutex`].
+/// A future that waits for a [`Mutex`].
 #[must_use = "a lock is had once it was awaited"]
 pub struct Lock<'a, T> {
     mutex: &'a Mutex<T>,
@@ -301,7 +301,7 @@ impl<T> Drop for Lock<'_, T> {
     }
 }
 
-/// Has a [`Mutex`]; dropping it gives the lock to the next.
+/// A held [`Mutex`]; dropping it hands the lock to the next waiter.
 pub struct Guard<'a, T> {
     mutex: &'a Mutex<T>,
     holder: Option<Arc<Task>>,

@@ -1,8 +1,9 @@
-//! The flight recorder: every call of the core in the order in which it took effect, and what it
-//! answered; [`Recording::replay`] makes the same calls again on one thread and compares.
+//! The flight recorder: every call of the core, in the order in which the calls took effect, with
+//! its result. [`Recording::replay`] makes the same calls again on one thread and compares the
+//! results.
 //!
-//! While it records, calls of all CPUs take turns: that is what makes their order a fact. What the
-//! core decides depends on nothing else.
+//! While the recorder is on, the CPUs make their calls one at a time: that defines the order. The
+//! core's decisions depend on nothing else.
 
 use crate::calls::{self, Answer, Call, Refused, Rqs, Under};
 use parking_lot::{Mutex, RawMutex};
@@ -25,7 +26,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Log {
     entries: Vec<Entry>,
-    /// Calls that were not recorded any more.
+    /// The number of calls that no longer fitted.
     missed: u64,
 }
 
@@ -68,7 +69,7 @@ impl Recorder {
     }
 }
 
-/// What a runtime did, from its beginning on.
+/// The calls of a runtime, from its start.
 pub struct Recording {
     config: Config,
     tasks: usize,
@@ -81,12 +82,12 @@ impl fmt::Debug for Recording {
     }
 }
 
-/// Where a replay answered something else.
+/// The first difference between a recording and its replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diverged {
-    /// Which call, from 0.
+    /// The index of the call, from 0.
     pub call: usize,
-    /// What was asked, what was answered then and now.
+    /// The call, its recorded result and its result in the replay.
     pub what: String,
 }
 
@@ -105,22 +106,22 @@ impl Recording {
         self.log.entries.len()
     }
 
-    /// Returns whether none was.
+    /// Returns whether no call was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.log.entries.is_empty()
     }
 
-    /// Returns how many calls followed for which there was no room.
+    /// Returns how many further calls had no room in the recording.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.log.missed
     }
 
-    /// Makes all calls again on one thread, with a scheduler of its own, and compares every answer.
+    /// Makes all calls again on one thread, with a scheduler of its own, and compares every result.
     ///
     /// # Errors
-    /// The first that differs: the core would not be a function of what it is told.
+    /// The first result that differs. Then the core is not a function of its inputs.
     pub fn replay(&self) -> Result<(), Diverged> {
         let mut scheduler: Scheduler<RawMutex> = Scheduler::new(self.config.clone());
         scheduler.reserve_tasks(self.tasks);

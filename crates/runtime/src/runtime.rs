@@ -18,7 +18,7 @@ use zerolag_model::topology::TopologyError;
 use zerolag_model::{KernelVersion, Settings, Topology};
 use zerolag_trace::Trace;
 
-/// How a runtime is to be.
+/// The configuration of a runtime.
 #[derive(Clone, Debug)]
 #[must_use = "a runtime is there once it is built"]
 pub struct Builder {
@@ -32,13 +32,13 @@ pub struct Builder {
     is_traced: bool,
 }
 
-/// Why a runtime cannot be built.
+/// The reason why a runtime cannot be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// There is no machine of so many CPUs.
+    /// The number of CPUs is zero or too large.
     Cpus(TopologyError),
-    /// The system has no thread left.
+    /// The system could not start another thread.
     Thread(std::io::Error),
 }
 
@@ -60,9 +60,10 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A runtime of as many CPUs as the process may use, scheduled as Linux 6.18 schedules but for
-    /// its faults, with ticks of 1 ms. Real-time tasks leave the others 5 % of each CPU
-    /// (`fair_server`); a poll that was asked to give way loses its CPU after 2 ms.
+    /// Creates a configuration with as many CPUs as the process is allowed to use, which schedules
+    /// like Linux 6.18 without its faults, with ticks of 1 ms. Real-time tasks leave 5 % of every
+    /// CPU to the other tasks (`fair_server`). A poll that ignores a preemption request loses its
+    /// CPU after 2 ms.
     pub fn new() -> Self {
         Self {
             cpus: None,
@@ -76,61 +77,61 @@ impl Builder {
         }
     }
 
-    /// CPUs of the scheduler, each a thread. At most 4096; no more than the machine has, or
-    /// promises are not kept.
+    /// Sets the number of CPUs of the scheduler; each is a thread. At most 4096. With more CPUs
+    /// than the machine has, promises are not kept.
     pub fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// All of the scheduler's settings.
+    /// Replaces all settings of the scheduler.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The floor: real-time and reserved work leaves the fair class, if it starves, so much of each
-    /// CPU in each period. A zero runtime is no floor.
+    /// Sets the floor: when fair tasks starve, real-time and reserved work leaves them `runtime` of
+    /// every CPU in every `period`. A zero runtime disables the floor.
     pub fn floor(mut self, runtime: Duration, period: Duration) -> Self {
         self.settings.fair_server = if runtime.is_zero() { FairServer::Off } else { FairServer::Deferred };
         (self.settings.fair_server_runtime, self.settings.fair_server_period) = (to_model(runtime), to_model(period));
         self
     }
 
-    /// The most tasks that live at a time; some 100 bytes each.
+    /// Sets the largest number of tasks that live at a time; each takes some 100 bytes.
     pub fn tasks(mut self, tasks: usize) -> Self {
         self.tasks = tasks;
         self
     }
 
-    /// The most groups that live at a time.
+    /// Sets the largest number of groups that live at a time.
     pub fn groups(mut self, groups: usize) -> Self {
         self.groups = groups;
         self
     }
 
-    /// When a poll that was asked to give way loses its CPU to another thread, seen at ticks;
-    /// `None` is never.
+    /// Sets how long a poll can ignore a preemption request before its CPU is handed over to
+    /// another thread; `None` is forever. It is checked at ticks.
     pub fn hand_off_after(mut self, after: Option<Duration>) -> Self {
         self.hand_off_after = after;
         self
     }
 
-    /// The most polls at a time that have lost their CPU and go on beside the runtime.
+    /// Sets the largest number of polls at a time that have lost their CPU and still run.
     pub fn detached_max(mut self, threads: usize) -> Self {
         self.detached_max = threads;
         self
     }
 
-    /// Records the first calls of the scheduler ([`Runtime::into_recording`]). CPUs then take turns
-    /// in it.
+    /// Records the first `calls` calls of the scheduler ([`Runtime::into_recording`]). While the
+    /// runtime records, CPUs call the scheduler one at a time.
     pub fn record(mut self, calls: usize) -> Self {
         self.recorded = Some(calls);
         self
     }
 
-    /// Keeps a trace of what the scheduler does ([`Runtime::take_trace`]), for the tools and
-    /// monitors that read those of simulations and kernels.
+    /// Keeps a trace of the scheduler's actions ([`Runtime::take_trace`]), for the tools and
+    /// monitors that read traces of simulations and kernels.
     pub fn trace(mut self) -> Self {
         self.is_traced = true;
         self
@@ -139,7 +140,7 @@ impl Builder {
     /// Starts the threads.
     ///
     /// # Errors
-    /// No CPU, or more than 4096; no thread.
+    /// The number of CPUs is zero or above 4096, or the system could not start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let available = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let topology = Topology::flat(self.cpus.unwrap_or_else(available)).map_err(BuildError::Cpus)?;
@@ -165,8 +166,8 @@ impl Builder {
     }
 }
 
-/// A scheduler on real threads. Dropping it ends them and drops what is left of its tasks; their
-/// handles answer [`JoinError::Aborted`](crate::JoinError::Aborted).
+/// A scheduler on real threads. Dropping it ends the threads and drops the remaining tasks; their
+/// handles return [`JoinError::Aborted`](crate::JoinError::Aborted).
 pub struct Runtime {
     engine: Arc<Engine>,
     root: Group,
@@ -185,12 +186,12 @@ impl Runtime {
         &self.root
     }
 
-    /// Begins a group below the root.
+    /// Starts building a group below the root.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         self.root.group(name)
     }
 
-    /// Begins a task in the root group.
+    /// Starts building a task in the root group.
     pub fn task(&self) -> TaskBuilder {
         self.root.task()
     }
@@ -198,7 +199,7 @@ impl Runtime {
     /// Starts a task of nice 0 in the root group.
     ///
     /// # Errors
-    /// As many tasks live as there is room for ([`Builder::tasks`]).
+    /// The largest number of tasks already live ([`Builder::tasks`]).
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
@@ -207,10 +208,10 @@ impl Runtime {
         self.root.spawn(future)
     }
 
-    /// Waits on this thread, which is none of the runtime's.
+    /// Waits for a future on this thread, which must not belong to the runtime.
     ///
     /// # Panics
-    /// If it is called by a task.
+    /// If a task calls it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -224,14 +225,14 @@ impl Runtime {
         }
     }
 
-    /// Takes what has happened since the last call, as the tools and monitors read it; empty
+    /// Takes the trace since the last call, in the format that the tools and monitors read; empty
     /// without [`Builder::trace`].
     #[must_use]
     pub fn take_trace(&self) -> Trace {
         self.engine.take_trace()
     }
 
-    /// Ends the runtime and returns what was recorded; `None` without [`Builder::record`].
+    /// Ends the runtime and returns the recording; `None` without [`Builder::record`].
     #[must_use]
     pub fn into_recording(self) -> Option<Recording> {
         self.engine.end();

@@ -1,4 +1,4 @@
-//! [`TaskBuilder`]: how a task is to be scheduled, and its start.
+//! [`TaskBuilder`]: the scheduling parameters of a new task, and its start.
 
 use crate::caller::Caller;
 use crate::calls::Refused;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
 use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
 
-/// A task that is to be started.
+/// A task that has not been started yet.
 #[derive(Clone, Debug)]
 #[must_use = "a task is there once it is spawned"]
 pub struct TaskBuilder {
@@ -25,16 +25,15 @@ pub struct TaskBuilder {
     cpus: Option<CpuMask>,
 }
 
-/// Why a task was not started.
+/// The reason why a task was not started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// As many tasks live as there is room for ([`Builder::tasks`](crate::Builder::tasks)).
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
     Full,
     /// The runtime has ended.
     Ended,
-    /// The scheduler does not admit it: a reservation that does not fit, or CPUs that are not
-    /// there.
+    /// The scheduler refuses the task: its reservation does not fit, or its CPUs do not exist.
     Refused(TaskError),
 }
 
@@ -55,37 +54,38 @@ impl TaskBuilder {
         Self { group, name: Arc::default(), attr: SchedAttr::NORMAL, cpus: None }
     }
 
-    /// What traces call it.
+    /// Sets the name of the task in traces.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// What `sched_setattr` takes, in the place of what was set before.
+    /// Sets the attributes as `sched_setattr` does; they replace those that were set before.
     pub fn attr(mut self, attr: SchedAttr) -> Self {
         self.attr = attr;
         self
     }
 
-    /// SCHED_OTHER with a nice value.
+    /// Makes it a SCHED_OTHER task with a nice value.
     pub fn nice(self, nice: Nice) -> Self {
         self.attr(SchedAttr::nice(nice))
     }
 
-    /// SCHED_FIFO: before all fair tasks, whatever group they are in; limits of groups do not
-    /// concern it.
+    /// Makes it a SCHED_FIFO task: it runs before all fair tasks of all groups, and limits of
+    /// groups do not apply to it.
     pub fn fifo(self, priority: RtPriority) -> Self {
         self.attr(SchedAttr::fifo(priority))
     }
 
-    /// SCHED_DEADLINE: `runtime` of a CPU in each `period`, before all others, and not more.
-    /// Starting it is refused if what is reserved in all does not fit.
+    /// Makes it a SCHED_DEADLINE task: it gets `runtime` of a CPU in every `period`, before all
+    /// other tasks, and no more. [`spawn`](Self::spawn) refuses it if the sum of all reservations
+    /// does not fit.
     pub fn reserve(self, runtime: Duration, period: Duration) -> Self {
         let (runtime, period) = (to_model(runtime), to_model(period));
         self.attr(SchedAttr::Deadline(DlParams::new(runtime, period, period)))
     }
 
-    /// Keeps it to these CPUs of the runtime.
+    /// Restricts the task to these CPUs of the runtime.
     pub fn cpus(mut self, cpus: CpuMask) -> Self {
         self.cpus = Some(cpus);
         self
@@ -94,7 +94,8 @@ impl TaskBuilder {
     /// Starts the task.
     ///
     /// # Errors
-    /// No room; not admitted; the runtime has ended.
+    /// The runtime has no room for another task, the scheduler does not admit it, or the runtime
+    /// has ended.
     pub fn spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,

@@ -1,5 +1,4 @@
-//! [`Task`]: a future with its place in the scheduler, and [`JoinHandle`], by which others wait for
-//! it.
+//! [`Task`]: a future with its place in the scheduler, and [`JoinHandle`], which waits for its end.
 //!
 //! The body of a task (its parcel) is in one place; the host keeps track of it in [`Body`]:
 //!
@@ -15,12 +14,14 @@
 //!        +---- Dead <------- Queued
 //! ```
 //!
-//! [2] is seen by others once the CPU has switched away from it: until then it is in its CPU's
-//!     hands, and whoever wakes it leaves a note. [5] and the way from `Delayed` to `Parked` happen
-//!     under the lock of its run queue; the lock of the body is taken inside that, never around it.
-//!     A wakeup that finds the task neither `Parked` nor `Delayed` leaves a note as well
-//!     (`is_notified`); the poll that follows takes it. Who is about to block looks for one under
-//!     both locks, and once more at [2]: no wakeup is lost.
+//! * [2] becomes visible to others only once the CPU has switched away from the task. Until then
+//!   the CPU owns it, and a waker only sets `is_notified`.
+//! * [5] and the transition from `Delayed` to `Parked` happen under the lock of the task's run
+//!   queue. The lock of the body is taken inside that lock, never around it.
+//! * A wakeup that finds the task neither `Parked` nor `Delayed` sets `is_notified` as well; the
+//!   next poll clears it.
+//! * A task that is about to block checks `is_notified` under both locks, and its CPU checks it
+//!   again at [2], so no wakeup is lost.
 
 use crate::engine::Engine;
 use crate::group::GroupState;
@@ -36,17 +37,17 @@ use std::task::{Context, Poll, Wake, Waker};
 use zerolag_core::{Lent, Parcel, most_urgent};
 use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
-/// The work of a task, its result already on the way to whoever joins it.
+/// The work of a task, including the delivery of its result to the handle.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Where a task's body is.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Here: it sleeps.
+    /// Here: the task sleeps.
     Parked(Parcel),
-    /// In some thread's hands, about to be placed.
+    /// With a thread that is about to place it.
     OnItsWay,
-    /// On a run queue, running or not.
+    /// On a run queue, running or waiting.
     Queued,
     /// On a run queue, asleep.
     Delayed,
@@ -59,21 +60,21 @@ pub(crate) struct Body {
     pub(crate) at: Place,
     /// It was woken while it was not asleep.
     pub(crate) is_notified: bool,
-    /// Its CPU was taken from it in the middle of a poll, which still runs: nobody wakes it before
-    /// that ends.
+    /// Its CPU was taken from it in the middle of a poll that still runs. The task cannot be woken
+    /// before that poll ends.
     pub(crate) detached: Option<Detached>,
-    /// What it has used of a CPU that was not its own any more.
+    /// The CPU time that it has used on a CPU that was no longer its own.
     pub(crate) debt: Duration,
 }
 
-/// A poll that goes on without a CPU of the scheduler.
+/// A poll that continues without a CPU of the scheduler.
 #[derive(Debug)]
 pub(crate) struct Detached {
-    /// Since when.
+    /// The time at which it lost its CPU.
     pub(crate) since: Instant,
-    /// What its thread had used of CPUs by then, if the kernel says it.
+    /// The CPU time of its thread at that moment, if the kernel reports it.
     pub(crate) had: Option<Duration>,
-    /// Whether the scheduler knows: it has left its CPU.
+    /// Whether the task has left its CPU for the scheduler as well.
     pub(crate) has_left: bool,
 }
 
@@ -88,19 +89,21 @@ pub(crate) struct Task {
     pub(crate) engine: Arc<Engine>,
     pub(crate) group: Arc<GroupState>,
     pub(crate) body: Mutex<Body>,
-    /// `None` once it is done. Whoever polls it holds the lock, nobody else asks for it.
+    /// `None` once the future is done or dropped. Only the thread that polls the task takes this
+    /// lock.
     pub(crate) job: Mutex<Option<Job>>,
     pub(crate) outcome: Arc<dyn Outcome>,
     pub(crate) is_aborted: AtomicBool,
-    /// It left its CPU with a lock and is in kernel mode until it is picked without one.
+    /// It left its CPU while it held a lock, and stays in kernel mode until it is picked without
+    /// one.
     pub(crate) is_in_kernel: AtomicBool,
-    /// Where it ran last, for wakeups by threads that are no CPU.
+    /// The CPU where it ran last. Threads outside the runtime wake it in the name of this CPU.
     pub(crate) last_cpu: AtomicU32,
-    /// Locks that it holds and that others may wait for.
+    /// The locks that it holds and that others can wait for.
     pub(crate) held: Mutex<Vec<Arc<Line>>>,
     /// The lock that it waits for.
     pub(crate) waits_for: Mutex<Option<Arc<Line>>>,
-    /// What it has been lent.
+    /// The loan that it has inherited.
     pub(crate) inherited: Mutex<Option<Lent>>,
 }
 
@@ -111,12 +114,12 @@ impl fmt::Debug for Task {
 }
 
 impl Task {
-    /// Returns whether it holds a lock: what it does then counts as kernel mode.
+    /// Returns whether it holds a lock: then it runs in kernel mode.
     pub(crate) fn holds_locks(&self) -> bool {
         !self.held.lock().is_empty()
     }
 
-    /// Returns what it inherits from those that wait for what it holds.
+    /// Returns the most urgent loan of the waiters for its locks.
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.held.lock().clone();
         most_urgent(held.iter().filter_map(|lock| lock.most_urgent()))
@@ -137,13 +140,13 @@ impl Wake for Task {
     }
 }
 
-/// Why a task has no result.
+/// The reason why a task has no result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// It was aborted, or the runtime ended before it.
+    /// The task was aborted, or the runtime ended before it.
     Aborted,
-    /// It panicked; what it panicked with.
+    /// The task panicked, with this payload.
     Panicked(Box<dyn Any + Send>),
 }
 
@@ -162,12 +165,12 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// What a task's end is to those who wait for it.
+/// The end of a task as its waiters see it, whatever the type of its result.
 pub(crate) trait Outcome: Send + Sync {
-    /// It ends without a result; nothing if it has one.
+    /// Sets an error as the result, if there is no result yet.
     fn fail(&self, error: JoinError);
 
-    /// It has ended, and its place is free: whoever joins it may go on.
+    /// Announces that the task has ended and its place is free: wakes its waiter.
     fn announce(&self);
 }
 
@@ -187,7 +190,7 @@ impl<T> Shared<T> {
         Self { state: Mutex::new(State { result: None, is_over: false, waker: None }) }
     }
 
-    /// Leaves the result; the first one counts.
+    /// Sets the result; only the first one counts.
     pub(crate) fn set(&self, result: Result<T, JoinError>) {
         let mut state = self.state.lock();
         if !state.is_over {
@@ -213,7 +216,7 @@ impl<T: Send> Outcome for Shared<T> {
     }
 }
 
-/// Waits for a task: a future of its result. The task goes on if this is dropped.
+/// A future of the result of a task. The task continues if the handle is dropped.
 pub struct JoinHandle<T> {
     pub(crate) task: Arc<Task>,
     pub(crate) shared: Arc<Shared<T>>,
@@ -226,7 +229,7 @@ impl<T> fmt::Debug for JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Drops the task's future at its next turn, if it has not ended by then; its result is
+    /// Drops the task's future when it is polled next, if it has not ended by then; its result is
     /// [`JoinError::Aborted`].
     pub fn abort(&self) {
         self.task.is_aborted.store(true, Ordering::Release);
@@ -239,8 +242,7 @@ impl<T> JoinHandle<T> {
         self.shared.state.lock().is_over
     }
 
-    /// Returns the number of the task, as traces have it. Numbers of tasks that have ended are
-    /// given again.
+    /// Returns the id of the task in traces. Ids of ended tasks are reused.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.task.id

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use zerolag_model::Instant;
 
-/// Waits for a time; its length counts from here. Wakes within some microseconds, as the scheduler
-/// lets it run.
+/// Waits for `length`, counted from this call. The task is woken within some microseconds and then
+/// runs when the scheduler picks it.
 ///
 /// # Panics
 /// Outside of a runtime's tasks.
@@ -21,7 +21,7 @@ pub fn sleep(length: std::time::Duration) -> Sleep {
     Sleep { engine, at, key: None }
 }
 
-/// Waits until a time. See [`sleep`].
+/// A future that waits until a time. See [`sleep`].
 #[must_use = "nothing sleeps unless it is awaited"]
 pub struct Sleep {
     engine: Arc<Engine>,
@@ -36,8 +36,8 @@ impl fmt::Debug for Sleep {
 }
 
 impl Sleep {
-    /// Returns the sleep that follows this one: until `length` after it was to end, whenever it
-    /// did. Periodic work does not drift so.
+    /// Returns the following sleep: it ends `length` after the planned end of this one, however
+    /// late this one ended. Periodic work does not drift this way.
     pub fn then(&self, length: std::time::Duration) -> Self {
         Self { engine: Arc::clone(&self.engine), at: self.at + crate::to_model(length), key: None }
     }

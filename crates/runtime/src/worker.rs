@@ -1,5 +1,5 @@
-//! The thread of a CPU: it polls what the scheduler picks. And what happens if a poll does not end:
-//! the CPU is handed to another thread.
+//! The thread of a CPU: it polls the task that the scheduler picks. If a poll does not end, the CPU
+//! is handed to another thread.
 //!
 //! ```text
 //!                    +--------- kicked, or nothing to run: leave, pick
@@ -7,14 +7,14 @@
 //!    idle (parked) <---> task picked ---> poll ---+--> pending, woken meanwhile: poll again
 //!                                             |   +--> pending: leave(Block), pick
 //!                                             |   +--> ready, panicked: leave(Exit), pick
-//!                                             +------> the seat was taken meanwhile [1]: end the poll, account for it, retire [2]
+//!                                             +--> seat taken [1]: end poll, account, retire [2]
 //! ```
 //!
-//! A poll cannot be stopped. One that was asked to give way and has not for `hand_off_after` loses
-//! its CPU: the task is taken off it as if it slept, another thread takes the seat and runs what
-//! waits, and the thread in the poll is made as nice as can be [1]. When the poll ends, what it
-//! took meanwhile is the task's debt, charged when it runs next [2]: a quota is kept on average
-//! even by who does not cooperate.
+//! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`, its CPU is
+//! handed over: the task is taken off the CPU as if it slept, another thread takes the seat and
+//! runs the waiting tasks, and the thread in the poll gets nice 19 [1]. When the poll ends, the CPU
+//! time that it used meanwhile becomes the task's debt, which is charged when the task runs next
+//! [2]. So even a task that does not cooperate keeps its quota on average.
 
 use crate::caller::{Caller, Switched};
 use crate::coop;
@@ -28,31 +28,32 @@ use std::thread::Thread;
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
-/// Who sits at a CPU.
+/// The seat of a CPU: the thread that runs the CPU's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
-    /// Counts those who have sat here.
+    /// Incremented whenever another thread takes the seat.
     turn: u64,
     thread: Option<Thread>,
-    /// Its number for the kernel.
+    /// The thread's id in the kernel.
     tid: Option<rustix::thread::Pid>,
     polling: Option<Polling>,
-    /// Set when the seat is taken from who sits there: what it polls is asked to give way for good.
+    /// Set when the seat is taken from its thread: the poll of that thread is asked to yield for
+    /// good.
     is_lost: Arc<AtomicBool>,
 }
 
-/// A poll that is under way.
+/// A poll in progress.
 #[derive(Debug)]
 struct Polling {
     task: Arc<Task>,
-    /// Up to when its group has been told.
+    /// The time up to which its group has been charged.
     told: Instant,
-    /// When it was first seen that it is asked to give way.
+    /// When the poll was first seen to ignore a request to yield.
     asked: Option<Instant>,
 }
 
 impl Seat {
-    /// Tells the group of the task that is polled what that has used up to now.
+    /// Adds the time of the current poll up to now to the usage of the task's group.
     fn tell(&mut self, now: Instant) {
         if let Some(polling) = &mut self.polling {
             let told = std::mem::replace(&mut polling.told, now);
@@ -60,7 +61,7 @@ impl Seat {
         }
     }
 
-    /// Returns whether a poll has been asked to give way for so long.
+    /// Returns whether a request to yield has been ignored for `after`.
     fn is_overdue(&self, after: Duration, now: Instant) -> bool {
         let asked = self.polling.as_ref().and_then(|polling| polling.asked);
         asked.is_some_and(|asked| now >= asked + after)
@@ -73,7 +74,7 @@ impl Seat {
     }
 }
 
-/// What became of a poll.
+/// The result of a poll.
 enum Polled {
     Pending,
     Over,
@@ -82,7 +83,7 @@ enum Polled {
 /// Starts the thread of a CPU.
 ///
 /// # Errors
-/// The system has no thread left.
+/// The system could not start another thread.
 pub(crate) fn start(engine: &Arc<Engine>, cpu: CpuId) -> std::io::Result<()> {
     let sitting = Arc::clone(engine);
     let turn = engine.cpus[cpu.index()].seat.lock().turn;
@@ -134,7 +135,7 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
     }
 }
 
-/// Leaves a task, unless it has something to do after all, and goes on with the next.
+/// Leaves a task, unless it was woken before it could block, and switches to the next.
 fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
     let Switched::To(next) = Caller::new(engine, cpu).switch(running.as_ref(), why) else { return running };
     let was_busy = engine.cpus[cpu.index()].is_busy.swap(next.is_some(), Ordering::SeqCst);
@@ -144,18 +145,18 @@ fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: L
     next
 }
 
-/// Nothing is to be run: waits for a kick.
+/// Waits for a kick: no task is runnable here.
 fn rest(engine: &Engine, cpu: CpuId) {
     let place = &engine.cpus[cpu.index()];
-    // Who kicks sets the one before reading the other, as here.
+    // A kick sets `is_kicked` before it reads `is_busy`; here the order is reversed.
     place.is_busy.store(false, Ordering::SeqCst);
     while !place.is_kicked.load(Ordering::SeqCst) && !engine.is_stopping.load(Ordering::Acquire) {
         std::thread::park();
     }
 }
 
-/// Polls a task once. `None`: the seat was taken meanwhile; all that is to be done for the task has
-/// been done.
+/// Polls a task once. Returns `None` if the seat was taken meanwhile; then nothing remains to be
+/// done for the task.
 fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option<Polled> {
     let seat = &engine.cpus[cpu.index()].seat;
     task.body.lock().is_notified = false;
@@ -172,8 +173,8 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
             return Some(polled);
         }
     }
-    // [2] The task is asleep as far as the scheduler knows; it is awake if it has something to do,
-    //     be it to end.
+    // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
+    //     exit.
     let is_awake = {
         let mut body = task.body.lock();
         if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
@@ -205,7 +206,7 @@ fn poll_job(task: &Arc<Task>) -> Polled {
         Ok(Poll::Pending) => return Polled::Pending,
         Ok(Poll::Ready(())) => drop(job.take()),
         Err(with) => {
-            // Its destructors may panic as well; the first reason is the one that counts.
+            // The destructors can panic as well; the first panic is the one that is reported.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(job.take())));
             task.outcome.fail(JoinError::Panicked(with));
         }
@@ -214,8 +215,8 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 }
 
 impl Engine {
-    /// Accounts for the poll that a CPU is in; finds another thread for the CPU if it has not given
-    /// way for too long. Called at its ticks.
+    /// Accounts for the current poll of a CPU, and starts another thread for the CPU if the poll
+    /// has not yielded for too long. Called at the CPU's ticks.
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
         let is_overdue = {
@@ -242,15 +243,15 @@ impl Engine {
                 engine.detached.fetch_sub(1, Ordering::AcqRel);
             }
         };
-        // Without a thread the poll keeps its CPU; the next tick tries again.
+        // If no thread can be started, the poll keeps its CPU and the next tick tries again.
         if self.start(name_of(cpu), take_over).is_err() {
             self.detached.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
-/// Takes the seat of a thread whose poll still takes too long, and serves the CPU. Answers whether
-/// it did.
+/// Takes the seat of a thread if its poll is still overdue, and serves the CPU. Returns whether it
+/// took the seat.
 fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     let (task, turn) = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
@@ -262,8 +263,8 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         seat.tell(now);
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
         task.body.lock().detached = Some(Detached { since: now, had: cpu_time_of(tid), has_left: false });
-        // [1] For good: nobody without privileges takes that back, so the thread retires. If it is
-        //     refused, it competes as before.
+        // [1] This cannot be undone without privileges, so the thread retires after the poll. If
+        //     the kernel refuses, the thread competes at its old priority.
         let _ = rustix::process::setpriority_process(Some(tid), 19);
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
@@ -273,15 +274,15 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     true
 }
 
-/// Returns what a thread has used of CPUs, as of the kernel's last tick; `None` if the kernel does
-/// not say.
+/// Returns the CPU time of a thread as of the kernel's last tick; `None` if the kernel does not
+/// report it.
 fn cpu_time_of(tid: rustix::thread::Pid) -> Option<Duration> {
     let path = format!("/proc/self/task/{}/schedstat", tid.as_raw_nonzero());
     let text = std::fs::read_to_string(path).ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Returns what this thread has used of CPUs.
+/// Returns the CPU time of this thread.
 fn own_cpu_time() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::from_nanos(used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs())

@@ -1,4 +1,4 @@
-//! Polls that do not end: their CPU goes to another thread, and they pay for it.
+//! Polls that do not end: their CPU is given to another thread, and they are charged later.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 mod common;
@@ -27,7 +27,7 @@ fn a_poll_that_does_not_end_loses_its_cpu() {
         }
         7
     });
-    // It runs, though the only CPU is in a poll that ends when it has.
+    // It runs although the only CPU is in a poll that ends only after it.
     let urgent = rt.task().fifo(RtPriority::MIN).spawn(async {
         sleep(ms(5)).await;
         sleep(ms(5)).await;
@@ -57,7 +57,7 @@ fn what_a_poll_took_beside_its_cpu_is_charged() {
     gate.open();
     rt.block_on(polite).expect("a result");
     rt.block_on(hostile.expect("room")).expect("a result");
-    // On average the quota; at any moment at most a poll more than what it had earned.
+    // The quota on average; at any moment at most one poll more than the quota so far.
     let most = (lasted.as_secs_f64() / 0.050 + 1.0) * 0.010 + 2.0 * 0.030 + 0.030;
     assert!(usage.cpu.as_secs_f64() <= most, "{usage:?} in {lasted:?}: {most} at most");
     assert!(usage.cpu >= ms(10), "{usage:?}: it starves");

@@ -13,7 +13,7 @@ fn fifo(priority: i64) -> SchedAttr {
     SchedAttr::fifo_at(priority)
 }
 
-/// Waits for a gate at the mercy of the scheduler: whoever is more urgent goes first.
+/// Waits for a gate and yields in a loop: more urgent tasks run first.
 async fn pass(gate: Gate) {
     while !gate.is_open() {
         yield_now().await;
@@ -26,8 +26,9 @@ fn wait_for(gate: &Gate) {
     }
 }
 
-/// One CPU without a floor: who has the lock is fair, who computes for ever is above it, who wants
-/// the lock above both. Without inheritance nobody would ever get on.
+/// One CPU without a floor. The holder of the lock is fair, a hog above it computes forever, and
+/// the waiter for the lock is above both. Without inheritance neither the holder nor the waiter
+/// would make progress.
 #[test]
 fn a_holder_inherits() {
     let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
@@ -50,8 +51,8 @@ fn a_holder_inherits() {
     rt.block_on(holder.expect("room")).expect("a result");
 }
 
-/// The same through a chain: who has the first lock waits for the second, whose holder is the one
-/// that must be boosted.
+/// The same through a chain: the holder of the first lock waits for the second lock, and the holder
+/// of the second has to be boosted.
 #[test]
 fn what_is_lent_goes_along_chains() {
     let rt = Builder::new().cpus(1).floor(Duration::ZERO, ms(100)).build().expect("threads");
@@ -84,8 +85,8 @@ fn what_is_lent_goes_along_chains() {
     assert_eq!(rt.block_on(middle.expect("room")).expect("a result"), ("first", "second"));
 }
 
-/// A group whose quota is gone for a second: its task goes on while it has the lock, and not much
-/// further.
+/// A group that has used up its quota for a second: its task runs on while it holds the lock, and
+/// not much longer.
 #[test]
 fn a_limit_waits_for_a_lock() {
     let rt = Builder::new().cpus(1).build().expect("threads");
@@ -97,7 +98,7 @@ fn a_limit_waits_for_a_lock() {
         let has = ours.lock().await;
         is_held.open();
         let began = std::time::Instant::now();
-        // Three times the quota; were it held back, for 30 s.
+        // Three times the quota; if the task were throttled, this would last 30 s.
         while own.usage().cpu < ms(30) && began.elapsed() < Duration::from_secs(30) {
             checkpoint().await;
         }
@@ -124,8 +125,7 @@ fn a_limit_waits_for_a_lock() {
     }
 }
 
-/// Waiters that go before it is their turn leave no trace; the most urgent of those that stay is
-/// next.
+/// Waiters that give up before their turn leave no trace; the most urgent of the others is next.
 #[test]
 fn the_most_urgent_waiter_is_next() {
     let rt = Builder::new().cpus(1).build().expect("threads");
@@ -137,7 +137,7 @@ fn the_most_urgent_waiter_is_next() {
         let waits = async move { lock.lock().await.push(priority.value()) };
         rt.task().fifo(priority).spawn(waits).expect("room")
     });
-    // All four have queued up when one that came after them runs.
+    // All four have queued up once a task that was started after them runs.
     rt.block_on(rt.task().fifo(RtPriority::MIN).spawn(async {}).expect("room")).expect("a result");
     waiters[3].abort();
     rt.block_on(rt.task().fifo(RtPriority::MIN).spawn(async {}).expect("room")).expect("a result");

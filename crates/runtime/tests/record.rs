@@ -1,4 +1,4 @@
-//! What a runtime did can be repeated.
+//! The calls of a runtime can be repeated.
 
 mod common;
 

@@ -1,7 +1,7 @@
-//! Who gets how much: weights, limits, reservations, priorities, the floor.
+//! Shares of CPU time: weights, limits, reservations, priorities, the floor.
 //!
-//! What is asserted follows from the scheduler's own account of time, which goes by the wall as its
-//! threads see it: another program at work makes these tests slower, not wrong.
+//! The assertions follow from the scheduler's own account of time, which is the wall time of its
+//! threads: other programs make these tests slower, not wrong.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 mod common;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use zerolag_model::{DlParams, RtPriority, SchedAttr};
 use zerolag_runtime::{Builder, SpawnError, checkpoint, sleep};
 
-/// No CPU is handed over: a thread that another program keeps from its CPU looks like a poll that
-/// does not end.
+/// No CPU is handed over: a thread that is preempted by another program looks like a poll that does
+/// not end.
 fn all_polls_stay(cpus: u32) -> Builder {
     Builder::new().cpus(cpus).hand_off_after(None)
 }
@@ -34,7 +34,7 @@ fn weights_divide_a_cpu() {
     for task in tasks {
         rt.block_on(task.expect("room")).expect("a result");
     }
-    // Three, but for what other programs took from one or the other.
+    // Three, apart from the time that other programs took from one of the groups.
     let ratio = used[1] / used[0];
     assert!((2.0..4.5).contains(&ratio), "{used:?}: {ratio}");
 }
@@ -51,8 +51,8 @@ fn a_limit_holds() {
     for task in tasks {
         rt.block_on(task).expect("a result");
     }
-    // A period that has begun counts as a whole one; a CPU notices at its ticks, and takes 5 ms of
-    // the pool at a time.
+    // A period that has begun counts as a whole one. A CPU notices the limit at its ticks, and
+    // takes 5 ms from the pool at a time.
     let periods = lasted.as_secs_f64() / 0.050 + 1.0;
     let most = periods * 0.020 + 2.0 * 0.006;
     assert!(usage.cpu.as_secs_f64() <= most, "{usage:?} in {lasted:?}, {most} at most");
@@ -66,7 +66,7 @@ fn a_limit_holds() {
 fn what_does_not_fit_is_refused() {
     let rt = Builder::new().cpus(2).build().expect("threads");
     let reserved = |part: u64| rt.task().reserve(ms(part), ms(100)).spawn(sleep_long());
-    // 95 % of two CPUs can be reserved, servers included.
+    // At most 95 % of two CPUs can be reserved, including the deadline servers.
     let first = reserved(90).expect("it fits");
     let refused = reserved(95).expect_err("that is too much");
     assert!(matches!(refused, SpawnError::Refused(_)) && refused.to_string().contains("bandwidth"), "{refused}");
@@ -97,7 +97,7 @@ fn the_urgent_come_first() {
         let (order, opened) = (Arc::clone(&order), Arc::clone(&opened));
         let attr = SchedAttr::fifo_at(priority);
         let task = rt.task().attr(attr).spawn(async move {
-            // All three are awake before the first goes on: the first to come computes until then.
+            // All three are awake before the first continues: the first to run computes until then.
             while !opened.load(Ordering::Acquire) {
                 checkpoint().await;
             }

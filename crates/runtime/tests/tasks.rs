@@ -110,7 +110,7 @@ fn wakeups_from_everywhere_are_not_lost() {
     }
 }
 
-/// Handed from one task to another.
+/// A flag that is handed from one task to another.
 #[derive(Default)]
 struct Baton {
     state: std::sync::Mutex<(bool, Option<std::task::Waker>)>,

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers of the tests.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::future::Future;
@@ -12,7 +12,7 @@ pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Closed at first.
+/// A flag that is closed at first.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<AtomicBool>);
 
@@ -43,8 +43,7 @@ pub(crate) fn compute_until(gate: &Gate) -> impl Future<Output = ()> + Send + 's
     }
 }
 
-/// A little of everything: limits, a reservation, priorities, locks, sleeps, tasks that come and
-/// go.
+/// A little of everything: limits, a reservation, priorities, locks, sleeps, short tasks.
 pub(crate) fn live_a_little(rt: &Runtime) {
     let gate = Gate::new();
     let tenant = rt.group("tenant").quota(0.5).period(ms(20)).create().expect("a group");
