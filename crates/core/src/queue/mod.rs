@@ -1,9 +1,8 @@
-//! Queues: the state of one CPU's classes, and the rules that need nothing but a queue and the
-//! tasks on it.
+//! Queues: the per-CPU state of each class, and the rules that need only a queue and its tasks.
 //!
 //! A function here takes a queue and, if it follows links into tasks, the
-//! [`TaskSlab`](crate::task::slab::TaskSlab). It sees no other CPU, no shared state and no host:
-//! the type says so. What needs those is in [`crate::class`].
+//! [`TaskSlab`](crate::task::slab::TaskSlab). Its signature shows that it uses no other CPU, no
+//! shared state and no host. Rules that need those are in [`crate::class`].
 
 pub(crate) mod dl;
 pub(crate) mod fair;

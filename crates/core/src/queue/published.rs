@@ -1,19 +1,19 @@
-//! What a CPU tells others about itself, packed into words so that each fact is consistent.
+//! The state that a CPU publishes to others, packed into words so that each fact is consistent.
 //!
-//! Written by [`crate::rq`], read through a [`View`](crate::shared::view::View).
+//! [`crate::rq`] writes it; other CPUs read it through a [`View`](crate::shared::view::View).
 
 use zerolag_model::{Instant, Prio};
 
-/// How many tasks a CPU has that want to run, the current one included.
+/// The number of runnable tasks of a CPU, including the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PublishedCounts {
-    /// Of all classes.
+    /// The number in all classes.
     pub(crate) running: u32,
-    /// Of the fair class.
+    /// The number in the fair class.
     pub(crate) fair: u32,
-    /// Whether there are some, and all are SCHED_IDLE.
+    /// Whether there are runnable tasks and all are SCHED_IDLE.
     pub(crate) only_idle_policy: bool,
-    /// Whether one waits that the balancer may move.
+    /// Whether a task waits that the balancer is allowed to move.
     pub(crate) has_waiting: bool,
 }
 
@@ -35,16 +35,17 @@ impl PublishedCounts {
     }
 }
 
-/// The priorities that a CPU publishes, in one word so that they are consistent.
+/// The priorities that a CPU publishes, packed into one word so that they are consistent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PublishedPrios {
-    /// Of the current task.
+    /// The priority of the current task.
     pub(crate) current: Prio,
-    /// Of the most urgent RT task queued, the current one included ([`Prio::IDLE`] if none).
+    /// The priority of the most urgent queued RT task, including the current one ([`Prio::IDLE`] if
+    /// none).
     pub(crate) highest: Prio,
-    /// Of the most urgent pushable RT task ([`Prio::IDLE`] if none).
+    /// The priority of the most urgent pushable RT task ([`Prio::IDLE`] if none).
     pub(crate) pushable: Prio,
-    /// Whether the current task may run elsewhere.
+    /// Whether the current task is allowed to run on another CPU.
     pub(crate) current_movable: bool,
 }
 
@@ -75,14 +76,15 @@ impl PublishedPrios {
 /// The deadlines that a CPU publishes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PublishedDeadlines {
-    /// Of the first deadline task queued, the current one included.
+    /// The deadline of the first queued deadline task, including the current one.
     pub(crate) earliest: Option<Instant>,
-    /// Of the first that waits and could run elsewhere.
+    /// The deadline of the first waiting task that could run on another CPU.
     pub(crate) pushable: Option<Instant>,
 }
 
 impl PartialEq for PublishedDeadlines {
-    /// As words: these are compared at most switches, and two options have four cases each.
+    /// Compares the packed words: this runs at most switches, and comparing two options has four
+    /// cases each.
     fn eq(&self, other: &Self) -> bool {
         self.words() == other.words()
     }
@@ -93,7 +95,7 @@ impl Eq for PublishedDeadlines {}
 impl PublishedDeadlines {
     pub(crate) const NONE: Self = Self { earliest: None, pushable: None };
 
-    /// Returns what is published.
+    /// Returns the published words.
     pub(crate) fn words(self) -> [u64; 2] {
         [pack_deadline(self.earliest), pack_deadline(self.pushable)]
     }

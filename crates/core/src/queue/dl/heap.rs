@@ -1,9 +1,9 @@
-//! [`Heap`]: queued tasks by an instant, earliest first; equals in order of arrival.
+//! [`Heap`]: tasks sorted by an instant, earliest first; equal instants in order of arrival.
 //!
-//! A heap of four children per node in one vector; each task knows its place, so that it can be
-//! taken out from the middle. A task has two places ([`PLACES`]): it is queued *or* throttled, and
-//! it may be pushable besides. Insert and remove are O(log n), the first is O(1), nothing is
-//! allocated below the high-water mark.
+//! The heap has four children per node and is stored in one vector. Each task stores its index, so
+//! that it can be removed from the middle. A task has two indices ([`PLACES`]): it is queued *or*
+//! throttled, and it can be pushable at the same time. Insertion and removal are O(log n), and the
+//! first entry is found in O(1). Nothing is allocated below the high-water mark.
 
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
@@ -50,12 +50,12 @@ impl<const PLACE: usize> Heap<PLACE> {
         self.entries.first().map(|entry| (entry.at, entry.slot))
     }
 
-    /// Returns the first task, its instant and its order among equals.
+    /// Returns the first task, its instant and its sequence number among equals.
     pub(crate) fn first_of_all(&self) -> Option<(Instant, u64, Slot)> {
         self.entries.first().map(|entry| (entry.at, entry.seq, entry.slot))
     }
 
-    /// Returns the first of the tasks that `fits`. O(n).
+    /// Returns the first task that satisfies `fits`. O(n).
     pub(crate) fn first_that(&self, mut fits: impl FnMut(Slot) -> bool) -> Option<(Instant, Slot)> {
         let fitting = self.entries.iter().filter(|entry| fits(entry.slot));
         fitting.min_by_key(|entry| (entry.at, entry.seq)).map(|entry| (entry.at, entry.slot))
@@ -72,7 +72,7 @@ impl<const PLACE: usize> Heap<PLACE> {
         self.rise(tasks, self.entries.len() - 1);
     }
 
-    /// Takes a task out; `false` if it was not in.
+    /// Removes a task; returns `false` if it was not in the heap.
     pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
         if !self.contains(tasks, slot) {
             return false;
@@ -86,7 +86,7 @@ impl<const PLACE: usize> Heap<PLACE> {
         true
     }
 
-    /// Moves an entry up to its place, and returns that.
+    /// Moves an entry up to its place, and returns that place.
     fn rise(&mut self, tasks: &mut TaskSlab, mut place: usize) -> usize {
         let entry = self.entries[place];
         while place > 0 {

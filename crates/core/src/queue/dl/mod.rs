@@ -1,4 +1,4 @@
-//! The deadline queue of a CPU: heaps by deadline, servers, and sums of bandwidth.
+//! The deadline queue of a CPU: heaps by deadline, servers, and bandwidth sums.
 
 pub(crate) mod heap;
 pub(crate) mod rq;

@@ -17,23 +17,23 @@ pub(crate) struct DlRq {
     pub(crate) throttled: Heap<QUEUE>,
     pub(crate) pushable: Heap<PUSHABLE>,
     next_seq: u64,
-    /// What the replenishment timer is set to.
+    /// The instant for which the replenishment timer is set.
     pub(crate) timer: Option<Instant>,
-    /// The bandwidth of those that belong here, and what of it is active.
+    /// The bandwidth of the entities that belong to this run queue, and the active part of it.
     pub(crate) sums: Sums,
-    /// Whether the current task takes what others leave.
+    /// Whether the current task reclaims unused bandwidth.
     pub(crate) reclaims: bool,
     pub(crate) is_in_mask: bool,
     servers: [Server; ServerKind::ALL.len()],
-    /// The server that the current task runs by. It is queued then, except from
-    /// [`server::overlook`] to the switch.
+    /// The server that runs the current task. It is queued then, except between
+    /// [`server::overlook`] and the switch.
     pub(crate) serving: Option<ServerKind>,
-    /// A server has left the queue since the CPU last scheduled: it may have become less urgent
-    /// without a switch.
+    /// Whether a server has left the queue since the CPU last scheduled. The CPU can then have
+    /// become less urgent without a switch.
     pub(crate) has_lowered: bool,
 }
 
-/// An entity of this class that wants to run.
+/// A deadline entity that is ready to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DlEntityRef {
     /// A task.
@@ -59,13 +59,13 @@ impl DlRq {
         }
     }
 
-    /// Returns the queued tasks that can run: without those that wait for their next budget.
+    /// Returns the number of queued tasks that can run, without throttled ones.
     #[inline]
     pub(crate) const fn nr_running(&self) -> u32 {
         self.ready.len()
     }
 
-    /// Returns whether no deadline task and no server wants to run here.
+    /// Returns whether no deadline task and no server is ready to run on this CPU.
     pub(crate) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.servers.iter().all(|server| server.queued().is_none())
     }
@@ -91,7 +91,7 @@ impl DlRq {
         first.map(|(at, _, entity)| (at, entity))
     }
 
-    /// Returns whether a server comes first.
+    /// Returns whether a server is the first entity.
     pub(crate) fn is_first(&self, kind: ServerKind) -> bool {
         matches!(self.first(), Some((_, DlEntityRef::Server(first))) if first == kind)
     }

@@ -1,5 +1,5 @@
-//! [`Server`]: the state of a deadline server. When it changes is decided in
-//! [`crate::class::dl_server`], which has the diagram.
+//! [`Server`]: the state of a deadline server. [`crate::class::dl_server`] has the rules of its
+//! transitions, with a diagram.
 
 use crate::entity::dl;
 use crate::words::bandwidth::Bandwidth;
@@ -14,13 +14,13 @@ pub(crate) struct Server {
     pub(crate) abs_deadline: Instant,
     /// Order among equal deadlines on the run queue.
     pub(crate) seq: u64,
-    /// What its timer is set to.
+    /// The instant for which its timer is set.
     pub(crate) timer: Option<Instant>,
-    /// What was left of its runtime when it was stopped: its 0-lag time follows from that.
+    /// The remaining runtime when the server was stopped; it determines the 0-lag time.
     pub(crate) left_when_stopped: SignedDuration,
 }
 
-/// Where a server is: see the diagram of the module.
+/// The state of a server; [`crate::class::dl_server`] has the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Stopped,
@@ -30,13 +30,13 @@ pub(crate) enum State {
     Throttled { until: Instant },
 }
 
-/// Since when a server is queued: whether it may go on at once if it is stopped and started again
-/// (`dl_defer_running`).
+/// The event since which a server is queued. It decides whether a server that is stopped and
+/// started again can continue at once (`dl_defer_running`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Since {
     /// Its start.
     Start,
-    /// Its zero laxity: its class had starved until then.
+    /// Its zero-laxity instant: its class had starved until then.
     ZeroLaxity,
 }
 
@@ -62,13 +62,13 @@ impl Server {
         }
     }
 
-    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and until its
-    /// 0-lag time after that.
+    /// Returns whether its bandwidth is active (`running_bw`): while it is started, and after that
+    /// until its 0-lag time.
     pub(crate) fn is_active(&self, now: Instant) -> bool {
         self.state.is_started() || self.zero_lag().is_some_and(|at| now < at)
     }
 
-    /// Returns when it is not active any more, if it has been stopped.
+    /// Returns when a stopped server's bandwidth ceases to be active.
     pub(crate) fn zero_lag(&self) -> Option<Instant> {
         let is_on = self.params.is_on() && !self.state.is_started();
         is_on.then(|| dl::zero_lag(entity_params(self.params), self.abs_deadline, self.left_when_stopped))
@@ -115,12 +115,12 @@ impl Server {
         self.runtime_left = self.params.runtime.to_signed();
     }
 
-    /// Returns whether more of its runtime is left than its bandwidth allows until its deadline.
+    /// Returns whether the remaining runtime exceeds the bandwidth until the deadline.
     pub(crate) fn overflows(&self, now: Instant) -> bool {
         dl::overflows(self.runtime_left, self.abs_deadline, entity_params(self.params), now)
     }
 
-    /// Cuts its remaining runtime to the part that its bandwidth allows until its deadline:
+    /// Cuts the remaining runtime to the part that the bandwidth allows until the deadline:
     /// `update_dl_revised_wakeup`.
     pub(crate) fn cut(&mut self, now: Instant) {
         let ServerParams { runtime, period, .. } = self.params;
@@ -128,7 +128,7 @@ impl Server {
         self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();
     }
 
-    /// [6] The next period begins; debt skips as many as it takes.
+    /// [6] Begins the next period; a server in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, now: Instant) {
         let debt = (-self.runtime_left).max_zero();
         let periods = debt.as_nanos() / self.params.runtime.as_nanos() + 1;
@@ -140,7 +140,7 @@ impl Server {
     }
 }
 
-/// Returns a server's parameters as those of a task.
+/// Returns the parameters of a server in the form of a task's.
 const fn entity_params(params: ServerParams) -> DlParams {
     DlParams::new(params.runtime, params.period, params.period)
 }

@@ -1,12 +1,12 @@
-//! [`Sums`]: the bandwidth that belongs to a run queue, and the active part of it. The rules are
-//! those of [`crate::class::dl_sums`].
+//! [`Sums`]: the bandwidth that belongs to a run queue, and the active part of it.
+//! [`crate::class::dl_sums`] has the rules.
 
 use crate::entity::dl::Place;
 use crate::words::bandwidth::Bandwidth;
 use alloc::vec::Vec;
 use zerolag_model::{Instant, TaskId};
 
-/// A task whose bandwidth is active although it is not queued.
+/// A task with active bandwidth that is not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lingering {
     task: TaskId,
@@ -15,22 +15,22 @@ pub(crate) struct Lingering {
     then: Then,
 }
 
-/// What the 0-lag time ends.
+/// The effect of the 0-lag time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
-    /// Its bandwidth is not active any more: the task sleeps.
+    /// The bandwidth becomes inactive: the task sleeps.
     Inactive,
-    /// Its bandwidth is not this run queue's any more either: the task has ended.
+    /// The bandwidth becomes inactive and leaves this run queue: the task has exited.
     Gone,
 }
 
-/// What a CPU is told of a task that has blocked there.
+/// A note to the CPU on which a task sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note {
     pub(crate) task: TaskId,
-    /// Bandwidth that does not belong there any more.
+    /// The bandwidth that leaves that run queue.
     pub(crate) gone: Bandwidth,
-    /// Bandwidth that does instead: the task has other parameters now, and sleeps on.
+    /// The bandwidth that replaces it: the task has new parameters, and continues to sleep.
     pub(crate) come: Bandwidth,
 }
 
@@ -56,19 +56,19 @@ impl Sums {
         }
     }
 
-    /// A task is queued here that belonged to no run queue.
+    /// Adds a task that is queued here and belonged to no run queue.
     pub(crate) const fn join(&mut self, bandwidth: Bandwidth) {
         self.this.0 += bandwidth.0;
         self.running.0 += bandwidth.0;
     }
 
-    /// A queued task goes to another run queue or to another class.
+    /// Removes a queued task that moves to another run queue or to another class.
     pub(crate) const fn quit(&mut self, bandwidth: Bandwidth) {
         self.this.0 -= bandwidth.0;
         self.running.0 -= bandwidth.0;
     }
 
-    /// A task blocks, or ends, before its 0-lag time.
+    /// Keeps the bandwidth of a task active that blocks, or exits, before its 0-lag time.
     pub(crate) fn linger(&mut self, task: TaskId, bandwidth: Bandwidth, until: Instant, then: Then) -> Place {
         let entry = Some(Lingering { task, until, bandwidth, then });
         self.soonest = self.soonest.min(until);
@@ -84,19 +84,20 @@ impl Sums {
         }
     }
 
-    /// A task blocks behind its 0-lag time.
+    /// Deactivates the bandwidth of a task that blocks after its 0-lag time.
     pub(crate) const fn rest(&mut self, bandwidth: Bandwidth) {
         self.running.0 -= bandwidth.0;
     }
 
-    /// A task that sleeps here wakes here. `place`: where it was active when it blocked.
+    /// Reactivates the bandwidth of a task that sleeps and wakes on this run queue. `place` is its
+    /// entry if it blocked before its 0-lag time.
     pub(crate) fn wake(&mut self, task: TaskId, bandwidth: Bandwidth, place: Option<Place>) {
         if !place.is_some_and(|place| self.take(task, place)) {
             self.running.0 += bandwidth.0;
         }
     }
 
-    /// Takes a task out of the lingering ones; `false` if its 0-lag time has been seen to pass.
+    /// Removes a lingering task; returns `false` if its 0-lag time has already been processed.
     fn take(&mut self, task: TaskId, Place(place): Place) -> bool {
         let entry = &mut self.lingering[place as usize];
         let is_there = entry.is_some_and(|entry| entry.task == task && entry.then == Then::Inactive);
@@ -107,7 +108,7 @@ impl Sums {
         is_there
     }
 
-    /// Takes in what the CPU was told.
+    /// Applies a note.
     pub(crate) fn note(&mut self, note: Note) {
         let is_its = |entry: &Option<Lingering>| {
             entry.is_some_and(|entry| entry.task == note.task && entry.then == Then::Inactive)
@@ -120,7 +121,8 @@ impl Sums {
         self.this.0 = self.this.0 + note.come.0 - note.gone.0;
     }
 
-    /// Lets go of what is not active any more at `now`. O(sleeping tasks) if there is any.
+    /// Deactivates the bandwidth of every task with a 0-lag time in the past. O(sleeping tasks) if
+    /// any has one.
     pub(crate) fn expire(&mut self, now: Instant) {
         if now < self.soonest {
             return;
@@ -142,20 +144,19 @@ impl Sums {
         }
     }
 
-    /// A queued task has other parameters.
+    /// Changes the parameters of a queued task.
     pub(crate) const fn change(&mut self, from: Bandwidth, to: Bandwidth) {
         self.this.0 = self.this.0 + to.0 - from.0;
         self.running.0 = self.running.0 + to.0 - from.0;
     }
 
-    /// Returns what belongs here, lingering or not, and what of it is active; the part of tasks.
-    /// For checks.
+    /// Returns the bandwidth of the tasks that belong here, and the active part of it. For checks.
     pub(crate) const fn of_tasks(&self) -> (Bandwidth, Bandwidth) {
         (self.this, self.running)
     }
 
-    /// Returns what lingers: whose, how much, and whether it will not belong here any more. For
-    /// checks.
+    /// Returns the lingering tasks: the task, its bandwidth, and whether it leaves this run queue
+    /// at its 0-lag time. For checks.
     pub(crate) fn lingering(&self) -> impl Iterator<Item = (TaskId, Bandwidth, bool)> + '_ {
         self.lingering.iter().flatten().map(|entry| (entry.task, entry.bandwidth, entry.then == Then::Gone))
     }

@@ -1,28 +1,28 @@
-//! [`Asymmetric`]: what a CPU keeps on machines whose CPUs differ in capacity. The rules are those
-//! of [`crate::class::fair::misfit`].
+//! [`Asymmetric`]: the state of a CPU on a machine with CPUs of different capacity.
+//! [`crate::class::fair::misfit`] has the rules.
 
 use crate::words::config::Config;
 use crate::words::level::FULL_CAPACITY;
 use zerolag_model::{CpuId, Distance, Duration, Instant};
 
-/// What a CPU of an asymmetric machine keeps.
+/// The state of a CPU on an asymmetric machine.
 #[derive(Debug)]
 pub(crate) struct Asymmetric {
-    /// The least domain that spans all capacities.
+    /// The smallest domain that spans all capacities.
     pub(crate) level: Distance,
-    /// Of this CPU.
+    /// The capacity of this CPU.
     pub(crate) capacity: u64,
-    /// Up to when `lag` is counted, on the task clock.
+    /// The instant up to which `lag` is counted, on the task clock.
     at: Instant,
     lag: Duration,
     lost: Duration,
     runs: bool,
-    /// The load of the task that runs here and does not fit; 0 without.
+    /// The load of the running task if it does not fit this CPU; otherwise 0.
     pub(crate) misfit: u64,
 }
 
 impl Asymmetric {
-    /// Returns what a CPU keeps; `None` on a machine whose CPUs are equal.
+    /// Creates the state of a CPU; `None` on a machine with equal CPUs.
     pub(crate) fn new(config: &Config, cpu: CpuId) -> Option<Self> {
         let level = config.topology.asymmetry()?;
         Some(Self {
@@ -36,7 +36,7 @@ impl Asymmetric {
         })
     }
 
-    /// Returns how far the averages' clock is behind.
+    /// Returns how far the clock of the averages is behind the task clock.
     fn lag(&self, now: Instant) -> Duration {
         if !self.runs {
             return self.lag;
@@ -49,8 +49,8 @@ impl Asymmetric {
         Instant::ZERO + now.since(Instant::ZERO).saturating_sub(self.lag(now))
     }
 
-    /// The CPU runs something from now on, or nothing. `is_full`: whether its util says that it has
-    /// not idled.
+    /// Records that the CPU has become busy or idle. `is_full` says whether its utilisation shows
+    /// that it has not idled.
     pub(crate) fn switched(&mut self, now: Instant, runs: bool, is_full: bool) {
         self.lag = self.lag(now);
         self.at = now;
@@ -65,13 +65,13 @@ impl Asymmetric {
     }
 }
 
-/// Returns whether a task of this util fits a CPU that has so much left: a fifth is kept in
-/// reserve. `fits_capacity`.
+/// Returns whether a task of this utilisation fits a CPU with the remaining capacity `left`; a
+/// fifth is kept in reserve. Linux: `fits_capacity`.
 pub(crate) const fn fits(util: u64, left: u64) -> bool {
     util * 1280 < left * 1024
 }
 
-/// Returns whether a capacity is noticeably more than another: by 5 %. `capacity_greater`.
+/// Returns whether one capacity exceeds another noticeably, by 5 %. Linux: `capacity_greater`.
 pub(crate) const fn is_more(one: u64, other: u64) -> bool {
     one * 1024 > other * 1078
 }

@@ -1,5 +1,5 @@
-//! The averages of a queue and of its entities, and the form in which a CPU publishes them. The
-//! rules are those of [`crate::class::fair::load`].
+//! The averages of a queue and of its entities, and the form in which a CPU publishes them.
+//! [`crate::class::fair::load`] has the rules.
 
 use crate::entity::fair::{Attached, EntityRef, FairEntity, QueueIx};
 use crate::entity::pelt;
@@ -11,19 +11,20 @@ use crate::task::slab::TaskSlab;
 use crate::words::unpublished::Unpublished;
 use zerolag_model::Instant;
 
-/// What a CPU publishes of its averages.
+/// The averages that a CPU publishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CpuAverages {
-    /// Load, util and runnable average of the root queue.
+    /// The load, util and runnable averages of the root queue.
     pub(crate) load: u64,
     pub(crate) util: u64,
     pub(crate) runnable: u64,
-    /// Since which period of 2^20 ns nothing is queued and it decays; 0 while something is.
+    /// The period of 2^20 ns since which nothing is queued and the averages decay; 0 while
+    /// something is queued.
     pub(crate) period: u32,
 }
 
 impl CpuAverages {
-    /// Returns the two words that are published.
+    /// Returns the two published words.
     pub(crate) fn pack(self) -> (u64, u64) {
         let narrow = |value: u64| value.min(u64::from(u32::MAX));
         (narrow(self.load) | u64::from(self.period) << 32, narrow(self.util) | narrow(self.runnable) << 32)
@@ -34,13 +35,14 @@ impl CpuAverages {
         Self { load: low(load), util: low(rest), runnable: rest >> 32, period: (load >> 32) as u32 }
     }
 
-    /// Returns what is left of it now.
+    /// Returns the averages after their decay until `now`.
     pub(crate) fn decayed(self, now: Instant) -> Self {
         if self.period == 0 {
             return self;
         }
         let periods = u64::from(period_of(now).wrapping_sub(self.period));
-        // Clocks of CPUs differ by the time they spend in interrupts.
+        // The clocks of CPUs differ by the time that each spends in interrupts, so `now` can be
+        // earlier.
         if periods > u64::from(u32::MAX / 2) {
             return self;
         }
@@ -54,15 +56,15 @@ pub(crate) fn period_of(now: Instant) -> u32 {
 }
 
 impl Queue {
-    /// Brings its averages up to date; returns whether they are others now.
+    /// Brings the averages of the queue up to date. Returns whether they have changed.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant) -> bool {
         let signals = Signals { load: self.load, runnable: self.tally.runnable, runs: self.current.is_some() };
         self.average.age(now, signals, 1)
     }
 
-    /// As [`age`](Self::age), and those of two tasks on it: of the current one and of one that
-    /// waits.
+    /// Brings the averages of the queue up to date as [`age`](Self::age) does, and those of its
+    /// current and of one waiting task.
     #[inline(always)]
     pub(crate) fn age_with(&mut self, current: &mut FairEntity, waiting: &mut FairEntity, now: Instant) -> bool {
         let has_changed = self.age(now);
@@ -73,8 +75,8 @@ impl Queue {
 }
 
 impl FairEntity {
-    /// Brings its averages up to date. `runnable` is how many tasks want to run by it, `runs`
-    /// whether it is current.
+    /// Brings the averages of the entity up to date. `runnable` is the number of runnable tasks
+    /// that it represents; `runs` says whether it is current.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant, runnable: u32, runs: bool) {
         let signals = Signals { load: u64::from(self.is_queued()), runnable, runs };
@@ -92,12 +94,12 @@ impl Member<'_> {
 }
 
 impl FairRq {
-    /// Returns where an entity of this queue is attached.
+    /// Returns the place where the averages of this queue's entities are attached.
     pub(crate) fn here(&self, q: QueueIx) -> Attached {
         Attached { cpu: self.cpu, queue: q, life: self.queue(q).frame.life }
     }
 
-    /// Brings a queue's averages up to date, before what it holds changes. O(1).
+    /// Brings a queue's averages up to date; call it before its entities change. O(1).
     #[inline]
     pub(crate) fn age_queue(&mut self, q: QueueIx, now: Instant) {
         if self.tune.tracks_load {
@@ -108,7 +110,7 @@ impl FairRq {
         }
     }
 
-    /// Brings an entity's averages up to date, before its state changes. O(1).
+    /// Brings an entity's averages up to date; call it before its state changes. O(1).
     #[inline]
     pub(crate) fn age_entity(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
         if self.tune.tracks_load {
@@ -116,8 +118,8 @@ impl FairRq {
         }
     }
 
-    /// Brings the averages of a queue and of the group that it is up to date, before what is in it
-    /// changes; returns the queue.
+    /// Brings the averages of a queue and of its group's entity up to date, and returns the queue.
+    /// Call it before the queue's entities change.
     #[inline]
     pub(crate) fn aged_level(&mut self, q: QueueIx, now: Instant) -> &mut Queue {
         let parent = self.queue(q).parent;
@@ -154,7 +156,8 @@ impl FairRq {
         member
     }
 
-    /// An entity is about to join a queue: its averages are counted there, if they are not yet.
+    /// Attaches the averages of an entity that is about to join a queue, if they are not attached
+    /// there.
     pub(crate) fn attach(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
         if !self.tune.tracks_load {
             return;
@@ -178,12 +181,12 @@ impl FairRq {
         self.propagate(tasks, q, average.load_sum().cast_signed(), now);
     }
 
-    /// Lets the entities of the groups above follow a change in a queue. O(depth).
+    /// Propagates a change in a queue to the entities of the groups above. O(depth).
     fn propagate(&mut self, tasks: &mut TaskSlab, from: QueueIx, change: i64, now: Instant) {
         let (mut q, mut change) = (from, change);
         while let Some(parent) = self.queue(q).parent {
             if self.queue(q).entity.attached != Some(self.here(parent)) {
-                return; // It will be, and follows then.
+                return; // The change is propagated when that entity is attached.
             }
             self.age_queue(parent, now);
             self.age_entity(tasks, parent, EntityRef::Group(q), now);
@@ -197,7 +200,7 @@ impl FairRq {
         }
     }
 
-    /// An entity has left a queue for good: its averages go with it.
+    /// Detaches the averages of an entity that has left a queue for good.
     pub(crate) fn unattach(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
         let here = self.here(q);
         let leaving = self.entity_mut(tasks, entity);
@@ -211,7 +214,7 @@ impl FairRq {
         self.propagate(tasks, q, -average.load_sum().cast_signed(), now);
     }
 
-    /// An entity's weight has changed.
+    /// Updates the averages of an entity after a change of its weight.
     pub(crate) fn reweigh_average(&mut self, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, before: u64) {
         let is_here = self.entity(tasks, entity).attached == Some(self.here(q));
         if !self.tune.tracks_load || !is_here {
@@ -224,7 +227,7 @@ impl FairRq {
         self.changed.add(Unpublished::AVERAGES);
     }
 
-    /// Returns what others may know of this CPU's averages.
+    /// Returns the averages that this CPU publishes.
     pub(crate) fn averages(&self) -> CpuAverages {
         let root = self.queue(QueueIx::ROOT);
         let Average { load, util, runnable, last, .. } = root.average;

@@ -1,5 +1,5 @@
-//! [`BalanceState`]: what a CPU remembers of its balancing. The rules are those of
-//! [`crate::balance::fair::periodic`].
+//! [`BalanceState`]: the state of a CPU's load balancing. [`crate::balance::fair::periodic`] has
+//! the rules.
 
 use crate::words::config::Config;
 use crate::words::level::LEVELS;
@@ -8,26 +8,26 @@ use crate::words::step::Stay;
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, Instant};
 
-/// What a CPU remembers of its balancing.
+/// The state of a CPU's load balancing.
 #[derive(Debug, Default)]
 pub(crate) struct BalanceState {
     pub(crate) levels: [LevelState; LEVELS.len()],
-    /// No level is due before.
+    /// No level is due before this instant.
     pub(crate) next: Instant,
-    /// No idle CPU is woken before.
+    /// No idle CPU is woken for balancing before this instant.
     pub(crate) next_kick: Instant,
-    /// Whether CPUs share cores, the machine has several caches or its CPUs differ: where a task is
-    /// may matter to one that is alone.
+    /// Whether CPUs share cores, the machine has several caches, or CPUs differ in capacity. The
+    /// placement of a task that is alone on its CPU can matter only then.
     pub(crate) has_parts: bool,
-    /// Whether interrupts or the classes above took much of this CPU when it last looked.
+    /// Whether interrupts or higher classes used much of this CPU at the last check.
     pub(crate) is_pressed: bool,
-    /// CPUs of which no task may come here, found so in the present round at one level.
+    /// CPUs from which no task is allowed to move here, as found in the present round at one level.
     pub(crate) pinned: Vec<CpuId>,
-    /// The running task that another CPU has asked for.
+    /// The running task that another CPU has requested.
     pub(crate) push: Option<ActivePush>,
 }
 
-/// A task that is to be moved although it runs.
+/// A running task that is to be moved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActivePush {
     pub(crate) task: Stay,
@@ -41,7 +41,7 @@ impl BalanceState {
         Self { has_parts, ..Self::default() }
     }
 
-    /// Returns how often a level has failed.
+    /// Returns the number of failed rounds of a level.
     pub(crate) fn failed(&self, level: usize) -> u8 {
         self.levels[level].failed
     }
@@ -50,8 +50,8 @@ impl BalanceState {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LevelState {
     pub(crate) last: Instant,
-    /// Twice the level's least interval: it was found balanced.
+    /// Whether the level was found balanced; its least interval is then doubled.
     pub(crate) is_calm: bool,
-    /// Rounds in which nothing could be moved (`nr_balance_failed`).
+    /// The number of rounds in which no task could be moved (`nr_balance_failed`).
     pub(crate) failed: u8,
 }

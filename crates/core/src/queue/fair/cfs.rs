@@ -1,21 +1,25 @@
-//! CFS: the entity that has received the least, by vruntime.
+//! CFS: runs the entity that has received the least service, measured by vruntime.
 //!
-//! | when | rule | kernel |
-//! |---|---|---|
-//! | it wakes | at most half a latency period before `min_vruntime`, never before its own vruntime | `place_entity`, `GENTLE_FAIR_SLEEPERS` |
-//! | it is new | a slice after `min_vruntime` | `START_DEBIT` |
-//! | it goes to another queue | its distance to `min_vruntime` goes with it | `enqueue_entity`, `migrate_task_rq_fair` |
-//! | it runs | for a part of the latency period by weight, at least the minimum granularity | `sched_slice` |
-//! | a tick | it gives way when its slice is over, or another is a whole slice behind it | `check_preempt_tick` |
-//! | another wakes | it gives way if that one is behind by more than the wakeup granularity | `wakeup_preempt_entity` |
-//! | a pick | the one that woke, the one it preempted, or not the one that yielded, if that is not unfair | buddies |
+//! * **Wakeup**: the entity starts at most half a latency period before `min_vruntime`, and never
+//!   before its own vruntime (`place_entity`, `GENTLE_FAIR_SLEEPERS`).
+//! * **Fork**: the new entity starts one slice after `min_vruntime` (`START_DEBIT`).
+//! * **Migration**: the entity keeps its distance to `min_vruntime` (`enqueue_entity`,
+//!   `migrate_task_rq_fair`).
+//! * **Slice**: an entity runs for its share of the latency period, by weight, but at least for the
+//!   minimum granularity (`sched_slice`).
+//! * **Tick**: the current entity is preempted when its slice is over, or when another entity is a
+//!   whole slice behind it (`check_preempt_tick`).
+//! * **Wakeup preemption**: a woken entity preempts if it is behind the current one by more than
+//!   the wakeup granularity (`wakeup_preempt_entity`).
+//! * **Pick**: the entity that woke last, or the one that it preempted, is preferred; the one that
+//!   yielded is passed over. Neither happens if it would be unfair (buddies).
 //!
-//! Each rule is O(log n), the slice O(depth).
+//! Each rule is O(log n); the slice is O(depth).
 //!
-//! Sources: Linux v6.1 and v5.15 `kernel/sched/fair.c`, functions as in the table. differs: a task
-//! that wakes on another CPU than it slept on is not measured by the old queue's `min_vruntime` of
-//! that moment, which only the other CPU knows exactly; the old queue is taken to have advanced by
-//! the time slept.
+//! Sources: Linux v6.1 and v5.15 `kernel/sched/fair.c`, functions as listed. differs: when a task
+//! wakes on another CPU than the one it slept on, the kernel measures it by the old queue's
+//! `min_vruntime` at that moment. Only the old CPU knows that value exactly. Here the old queue is
+//! assumed to have advanced by the time slept.
 
 use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
@@ -26,7 +30,7 @@ use crate::task::slab::TaskSlab;
 use crate::words::resched::Resched;
 use zerolag_model::Duration;
 
-/// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
+/// Returns the entity of a queue that should run. The queue must not be empty. O(log n).
 pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> EntityRef {
     let queue = &fair.queues[q.index()];
     let first = fair.timeline.first(queue.waiting);
@@ -59,18 +63,18 @@ pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> EntityRef {
         .unwrap_or(best)
 }
 
-/// Returns whether picking `buddy` instead of the leftmost entity would set that one back by more
-/// than the granularity.
+/// Returns whether picking `buddy` would set the leftmost entity back by more than the wakeup
+/// granularity.
 fn is_unfair(fair: &FairRq, tasks: &TaskSlab, left: EntityRef, buddy: EntityRef) -> bool {
     ahead(fair, tasks, buddy, left) == Ahead::Far
 }
 
-/// How far an entity is ahead of another.
+/// How far the vruntime of one entity is ahead of another's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ahead {
     Not,
     Near,
-    /// By more than the wakeup granularity in the other's virtual time.
+    /// By more than the wakeup granularity, in the other's virtual time.
     Far,
 }
 
@@ -86,7 +90,7 @@ fn ahead(fair: &FairRq, tasks: &TaskSlab, entity: EntityRef, other: EntityRef) -
     }
 }
 
-/// Gives an entity that joins a queue its vruntime. `slept` is how long it was away.
+/// Sets the vruntime of an entity that joins a queue. `slept` is how long it was away.
 pub(crate) fn place(
     fair: &mut FairRq,
     tasks: &mut TaskSlab,
@@ -121,7 +125,7 @@ pub(crate) fn place(
     fair.entity_mut(tasks, entity).vruntime = vruntime;
 }
 
-/// Keeps what an entity needs to be placed again.
+/// Saves the state that is needed to place an entity again.
 pub(crate) fn keep_place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, sleeps: bool) {
     let queue = &fair.queues[q.index()];
     let (least, frame) = (queue.zero_vruntime, queue.frame);
@@ -130,8 +134,8 @@ pub(crate) fn keep_place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, en
     leaving.frame = sleeps.then_some(frame);
 }
 
-/// Returns how long an entity runs before it gives way: its part of the latency period at each
-/// level, not below the minimum granularity. O(depth).
+/// Returns how long an entity runs before it is preempted: its share of the latency period at each
+/// level, but at least the minimum granularity. O(depth).
 pub(crate) fn slice(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> Duration {
     let tune = &fair.tune;
     let joins = !fair.entity(tasks, entity).is_queued();
@@ -176,8 +180,8 @@ pub(crate) fn tick(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current:
     }
 }
 
-/// Returns whether an entity preempts the current one of the same queue, by the wakeup of a
-/// SCHED_OTHER task.
+/// Returns whether an entity preempts the current entity of the same queue, when a SCHED_OTHER task
+/// wakes.
 pub(crate) fn preempts(
     fair: &mut FairRq,
     tasks: &mut TaskSlab,
@@ -197,14 +201,14 @@ pub(crate) fn preempts(
     Resched::Now
 }
 
-/// The current entity gives way once: the next pick passes it over if that is not unfair.
+/// Yields the current entity once: the next pick passes it over unless that is unfair.
 pub(crate) fn yield_current(fair: &mut FairRq, q: QueueIx, current: EntityRef) {
     let queue = &mut fair.queues[q.index()];
     queue.buddies.clear(current);
     queue.buddies.skip = Some(current);
 }
 
-/// Returns the least vruntime of a queue, the current entity included.
+/// Returns the least vruntime of a queue, including that of the current entity.
 pub(crate) fn least(fair: &FairRq, tasks: &TaskSlab, q: QueueIx) -> Option<Vtime> {
     let queue = &fair.queues[q.index()];
     let waiting = fair.timeline.least(queue.waiting);

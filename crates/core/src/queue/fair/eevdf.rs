@@ -1,26 +1,32 @@
 //! EEVDF: earliest eligible virtual deadline first.
 //!
-//! Terms. *Lag* is the service that an entity is owed: `w (V - v)`, where `V` is the average
-//! vruntime weighted by `w`. [`Vlag`] is lag in virtual time, `V - v`. An entity is *eligible*
-//! while its lag is not negative. It asks for a slice at a time; the *virtual deadline* is where
-//! its vruntime will be when that request is served. Among the eligible the earliest virtual
-//! deadline runs.
+//! * *Lag* is the service that an entity is owed: `w (V - v)`, where `V` is the average vruntime
+//!   weighted by `w`. [`Vlag`] is lag in virtual time, `V - v`.
+//! * An entity is *eligible* while its lag is not negative.
+//! * An entity requests one slice at a time. Its *virtual deadline* is its vruntime at the moment
+//!   when that request will have been served.
+//! * The eligible entity with the earliest virtual deadline runs.
 //!
-//! | when | rule | kernel |
+//! | event | rule | kernel |
 //! |---|---|---|
-//! | it leaves | its vlag is kept, within twice its slice | `update_entity_lag` |
-//! | it joins | it is placed so that it has the kept vlag *after* it has joined and so moved the average | `place_entity` |
-//! | its request is served | it asks for the next slice; the CPU looks for a better one | `update_deadline` |
-//! | it was picked | it goes on while eligible until its request, or the shortest one here, is served | `RUN_TO_PARITY`, `set_protect_slice` |
-//! | a woken one asks for less | that protection ends | `PREEMPT_SHORT` |
-//! | it blocks while it owes service | it stays queued until the average has passed it | `DELAY_DEQUEUE` |
+//! | it leaves | its vlag is saved, limited to twice its slice | `update_entity_lag` |
+//! | it joins | it is placed at its saved vlag (see below) | `place_entity` |
+//! | its request is served | it requests the next slice; the CPU reschedules | `update_deadline` |
+//! | it was picked | it is protected (see below) | `RUN_TO_PARITY`, `set_protect_slice` |
+//! | one with a shorter slice wakes | the protection ends | `PREEMPT_SHORT` |
+//! | it blocks with negative lag | it stays queued until the average passes it | `DELAY_DEQUEUE` |
 //! | it yields | its deadline moves a slice away | `yield_task_fair` |
+//!
+//! * *Placement*: joining itself moves the average. The entity is placed so that it has the saved
+//!   vlag *after* it has joined.
+//! * *Protection*: while it is eligible, a picked entity keeps the CPU until its own request, or
+//!   the shortest one on the queue, is served.
 //!
 //! Each rule is O(log n) per level of the hierarchy.
 //!
 //! Sources: Stoica & Abdel-Wahab 1995; Linux v6.12 `kernel/sched/fair.c`, functions as in the
 //! table, and v6.6 where the features of 6.12 are off. differs: the average is exact (128-bit
-//! sums), the kernel's is that of 64-bit sums that may overflow with extreme weights.
+//! sums); the kernel's 64-bit sums can overflow with extreme weights.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
@@ -45,7 +51,7 @@ pub(crate) fn is_eligible(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: E
     !queue.is_beyond_average(current_of(fair, tasks, queue), fair.entity(tasks, entity).vruntime)
 }
 
-/// Returns vruntime and weight of a queue's current entity.
+/// Returns the vruntime and the weight of a queue's current entity.
 fn current_of(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> Option<(Vtime, u64)> {
     queue.current.map(|entity| {
         let entity = fair.entity(tasks, entity);
@@ -53,19 +59,19 @@ fn current_of(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> Option<(Vtime, 
     })
 }
 
-/// Returns the entity of a queue that should run. O(log n). The queue must not be empty.
+/// Returns the entity of a queue that should run. The queue must not be empty. O(log n).
 #[inline]
 pub(crate) fn pick(fair: &FairRq, tasks: &TaskSlab, queue: &Queue) -> EntityRef {
     pick_as(fair, tasks, queue, protects(fair))
 }
 
-/// Returns whether the current entity's protection counts. Since 6.17 it does without
-/// `RUN_TO_PARITY`, too, and is shorter then.
+/// Returns whether the current entity's protection counts. Since 6.17 it also counts without
+/// `RUN_TO_PARITY`, but is shorter then.
 fn protects(fair: &FairRq) -> bool {
     fair.tune.run_to_parity || fair.tune.protection == SliceProtection::MinSlice
 }
 
-/// As [`pick`]; `protects` says whether the current entity's protection counts.
+/// Picks as [`pick`] does; `protects` says whether the current entity's protection counts.
 #[inline]
 fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> EntityRef {
     if queue.nr_queued == 1 {
@@ -86,7 +92,8 @@ fn pick_as(fair: &FairRq, tasks: &TaskSlab, queue: &Queue, protects: bool) -> En
     match best {
         Some(best) if is_eligible && running.virtual_deadline.is_before(fair.timeline.key(best)) => current,
         Some(best) => fair.timeline.entity(best),
-        // The least vruntime is never after the average, so either is eligible.
+        // The least vruntime is never after the average, so an entity of the timeline or the
+        // current entity is eligible.
         None => current,
     }
 }
@@ -96,7 +103,7 @@ fn first(fair: &FairRq, queue: &Queue) -> EntityRef {
     fair.timeline.entity(first.expect("invariant: a queue without a current entity has waiting ones"))
 }
 
-/// Gives an entity that joins a queue its vruntime and virtual deadline.
+/// Sets the vruntime and the virtual deadline of an entity that joins a queue.
 pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, why: Join) {
     let average = average(fair, tasks, q);
     let queue = &fair.queues[q.index()];
@@ -105,8 +112,8 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
     let joins_others = queue.nr_queued > 0;
     let joining = fair.entity_mut(tasks, entity);
     let mut slice = joining.load.to_virtual(joining.slice);
-    // Joining moves the average towards the entity; its lag would shrink by that. So it is made
-    // larger beforehand.
+    // Joining moves the average towards the entity, which would shrink its lag. So the lag is
+    // scaled up beforehand.
     let lag = if tune.place_lag && joins_others && others > 0 {
         joining.vlag.mul_div(others + joining.load.value(), others)
     } else {
@@ -117,7 +124,7 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
     joining.virtual_deadline = match (left, why) {
         (Some(left), _) => joining.vruntime.plus(left),
         (None, Join::New) => {
-            // A new one starts half way through its first request, as the others are on average.
+            // A new entity starts half way through its first request, as the others are on average.
             slice = slice.mul_div(1, 2);
             joining.vruntime.plus(slice)
         }
@@ -125,7 +132,7 @@ pub(crate) fn place(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity:
     };
 }
 
-/// Keeps an entity's lag while it is off the queue; called while it is still on it.
+/// Saves an entity's lag before it leaves the queue.
 pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
     let average = average(fair, tasks, q);
     let tick = fair.tune.tick;
@@ -135,13 +142,13 @@ pub(crate) fn keep_lag(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, enti
     leaving.vlag = Vlag::from_nanos(vlag);
 }
 
-/// Keeps the unserved part of an entity's request: it continues with it on the next queue.
+/// Saves the unserved part of an entity's request, which continues on the next queue.
 pub(crate) fn keep_request(entity: &mut FairEntity) {
     entity.request_left = Some(entity.virtual_deadline.since(entity.vruntime));
 }
 
-/// Moves the current entity of a queue on by the time it ran; returns whether the CPU should look
-/// for a better one.
+/// Begins the next request of the current entity if its request is served. Returns whether the CPU
+/// should look for a better entity.
 #[inline]
 pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     if entity.vruntime.is_before(entity.virtual_deadline) {
@@ -154,9 +161,9 @@ pub(crate) fn charge(entity: &mut FairEntity, base_slice: Duration) -> Resched {
     Resched::Now
 }
 
-/// Returns whether the current entity has lost its protection and is ahead of its share
-/// (`did_preempt_short`); where the shortest slice protects, whether it has lost it (6.17
-/// `update_curr`).
+/// Returns whether the current entity should be preempted without a wakeup: it has lost its
+/// protection and is not eligible (`did_preempt_short`). With the `min_slice` protection the lost
+/// protection suffices (6.17 `update_curr`).
 pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef) -> bool {
     match fair.tune.protection {
         SliceProtection::Request => {}
@@ -165,8 +172,8 @@ pub(crate) fn is_overdue(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: E
     fair.tune.preempt_short && !fair.entity(tasks, current).is_protected() && !is_eligible(fair, tasks, q, current)
 }
 
-/// Returns whether an entity preempts the current one of the same queue, by the wakeup of a
-/// SCHED_OTHER task.
+/// Returns whether an entity preempts the current entity of the same queue, when a SCHED_OTHER task
+/// wakes.
 pub(crate) fn preempts(
     fair: &mut FairRq,
     tasks: &mut TaskSlab,
@@ -198,8 +205,7 @@ pub(crate) fn preempts(
     }
 }
 
-/// Returns whether a woken entity that asks for a shorter slice may end the current one's
-/// protection.
+/// Returns whether a woken entity with a shorter slice ends the current entity's protection.
 fn is_short(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, woken: EntityRef) -> bool {
     let (running, waking) = (fair.entity(tasks, current), fair.entity(tasks, woken));
     waking.slice < running.slice
@@ -207,13 +213,13 @@ fn is_short(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, current: EntityRef, wok
         && (waking.virtual_deadline.is_before(running.virtual_deadline) || !is_eligible(fair, tasks, q, current))
 }
 
-/// The current entity gives way: its deadline moves a slice away, and its protection ends.
+/// Yields the current entity: its deadline moves a slice away, and its protection ends.
 pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
     let forfeits = fair.tune.yield_forfeits && is_eligible(fair, tasks, q, current);
     let yielding = fair.entity_mut(tasks, current);
     if forfeits {
-        // Left where it was it could be the only eligible one, be picked again and again, and its
-        // deadline run away.
+        // If its vruntime stayed, it could remain the only eligible entity, be picked again and
+        // again, and push its deadline ever further away.
         yielding.vruntime = yielding.virtual_deadline;
     }
     yielding.protected = None;
@@ -221,7 +227,7 @@ pub(crate) fn yield_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx,
 }
 
 impl FairEntity {
-    /// Returns whether it still works on what it was picked for.
+    /// Returns whether the entity is protected from preemption at its present vruntime.
     pub(crate) fn is_protected(&self) -> bool {
         self.protected.is_some_and(|until| self.vruntime.is_before(until))
     }

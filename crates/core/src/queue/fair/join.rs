@@ -1,5 +1,5 @@
-//! Joining and leaving one fair queue: the place of an entity, its weight in the sums, its delayed
-//! dequeue. The groups above, and everything that another CPU can see, are the caller's
+//! Joining and leaving one fair queue: the placement of an entity, its weight in the sums, its
+//! delayed dequeue. The callers update the groups above and everything that another CPU can see
 //! ([`crate::class::fair::enqueue`], [`crate::class::fair::delay`]).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_entity`, `reweight_entity`,
@@ -17,10 +17,10 @@ use zerolag_model::Duration;
 use zerolag_model::Instant;
 use zerolag_model::settings::FairAlgorithm;
 
-/// What others may have to know when an entity comes or goes.
+/// The published fields that change when an entity joins or leaves.
 pub(crate) const CHANGED: Unpublished = Unpublished::AVERAGES.and(Unpublished::COUNTS);
 
-/// Puts an entity on a queue's timeline.
+/// Places an entity on a queue and puts it on the timeline.
 pub(crate) fn join(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, why: Join, slept: Duration) {
     debug_assert!(!fair.entity(tasks, entity).is_queued(), "an entity is queued once");
     fair.changed.add(CHANGED);
@@ -58,8 +58,8 @@ pub(crate) fn advance_zero(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx) 
 
 /// Changes the weight of a queued group entity.
 ///
-/// Under EEVDF it leaves and joins again at the same lag, which weighs more or less now
-/// (`reweight_entity`).
+/// Under EEVDF the entity leaves and joins again with the same lag. The new weight changes how much
+/// virtual time that lag is (`reweight_entity`).
 #[inline]
 pub(crate) fn reweigh(
     fair: &mut FairRq,
@@ -125,15 +125,15 @@ fn change_weight(
     debug_assert!(fair.entity(tasks, entity).state == state, "a change of weight changes no state");
 }
 
-/// Returns whether an entity that blocks must first pay what it owes (`DELAY_DEQUEUE`).
+/// Returns whether an entity that blocks must first repay negative lag (`DELAY_DEQUEUE`).
 pub(crate) fn owes(fair: &FairRq, tasks: &TaskSlab, q: QueueIx, entity: EntityRef) -> bool {
     fair.tune.delay_dequeue
         && fair.tune.algorithm == FairAlgorithm::Eevdf
         && !eevdf::is_eligible(fair, tasks, q, entity)
 }
 
-/// A delayed entity wants to run again: it competes from where it is, but is owed nothing for its
-/// sleep.
+/// Makes a delayed entity runnable again. It keeps its vruntime unless its lag has become positive.
+/// Positive lag from its sleep is dropped, and it is placed anew.
 ///
 /// Linux v6.12 `fair.c`, `requeue_delayed_entity` (`DELAY_ZERO`).
 pub(crate) fn undelay(fair: &mut FairRq, tasks: &mut TaskSlab, entity: EntityRef) {

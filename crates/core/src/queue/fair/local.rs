@@ -1,35 +1,36 @@
-//! [`Local`]: the bandwidth state of a group's queue on one CPU. The rules are those of
-//! [`crate::class::fair::bandwidth`].
+//! [`Local`]: the bandwidth state of a group's queue on one CPU. [`crate::class::fair::bandwidth`]
+//! has the rules.
 
 use zerolag_model::{CpuMax, Duration, Instant, SignedDuration};
 
-/// What an empty queue keeps.
+/// The quota that an empty queue keeps.
 pub(crate) const KEPT: SignedDuration = CpuMax::KEPT_BY_A_CPU;
 
 /// The bandwidth state of a group's queue on one CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
-    /// The limit that it knows of; 0 is none.
+    /// The limit that this queue knows; 0 means none.
     pub(crate) limit: u32,
-    /// What is left of what it took; a debt if negative (`runtime_remaining`).
+    /// The remaining quota on this CPU; a debt if negative (`runtime_remaining`).
     pub(crate) remaining: SignedDuration,
-    /// The refresh after which it took some last.
+    /// The number of the refresh after which this queue last took quota.
     pub(crate) issued: u32,
-    /// How often it has asked for quota since it was empty, up to [`STEPS`].
+    /// The number of requests for quota since the queue was last empty, at most [`STEPS`].
     pub(crate) requests: u8,
     pub(crate) throttled: Throttled,
-    /// Throttled queues below it: it stays, even if it is empty.
+    /// The number of throttled queues below this one. It is kept while there are any, even if
+    /// empty.
     pub(crate) throttled_below: u32,
 }
 
-/// Whether a group's queue is out of quota, since when, and what that stops.
+/// Whether a group's queue is out of quota, since when, and how its tasks are stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Throttled {
-    /// It may run.
+    /// It is not throttled.
     No,
-    /// It is cut: out of the hierarchy, with all that is in it but what is boosted ([`boost`]).
+    /// It is cut: out of the hierarchy, with everything in it except boosted tasks ([`boost`]).
     Cut(Instant),
-    /// It stays; its tasks are taken off one by one ([`park`]).
+    /// It stays in the hierarchy; its tasks are dequeued one by one ([`park`]).
     ByTask(Instant),
 }
 
@@ -47,7 +48,7 @@ impl Default for Local {
 }
 
 impl Local {
-    /// Returns since when it has no quota; `None` while it may run.
+    /// Returns when the quota was exhausted; `None` if the queue is not throttled.
     pub(crate) const fn throttled_since(&self) -> Option<Instant> {
         match self.throttled {
             Throttled::No => None,
@@ -55,23 +56,23 @@ impl Local {
         }
     }
 
-    /// Returns whether it has no quota.
+    /// Returns whether the queue is throttled.
     pub(crate) const fn is_throttled(&self) -> bool {
         self.throttled_since().is_some()
     }
 
-    /// Returns whether it knows of a limit.
+    /// Returns whether the queue knows of a limit.
     pub(crate) const fn is_limited(&self) -> bool {
         self.limit != 0
     }
 
-    /// Returns whether what is in it may not run and counts for nothing above it, what is boosted
-    /// apart.
+    /// Returns whether the queue is cut: its tasks do not run and do not count above it, except
+    /// boosted ones.
     pub(crate) const fn is_cut(&self) -> bool {
         matches!(self.throttled, Throttled::Cut(_))
     }
 
-    /// Returns whether the queue is needed although nothing is in it.
+    /// Returns whether the queue must be kept although it is empty.
     pub(crate) const fn is_needed(&self) -> bool {
         self.is_throttled() || self.throttled_below > 0
     }
@@ -84,8 +85,8 @@ impl Local {
         self.limit != 0 && self.remaining.as_nanos() <= 0
     }
 
-    /// Returns what may be used before more must be taken; `None` without a limit, and while
-    /// nothing can be taken.
+    /// Returns the quota that can be used before more must be requested. Returns `None` without a
+    /// limit, or while the queue is throttled.
     pub(crate) const fn left(&self) -> Option<Duration> {
         if self.limit == 0 || self.is_throttled() { None } else { Some(self.remaining.max_zero()) }
     }

@@ -1,9 +1,9 @@
-//! [`Member`]: an entity and the queue that it is on, looked up once for all that is done with
-//! both.
+//! [`Member`]: an entity and the queue that it is on, looked up once.
 //!
-//! A switch ages the task that goes and the one that comes, and moves both on and off the timeline.
-//! Found by number, each of these steps is checks of bounds, a multiplication and loads again: a
-//! tenth of a switch.
+//! A switch ages the outgoing and the incoming task, and moves both on and off the timeline. If
+//! each of these steps looked its operands up by index, it would repeat bounds checks, a
+//! multiplication and loads: a tenth of the cost of a switch. So the lookup is done once, and the
+//! steps share the references.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::entity::vtime::Vtime;
@@ -20,7 +20,8 @@ pub(crate) struct Member<'a> {
     pub(crate) entity: &'a mut FairEntity,
     pub(crate) queue: &'a mut Queue,
     pub(crate) tune: &'a Tunables,
-    /// How many tasks want to run by it: itself, or those in its group.
+    /// The number of runnable tasks that the entity represents: 1 for a runnable task, or the tasks
+    /// of its group.
     pub(crate) runnable: u32,
     pub(crate) changed: &'a mut Unpublished,
     timeline: &'a mut Timeline,
@@ -49,7 +50,7 @@ impl FairRq {
 }
 
 impl FairEntity {
-    /// Returns what it is ordered by where it waits.
+    /// Returns the key that orders the entity on the timeline.
     #[inline(always)]
     pub(crate) fn key(&self, algorithm: FairAlgorithm) -> Vtime {
         match algorithm {
@@ -60,7 +61,7 @@ impl FairEntity {
 }
 
 impl<'a> Member<'a> {
-    /// As [`FairRq::member`].
+    /// Looks up an entity of a queue, as [`FairRq::member`] does.
     #[inline(always)]
     pub(crate) fn of(fair: &'a mut FairRq, tasks: &'a mut TaskSlab, q: QueueIx, which: EntityRef) -> Self {
         let FairRq { queues, timeline, tune, changed, .. } = fair;
@@ -84,7 +85,7 @@ impl<'a> Member<'a> {
         self.queue.current == Some(self.which)
     }
 
-    /// Puts it on the timeline.
+    /// Puts the entity on the timeline.
     #[inline(always)]
     pub(crate) fn wait(self) {
         debug_assert!(self.entity.node.is_none(), "an entity waits once");
@@ -95,7 +96,7 @@ impl<'a> Member<'a> {
         self.entity.node = Some(self.timeline.insert(root, key, vruntime, self.which));
     }
 
-    /// Takes it off the timeline.
+    /// Takes the entity off the timeline.
     #[inline(always)]
     pub(crate) fn unwait(&mut self) {
         let node = self.entity.node.take().expect("invariant: it waits");

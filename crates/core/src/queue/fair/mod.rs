@@ -1,9 +1,9 @@
-//! The fair queues of one CPU, and what orders them.
+//! The fair queues of one CPU, and the algorithms that order them.
 //!
-//! Tasks and groups are *entities*; each [`queue`] holds the entities of one group on this CPU, and
-//! a group's queue is itself an entity of its parent's. Picking goes down from the root, one entity
-//! per level; charging and queueing go up from the task. What orders a queue is one of two
-//! algorithms: [`eevdf`] or [`cfs`].
+//! Tasks and groups are *entities*. Each [`queue`] holds the entities of one group on this CPU, and
+//! the group itself is an entity of its parent's queue. A pick descends from the root and chooses
+//! one entity per level. Charging and enqueueing ascend from the task. One of two algorithms orders
+//! all queues: [`eevdf`] or [`cfs`].
 //!
 //! ```text
 //!   root queue:    task  task  group A  group B          current: A
@@ -11,8 +11,8 @@
 //!   A's queue:            task  task     task  group C   current: a task of A
 //! ```
 //!
-//! The entities on the way from the root to the running task are each *current* in their queue and
-//! are not on its timeline. A switch within a group leaves the entities above as they are: they
+//! Each entity on the path from the root to the running task is *current* in its queue and is not
+//! on that queue's timeline. A switch within a group leaves the entities above it unchanged: they
 //! have not been picked anew.
 
 pub(crate) mod asymmetric;

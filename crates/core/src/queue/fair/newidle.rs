@@ -1,28 +1,28 @@
-//! [`NewIdle`]: how long a CPU idles and what its searches cost. The rules are those of
-//! [`crate::balance::fair::newidle`].
+//! [`NewIdle`]: how long a CPU idles, and the cost of its searches.
+//! [`crate::balance::fair::newidle`] has the rules.
 
 use crate::entity::pelt;
 use crate::words::config::Config;
 use crate::words::level::LEVELS;
 use zerolag_model::{Duration, Instant, Settings};
 
-/// What a CPU remembers of its idle times and of what it looked for then.
+/// The idle times of a CPU and the costs of its new-idle searches.
 #[derive(Debug)]
 pub(crate) struct NewIdle {
-    /// Since when it looks and idles (`rq->idle_stamp`).
+    /// When the present search or idle period began (`rq->idle_stamp`).
     pub(crate) since: Option<Instant>,
-    /// How long it idles (`rq->avg_idle`).
+    /// The average idle time (`rq->avg_idle`).
     pub(crate) average: Duration,
-    /// What the present search has taken so far.
+    /// The cost of the present search so far.
     pub(crate) spent: Duration,
     costs: [SearchCost; LEVELS.len()],
 }
 
-/// What looking through a domain takes at most (`sd->max_newidle_lb_cost`).
+/// The maximum cost of searching a domain (`sd->max_newidle_lb_cost`).
 #[derive(Clone, Copy, Debug, Default)]
 struct SearchCost {
     most: Duration,
-    /// When that was forgotten by 1 % last, or was new.
+    /// When the maximum was last decayed by 1 %, or raised.
     decayed: Instant,
 }
 
@@ -32,27 +32,29 @@ impl NewIdle {
         Self { since: None, average, spent: Duration::ZERO, costs: Default::default() }
     }
 
-    /// A task wakes here, the first since the CPU went idle: its idle time joins the average, each
-    /// with an eighth.
+    /// Adds an idle period to the average, with a weight of one eighth. Called when the first task
+    /// wakes since the CPU became idle.
     pub(crate) fn idled(&mut self, for_long: Duration, settings: &Settings) {
-        // One long time is to be forgotten soon: twice what a search takes is enough to know.
+        // The average is capped so that one long idle period is soon forgotten: twice the cost of a
+        // search suffices for the comparison.
         let search = self.costs.iter().fold(Duration::ZERO, |sum, cost| sum + cost.most);
         let most = settings.migration_cost.max(search) * 2;
         self.average = pelt::follow(self.average, for_long).min(most);
     }
 
-    /// Returns whether looking through this domain too may take longer than the CPU will idle.
+    /// Returns whether a search of this domain, after those so far, can take longer than the CPU is
+    /// expected to idle.
     pub(crate) fn is_too_dear(&self, level: usize) -> bool {
         self.average < self.spent + self.costs[level].most
     }
 
-    /// A domain was looked through.
+    /// Records the cost of a search of a domain.
     pub(crate) fn took(&mut self, level: usize, now: Instant, time: Duration) {
         self.spent += time;
         self.costs[level].add(now, time);
     }
 
-    /// Looking through a domain was of no use: with `newidle_cost_bump` that makes it dearer, by
+    /// Records a search of a domain that found nothing: `newidle_cost_bump` then raises its cost by
     /// half.
     pub(crate) fn was_in_vain(&mut self, level: usize, now: Instant, settings: &Settings) {
         if settings.newidle_cost_bump {

@@ -1,14 +1,14 @@
-//! [`OwnSlices`]: the slices of a queue's entities that are not the base slice. The rules are those
-//! of [`super::slice`].
+//! [`OwnSlices`]: the slices of a queue's entities that differ from the base slice.
+//! [`super::slice`] has the rules.
 
 use alloc::vec::Vec;
 use zerolag_model::Duration;
 
-/// The slices of a queue's entities that are not the base slice, shortest first.
+/// The slices of a queue's entities that differ from the base slice, shortest first.
 #[derive(Debug, Default)]
 pub(crate) struct OwnSlices {
     pub(crate) counts: Vec<(Duration, u32)>,
-    /// How many entities there are.
+    /// The number of entities with such a slice.
     pub(crate) entities: u32,
 }
 

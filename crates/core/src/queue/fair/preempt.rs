@@ -1,4 +1,4 @@
-//! Which two entities are compared when a fair task wakes beside another.
+//! The two entities that are compared when a fair task wakes on a CPU that runs another.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `find_matching_se`.
 
@@ -7,8 +7,8 @@ use crate::queue::fair::rq::FairRq;
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 
-/// Returns the ancestors of two tasks (or the tasks) that are on one queue. O(depth). Linux
-/// `find_matching_se`.
+/// Returns the ancestors of two tasks (or the tasks themselves) that are on the same queue.
+/// O(depth). Linux `find_matching_se`.
 pub(crate) fn siblings(fair: &FairRq, tasks: &TaskSlab, one: Slot, other: Slot) -> (EntityRef, EntityRef) {
     let depth = |slot: Slot| {
         let mut depth = 0;

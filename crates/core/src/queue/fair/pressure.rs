@@ -1,21 +1,21 @@
-//! [`Pressure`]: the share of a CPU that interrupts and the classes above take. The rules are those
-//! of [`crate::class::fair::capacity`].
+//! [`Pressure`]: the share of a CPU that interrupts and higher classes take.
+//! [`crate::class::fair::capacity`] has the rules.
 
 use crate::entity::pelt;
 use crate::entity::pelt::{Average, Signals};
 use crate::words::clock::Clock;
 use zerolag_model::Instant;
 
-/// What the rest of the system takes of a CPU.
+/// The utilisation of a CPU by everything above the fair class.
 #[derive(Debug)]
 pub(crate) struct Pressure {
-    /// Of deadline and real-time tasks.
+    /// The average of deadline and real-time tasks.
     above: Average,
-    /// Whether one runs.
+    /// Whether a deadline or real-time task runs.
     pub(crate) is_above: bool,
-    /// Util of interrupts.
+    /// The utilisation by interrupts.
     interrupts: u64,
-    /// Up to when they are counted.
+    /// The time up to which interrupts are counted.
     counted: Clock,
 }
 
@@ -26,7 +26,7 @@ impl Default for Pressure {
 }
 
 impl Pressure {
-    /// Returns what is left of a CPU of this capacity. O(1).
+    /// Returns the capacity that remains for fair tasks on a CPU of this capacity. O(1).
     pub(crate) fn left(&mut self, now: Clock, averages: Instant, capacity: u64) -> u64 {
         self.age(averages);
         self.count_interrupts(now);
@@ -37,12 +37,14 @@ impl Pressure {
         ((capacity - used) * (capacity - self.interrupts) / capacity).max(1)
     }
 
-    /// Returns the util of deadline and real-time tasks, as of when it was last aged.
+    /// Returns the utilisation by deadline and real-time tasks, as of the last call of
+    /// [`age`](Self::age).
     pub(crate) const fn above_util(&self) -> u64 {
         self.above.util
     }
 
-    /// Adds the time since the last call, in which a task of the classes above ran or none did.
+    /// Accounts for the time since the last call, during which a task of a higher class ran or none
+    /// did.
     pub(crate) fn age(&mut self, now: Instant) {
         let signals = Signals { load: u64::from(self.is_above), runnable: 0, runs: self.is_above };
         self.above.age(now, signals, 1);

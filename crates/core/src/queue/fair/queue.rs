@@ -1,13 +1,14 @@
-//! [`Queue`]: the fair entities of one group on one CPU; the root queue holds the tasks of no group
-//! and the top groups.
+//! [`Queue`]: the fair entities of one group on one CPU. The root queue holds the tasks that belong
+//! to no group, and the top-level groups.
 //!
-//! One entity may be current; the others wait on the timeline. Over those that wait the queue keeps
-//! `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`, from which the average vruntime
-//! follows by one division. `zero_vruntime` is the reference of the sums; it follows the least
-//! vruntime upwards and never goes back (as CFS's `min_vruntime`, which it also is). It is a
-//! reference, not a minimum: an entity may be placed before it.
+//! One entity may be current; the others wait on the timeline. The queue maintains two sums over
+//! the waiting entities, `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`. One
+//! division yields the average vruntime from them. `zero_vruntime` is the reference point of the
+//! sums. It follows the least vruntime upwards and never moves back, so it also serves as the
+//! `min_vruntime` of CFS. It is a reference, not a minimum: an entity can be placed before it.
 //!
-//! Sums are 128 bits wide: products of weight and distance cannot overflow, whatever the workload.
+//! The weighted sum is 128 bits wide: products of weight and distance cannot overflow, whatever the
+//! workload.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `avg_vruntime_add`, `avg_vruntime`,
 //! `update_min_vruntime`.
@@ -24,11 +25,11 @@ use zerolag_model::GroupId;
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) group: GroupId,
-    /// Which of the groups that had this id.
+    /// The generation of the group id: it distinguishes successive groups with the same id.
     pub(crate) generation: u32,
-    /// The queue that the group's entity is on; `None` for the root.
+    /// The queue that holds the group's entity; `None` for the root.
     pub(crate) parent: Option<QueueIx>,
-    /// The group's entity there.
+    /// The group's entity on the parent's queue.
     pub(crate) entity: FairEntity,
     pub(crate) frame: Frame,
     pub(crate) waiting: Root,
@@ -37,21 +38,21 @@ pub(crate) struct Queue {
     /// Tasks that are parked because this queue is throttled, in order of arrival.
     pub(crate) parked: Root,
     pub(crate) current: Option<EntityRef>,
-    /// Queued entities, the current one included.
+    /// The number of queued entities, including the current one.
     pub(crate) nr_queued: u32,
-    /// Tasks queued here and below; of those below a queue that is cut, the boosted.
+    /// The tasks queued here and below. Below a cut queue only boosted tasks count.
     pub(crate) tally: Tally,
-    /// The boosted of them.
+    /// The boosted tasks among them.
     pub(crate) boosted: Tally,
-    /// Weights of all queued entities, the current one included.
+    /// The sum of the weights of all queued entities, including the current one.
     pub(crate) load: u64,
     pub(crate) sum_weight: u64,
     pub(crate) sum_weighted_vruntime: i128,
     pub(crate) zero_vruntime: Vtime,
     pub(crate) buddies: Buddies,
-    /// What it has lately held.
+    /// The averages of the entities attached to this queue.
     pub(crate) average: Average,
-    /// What this queue has added to the published load of its group.
+    /// The load that this queue has added to the published load of its group.
     pub(crate) published_load: u64,
     pub(crate) bandwidth: Local,
     pub(crate) own_slices: OwnSlices,
@@ -60,11 +61,11 @@ pub(crate) struct Queue {
 /// Entities that CFS prefers or passes over at the next pick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Buddies {
-    /// It preempted the current one by waking.
+    /// Preempted the current entity by waking.
     pub(crate) next: Option<EntityRef>,
-    /// It was preempted by a waking one and gets the CPU back.
+    /// Was preempted by a woken entity; gets the CPU back afterwards.
     pub(crate) last: Option<EntityRef>,
-    /// It yielded.
+    /// Has yielded.
     pub(crate) skip: Option<EntityRef>,
 }
 
@@ -105,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Returns where entities of this standing wait.
+    /// Returns the list on which entities of this standing wait.
     pub(crate) const fn waiting_as(&mut self, standing: Standing) -> &mut Root {
         match standing {
             Standing::Ordinary => &mut self.waiting,
@@ -113,22 +114,22 @@ impl Queue {
         }
     }
 
-    /// Counts a waiting entity in the sums.
+    /// Adds a waiting entity to the sums.
     #[inline]
     pub(crate) fn add_to_sums(&mut self, vruntime: Vtime, weight: u64) {
         self.sum_weight += weight;
         self.sum_weighted_vruntime += weighted(vruntime.since(self.zero_vruntime), weight);
     }
 
-    /// Takes a waiting entity out of the sums.
+    /// Subtracts a waiting entity from the sums.
     #[inline]
     pub(crate) fn take_from_sums(&mut self, vruntime: Vtime, weight: u64) {
         self.sum_weight -= weight;
         self.sum_weighted_vruntime -= weighted(vruntime.since(self.zero_vruntime), weight);
     }
 
-    /// Returns the sums over all entities: of weighted vruntimes, and of weights; `current` is the
-    /// current one's.
+    /// Returns the sum of the weighted vruntimes and the sum of the weights over all entities.
+    /// `current` is the vruntime and weight of the current entity.
     #[inline]
     fn sums(&self, current: Option<(Vtime, u64)>) -> (i128, u64) {
         let (sum, weight) = (self.sum_weighted_vruntime, self.sum_weight);
@@ -138,18 +139,19 @@ impl Queue {
         }
     }
 
-    /// Returns whether a vruntime is after the weighted average of all, without the division.
+    /// Returns whether a vruntime is after the weighted average of all entities, without a
+    /// division.
     #[inline]
     pub(crate) fn is_beyond_average(&self, current: Option<(Vtime, u64)>, vruntime: Vtime) -> bool {
         let (sum, weight) = self.sums(current);
         weighted(vruntime.since(self.zero_vruntime), weight.max(1)) > sum
     }
 
-    /// Returns the weighted average of all vruntimes, rounded down; `current` is that of the
-    /// current entity.
+    /// Returns the weighted average of all vruntimes, rounded down. `current` is the vruntime and
+    /// weight of the current entity.
     ///
-    /// Rounded down, "not after the average" is the same as the exact comparison, because vruntimes
-    /// are whole.
+    /// Vruntimes are whole numbers, so "not after the rounded average" is the same as the exact
+    /// comparison.
     #[inline]
     pub(crate) fn average(&self, current: Option<(Vtime, u64)>) -> Vtime {
         let (sum, weight) = self.sums(current);
@@ -159,7 +161,7 @@ impl Queue {
         self.zero_vruntime.plus(Vlag::from_nanos(div_floor(sum, weight)))
     }
 
-    /// Moves the reference up to `least`, the least vruntime queued; never back.
+    /// Advances the reference to `least`, the least queued vruntime; never moves it back.
     #[inline]
     pub(crate) fn advance_zero(&mut self, least: Vtime) {
         if !self.zero_vruntime.is_before(least) {
@@ -175,8 +177,8 @@ fn weighted(distance: Vlag, weight: u64) -> i128 {
     i128::from(distance.as_nanos()) * i128::from(weight)
 }
 
-/// Returns the quotient rounded down. The quotient of a sum of weighted distances by the weights is
-/// a distance.
+/// Returns the quotient, rounded down. A sum of weighted distances divided by the sum of the
+/// weights is a distance.
 fn div_floor(sum: i128, weight: u64) -> i64 {
     let narrow = i64::try_from(sum).ok().zip(i64::try_from(weight).ok());
     match narrow {

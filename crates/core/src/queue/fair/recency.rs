@@ -1,8 +1,9 @@
-//! [`Recency`]: the fair tasks of one CPU by how recently they ran or came; the balancer takes the
-//! stalest first.
+//! [`Recency`]: the fair tasks of one CPU, ordered by how recently they ran or arrived. The
+//! balancer takes the stalest task first.
 //!
-//! Links lie apart from the bodies, by slot, so that moving a task to the front touches two small
-//! words and not its neighbours' bodies. O(1) throughout. Linux: `rq->cfs_tasks`.
+//! The links are stored apart from the bodies, indexed by slot. Moving a task to the front then
+//! touches a few small links and not its neighbours' bodies. Every operation is O(1). Linux:
+//! `rq->cfs_tasks`.
 
 use crate::words::ids::Slot;
 use alloc::vec::Vec;

@@ -1,5 +1,5 @@
-//! [`FairRq`]: the fair class's part of a run queue: its queues, one arena of timeline nodes, and
-//! the settings that paths read.
+//! [`FairRq`]: the fair class's part of a run queue. It holds the queues, one arena of timeline
+//! nodes, and the settings that hot paths read.
 
 use crate::entity::fair::{Frame, QueueIx};
 use crate::queue::fair::asymmetric::Asymmetric;
@@ -17,45 +17,45 @@ use alloc::vec::Vec;
 use zerolag_model::settings::{FairAlgorithm, Grain, SliceProtection, Throttle};
 use zerolag_model::{CpuId, Duration, GroupId};
 
-/// Queues at rest that a CPU keeps.
+/// The maximum number of resting queues that a CPU keeps.
 pub(crate) const RESTING_MAX: usize = 64;
 
 /// The fair class's part of a run queue.
 #[derive(Debug)]
 pub(crate) struct FairRq {
     pub(crate) cpu: CpuId,
-    /// What others may have to be told of it.
+    /// The published fields that may be out of date.
     pub(crate) changed: Unpublished,
     pub(crate) tune: Tunables,
     pub(crate) timeline: Timeline,
-    /// Queue 0 is the root's.
+    /// The queues; queue 0 belongs to the root group.
     pub(crate) queues: Vec<Queue>,
-    /// Places in `queues` that are free.
+    /// Unused places in `queues`.
     pub(crate) free: Vec<QueueIx>,
-    /// Queues of groups, live or at rest, by id.
+    /// Queues of groups, live or resting, sorted by group id.
     pub(crate) by_group: Vec<(GroupId, QueueIx)>,
-    /// Queues of groups that have nothing here, longest first.
+    /// Queues of groups without entities on this CPU; the one that has rested longest comes first.
     pub(crate) resting: Vec<QueueIx>,
-    /// Queues made so far.
+    /// The number of queues created so far.
     pub(crate) lives: u32,
     /// Whether a charge found that the current task's turn is over.
     pub(crate) due: Resched,
-    /// Whether the queue of any group has ever had a limit: if not, nothing is throttled or
+    /// Whether the queue of any group has ever had a limit. If not, nothing is throttled or
     /// boosted.
     pub(crate) has_limits: bool,
-    /// Queues of groups that are out of quota.
+    /// The number of group queues that are out of quota.
     pub(crate) nr_throttled: u32,
-    /// Tasks in them, which do not count as running.
+    /// The number of tasks in those queues; they do not count as running.
     pub(crate) nr_apart: u32,
     pub(crate) recency: Recency,
     pub(crate) balance: BalanceState,
     pub(crate) newidle: NewIdle,
     pub(crate) pressure: Pressure,
-    /// On machines whose CPUs differ.
+    /// The state for CPUs of different capacity; `None` if all CPUs are equal.
     pub(crate) asymmetric: Option<Asymmetric>,
 }
 
-/// The settings that the paths read, scaled for the machine.
+/// The settings that hot paths read, scaled for the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunables {
     pub(crate) algorithm: FairAlgorithm,
@@ -77,7 +77,7 @@ pub(crate) struct Tunables {
     pub(crate) delay_dequeue: bool,
     pub(crate) wakeup_preemption: bool,
     pub(crate) yield_forfeits: bool,
-    /// Whether averages are kept (`load_tracking = pelt`, more than one CPU).
+    /// Whether averages are maintained (`load_tracking = pelt` and more than one CPU).
     pub(crate) tracks_load: bool,
     pub(crate) throttle: Throttle,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Tunables {
 pub(crate) enum Join {
     Wakeup,
     New,
-    /// It was taken off while runnable.
+    /// It was dequeued while runnable.
     Back,
 }
 
@@ -152,7 +152,7 @@ impl FairRq {
         &self.queues[0]
     }
 
-    /// Returns whether averages are kept.
+    /// Returns whether averages are maintained.
     pub(crate) const fn tracks_load(&self) -> bool {
         self.tune.tracks_load
     }
@@ -162,25 +162,25 @@ impl FairRq {
         self.root().load
     }
 
-    /// Returns the tasks that want to run and may, the current one included.
+    /// Returns the number of runnable tasks that are allowed to run, including the current one.
     pub(crate) fn nr_running(&self) -> u32 {
         self.root().tally.runnable
     }
 
-    /// Returns the queued tasks that are not throttled, those included that stay only for their
-    /// lag.
+    /// Returns the number of queued tasks that are not throttled, including those that stay queued
+    /// only to repay negative lag.
     #[inline]
     pub(crate) fn nr_queued(&self) -> u32 {
         let tally = self.root().tally;
         tally.runnable + tally.delayed
     }
 
-    /// Returns the blocked tasks that stay queued until their lag is paid.
+    /// Returns the number of blocked tasks that stay queued until their negative lag is repaid.
     pub(crate) fn nr_delayed(&self) -> u32 {
         self.root().tally.delayed
     }
 
-    /// Returns the tasks of policy SCHED_IDLE that want to run, the current one included.
+    /// Returns the number of runnable SCHED_IDLE tasks, including the current one.
     pub(crate) fn nr_idle_policy(&self) -> u32 {
         self.root().tally.idle_policy
     }

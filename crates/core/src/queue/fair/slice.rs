@@ -1,18 +1,20 @@
-//! Slices of a queue: which is the shortest, what a group asks for, and how long a picked entity is
+//! Slices of a queue: the shortest slice, the slice of a group, and how long a picked entity is
 //! protected.
 //!
-//! Most entities ask for the base slice; a queue lists the others, by length, with their number. So
-//! the shortest is known at once, and where nobody has a slice of its own nothing is done.
+//! The shortest slice of a queue is needed at every pick, but a search over all entities would be
+//! too slow. Most entities use the base slice, so a queue lists only the other lengths, sorted,
+//! with a count for each. The shortest is then the head of the list, and a queue without custom
+//! slices has no work to do.
 //!
-//! A group asks for the shortest slice in it (`group_min_slice`, 6.12): a task with a short slice
-//! comes as early in a group as outside.
+//! * A group's slice is the shortest slice in it (`group_min_slice`, 6.12): a task with a short
+//!   slice is served as early inside a group as outside.
+//! * With `slice_protection = min_slice` (6.17) a picked entity is protected for the shortest slice
+//!   on its queue instead of its own. A task with a short slice then does not wait for the whole
+//!   request of a task with a long one.
+//! * Without `RUN_TO_PARITY` that protection lasts for the unscaled base slice.
 //!
-//! With `slice_protection = min_slice` (6.17) a picked entity is protected for the shortest slice
-//! on its queue instead of its own, so that whoever asks for little does not wait for the whole
-//! request of one that asks for much; without `RUN_TO_PARITY` for the base slice before scaling.
-//!
-//! Work: O(different slices on the queue) when an entity with a slice of its own joins or leaves;
-//! else O(1) per level.
+//! Work: O(different slices on the queue) when an entity with a custom slice joins or leaves;
+//! otherwise O(1) per level.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `cfs_rq_min_slice`, `enqueue_task_fair`,
 //! `dequeue_entities` (commit aef6987d8954); v6.17, `set_protect_slice`, `update_protect_slice`
@@ -26,7 +28,7 @@ use crate::task::slab::TaskSlab;
 use zerolag_model::Duration;
 use zerolag_model::settings::SliceProtection;
 
-/// An entity has joined a queue.
+/// Records the slice of an entity that has joined a queue.
 #[inline]
 pub(crate) fn joined(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
     let joining = fair.entity(tasks, entity);
@@ -36,7 +38,7 @@ pub(crate) fn joined(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity
     }
 }
 
-/// An entity leaves a queue.
+/// Removes the slice of an entity that leaves a queue.
 #[inline]
 pub(crate) fn parted(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef) {
     let leaving = fair.entity(tasks, entity);
@@ -47,7 +49,7 @@ pub(crate) fn parted(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity
 }
 
 impl Queue {
-    /// Returns the shortest slice that is asked for on it; the base slice if nothing is queued.
+    /// Returns the shortest slice on this queue; the base slice if nothing is queued.
     fn shortest_slice(&self, tune: &Tunables) -> Duration {
         let (own, base) = (&self.own_slices, tune.base_slice);
         match own.shortest() {
@@ -58,7 +60,8 @@ impl Queue {
     }
 }
 
-/// Lets the slice of a group's entity follow what is in its queue. It may be queued at its parent.
+/// Updates the slice of a group's entity to the shortest slice in its queue. The entity can be
+/// queued at its parent.
 #[inline]
 pub(crate) fn follow(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, parent: QueueIx) {
     let queue = fair.queue(owned);
@@ -84,7 +87,7 @@ fn follow_shortest(fair: &mut FairRq, tasks: &mut TaskSlab, owned: QueueIx, pare
     }
 }
 
-/// An entity was picked: protects it.
+/// Protects an entity that was picked.
 #[inline]
 pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
     let mut until = picked.virtual_deadline;
@@ -97,8 +100,7 @@ pub(crate) fn protect(picked: &mut FairEntity, queue: &Queue, tune: &Tunables) {
     picked.protected = Some(until);
 }
 
-/// One with a shorter slice waits from now on: the current entity is protected for no longer than
-/// that.
+/// Limits the current entity's protection to the slice of a shorter entity that has begun to wait.
 pub(crate) fn shorten_protection(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, current: EntityRef) {
     let slice = fair.queue(q).shortest_slice(&fair.tune);
     let running = fair.entity_mut(tasks, current);

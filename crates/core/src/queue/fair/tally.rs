@@ -3,40 +3,41 @@
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;
 
-/// Tasks of a hierarchy, counted.
+/// The number of tasks of a hierarchy, by state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tally {
-    /// Want to run.
+    /// Runnable and allowed to run.
     pub(crate) runnable: u32,
-    /// Are blocked and stay only until their lag is paid.
+    /// Blocked, and queued only until the negative lag is repaid.
     pub(crate) delayed: u32,
-    /// Of those that want to run: of policy SCHED_IDLE, or in an idle group.
+    /// Runnable tasks that have policy SCHED_IDLE or are in an idle group.
     pub(crate) idle_policy: u32,
-    /// Want to run and may not: they are off their queue because their group is throttled.
+    /// Runnable but not allowed to run: dequeued because the group is throttled.
     pub(crate) parked: u32,
 }
 
 impl Tally {
-    /// One task that wants to run.
+    /// One runnable task.
     pub(crate) const RUNNABLE: Self = Self { runnable: 1, delayed: 0, idle_policy: 0, parked: 0 };
-    /// That one such task is of policy SCHED_IDLE, or in an idle group.
+    /// The mark of one runnable task that has policy SCHED_IDLE or is in an idle group; added to
+    /// [`RUNNABLE`](Self::RUNNABLE).
     pub(crate) const IDLE_POLICY: Self = Self { runnable: 0, delayed: 0, idle_policy: 1, parked: 0 };
-    /// One task that stays only for its lag.
+    /// One task that stays queued only to repay negative lag.
     pub(crate) const DELAYED: Self = Self { runnable: 0, delayed: 1, idle_policy: 0, parked: 0 };
-    /// One task that may not run.
+    /// One parked task.
     pub(crate) const PARKED: Self = Self { runnable: 0, delayed: 0, idle_policy: 0, parked: 1 };
 
-    /// Returns the tally of one task that wants to run.
+    /// Returns the tally of one runnable task.
     pub(crate) fn runnable(tasks: &TaskSlab, slot: Slot) -> Self {
         Self { idle_policy: u32::from(tasks[slot].fair.counts_as_idle), ..Self::RUNNABLE }
     }
 
-    /// Returns how many tasks there are.
+    /// Returns the total number of tasks.
     pub(crate) const fn tasks(self) -> u32 {
         self.runnable + self.delayed + self.parked
     }
 
-    /// Returns the sum of two.
+    /// Returns the sum of two tallies.
     pub(crate) const fn plus(self, more: Self) -> Self {
         Self {
             runnable: self.runnable + more.runnable,
@@ -46,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Returns what is left without some of them.
+    /// Returns the difference of two tallies.
     pub(crate) const fn minus(self, less: Self) -> Self {
         Self {
             runnable: self.runnable - less.runnable,

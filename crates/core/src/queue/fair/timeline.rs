@@ -1,22 +1,27 @@
-//! [`Timeline`]: waiting entities in order of a key, and "the first in order among those that are
-//! eligible".
+//! [`Timeline`]: waiting entities, sorted by a key. It finds the first entity in order, and the
+//! first one that is eligible.
 //!
-//! Key: the virtual deadline under EEVDF, the vruntime under CFS; equal keys in order of insertion:
-//! a new one goes behind them.
+//! The key is the virtual deadline under EEVDF and the vruntime under CFS. Among equal keys, the
+//! entity inserted first comes first.
 //!
-//! One arena of nodes per CPU serves all its queues. Few entities are kept in a sorted [`list`],
-//! many in a balanced [`tree`] of blocks that has the least vruntime of every subtree: with a
-//! handful a walk over neighbours is cheaper, and most queues never hold more. A queue changes its
-//! shape where it grows beyond [`LIST_MAX`] and where it shrinks to [`LIST_AGAIN`], so a change is
-//! paid for by as many insertions or removals as lie between. Nodes keep their place; nobody
-//! outside sees which shape a queue has.
+//! Most queues never hold more than a handful of entities. For those, a walk over neighbours is
+//! cheaper than a tree; for many entities a walk is too slow. So a queue has one of two shapes:
 //!
-//! Insertion, removal and searches are O(log n), the change of shape amortised; nothing is
-//! allocated while fewer entities wait than ever did.
+//! * a sorted [`list`] of at most [`LIST_MAX`] entities, or
+//! * a balanced [`tree`] of blocks with more than [`LIST_AGAIN`] entities, which stores the least
+//!   vruntime of every subtree.
+//!
+//! A list becomes a tree when it grows beyond [`LIST_MAX`], and a tree becomes a list when it
+//! shrinks to [`LIST_AGAIN`]. The insertions or removals between the two bounds pay for a
+//! conversion. A node keeps its index during a conversion, and callers cannot see the shape. One
+//! arena of nodes per CPU serves all its queues.
+//!
+//! Insertion, removal and searches are O(log n); conversions are amortised. Nothing is allocated
+//! until more entities wait than ever before.
 //!
 //! Sources: Stoica & Abdel-Wahab 1995, sec. 5 (the augmented tree); Linux v6.12
 //! `kernel/sched/fair.c`, `__enqueue_entity`, `pick_eevdf`. differs: blocks in an AVL tree instead
-//! of a red-black tree of entities, indices instead of pointers, a list for few.
+//! of a red-black tree of entities, indices instead of pointers, and a list for few entities.
 
 pub(crate) mod list;
 pub(crate) mod tree;
@@ -28,10 +33,10 @@ use crate::queue::fair::timeline::tree::{Block, BlockIx, Tree};
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-/// The most entities that a list holds.
+/// The maximum number of entities of a list.
 const LIST_MAX: u32 = 16;
 
-/// A tree that has shrunk to this becomes a list.
+/// The number of entities at which a shrinking tree becomes a list.
 const LIST_AGAIN: u32 = 8;
 
 /// The waiting entities of one queue.
@@ -54,11 +59,11 @@ pub(crate) struct Node {
     key: Vtime,
     vruntime: Vtime,
     entity: EntityRef,
-    /// In a tree: where it is.
+    /// The block of the node, in a tree.
     block: Option<BlockIx>,
-    /// In a list: the neighbour before.
+    /// The neighbour before the node, in a list.
     left: Option<NodeIx>,
-    /// In a list: the neighbour behind.
+    /// The neighbour behind the node, in a list.
     right: Option<NodeIx>,
 }
 
@@ -81,7 +86,7 @@ impl Timeline {
         let mut nodes = Vec::with_capacity(entities + 1);
         let nobody = Node::new(Vtime::ZERO, Vtime::ZERO, EntityRef::Group(QueueIx::ROOT));
         nodes.push(nobody);
-        // Half full on average.
+        // Blocks are half full on average.
         let blocks = if entities > LIST_MAX as usize { entities.div_ceil(8) } else { 0 };
         Self {
             nodes,
@@ -96,17 +101,17 @@ impl Timeline {
         self.at(node).entity
     }
 
-    /// Returns the vruntime that an entity was queued with.
+    /// Returns the vruntime with which an entity was queued.
     pub(crate) fn vruntime(&self, node: NodeIx) -> Vtime {
         self.at(node).vruntime
     }
 
-    /// Returns the key that an entity was queued with.
+    /// Returns the key with which an entity was queued.
     pub(crate) fn key(&self, node: NodeIx) -> Vtime {
         self.at(node).key
     }
 
-    /// Returns the least vruntime of a queue. O(1): a list is short.
+    /// Returns the least vruntime of a queue. O(1): the length of a list is bounded.
     #[inline]
     pub(crate) fn least(&self, root: Root) -> Option<Vtime> {
         match root {
@@ -124,7 +129,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the entity that follows in order of key. O(log n).
+    /// Returns the next entity in order of key. O(log n).
     pub(crate) fn after(&self, root: Root, node: NodeIx) -> Option<NodeIx> {
         match root {
             Root::Few(_) => self.at(node).right,
@@ -132,7 +137,7 @@ impl Timeline {
         }
     }
 
-    /// Returns the entity with the least key among those whose vruntime is not after `limit`. O(log
+    /// Returns the entity with the least key among those with a vruntime not after `limit`. O(log
     /// n).
     #[inline]
     pub(crate) fn first_eligible(&self, root: Root, limit: Vtime) -> Option<NodeIx> {
@@ -142,7 +147,7 @@ impl Timeline {
         }
     }
 
-    /// Queues an entity behind those of equal key.
+    /// Inserts an entity behind those of equal key.
     pub(crate) fn insert(&mut self, root: &mut Root, key: Vtime, vruntime: Vtime, entity: EntityRef) -> NodeIx {
         let new = self.allocate(Node::new(key, vruntime, entity));
         match root {
@@ -157,8 +162,8 @@ impl Timeline {
         new
     }
 
-    /// Takes an entity out and queues another in its node: [`remove`](Self::remove) and
-    /// [`insert`](Self::insert) at once. The queue keeps its shape.
+    /// Replaces the entity of a node: the same as [`remove`](Self::remove) and
+    /// [`insert`](Self::insert), but the queue keeps its shape.
     #[inline(always)]
     pub(crate) fn replace(&mut self, root: &mut Root, node: NodeIx, key: Vtime, vruntime: Vtime, entity: EntityRef) {
         match root {
@@ -171,7 +176,7 @@ impl Timeline {
         }
     }
 
-    /// Apart, so that it is not in the midst of what few entities need.
+    /// Out of line, so that the case of a tree does not bloat the hot path of a list.
     #[inline(never)]
     fn replace_in_tree(&mut self, tree: &mut Tree, node: NodeIx, new: Node) {
         self.remove_from_tree(tree, node);
@@ -179,7 +184,7 @@ impl Timeline {
         self.insert_in_tree(tree, node);
     }
 
-    /// Takes an entity out.
+    /// Removes an entity.
     pub(crate) fn remove(&mut self, root: &mut Root, node: NodeIx) {
         match root {
             Root::Few(list) => self.remove_from_list(list, node),
@@ -193,8 +198,8 @@ impl Timeline {
         self.free.push(node);
     }
 
-    /// Makes a tree of a list that has grown too long: entities come in order, so equal keys keep
-    /// theirs.
+    /// Converts a list that has grown too long into a tree. Entities are inserted in order, so
+    /// equal keys keep their order.
     #[cold]
     fn tree_of(&mut self, list: List) -> Tree {
         let mut tree = Tree::default();
@@ -207,7 +212,7 @@ impl Timeline {
         tree
     }
 
-    /// Makes a list of a tree that has become small.
+    /// Converts a tree that has become small into a list.
     #[cold]
     fn list_of(&mut self, tree: Tree) -> List {
         let order: [_; LIST_AGAIN as usize] = self.take_apart(tree);
@@ -219,7 +224,7 @@ impl Timeline {
         list
     }
 
-    /// Forgets where a node was.
+    /// Clears the links of a node.
     fn renew(&mut self, node: NodeIx) {
         let Node { key, vruntime, entity, .. } = *self.at(node);
         *self.at_mut(node) = Node::new(key, vruntime, entity);
@@ -246,11 +251,11 @@ impl Timeline {
         &mut self.nodes[node.0.get() as usize]
     }
 
-    /// Checks order and shape of a queue's entities and returns them in order. For checks: O(n log
-    /// n).
+    /// Checks the order and the shape of a queue, and returns its entities in order. For checks:
+    /// O(n log n).
     ///
     /// # Panics
-    /// If they do not hold.
+    /// If the order or the shape is wrong.
     pub(crate) fn check(&self, root: Root) -> Vec<EntityRef> {
         let mut entities = Vec::new();
         let mut last: Option<Vtime> = None;
@@ -286,7 +291,7 @@ mod tests {
         Vtime::ZERO.plus(Vlag::from_nanos(ns))
     }
 
-    /// Draws below a bound, the same on every run.
+    /// A generator of numbers below a bound, the same on every run.
     struct Draws(u64);
 
     impl Draws {
@@ -296,7 +301,7 @@ mod tests {
         }
     }
 
-    /// Insertions and removals against a sorted list of plain numbers: the timeline swells and
+    /// Compares insertions and removals with a sorted list of plain numbers. The timeline grows and
     /// shrinks, so that it passes through both shapes and their bounds many times.
     #[test]
     fn it_agrees_with_a_sorted_list() {
@@ -341,18 +346,19 @@ mod tests {
         assert!(changes > 20, "it passed through both shapes: {changes} changes");
     }
 
-    /// A large tree that fills, turns over and empties in several orders, against a sorted list of
-    /// plain numbers.
+    /// Compares a large tree that fills, turns over and empties in several orders with a sorted
+    /// list of plain numbers.
     #[test]
     fn many_come_and_go_in_any_order() {
         let mut draws = Draws(3);
-        // How far behind the last key the next one is, and from which part of the order one leaves.
+        // How far the next key can be behind the last one, and how many of the first entities can
+        // leave.
         for (spread, front) in [(1, 1), (1, 400), (400, 1), (400, 400), (30, 30)] {
             let mut timeline = Timeline::with_capacity(4);
             let mut root = Root::default();
             let mut model: Vec<(i64, u32, i64, NodeIx)> = Vec::new();
             for step in 0..2800_u32 {
-                // Fills, turns over, empties.
+                // The model fills, turns over, and empties.
                 let (comes, goes) =
                     if step < 400 { (1, 0) } else { (u32::from(step < 1600), u32::from(step % 4 != 3)) };
                 if comes == 1 {
@@ -381,7 +387,7 @@ mod tests {
         }
     }
 
-    /// What a list answers, a tree of the same entities answers.
+    /// A list and a tree of the same entities return the same results.
     #[test]
     fn both_shapes_answer_the_same() {
         let mut draws = Draws(7);

@@ -1,5 +1,5 @@
-//! The turn of an entity: which one is current on each level, what running costs it, when its turn
-//! is over. Which task is picked is decided in [`crate::class::fair::run`].
+//! The turn of an entity: which entity is current on each level, the charge for its run time, and
+//! the end of its turn. [`crate::class::fair::run`] decides which task is picked.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `set_next_entity`, `put_prev_entity`, `update_curr`,
 //! `hrtick_start_fair`.
@@ -16,13 +16,13 @@ use crate::words::unpublished::Unpublished;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant, Settings};
 
-/// Returns whether a queue is the root's or that of the current group of its parent; all above are
-/// then, too.
+/// Returns whether a queue is the root's, or belongs to the current group of its parent. In that
+/// case all queues above it are current, too.
 pub(crate) fn is_current(fair: &FairRq, q: QueueIx) -> bool {
     fair.queue(q).parent.is_none_or(|parent| fair.queue(parent).current == Some(EntityRef::Group(q)))
 }
 
-/// Makes the groups of a queue current from the top down, those that are not.
+/// Makes the groups above a queue current, from the top down; skips those that are current already.
 pub(crate) fn make_groups_current(fair: &mut FairRq, tasks: &mut TaskSlab, leaf: QueueIx, now: Instant) {
     let mut path = [leaf; MAX_DEPTH];
     let mut depth = 0;
@@ -37,8 +37,8 @@ pub(crate) fn make_groups_current(fair: &mut FairRq, tasks: &mut TaskSlab, leaf:
     }
 }
 
-/// Makes an entity the current one of its queue, unless it is already; what was current with all
-/// below waits again.
+/// Makes an entity the current one of its queue, unless it is already. The previous current entity,
+/// and the current entities below it, go back to their timelines.
 pub(crate) fn make_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, now: Instant) {
     if fair.queue(q).current == Some(entity) {
         return;
@@ -49,8 +49,8 @@ pub(crate) fn make_current(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, 
     begin_turn(picked.entity, entity, picked.queue, picked.tune);
 }
 
-/// One task goes on after another of its queue: as if that one were put down and it picked up, with
-/// what both need looked up once.
+/// Switches from the task `going` to the task `coming` of the same queue. This is the same as
+/// putting the first down and picking the second up, but shares the lookups.
 #[inline(always)]
 pub(crate) fn take_turns(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, going: Slot, coming: Slot, now: Instant) {
     let FairRq { queues, timeline, tune, .. } = fair;
@@ -74,7 +74,7 @@ pub(crate) fn take_turns(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, go
     begin_turn(picked, EntityRef::Task(coming), queue, tune);
 }
 
-/// An entity that has been taken off the timeline is current from now on.
+/// Makes an entity current that has been taken off the timeline.
 #[inline(always)]
 fn begin_turn(picked: &mut FairEntity, which: EntityRef, queue: &mut Queue, tune: &Tunables) {
     picked.ran = Duration::ZERO;
@@ -99,11 +99,11 @@ pub(crate) fn put_down(fair: &mut FairRq, tasks: &mut TaskSlab, from: QueueIx, n
     }
 }
 
-/// Notes that an entity's turn is over if it is, and there are others on its queue.
+/// Records that an entity's turn is over, if it is and its queue has others.
 #[inline(always)]
 pub(crate) fn note_end(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity: EntityRef, ran: Charged) {
     let is_over = match ran {
-        // While it is protected nobody else need be looked at.
+        // A protected entity keeps the CPU: no other entity need be compared.
         Charged::GoesOn => false,
         Charged::IsUnprotected => fair.queue(q).nr_queued > 1 && eevdf::is_overdue(fair, tasks, q, entity),
         Charged::IsDone => fair.queue(q).nr_queued > 1,
@@ -113,19 +113,19 @@ pub(crate) fn note_end(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, enti
     }
 }
 
-/// What an entity that has run is to others of its queue.
+/// The state of the current entity's request after a charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Charged {
-    /// It works on its request, or the algorithm asks at ticks.
+    /// The entity still works on its request, or the algorithm checks only at ticks.
     GoesOn,
-    /// Likewise, and it gives way to whoever is more deserving.
+    /// The entity still works on its request, but a more deserving entity can preempt it.
     IsUnprotected,
-    /// Its request is served, and it has the next.
+    /// The request is served, and the next one has begun.
     IsDone,
 }
 
 impl FairEntity {
-    /// It has run for `delta`.
+    /// Charges the entity for `delta` of run time.
     #[inline(always)]
     pub(crate) fn charge(&mut self, algorithm: FairAlgorithm, delta: Duration, base_slice: Duration) -> Charged {
         self.vruntime = self.vruntime.plus(self.load.to_virtual(delta));
@@ -138,7 +138,7 @@ impl FairEntity {
     }
 }
 
-/// Returns whether the turn of the task or of a group that it is in is over.
+/// Returns whether the turn of the task, or of a group above it, is over.
 pub(crate) fn tick_cfs(fair: &mut FairRq, tasks: &mut TaskSlab, slot: Slot, leaf: QueueIx) -> Resched {
     let mut due = Resched::No;
     let mut entity = EntityRef::Task(slot);
@@ -151,8 +151,8 @@ pub(crate) fn tick_cfs(fair: &mut FairRq, tasks: &mut TaskSlab, slot: Slot, leaf
     due
 }
 
-/// Returns when the first of the current entities will have had its slice, or what it took of its
-/// group's quota.
+/// Returns the earliest instant at which one of the current entities exhausts its slice, or its
+/// queue the quota that it has taken.
 pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option<Instant> {
     let mut left: Option<Duration> = None;
     let mut at = Some(QueueIx::ROOT);
@@ -163,11 +163,11 @@ pub(crate) fn slice_end(fair: &FairRq, tasks: &TaskSlab, now: Instant) -> Option
         if queue.nr_queued > 1 {
             let here = match fair.tune.algorithm {
                 FairAlgorithm::Eevdf => running.load.to_real_ceil(running.virtual_deadline.since(running.vruntime)),
-                // Its turn is over once it has run *longer* than its slice.
+                // The turn is over once the entity has run *longer* than its slice.
                 FairAlgorithm::Cfs => {
                     let slice = cfs::slice(fair, tasks, q, current).min(fair.tune.latency);
-                    // If it is over and nobody is more deserving, it goes on: that is looked at
-                    // again, not at once.
+                    // An exhausted entity continues if no other is more deserving. The next check
+                    // is then after the shortest hrtick, not immediately.
                     let left = slice.saturating_sub(running.ran);
                     if left.is_zero() { Settings::SHORTEST_HRTICK } else { left + Duration::from_nanos(1) }
                 }

@@ -1,4 +1,4 @@
-//! The real-time queue of a CPU: lists by priority, and the runtime that real-time tasks have left.
+//! The real-time queue of a CPU: a list per priority, and the remaining real-time runtime.
 
 pub(crate) mod prio_queue;
 pub(crate) mod rq;

@@ -1,9 +1,9 @@
-//! [`PrioQueue`]: tasks by real-time priority, first come first served among equals.
+//! [`PrioQueue`]: tasks by real-time priority, first in, first out among equals.
 //!
-//! A list per priority, linked through the tasks' slots, and a bit per list that is not empty
-//! (Linux `struct rt_prio_array`). Each task carries two links, so that it can be on the run list
-//! and on the list of pushable tasks at once; `LINK` says which. Every operation is O(1); iteration
-//! is in order of urgency.
+//! There is one list per priority, linked through the tasks' slots, and one bit per list that says
+//! whether it is non-empty (Linux `struct rt_prio_array`). Each task has two links, so that it can
+//! be on the run list and on the list of pushable tasks at the same time; `LINK` selects one. Every
+//! operation is O(1). Iteration is in order of urgency.
 
 use crate::entity::rt::Link;
 use crate::task::slab::TaskSlab;
@@ -26,7 +26,7 @@ pub(crate) struct PrioQueue<const LINK: usize> {
     occupied: [u64; 2],
 }
 
-/// Which end of its list a task is put on.
+/// The end of its list at which a task is inserted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Front,
@@ -38,7 +38,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
         Self { lists: Box::new([Ends::default(); PRIOS]), occupied: [0; 2] }
     }
 
-    /// Puts a task on the list of its effective priority.
+    /// Inserts a task into the list of its effective priority.
     pub(crate) fn insert(&mut self, tasks: &mut TaskSlab, slot: Slot, end: End) {
         let prio = index(tasks[slot].prio);
         assert!(matches!(tasks[slot].rt.links[LINK], Link::Out), "a task is on a list once");
@@ -60,7 +60,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
         self.occupied[prio / 64] |= 1 << (prio % 64);
     }
 
-    /// Takes a task off the list of its effective priority; `false` if it was on none.
+    /// Removes a task from the list of its effective priority; returns `false` if it was on none.
     pub(crate) fn remove(&mut self, tasks: &mut TaskSlab, slot: Slot) -> bool {
         let Link::In { before, after } = core::mem::take(&mut tasks[slot].rt.links[LINK]) else { return false };
         let prio = index(tasks[slot].prio);
@@ -89,7 +89,7 @@ impl<const LINK: usize> PrioQueue<LINK> {
         self.first_list().map(prio_of)
     }
 
-    /// Returns the list of the most urgent priority that has a task.
+    /// Returns the index of the most urgent list that has a task.
     #[inline]
     fn first_list(&self) -> Option<u32> {
         match self.occupied {
@@ -109,8 +109,8 @@ impl<const LINK: usize> PrioQueue<LINK> {
         matches!(tasks[slot].rt.links[LINK], Link::In { before: None, after: None })
     }
 
-    /// Returns the task that comes after a queued one: its equal, or the first of the next priority
-    /// that has a task.
+    /// Returns the task behind a queued one: the next of its priority, or the first of the next
+    /// priority that has a task.
     pub(crate) fn after(&self, tasks: &TaskSlab, slot: Slot) -> Option<Slot> {
         let Link::In { after, .. } = tasks[slot].rt.links[LINK] else { return None };
         after.or_else(|| {

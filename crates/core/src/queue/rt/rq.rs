@@ -1,5 +1,5 @@
-//! [`RtRq`]: the real-time tasks of one CPU, by priority; those that wait and can move are on a
-//! list of their own.
+//! [`RtRq`]: the real-time tasks of one CPU, by priority. Waiting tasks that can move are also on a
+//! second list.
 
 use crate::entity::rt::{PUSHABLE, RUN};
 use crate::queue::rt::prio_queue::PrioQueue;
@@ -15,7 +15,7 @@ pub(crate) struct RtRq {
     pub(crate) run: PrioQueue<RUN>,
     pub(crate) pushable: PrioQueue<PUSHABLE>,
     pub(crate) nr_running: u32,
-    /// Queued tasks that may run on more than one CPU, the current one included
+    /// The number of queued tasks that are allowed on more than one CPU, including the current one
     /// (`rt_nr_migratory`).
     pub(crate) nr_migratory: u32,
     /// Whether this CPU has put itself into an overload mask.
@@ -35,14 +35,13 @@ impl RtRq {
         }
     }
 
-    /// Returns the most urgent priority queued, the current task's included ([`Prio::IDLE`] if
-    /// none).
+    /// Returns the most urgent queued priority, including that of the current task ([`Prio::IDLE`]
+    /// if none).
     pub(crate) fn highest(&self) -> Prio {
         self.run.highest().unwrap_or(Prio::IDLE)
     }
 
-    /// Returns the most urgent priority that waits and could run elsewhere ([`Prio::IDLE`] if
-    /// none).
+    /// Returns the priority of the most urgent pushable task ([`Prio::IDLE`] if none).
     pub(crate) fn highest_pushable(&self) -> Prio {
         self.pushable.highest().unwrap_or(Prio::IDLE)
     }
@@ -51,7 +50,7 @@ impl RtRq {
         !self.pushable.is_empty()
     }
 
-    /// Returns the queued tasks that can run: none while the class is throttled.
+    /// Returns the number of queued tasks that can run: 0 while the class is throttled.
     #[inline]
     pub(crate) const fn nr_allowed(&self) -> u32 {
         if self.throttle.is_throttled() { 0 } else { self.nr_running }
@@ -61,8 +60,11 @@ impl RtRq {
         self.nr_running
     }
 
-    /// Returns whether this CPU belongs into an overload mask: by `queued` a task that may move is
-    /// queued together with another one, or behind a deadline task; by `pushable` one waits.
+    /// Returns whether this CPU belongs in an overload mask.
+    ///
+    /// * By the rule `queued`: a task that can move is queued together with another one, or behind
+    ///   a deadline task.
+    /// * By the rule `pushable`: a pushable task waits.
     ///
     /// Sources: Linux v6.6 `kernel/sched/rt.c`, `update_rt_migration`; v6.12
     /// `enqueue_pushable_task`, `dequeue_pushable_task`.
@@ -73,7 +75,7 @@ impl RtRq {
         }
     }
 
-    /// Returns the task to run next; none while the class is throttled.
+    /// Returns the task to run next; `None` while the class is throttled.
     pub(crate) fn pick(&self) -> Option<Slot> {
         if self.throttle.is_throttled() { None } else { self.run.first() }
     }
@@ -83,7 +85,7 @@ impl RtRq {
         self.run.iter(tasks)
     }
 
-    /// Returns the tasks that wait and could run elsewhere, most urgent first.
+    /// Returns the pushable tasks, most urgent first.
     pub(crate) fn waiting<'a>(&'a self, tasks: &'a TaskSlab) -> impl Iterator<Item = Slot> + 'a {
         self.pushable.iter(tasks)
     }

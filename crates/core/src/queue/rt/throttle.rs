@@ -1,22 +1,23 @@
-//! [`Throttle`]: the runtime of a CPU's real-time tasks in this period. The rules are those of
-//! [`crate::class::rt_throttle`].
+//! [`Throttle`]: the runtime of a CPU's real-time tasks in the present period.
+//! [`crate::class::rt_throttle`] has the rules.
 
 use crate::words::bandwidth::RtLimit;
 use zerolag_model::{Duration, Instant, Settings};
 
-/// What real-time tasks have run here, and whether they may go on.
+/// The runtime that real-time tasks have used on this CPU, and whether they are allowed to
+/// continue.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// Run in the present period, or owed from earlier ones (`rt_time`).
+    /// Runtime used in the present period, or owed from earlier ones (`rt_time`).
     pub(crate) time: Duration,
-    /// What they may run per period, but for loans; no limit without `rt_throttling`.
+    /// The runtime per period, without loans; unlimited without `rt_throttling`.
     pub(crate) limit: RtLimit,
     /// When the timer fires; `None` if it is not started.
     pub(crate) period_ends: Option<Instant>,
     pub(crate) state: State,
 }
 
-/// See the diagram of the module.
+/// The throttling state; [`crate::class::rt_throttle`] has the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Idle,
@@ -31,7 +32,7 @@ impl Throttle {
         Self { time: Duration::ZERO, limit: RtLimit { bandwidth, round: 0 }, period_ends: None, state: State::Idle }
     }
 
-    /// Returns whether the real-time tasks of this CPU may not run.
+    /// Returns whether the real-time tasks of this CPU are throttled.
     pub(crate) const fn is_throttled(&self) -> bool {
         matches!(self.state, State::Throttled)
     }

@@ -1,14 +1,14 @@
-//! Few waiting entities: a list in order, each linked to its neighbours.
+//! A sorted, linked list of few waiting entities.
 //!
-//! Removal touches the neighbours only. Insertion looks from the back, where an entity belongs that
-//! has just run: its next request ends last, as a rule. Every walk is bounded by
-//! [`LIST_MAX`](super::LIST_MAX).
+//! A removal touches only the neighbours. An insertion searches from the back, because an entity
+//! that has just run belongs there: as a rule its next request ends last.
+//! [`LIST_MAX`](super::LIST_MAX) bounds every walk.
 
 use crate::entity::fair::NodeIx;
 use crate::entity::vtime::Vtime;
 use crate::queue::fair::timeline::Timeline;
 
-/// The ends of a list, and how many are on it.
+/// The ends of a list, and its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct List {
     first: Option<NodeIx>,
@@ -52,7 +52,7 @@ impl Timeline {
         None
     }
 
-    /// Puts a node behind those of equal key.
+    /// Inserts a node behind those of equal key.
     #[inline]
     pub(crate) fn insert_in_list(&mut self, list: &mut List, new: NodeIx) {
         let key = self.at(new).key;
@@ -78,7 +78,7 @@ impl Timeline {
         list.len -= 1;
     }
 
-    /// Makes two nodes neighbours; where one is absent, the other is an end of the list.
+    /// Makes two nodes neighbours. If one is absent, the other becomes an end of the list.
     #[inline]
     fn join(&mut self, list: &mut List, before: Option<NodeIx>, behind: Option<NodeIx>) {
         match before {

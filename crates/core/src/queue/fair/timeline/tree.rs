@@ -1,18 +1,22 @@
-//! Many waiting entities: a tree of blocks, each with some entities in order, and with the least
-//! vruntime of every subtree.
+//! A balanced tree of blocks for many waiting entities. Each block holds some entities in order.
 //!
-//! The blocks are in order and balanced (AVL: height at most 1.45 log2 of their number). Each
-//! carries the least vruntime in it and below it, so that "the earliest virtual deadline among
-//! those that are eligible" is one walk down: go left while something eligible is there, else take
-//! the first of the block that is, else go right. Equal keys keep their order.
+//! The blocks are in order and balanced (AVL: the height is at most 1.45 log2 of their number).
+//! Each block stores the least vruntime of its own entities and of its subtree. So the search for
+//! "the earliest virtual deadline among the eligible" is one walk down:
+//!
+//! 1. If the left subtree has an eligible entity, go left.
+//! 2. Else, if the block has one, take its first.
+//! 3. Else go right.
+//!
+//! Equal keys keep their order.
 //!
 //! Why blocks: most entities join at one end, behind all others, and leave from the other end. A
-//! tree of single ones turns at nearly every such insertion; here one in as many as a block holds
-//! makes a block, and one removal in as many gives one back.
+//! tree of single entities rotates at nearly every such insertion. With blocks, only one insertion
+//! in a blockful creates a block, and only one removal in a blockful frees one.
 //!
-//! A full block gives its upper half to a new one. A block is given back when it is empty, or is a
-//! leaf that fits into the block above, half of which stays free. So there are never more blocks
-//! than entities, as a rule a twelfth.
+//! A full block gives its upper half to a new block. A block is freed when it is empty. A leaf is
+//! also freed when its entities fit into its parent and half of the parent stays free. So there are
+//! never more blocks than entities; as a rule there are a twelfth as many.
 //!
 //! Sources: Lehman & Carey 1986, "A study of index structures for main memory database management
 //! systems" (the T-tree).
@@ -22,10 +26,10 @@ use crate::entity::vtime::Vtime;
 use crate::queue::fair::timeline::{Node, Timeline};
 use core::num::NonZeroU32;
 
-/// The most entities that a block holds.
+/// The maximum number of entities of a block.
 const BLOCK_MAX: usize = 16;
 
-/// A block, by one more than its place in the arena, so that an absent one costs no space.
+/// The number of a block: its place in the arena plus one, so that an absent block costs no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockIx(NonZeroU32);
 
@@ -35,7 +39,7 @@ impl BlockIx {
     }
 }
 
-/// An entity of a block: its node, and what is compared.
+/// An entity of a block: its node, and a copy of the compared values.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Vtime,
@@ -45,10 +49,10 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
-    /// The first `len` of them count.
+    /// The entities; only the first `len` are valid.
     entries: [Entry; BLOCK_MAX],
     len: u8,
-    /// Of the subtree.
+    /// The height of the subtree.
     height: u8,
     /// The least vruntime of its entities.
     own: Vtime,
@@ -59,7 +63,7 @@ pub(crate) struct Block {
     right: Option<BlockIx>,
 }
 
-/// The top of a tree, and how many entities are in it.
+/// The root of a tree, and the number of its entities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tree {
     top: Option<BlockIx>,
@@ -73,7 +77,7 @@ impl Tree {
 }
 
 impl Block {
-    /// One without entities, alone.
+    /// A block without entities, parent and children.
     const EMPTY: Self = Self {
         entries: [Entry { key: Vtime::ZERO, vruntime: Vtime::ZERO, node: NodeIx(NonZeroU32::MIN) }; BLOCK_MAX],
         len: 0,
@@ -97,7 +101,7 @@ impl Block {
         self.left.is_none() && self.right.is_none()
     }
 
-    /// Returns where an entity of this key belongs: behind those of equal key.
+    /// Returns the place of an entity with this key: behind those of equal key.
     fn place_of(&self, key: Vtime) -> usize {
         self.entries().iter().rposition(|entry| !key.is_before(entry.key)).map_or(0, |before| before + 1)
     }
@@ -114,8 +118,8 @@ impl Block {
         self.entries().iter().position(|entry| entry.node == node).expect("invariant: a node knows its block")
     }
 
-    /// Takes an entity out; returns whether the least vruntime is another now. The last one leaves
-    /// it as it is.
+    /// Removes an entity. Returns whether the least vruntime has changed; it is kept when the block
+    /// becomes empty.
     fn remove(&mut self, node: NodeIx) -> bool {
         let place = self.place_of_node(node);
         let vruntime = self.entries[place].vruntime;
@@ -155,7 +159,7 @@ impl Timeline {
             return Some(self.leftmost(right));
         }
         let mut below = at;
-        // Bounded by the height: each turn goes up.
+        // Bounded by the height: each iteration goes up.
         while let Some(parent) = self.block(below).parent {
             if self.block(parent).left == Some(below) {
                 return Some(parent);
@@ -171,7 +175,8 @@ impl Timeline {
         if limit.is_before(block.least) {
             return None;
         }
-        // Bounded by the height: each turn goes down, into a subtree that has an eligible entity.
+        // Bounded by the height: each iteration goes down, into a subtree that has an eligible
+        // entity.
         loop {
             if let Some(left) = block.left
                 && !limit.is_before(self.block(left).least)
@@ -185,7 +190,7 @@ impl Timeline {
         }
     }
 
-    /// Puts a node behind those of equal key.
+    /// Inserts a node behind those of equal key.
     pub(crate) fn insert_in_tree(&mut self, tree: &mut Tree, new: NodeIx) {
         let Node { key, vruntime, .. } = *self.at(new);
         let entry = Entry { key, vruntime, node: new };
@@ -195,7 +200,7 @@ impl Timeline {
             return;
         };
         let mut at = top;
-        // Bounded by the height: each turn but the last goes down.
+        // Bounded by the height: each iteration but the last goes down.
         let at = loop {
             let block = self.block_mut(at);
             block.least = block.least.earlier_of(vruntime);
@@ -228,7 +233,8 @@ impl Timeline {
         }
     }
 
-    /// Gives the upper half of a full block to a new one, and puts an entity into either.
+    /// Moves the upper half of a full block to a new block, and inserts an entity into one of the
+    /// two.
     fn split(&mut self, tree: &mut Tree, at: BlockIx, place: usize, entry: Entry) {
         const HALF: usize = BLOCK_MAX / 2;
         let entries = self.block(at).entries;
@@ -243,7 +249,7 @@ impl Timeline {
         self.put_behind(tree, at, upper);
     }
 
-    /// Puts a new block behind another.
+    /// Inserts a new block behind another.
     fn put_behind(&mut self, tree: &mut Tree, at: BlockIx, new: BlockIx) {
         let parent = match self.block(at).right {
             None => {
@@ -259,8 +265,8 @@ impl Timeline {
         self.hang(tree, new, parent, at);
     }
 
-    /// A new block hangs below `parent`: what is said of subtrees follows, at least as far as
-    /// `reach`.
+    /// Hangs a new block below `parent`, and updates the subtrees from `parent` upwards, at least
+    /// as far as `reach`.
     fn hang(&mut self, tree: &mut Tree, new: BlockIx, parent: BlockIx, reach: BlockIx) {
         self.block_mut(new).parent = Some(parent);
         self.retrace(tree, parent, Some(reach));
@@ -280,13 +286,13 @@ impl Timeline {
         }
     }
 
-    /// Returns whether a leaf and the block above have room in one, and that one has as much again.
+    /// Returns whether the entities of a leaf and of its parent fill at most half a block.
     fn fits_above(&self, leaf: BlockIx) -> bool {
         let block = self.block(leaf);
         block.parent.is_some_and(|parent| usize::from(block.len + self.block(parent).len) <= BLOCK_MAX / 2)
     }
 
-    /// A leaf is next in order to its parent: its entities go there.
+    /// Moves the entities of a leaf to its parent, to which it is adjacent in order.
     fn merge_into_parent(&mut self, tree: &mut Tree, leaf: BlockIx) {
         let Block { entries, len, parent, .. } = *self.block(leaf);
         let parent = parent.expect("invariant: a leaf that is merged has a parent");
@@ -304,8 +310,8 @@ impl Timeline {
         self.retrace(tree, parent, None);
     }
 
-    /// Takes an empty block out of the tree. If it has two children the next one's entities take
-    /// its place.
+    /// Removes an empty block from the tree. If it has two children, the entities of the next block
+    /// in order move into it, and that block is removed instead.
     fn give_back_empty(&mut self, tree: &mut Tree, empty: BlockIx) {
         let Block { left, right, .. } = *self.block(empty);
         let gone = match (left, right) {
@@ -329,7 +335,7 @@ impl Timeline {
         }
     }
 
-    /// Gives all blocks of a tree back that has at most `N` entities; returns these in order.
+    /// Frees all blocks of a tree with at most `N` entities, and returns the entities in order.
     pub(crate) fn take_apart<const N: usize>(&mut self, tree: Tree) -> [Option<NodeIx>; N] {
         let mut order = [None; N];
         let mut places = order.iter_mut();
@@ -344,8 +350,8 @@ impl Timeline {
         order
     }
 
-    /// Restores heights, balance and least vruntimes from `start` upwards, until nothing changes
-    /// any more; not before `reach`, whose entities are others.
+    /// Restores heights, balance and least vruntimes from `start` upwards, until nothing changes.
+    /// It does not stop before `reach`, a block with changed entities.
     fn retrace(&mut self, tree: &mut Tree, start: BlockIx, reach: Option<BlockIx>) {
         let mut reach = reach;
         let mut at = Some(start);
@@ -367,7 +373,7 @@ impl Timeline {
         }
     }
 
-    /// Recomputes what a block says of its subtree.
+    /// Recomputes the height and the least vruntime of a block's subtree.
     #[inline]
     fn update(&mut self, ix: BlockIx) {
         let Block { left, right, own, .. } = *self.block(ix);
@@ -383,7 +389,7 @@ impl Timeline {
         block.height = height + 1;
     }
 
-    /// Rotates a block whose subtrees differ by two; returns the root of the subtree.
+    /// Rotates a block with subtrees that differ in height by two. Returns the root of the subtree.
     fn rebalance(&mut self, tree: &mut Tree, at: BlockIx, left_height: u8, right_height: u8) -> BlockIx {
         let Block { left, right, .. } = *self.block(at);
         if left_height > right_height {
@@ -460,7 +466,7 @@ impl Timeline {
         at
     }
 
-    /// Makes a block of entities in order, alone in its subtree. They know it from now on.
+    /// Creates a block without children from entities in order, and points their nodes to it.
     fn make_block(&mut self, entries: &[Entry]) -> BlockIx {
         let mut block = Block { len: entries.len() as u8, ..Block::EMPTY };
         block.entries[..entries.len()].copy_from_slice(entries);
@@ -474,7 +480,7 @@ impl Timeline {
             }
             None => {
                 self.blocks.push(block);
-                // All of them may be free at once, and giving back allocates nothing.
+                // All blocks can become free at once, and freeing them must not allocate.
                 self.free_blocks.reserve(self.blocks.len());
                 let number = u32::try_from(self.blocks.len()).expect("invariant: fewer than 2^32 blocks");
                 BlockIx(NonZeroU32::new(number).expect("invariant: there is one"))
