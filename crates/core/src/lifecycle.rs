@@ -1,10 +1,12 @@
-//! The life cycle that all classes share: putting a task on a run queue, taking it off, moving it,
-//! charging it.
+//! The life cycle that all classes share: enqueue, dequeue, migrate, charge, pick and switch.
 //!
-//! The classes only order their tasks; what happens around that is here, once. Dispatch is a
-//! `match` over the closed set of classes ([`crate::class`]), asked in the order of
-//! [`ClassId::rank`]. What concerns several classes is here too: which task a deadline server
-//! runs, and what the throttling of a group means to the servers.
+//! A class only orders its own tasks. The steps around that are the same for every class and are
+//! written once, here: the body of a task enters and leaves a run queue, the exec time is charged,
+//! the deadline servers are told. Dispatch is a `match` over the closed set of classes
+//! ([`crate::class`]). The classes are asked in the order of [`ClassId::rank`].
+//!
+//! Rules that involve several classes are here too: the task that a deadline server runs, and the
+//! effect of a throttled group on the servers.
 //!
 //! A new class is one module with these functions and one arm in each `match` here.
 
@@ -28,7 +30,7 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Preempt;
 use zerolag_model::{ClassId, Duration, MigrateReason, ServerKind, TraceEvent};
 
-/// Gives a body to a run queue and queues the task.
+/// Gives a body to a run queue and enqueues the task.
 #[inline]
 pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: Box<Task>, why: Enqueue) -> Slot {
     let is_lender = body.engaged != Engaged::No;
@@ -42,7 +44,7 @@ pub(crate) fn activate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, mut body: B
     slot
 }
 
-/// Takes a task off its queue and its body out of the run queue. The task must not be current.
+/// Dequeues a task and takes its body out of the run queue. The task must not be current.
 pub(crate) fn deactivate<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Box<Task> {
     debug_assert!(!rq.runs(slot), "who runs is left, not taken");
     let gone = dequeue(rq, cx, slot, why);
@@ -81,12 +83,12 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     dequeued
 }
 
-/// Changes where a queued task may go. A real-time task keeps its place among its equals.
+/// Changes the allowed CPUs of a queued task. A real-time task keeps its place among its equals.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
     rq.note(Unpublished::PRIOS);
     match rq.tasks[slot].prio.class() {
         ClassId::Rt => rt::change_allowed(rq, cx, slot, change),
-        // No queue of this class depends on it.
+        // No queue of this class depends on the allowed CPUs.
         ClassId::Fair => change(&mut rq.tasks[slot]),
         ClassId::Deadline => dl::change_allowed(rq, cx, slot, change),
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
@@ -110,19 +112,20 @@ pub(crate) fn migrate<L: RawMutex>(from: &mut Rq, to: &mut Rq, cx: &mut Cx<'_, L
     check_preempt(to, cx, slot);
 }
 
-/// Asks for a switch if a task that was just queued should run before the current one.
+/// Requests a reschedule if a task that was just enqueued should run before the current one.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.phase() != Phase::Running {
-        return; // `pick` is about to look at everything.
+        return; // `pick` is about to compare all tasks.
     }
     let class = rq.tasks[slot].prio.class();
     if deadline::is_throttled(&rq.tasks[slot]) || class == ClassId::Rt && rq.rt.throttle.is_throttled() {
-        return; // It wants to run, but may not yet.
+        return; // It is runnable, but throttled.
     }
     if class == ClassId::Fair && throttle::is_barred(rq, slot) {
-        return; // Its group may not yet.
+        return; // Its group is throttled.
     }
-    // Of whom a server runs his own class decides: who comes before it is looked at by `pick`.
+    // A task that a server runs is preempted by the rules of its own class; `pick` compares the
+    // server with the other classes.
     let current_class = rq.current_class();
     let resched = match rq.current_slot() {
         None => Resched::Now,
@@ -139,7 +142,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: 
     rq.resched(cx, if lazy { soften(resched, cx.config.settings.preempt) } else { resched });
 }
 
-/// Makes a fair task's request lazy where the preemption model says so.
+/// Makes a reschedule request for a fair task lazy if the preemption model says so.
 pub(crate) fn soften(resched: Resched, preempt: Preempt) -> Resched {
     match (resched, preempt) {
         (Resched::Now, Preempt::Lazy) => Resched::Lazy,
@@ -160,9 +163,9 @@ pub(crate) fn charge_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Charges the current task because somebody wakes. Whom a server runs is charged when somebody of
-/// his own class does: that the server is used up is not seen before (`enqueue_task_fair` charges,
-/// `enqueue_task_rt` does not).
+/// Charges the current task when a task of class `woken` wakes. A task that a server runs is
+/// charged only if the woken task is of the server's class, so an exhausted server can be noticed
+/// later (`enqueue_task_fair` charges, `enqueue_task_rt` does not).
 #[inline(always)]
 pub(crate) fn charge_at_wakeup<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, woken: ClassId) {
     if rq.dl.serving.is_none_or(|kind| kind.class() == woken) {
@@ -193,7 +196,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
     }
 }
 
-/// Tells the servers of the time that the CPU has idled.
+/// Tells the servers how long the CPU has idled.
 fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let Some(since) = rq.idle_since() else { return };
     let delta = rq.clock_task().since(since);
@@ -203,16 +206,16 @@ fn charge_idle<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     }
 }
 
-/// Returns the task that should run now; it may be the current one.
+/// Returns the task that should run now. It can be the current one.
 #[inline(always)]
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     pick_by_deadline(rq, cx).or_else(|| rq.rt.pick()).or_else(|| fair::pick(rq, cx))
 }
 
-/// Makes `next` the current task of the CPU in place of whoever was.
+/// Makes `next` the current task of the CPU.
 #[inline(always)]
 pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Option<Slot>) {
-    // Whoever blocked is current no more: that nobody follows is a switch all the same.
+    // The blocked task is no longer current; switching to idle still counts as a switch.
     let begins_to_idle = next.is_none() && rq.idle_since().is_none();
     rq.set_idle_since(match next {
         None => rq.idle_since().or(Some(rq.clock_task())),
@@ -227,7 +230,8 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         prev.last_ran = cx.now.wall;
         match prev.prio.class() {
             ClassId::Rt => rt::put_prev(rq, cx, slot),
-            ClassId::Fair => was_fair = true, // Below: groups that `prev` and `next` share stay current.
+            // See below: the groups that `prev` and `next` share stay current.
+            ClassId::Fair => was_fair = true,
             ClassId::Deadline => dl::put_prev(rq, cx, slot),
             ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
         }
@@ -249,7 +253,8 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if class != ClassId::Fair {
         fair::put_prev(rq);
     }
-    // Between fair tasks no more changes than who runs; others are often told the same of both.
+    // A switch between fair tasks changes only the running task. The published priority and
+    // mobility of the current task are often the same for both.
     if !was_fair || class != ClassId::Fair || shown != rq.shows_of_current() {
         rq.note(Unpublished::PRIOS);
     }
@@ -257,7 +262,7 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     set_next(rq, cx, slot, class);
 }
 
-/// The current task runs as one of this class from now on.
+/// Makes the current task run as a task of `class` from now on.
 #[inline(always)]
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, class: ClassId) {
     capacity::switched(rq, cx, class);
@@ -269,7 +274,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
     }
 }
 
-/// Returns whom the class of a server would run.
+/// Returns the task that the class of a server would run.
 fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> Option<Slot> {
     match class {
         ClassId::Fair => fair::pick(rq, cx),
@@ -278,7 +283,8 @@ fn pick_client<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) -> 
     }
 }
 
-/// Returns whom a server that is first runs. If its class has nobody after all, it is stopped.
+/// Returns the task that the first server of the deadline queue runs. Stops the server if its class
+/// has no task.
 fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -> Option<Slot> {
     let client = pick_client(rq, cx, kind.class());
     if client.is_none() {
@@ -287,8 +293,8 @@ fn pick_served<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) -
     client
 }
 
-/// Returns the task to run next: a deadline task, or whom a server runs. A server that finds nobody
-/// is stopped.
+/// Returns the next task by deadline: a deadline task, or the task that a server runs. Stops
+/// servers of classes without a task.
 #[inline(always)]
 fn pick_by_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     if rq.dl.is_empty() && rq.dl.serving.is_none() { None } else { pick_queued(rq, cx) }
@@ -310,9 +316,9 @@ fn pick_queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     next
 }
 
-/// Returns who comes first, and the server that runs it.
+/// Returns the task of the first deadline entity, and the server that runs it.
 fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Option<ServerKind>) {
-    // Bounded by the servers: each turn but the last stops one.
+    // Bounded by the number of servers: every iteration but the last stops one.
     loop {
         match rq.dl.first() {
             None => return (None, None),
@@ -326,8 +332,9 @@ fn pick_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> (Option<Slot>, Op
     }
 }
 
-/// The CPU leaves its task: the groups on the way to it that are out of quota are throttled, from
-/// the task upwards. What that means for the task itself depends on where it is left.
+/// Throttles the groups of the current task that are out of quota, from the task upwards. Called
+/// when the CPU leaves the task. The effect on the task itself depends on its mode: it can be
+/// boosted, or parked.
 #[inline]
 pub(crate) fn throttle_exhausted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.has_limits {
@@ -356,7 +363,7 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
     for q in path[..depth].iter().rev().copied() {
         let queue = rq.queue(q);
-        // A group that has left with its last task, or stays only for its lag, runs nothing.
+        // A group runs nothing if its last task has left, or if it is queued only to repay its lag.
         let may_run = queue.entity.is_queued() && queue.tally.tasks() > 0;
         if may_run && queue.bandwidth.is_out_of_quota() && !queue.bandwidth.is_throttled() {
             throttle::throttle(rq, cx, q);

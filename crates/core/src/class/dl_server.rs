@@ -1,13 +1,21 @@
-//! [`Server`]: a deadline entity without a task. It serves a class of one CPU: whoever that class
-//! would run, runs when the server is the first of the deadline queue. So fair tasks are not
-//! starved by real-time tasks, and by no more than they must be.
+//! Deadline servers: a [`Server`](server::Server) is a deadline entity without a task. It serves
+//! one class on one CPU.
 //!
-//! The server has a runtime per period and obeys the rules of [`super::entity`]. It is *started*
-//! when its class has tasks, and stopped when it has none: at once, or when it is picked and finds
-//! nobody ([`ServerStop`]). An *immediate* server is queued then; a *deferred* one waits for its
-//! zero-laxity instant, deadline less runtime. Its class's time is charged to it all the while,
-//! whoever let it run, and so is idle time: if the runtime is used up before that instant, nobody
-//! starved and a new period begins.
+//! Real-time tasks can starve fair tasks. RT throttling prevents that, but it also stops real-time
+//! tasks when no fair task waits. A server reserves time for the fair class instead: while the
+//! server is the first entity of the deadline queue, the CPU runs the task that the class would
+//! run. A *deferred* server takes that time from real-time tasks only when the class has starved
+//! until the last possible moment.
+//!
+//! A server has a runtime per period and obeys the rules of [`crate::entity::dl`].
+//!
+//! * It is *started* when its class has tasks. It is stopped when the class has none: at once, or
+//!   when it is picked and finds no task ([`ServerStop`]).
+//! * An *immediate* server is enqueued when it starts. A *deferred* server waits for its
+//!   zero-laxity instant: deadline - runtime.
+//! * The exec time of its class is charged to the server whether or not the server ran the task.
+//!   Idle time is charged too. If the runtime is exhausted before the zero-laxity instant, the
+//!   class has not starved, and a new period begins.
 //!
 //! ```text
 //!                   +-------------------- [4] --------------------+
@@ -15,41 +23,48 @@
 //!   Stopped ------ [1] started, deferred -----> Deferred --- [3] zero laxity ---> Queued
 //!      |  ^                                     |  ^   ^                          |  |  ^
 //!      |  +---------------- [4] ----------------+  |   |                          |  |  |
-//!      |                                           |   +-- [5] used up, deferred -+  |  |
+//!      |                                           |   +-- [5] exhausted, deferred+  |  |
 //!      |              [2] its class had its runtime (a loop)                         |  |
 //!      |                                                                             |  |
 //!      +-- [1] started, immediate ---------------------------------------------------|->+
 //!      ^                                                                             |  |
-//!      +------------- [4] ------------ Throttled{until} <---- [5] used up, immediate +  |
+//!      +------------- [4] ------------ Throttled{until} <--- [5] exhausted, immediate+  |
 //!                                          |                                            |
 //!                                          +----------- [6] `until`: next period -------+
-//!   Interrupted: a deferred server that was stopped [4] after it had been queued at its zero laxity
-//!      [7] started while that job is good: -> Queued     [8] else: [`ServerWakeup`] says; as [1], or -> Queued
+//!   Interrupted: a deferred server that was stopped [4] after zero laxity had enqueued it
+//!      [7] started while that job is valid: -> Queued
+//!      [8] else by `ServerWakeup`: as [1], or -> Queued
 //! ```
 //!
-//! [1] keeps the old job if the wakeup rule allows it. [4]: its class has no task left here, the
-//!     CPU goes, or it is switched off. A server that stops only when it is picked reaches its zero
-//!     laxity without anybody to serve too, is stopped there, and its class comes first when it
-//!     wakes in the period that begins then [7]. [5] begins a new period for a deferred server, at
-//!     the moment of the switch: so its period is the longer by what it ran too long.
+//! * [1] keeps the old job if the wakeup rule allows it.
+//! * [4] happens when its class has no task left here, when the CPU goes offline, and when the
+//!   server is switched off.
+//! * [3] [4] [7]: a server that stops only when it is picked reaches its zero laxity also without a
+//!   task to serve. The next pick stops it. If its class then wakes in the period that began at the
+//!   zero laxity, the server is enqueued at once, so its class runs first.
+//! * [5] begins a new period of a deferred server at the moment when the exhaustion is charged. The
+//!   cycle is longer by the overrun.
 //!
-//! Whom a server serves follows from its class ([`ServerKind::class`]): [`has_tasks`] and
-//! [`pick_client`]. Another server is a variant of [`ServerKind`]; tests do with a second one, for
-//! the real-time class, all that they do with the first.
+//! The served class follows from [`ServerKind::class`]: see [`has_tasks`] and
+//! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]. The tests use
+//! a second one, for the real-time class, and repeat every test of the first with it.
 //!
-//! The timer of a server is left armed when the server needs it later or not at all: it fires,
-//! finds that out and is set anew. So starting and stopping, which happens at each wakeup, costs no
-//! timer. All of it is O(1), but that queueing may change the real-time overload mask.
+//! The timer of a server stays armed when the server needs it later or not at all. When it fires,
+//! the server notices that and arms it again. Starting and stopping happen at every wakeup and
+//! therefore cost no timer operation. All operations are O(1), except that enqueueing can change
+//! the real-time overload mask.
 //!
 //! Sources: de Oliveira, "SCHED_DEADLINE server infrastructure", v4 (2023); Linux v6.12
 //! `kernel/sched/deadline.c` (`dl_server_start`, `dl_server_stop`, `dl_server_timer`,
 //! `update_curr_dl_se`, `dl_server_update_idle_time`; in v6.12.117 `update_dl_entity`,
 //! `update_dl_revised_wakeup`, `__pick_task_dl` too), `fair.c` (`update_curr`,
-//! `enqueue_task_fair`). differs: tasks that stay queued only until their lag is paid need no
-//! server; runtime is scaled by capacity where `fair_server.scaled` says so, by frequency never; an
-//! immediate server that is stopped keeps its debt; [5] the kernel throttles the server, and begins
-//! the new period when the microseconds until the switch are charged to it. [5] found by a switch
-//! loses its request with `fair_server.resched_lost`: [`overlook`].
+//! `enqueue_task_fair`).
+//!
+//! differs: tasks that stay queued only until their lag is repaid need no server; runtime is scaled
+//! by capacity if `fair_server.scaled` says so, but never by frequency; an immediate server that is
+//! stopped keeps its debt; at [5] the kernel throttles the server, and begins the new period when
+//! the microseconds until the switch are charged to it. If a switch notices [5], the reschedule
+//! request is lost with `fault.fair_server_resched_lost`: [`overlook`].
 
 use crate::class::rt;
 use crate::queue::dl::server;
@@ -65,16 +80,16 @@ use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, ServerStart, ServerStop, ServerWakeup};
 use zerolag_model::{Activation, ClassId, Duration, Instant, ServerKind, ServerParams, SignedDuration, TraceEvent};
 
-/// A deferred server whose instant has moved by less than this starts nevertheless
-/// (`dl_server_min_res`).
+/// A deferred server starts although its zero-laxity instant has moved, if it has moved by less
+/// than this (`dl_server_min_res`).
 const MIN_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Returns the bandwidth that the servers of a CPU take.
+/// Returns the bandwidth that the servers of a CPU reserve.
 pub(crate) fn bandwidth_of_all(rq: &Rq) -> Bandwidth {
     Bandwidth(ServerKind::ALL.map(|kind| server::bandwidth(rq.dl.server(kind).params).0).iter().sum())
 }
 
-/// Returns whether the class of a server has somebody to serve.
+/// Returns whether the class of a server has a task to serve.
 fn has_tasks(rq: &Rq, class: ClassId) -> bool {
     match class {
         ClassId::Fair => rq.fair.nr_running() > 0,
@@ -83,7 +98,7 @@ fn has_tasks(rq: &Rq, class: ClassId) -> bool {
     }
 }
 
-/// Returns whether a server that is stopped should be started.
+/// Returns whether a stopped server should be started.
 fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     let begins = match cx.config.settings.fair_server_start {
         ServerStart::RtAndFair if matches!(kind, ServerKind::Fair) => rq.rt.nr_running() > 0,
@@ -92,9 +107,9 @@ fn is_wanted<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     begins && may_be_started(rq, kind) && has_tasks(rq, kind.class())
 }
 
-/// Returns whether a server that is started goes on. It does so also without real-time tasks,
-/// whatever it takes to start it: otherwise two CPUs would push one of these to and fro, each
-/// starting its server when it comes.
+/// Returns whether a started server stays started. It does so without real-time tasks, even where
+/// only a real-time task starts it (`fair_server.start`): otherwise two CPUs would push a real-time
+/// task back and forth, because its arrival would start the server of each.
 fn goes_on<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, kind: ServerKind) -> bool {
     let without_tasks = match cx.config.settings.fair_server_stop {
         ServerStop::Empty => false,
@@ -107,8 +122,8 @@ fn may_be_started(rq: &Rq, kind: ServerKind) -> bool {
     rq.dl.server(kind).params.is_on() && rq.is_online()
 }
 
-/// Starts or stops the servers of a CPU as their classes have tasks. Called after each change of
-/// that.
+/// Starts or stops the servers of a CPU according to the tasks of their classes. Called after every
+/// change of those.
 #[inline]
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     for kind in ServerKind::ALL {
@@ -150,7 +165,7 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     }
 }
 
-/// [4] There is nobody to serve any more.
+/// [4] Stops a started server.
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let was_queued = matches!(server.state, State::Queued(_));
@@ -183,7 +198,7 @@ fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, since
     }
 }
 
-/// The server is not queued any more: whoever it served is an ordinary task of its class again.
+/// Handles a server that is no longer queued: the task that it served runs by its own class again.
 fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     if rq.dl.serving == Some(kind) {
         rq.dl.serving = None;
@@ -207,7 +222,7 @@ fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, unti
     arm(rq, cx, kind, until);
 }
 
-/// Sees that the timer fires at `at`, or before.
+/// Ensures that the timer fires no later than `at`.
 fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Instant) {
     let (cpu, server) = (rq.cpu(), rq.dl.server_mut(kind));
     if server.timer.is_none_or(|timer| at < timer) {
@@ -216,7 +231,7 @@ fn arm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, at: Insta
     }
 }
 
-/// Returns what a server is charged for a time: with `fair_server.scaled` what a CPU of full
+/// Returns the charge of a server for a time: with `fair_server.scaled` the time that a CPU of full
 /// capacity would have needed.
 fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
@@ -228,7 +243,7 @@ fn charged<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, time: Duration) -> Duration {
     }
 }
 
-/// Returns in what time a server is charged so much: the inverse of [`charged`], rounded up.
+/// Returns the time in which a server is charged this much: the inverse of [`charged`], rounded up.
 fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
     if !cx.config.settings.fair_server_scaled {
         return charge;
@@ -236,7 +251,7 @@ fn time_of<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, charge: Duration) -> Duration {
     charge.mul_div_ceil(FULL_CAPACITY, u64::from(cx.config.topology.capacity(rq.cpu())))
 }
 
-/// Charges time that a class has run to its server, if it has one.
+/// Charges the exec time of a class to its server, if it has one.
 #[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId, delta: Duration) {
     for kind in ServerKind::ALL {
@@ -260,7 +275,8 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
     }
 }
 
-/// A server has had its runtime: nobody starved [2], or it ran for its tasks.
+/// Handles an exhausted server: its class got the runtime without it [2], or the server ran for it
+/// [5].
 #[cold]
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
@@ -273,7 +289,7 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     }
 }
 
-/// [5] It ran for as long as it may, or longer: that is debt.
+/// [5] Ends the job of a queued server that has exhausted its runtime. The overrun is debt.
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
@@ -294,14 +310,15 @@ fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     left_queue(rq, cx, kind);
 }
 
-/// It stays queued with a later deadline: somebody else may come first now, here or from elsewhere.
+/// Requeues a server with a later deadline. Another entity can be first now, here or on another
+/// CPU.
 fn requeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     enter(rq, cx, kind, State::Queued(Since::Start));
     rq.dl.has_lowered = true;
     rq.resched(cx, Resched::Now);
 }
 
-/// Charges time in which the CPU idled: the class could have run.
+/// Charges idle time of the CPU: the class could have run.
 pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
     let delta = charged(rq, cx, delta);
     for kind in ServerKind::ALL {
@@ -319,7 +336,7 @@ pub(crate) fn idled<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, delta: Duration) {
     }
 }
 
-/// Its timer fired; the current task has been charged.
+/// Handles the timer of a server. The current task has been charged.
 pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);
@@ -350,20 +367,20 @@ pub(crate) fn timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKi
     }
 }
 
-/// A switch asks the server that runs the current task whom to run, and only its class's answer
-/// charges that task: a server that is found used up has left the queue by then, but the answer
-/// stands, and with the switch its request for another is done. From then on the task runs as one
-/// of its class before whoever waits, until something else asks for a switch. A known fault
-/// (`fair_server.resched_lost`).
+/// Reproduces a kernel fault (`fault.fair_server_resched_lost`): a switch asks a server for its
+/// task, and the class charges the current task only while it picks. That can exhaust the server,
+/// which then leaves the queue. The picked task keeps the CPU nevertheless, and the switch clears
+/// the pending reschedule request. The task runs on as one of its class, ahead of all waiting
+/// tasks, until the next reschedule request.
 ///
 /// Linux v6.12 `kernel/sched/deadline.c`, `__pick_task_dl`; `fair.c`, `pick_task_fair`; `core.c`,
-/// `__schedule`. Kernels before charged a task when it was put back, and picked after that.
+/// `__schedule`. Earlier kernels charged a task when it was put back, and picked after that.
 pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKind) {
     let is_used_up = rq.dl.serving.is_none();
     if is_used_up && cx.config.settings.fair_server_resched_lost {
         rq.dl.serving = Some(asked);
-        // The period of a deferred server begins when the task that runs on is charged next, at a
-        // tick as a rule.
+        // The period of a deferred server begins at the next charge of the task that keeps running,
+        // usually at a tick.
         let server = rq.dl.server_mut(asked);
         if server.state == State::Deferred {
             server.runtime_left = SignedDuration::default();
@@ -371,7 +388,7 @@ pub(crate) fn overlook<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, asked: ServerKi
     }
 }
 
-/// The server runs its class's task now.
+/// Arms the budget timer of a server that now runs a task of its class.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     arm_budget(rq, cx, kind);
 }
@@ -387,7 +404,7 @@ fn arm_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     }
 }
 
-/// Changes what a server promises; the period that is under way keeps its deadline and runtime.
+/// Changes the parameters of a server. The current period keeps its deadline and runtime.
 pub(crate) fn set_params<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind, params: ServerParams) {
     if rq.dl.server(kind).state.is_started() {
         stop(rq, cx, kind);

@@ -1,37 +1,45 @@
 //! CPU bandwidth control: a group uses no more than its quota per period (`cpu.max`).
 //!
-//! What a group may use in a period is in its [`pool`], or with `bandwidth = hard_limits` divided
-//! over the CPUs ([`hard_limits`]). A CPU takes it in slices as tasks of the group run there
-//! ([`account`]); when the pool is empty and the slice used up, the group's queue on that CPU is
-//! *throttled* ([`throttle`]): its entity leaves its parent's queue, and what it has counts nowhere
-//! above it, until the period ends or others give back what they do not need ([`refresh`]).
+//! The group's tasks run on many CPUs, and a global counter that every CPU updates at every charge
+//! does not scale. So the quota is kept in a [`pool`](crate::shared::pool), and a CPU takes it in
+//! slices as tasks of the group run there ([`account`]). When the pool is empty and the slice is
+//! used up, the group's queue on that CPU is *throttled* ([`throttle`]): its entity leaves the
+//! parent's queue, and its tasks count nowhere above it. That lasts until the period ends or
+//! another CPU returns unused quota ([`Pool::refresh`], [`Pool::give_back`]). With `bandwidth =
+//! hard_limits` there is no pool; the quota is divided over the CPUs
+//! ([`hard_limits`](crate::shared::hard_limits)).
 //!
 //! ```text
-//!                 slice when it runs out                       out of quota: throttled
-//!   pool of A  ----------------------------> A's queue on CPU 0 ---------------------> list of throttled CPUs
-//!      ^  ^                                        |                                            |
-//!      |  +------- all but 1 ms, when it empties --+                                            |
-//!      +-- quota, when the period ends -----------------> debt and 1 ns to each, in order <-----+
+//!                slice when it runs out                out of quota: throttled
+//!   pool of A -------------------------> A's queue on CPU 0 ------------> list of throttled CPUs
+//!      ^  ^                                       |                                 |
+//!      |  +------ all but 1 ms, when it empties --+                                 |
+//!      +-- quota, when the period ends ------> debt and 1 ns to each, in order <----+
 //! ```
 //!
-//! What throttling stops is a setting (`throttle`): the group wherever its tasks are; the group but
-//! for tasks that must leave the kernel first ([`boost`]); or each task when it leaves the kernel
-//! ([`park`]).
+//! The setting `throttle` selects the tasks that throttling stops:
 //!
-//! What is used is noticed when the current task is charged: at ticks, or at once with
-//! `enforce.fair = exact`. So a CPU uses more than it took, by a tick at most; that is a debt which
-//! its next share pays first.
+//! | the group stops | module |
+//! |---|---|
+//! | at once, wherever its tasks are | [`throttle`] |
+//! | except for tasks that must leave the kernel first | [`boost`](super::boost) |
+//! | task by task, as each leaves the kernel | [`park`] |
 //!
-//! Work: O(1) per level and charge while there is quota; throttling and its end O(depth x log n). A
-//! refresh touches only CPUs where the group is throttled. Memory: a pool per group, nothing per
-//! CPU on which it has nothing queued.
+//! Use is noticed when the current task is charged: at ticks, or at once with `enforce.fair =
+//! exact`. So a CPU can use more than it took, by at most a tick. The excess is a debt that is
+//! deducted from its next share.
+//!
+//! Work: O(1) per level and charge while there is quota; throttling and unthrottling are O(depth x
+//! log n). A refresh touches only CPUs where the group is throttled. Memory: a pool per group, and
+//! nothing on CPUs where the group has nothing queued.
 //!
 //! Sources: Turner & Rao 2010, "CFS Bandwidth Control" (RFC v1); Linux v6.12 `kernel/sched/fair.c`,
 //! `__account_cfs_rq_runtime`, `check_enqueue_throttle`, `check_cfs_rq_runtime`,
-//! `return_cfs_rq_runtime`; v5.3 the same, `expire_cfs_rq_runtime`. differs: a queue without tasks
-//! is never throttled, so a group whose last task blocks with a debt does not count as throttled in
-//! that period; a limit that is changed takes effect on a CPU when it runs the group next, the
-//! kernel locks all run queues.
+//! `return_cfs_rq_runtime`; v5.3 the same, `expire_cfs_rq_runtime`.
+//!
+//! differs: a queue without tasks is never throttled, so a group does not count as throttled in a
+//! period in which its last task blocks with a debt; a changed limit takes effect on a CPU when it
+//! runs the group next, whereas the kernel locks all run queues.
 
 use crate::class::fair::{park, throttle};
 use crate::entity::fair::{QueueIx, Standing};
@@ -48,14 +56,14 @@ use lock_api::RawMutex;
 use zerolag_model::settings::{BandwidthControl, Grain};
 use zerolag_model::{CpuId, Duration, GroupId, Instant, Settings, SignedDuration};
 
-/// Returns whether a task must leave its CPU before it goes on in user mode: it was boosted, or is
-/// to be parked.
+/// Returns whether a task must leave its CPU before it continues in user mode: because it was
+/// boosted, or because it is to be parked.
 #[inline]
 pub(crate) fn gives_way_in_user_mode(rq: &Rq, slot: Slot) -> bool {
     rq.tasks[slot].fair.standing == Standing::Boosted || park::is_due(rq, slot)
 }
 
-/// Learns of a limit that was set since; returns whether there is one.
+/// Reads the current limit of a group; returns whether there is one.
 pub(crate) fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     let FairRq { queues, has_limits, .. } = &mut rq.fair;
     let queue = &mut queues[q.index()];
@@ -70,7 +78,8 @@ pub(crate) fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Queu
     limit != 0
 }
 
-/// Charges a group's queue with the time that the current task ran, and takes more if that was all.
+/// Charges a group's queue for the exec time of the current task. Takes more quota if that was the
+/// last.
 pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, delta: Duration) {
     if !follow_limit(rq, cx, q) {
         return;
@@ -86,7 +95,7 @@ pub(crate) fn account<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     }
 }
 
-/// Takes away what was issued before the last refresh; returns whether it did.
+/// Takes away quota that was issued before the last refresh; returns whether it did.
 fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     let now = cx.view().group_refreshes(rq.queue(q).group);
     let local = &mut rq.queue_mut(q).bandwidth;
@@ -97,9 +106,10 @@ fn expire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     is_old
 }
 
-/// Returns up to what a CPU fills what it has. Where quota is divided, others must see what is used
-/// as it is used: a CPU takes what it has used already and 1 ns, as `rt_time` counts; with exact
-/// enforcement a timer needs more to be set to. `own` is the group's slice, if it has one.
+/// Returns the level up to which a CPU fills its local quota. If the quota is divided, other CPUs
+/// must see its use as it happens, so a CPU takes only the quota that it has already used and 1 ns,
+/// as `rt_time` counts. With exact enforcement it takes more, because a timer is set to the
+/// remainder. `own` is the group's slice, if it has one.
 fn slice(settings: &Settings, own: Option<Duration>) -> Duration {
     match (settings.bandwidth, settings.enforce_fair) {
         (BandwidthControl::Pool, _) | (BandwidthControl::HardLimits, Grain::Exact) => {
@@ -109,15 +119,16 @@ fn slice(settings: &Settings, own: Option<Duration>) -> Duration {
     }
 }
 
-/// How often a stepped slice doubles.
+/// The number of times that a stepped slice doubles.
 const STEPS: u8 = 2;
 
-/// Returns what a CPU asks for: what fills it up to a slice.
+/// Returns the request of a CPU for quota: the amount that fills it up to a slice.
 ///
-/// With `cfs_bandwidth_slice_steps` the slice is a quarter of that at first and half at the second
-/// request, in full if it goes on asking; whoever soon has nothing to run holds little. Near the
-/// end of the quota nobody gets more than a quarter of what is left, but what he owes and 1 ms, so
-/// that no CPU takes the rest from those that ask after it.
+/// With `cfs_bandwidth_slice_steps` the first request fills up to a quarter of the slice, the
+/// second to half, the third and later ones to all of it. A CPU that soon has nothing to run thus
+/// holds little. Near the end of the quota a request gets at most a quarter of the remaining quota,
+/// or the CPU's debt and 1 ms if that is more. So no CPU takes the rest from those that ask after
+/// it.
 fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Request {
     let slice = slice(settings, own);
     let fills = |level: Duration| (level.to_signed() - local.remaining).max_zero();
@@ -132,7 +143,7 @@ fn request(settings: &Settings, own: Option<Duration>, local: &mut Local) -> Req
     }
 }
 
-/// Takes quota up to a slice; returns whether it has some now.
+/// Takes quota up to a slice; returns whether the queue has some now.
 fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool {
     let (group, cpu) = (rq.queue(q).group, rq.cpu());
     let own = cx.view().group_slice(group);
@@ -141,7 +152,7 @@ fn take_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> bool 
     receive(rq, cx, q, taken)
 }
 
-/// Books what was taken; returns whether there is some now.
+/// Adds the quota taken to the queue; returns whether it has some now.
 pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, taken: Taken) -> bool {
     let group = rq.queue(q).group;
     let issued = if cx.config.settings.bandwidth_expiry { cx.view().group_refreshes(group) } else { 0 };
@@ -153,8 +164,7 @@ pub(crate) fn receive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, 
     has_some
 }
 
-/// Takes from the pool under its lock. What was got is an observation: it depends on what other
-/// CPUs did.
+/// Takes from the pool under its lock. The result is an observation: it depends on other CPUs.
 pub(crate) fn with_pool<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     group: GroupId,
@@ -173,7 +183,7 @@ pub(crate) fn with_pool<L: RawMutex>(
     Taken { amount: Duration::from_nanos(amount), arm: (arm > 0).then(|| Instant::from_nanos(arm)), scanned }
 }
 
-/// Counts CPUs whose part of a divided quota was looked at, each under its own lock.
+/// Counts the examined parts of a divided quota, each of which has its own lock.
 pub(crate) fn count_scanned<L: RawMutex>(cx: &mut Cx<'_, L>, scanned: u32) -> u32 {
     let scanned = cx.io.observer.u64(|| u64::from(scanned)) as u32;
     cx.io.costs.cpus_scanned += scanned;
@@ -187,8 +197,7 @@ pub(crate) fn arm<L: RawMutex>(cx: &mut Cx<'_, L>, group: GroupId, timer: GroupT
     }
 }
 
-/// A queue has got its first entity: without quota it is throttled before anything above it is
-/// told.
+/// Throttles a queue that got its first entity and has no quota, before anything above it changes.
 pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     if q == QueueIx::ROOT || rq.queue(q).bandwidth.is_throttled() || !follow_limit(rq, cx, q) {
         return;
@@ -202,7 +211,7 @@ pub(crate) fn check_enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Que
     }
 }
 
-/// A queue is empty: all but 1 ms of what it has goes back to the pool.
+/// Returns the quota of an empty queue to the pool, except 1 ms.
 pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     rq.queue_mut(q).bandwidth.requests = 0;
     let local = rq.queue(q).bandwidth;
@@ -220,7 +229,7 @@ pub(crate) fn give_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
     arm(cx, group, GroupTimer::Slack, taken.arm);
 }
 
-/// A queue is freed: the pool takes what it has, or pays what it owes.
+/// Settles the quota of a queue that is freed: the pool takes the rest, or pays the debt.
 pub(crate) fn settle<L: RawMutex>(table: &GroupTable<L>, group: GroupId, cpu: CpuId, local: &Local) {
     if local.limit != 0 && local.limit == table.limit(group) {
         table.pool(group).settle(cpu, local.remaining);
