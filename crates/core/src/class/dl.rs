@@ -1,28 +1,30 @@
-//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of each task
-//! is kept by its server, [`entity`]; who is admitted is decided in [`admission`]; how tasks move
-//! between CPUs, in [`push`] and [`pull`].
+//! The deadline class: SCHED_DEADLINE on one CPU, earliest deadline first. The budget of a task is
+//! kept by its [`entity`](crate::entity::dl), admission is in
+//! [`admission`](crate::entry::admission), and migration is in [`dl_push`](crate::balance::dl_push)
+//! and [`dl_pull`](crate::balance::dl_pull).
 //!
-//! An entity is a task or a [`server`], which runs whoever its class would run.
+//! A deadline entity is a task or a [server](dl_server), which runs the task that its class would
+//! run.
 //!
-//! The entity of earliest absolute deadline runs; among equals the one that was queued first, and
-//! only an earlier deadline preempts. The current task stays queued. A *throttled* task stays on
-//! its run queue, but does not count as running there: it waits in a queue of its own, and one
-//! timer per CPU ([`RqTimer::Replenish`]) is set to the first of it. That timer brings one task
-//! back per call and is set again at once if there are more.
+//! The entity with the earliest absolute deadline runs. Among equals the one that was enqueued
+//! first runs; only an earlier deadline preempts. The current task stays queued. A *throttled* task
+//! stays on its run queue, but does not count as running there: it waits in a queue of its own, and
+//! one timer per CPU ([`RqTimer::Replenish`]) is armed for the first of that queue. Each call of
+//! the timer replenishes one task; if more are due, the timer is armed again at once.
 //!
-//! What its tasks have reserved and who of them is active is in [`sums`]; a task with
-//! `SCHED_FLAG_RECLAIM` spends its budget the slower the more of that is left.
+//! The bandwidth that the tasks have reserved, and its active part, are in [`dl_sums`]. A task with
+//! `SCHED_FLAG_RECLAIM` spends its budget the slower the more of that bandwidth is unused.
 //!
-//! A budget that is used up takes effect at the tick, or at once with `enforce.dl = exact`: the CPU
-//! is asked to schedule, and the task is throttled when it is left. What it ran until then is debt.
-//! A task that holds a lock which a deadline task waits for runs with that task's parameters and is
-//! not throttled; it may be of another class itself, and has no bandwidth reserved then.
+//! An exhausted budget takes effect at the tick, or at once with `enforce.dl = exact`: the CPU is
+//! asked to reschedule, and the task is throttled when the CPU leaves it. The exec time until then
+//! is debt. A lock holder that a deadline task waits for runs with that task's parameters and is
+//! not throttled. It can be of another class itself; then it has no reserved bandwidth.
 //!
-//! Queueing, throttling and picking are O(log n).
+//! Enqueueing, throttling and picking are O(log n).
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`enqueue_task_dl`, `update_curr_dl`,
-//! `dl_task_timer`, `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: a used-up
-//! budget is not looked at where the task runs on, only when its CPU schedules.
+//! `dl_task_timer`, `yield_task_dl`, `wakeup_preempt_dl`, `select_task_rq_dl`). differs: an
+//! exhausted budget is acted on only when the CPU reschedules, not while the task runs on.
 
 use crate::class::{dl_server, dl_sums, rt};
 use crate::entity::dl::{DlState, Overrun};
@@ -42,7 +44,7 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Grain;
 use zerolag_model::{ClassId, Duration, Instant, ServerKind, TraceEvent};
 
-/// Puts a task on the queue, or among the throttled.
+/// Enqueues a task, ready or throttled.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     rq.note(Unpublished::DL_QUEUED);
     let now = cx.now.wall;
@@ -79,7 +81,7 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
 }
 
-/// The bandwidth of a task that is about to be queued belongs here, and is active
+/// Makes the bandwidth of a task that is about to be enqueued belong here and active
 /// (`task_contending`).
 fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     dl_sums::read_notes(rq, cx);
@@ -99,7 +101,8 @@ fn join<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// The task blocks, or ends: its bandwidth is active until its 0-lag time (`task_non_contending`).
+/// Retires the bandwidth of a task that blocks or ends: it stays active until the 0-lag time
+/// (`task_non_contending`).
 fn retire(rq: &mut Rq, now: Instant, slot: Slot, then: Then) -> DlState {
     let on = rq.cpu();
     let task = &rq.tasks[slot];
@@ -117,7 +120,7 @@ fn retire(rq: &mut Rq, now: Instant, slot: Slot, then: Then) -> DlState {
     DlState::Inactive { on }
 }
 
-/// Says that a task has begun a job.
+/// Traces the start of a job.
 pub(crate) fn trace_job<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let (id, deadline, budget) = (task.id, task.dl.abs_deadline, task.dl.runtime_left);
@@ -144,7 +147,7 @@ fn dequeue_ready<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// A throttled task does not count among those that want to run.
+/// Enqueues a throttled task, which does not count as running.
 fn enqueue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, until: Instant) {
     let seq = rq.dl.take_seq();
     rq.dl.throttled.insert(&mut rq.tasks, slot, until, seq);
@@ -157,7 +160,7 @@ fn dequeue_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     set_timer(rq, cx);
 }
 
-/// Takes a task off its queue.
+/// Dequeues a task, ready or throttled.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
     rq.note(Unpublished::DL_QUEUED);
     match rq.tasks[slot].dl.state {
@@ -189,7 +192,8 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     }
 }
 
-/// What the current task may take has changed: its budget lasts for a shorter or a longer time.
+/// Adapts the budget timer of a reclaiming current task: its rate has changed, so its budget lasts
+/// for a shorter or a longer time.
 fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(slot) = rq
         .current_slot()
@@ -199,8 +203,8 @@ fn rate_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// The current task ran by a deadline, its own or a server's, and is left while it wants to run.
-/// `asked` is the server that was asked for it.
+/// Handles the switch away from a current task that is still runnable and ran by a deadline, its
+/// own or a server's. `asked` is the server that the switch asked for its task.
 #[inline(never)]
 pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, asked: Option<ServerKind>) {
     let task = &rq.tasks[slot];
@@ -212,8 +216,8 @@ pub(crate) fn put_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
     }
 }
 
-/// The current task is left with its budget used up, or gives it up: throttles it until its next
-/// period, or begins that at once if it is due.
+/// Throttles the current task until its next period, because it has exhausted its budget or gives
+/// it up (`sched_yield`). If that period is due, it begins at once.
 pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.note(Unpublished::DL_QUEUED);
     assert!(rq.current_slot() == Some(slot), "only the current task spends its budget");
@@ -229,7 +233,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
         task.dl.replenish(params, now);
         trace_job(rq, cx, slot);
         enqueue_ready(rq, cx, slot);
-        arm_budget(rq, cx, slot); // If it goes on, no switch does that.
+        arm_budget(rq, cx, slot); // If the task runs on, no switch does that.
         return;
     }
     let (id, left) = (task.id, task.dl.runtime_left);
@@ -240,7 +244,7 @@ pub(crate) fn throttle_current<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slo
     enqueue_throttled(rq, cx, slot, until);
 }
 
-/// Brings the first throttled task back if it is due. The timer is set to the next.
+/// Replenishes the first throttled task if it is due. Arms the timer for the next one.
 pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     rq.note(Unpublished::DL_QUEUED);
     let now = cx.now.wall;
@@ -259,7 +263,7 @@ pub(crate) fn replenish_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Opt
     Some(slot)
 }
 
-/// Keeps the replenishment timer at the first of the throttled.
+/// Keeps the replenishment timer at the first throttled task.
 fn set_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let wanted = rq.dl.throttled.first().map(|(until, _)| until);
     if wanted == rq.dl.timer {
@@ -287,8 +291,8 @@ fn remove_pushable<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// Keeps the overload mask of the root domain (`dlo_mask`): a task waits here that could run
-/// elsewhere.
+/// Keeps this CPU's bit in the overload mask of the root domain (`dlo_mask`): set while a waiting
+/// task could run elsewhere.
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     let overloaded = rq.is_online() && rq.dl.has_pushable();
     if overloaded != rq.dl.is_in_mask {
@@ -297,25 +301,26 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     }
 }
 
-/// Takes the CPU out of the overload mask, whatever waits here.
+/// Takes the CPU out of the overload mask, regardless of waiting tasks.
 pub(crate) fn leave_overload<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if core::mem::take(&mut rq.dl.is_in_mask) {
         cx.shared.domain(rq.cpu()).dl_overload.remove(rq.cpu());
     }
 }
 
-/// A CPU went or came: others pull from it or do not.
+/// Adapts the overload mask after the CPU went offline or online: only an online CPU is pulled
+/// from.
 pub(crate) fn online_changed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     rq.note(Unpublished::DL_QUEUED);
     update_overload(rq, cx);
 }
 
-/// Returns whether the CPU belongs into the overload mask, for checks.
+/// Returns whether the CPU belongs in the overload mask; for checks.
 pub(crate) const fn is_overloaded(rq: &Rq) -> bool {
     rq.is_online() && rq.dl.has_pushable()
 }
 
-/// Changes where a queued task may go.
+/// Changes the allowed CPUs of a queued task.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
     rq.note(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
@@ -325,20 +330,20 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slo
     }
 }
 
-/// A deadline task on a run queue asks for other parameters. Its job goes on as it is.
+/// Changes the parameters of a deadline task on a run queue. Its current job continues as it is.
 pub(crate) fn change_reserved(rq: &mut Rq, slot: Slot, had: Reserved, reserved: Reserved) {
     rq.tasks[slot].dl.reserved = Some(reserved);
     rq.dl.sums.change(had.bandwidth, reserved.bandwidth);
 }
 
-/// The current task asks for other flags.
+/// Applies changed flags of the current task.
 pub(crate) fn flags_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.dl.reclaims = deadline::reclaims(&rq.tasks[slot]);
     arm_budget(rq, cx, slot);
 }
 
-/// A sleeping deadline task has other parameters, or `None` if it has left the class. The CPU where
-/// it blocked is told.
+/// Changes the parameters of a sleeping deadline task; `has` is `None` if it has left the class.
+/// Tells the CPU where the task blocked.
 pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, had: Reserved, has: Option<Reserved>) {
     let Some(on) = task.dl.sleeps_on() else { return };
     let come = has.map_or(Bandwidth::default(), |has| has.bandwidth);
@@ -349,13 +354,15 @@ pub(crate) fn change_asleep<L: RawMutex>(shared: &Shared<L>, task: &mut Task, ha
     task.dl.state = DlState::Inactive { on };
 }
 
-/// Returns the server that a switch would ask now whom to run, if it runs the current task already.
+/// Returns the server that a switch would ask now for its task, if the server runs the current
+/// task.
 #[inline(always)]
 pub(crate) fn asked(rq: &Rq) -> Option<ServerKind> {
     rq.dl.serving.filter(|kind| rq.dl.is_first(*kind))
 }
 
-/// The current task may have left the class of the server that ran it: it runs as itself then.
+/// Ends the service of the current task if it has left the class of the server that ran it. It then
+/// runs by its own class.
 ///
 /// differs: in the kernel it keeps the server until the next switch (`p->dl_server`).
 pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
@@ -366,14 +373,14 @@ pub(crate) fn stop_serving(rq: &mut Rq, slot: Slot) {
     }
 }
 
-/// Returns whether the current task does not come first any more because of somebody of this class.
+/// Returns whether a deadline entity precedes the current task.
 ///
 /// Linux v6.12 `kernel/sched/deadline.c`, `prio_changed_dl`.
 pub(crate) fn is_overtaken(rq: &Rq) -> bool {
     rq.dl.earliest().is_some_and(|earliest| rq.current_deadline().is_none_or(|current| earliest < current))
 }
 
-/// Makes a queued task the current one: it cannot be pushed any more.
+/// Makes a queued task the current one: it is no longer pushable.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.note(Unpublished::DEADLINES);
     remove_pushable(rq, cx, slot);
@@ -381,7 +388,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
     arm_budget(rq, cx, slot);
 }
 
-/// The current task does not run any more but stays queued: it can be pushed.
+/// Handles the switch away from a task that stays queued: it becomes pushable.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot) {
     rq.note(Unpublished::DEADLINES);
     rq.dl.reclaims = false;
@@ -396,17 +403,18 @@ pub(crate) fn check_preempt(rq: &Rq, woken: Slot) -> Resched {
     if is_earlier { Resched::Now } else { Resched::No }
 }
 
-/// Charges run time against the budget.
+/// Charges exec time to the budget.
 #[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) {
     let delta = if deadline::reclaims(&rq.tasks[slot]) { dl_sums::reclaimed(rq, cx, slot, delta) } else { delta };
     rq.tasks[slot].dl.charge(delta);
 }
 
-/// Tells the current task at the tick that it has used up a budget, if it wants to know (SIGXCPU).
+/// Tells the current task at the tick that it has exhausted a budget (SIGXCPU), if it asked for
+/// that.
 ///
 /// Linux v6.12 `kernel/time/posix-cpu-timers.c`, `check_dl_overrun`: at the first tick that finds
-/// it running afterwards.
+/// the task running afterwards.
 pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &mut rq.tasks[slot];
     match core::mem::take(&mut task.dl.overrun) {
@@ -418,12 +426,12 @@ pub(crate) fn tell_overrun<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     }
 }
 
-/// Asks for a switch if the current task's budget is used up.
+/// Requests a reschedule if the budget of the current task is exhausted.
 pub(crate) fn check_budget<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     if rq.tasks[slot].dl.is_exhausted() {
         return Resched::Now;
     }
-    // Its clock stood still while interrupts ran: the timer was early.
+    // The task clock stood still during interrupts, so the timer was early.
     arm_budget(rq, cx, slot);
     Resched::No
 }

@@ -1,10 +1,10 @@
-//! Where a deadline task would run at once: the search of `cpudl`, with its costs.
+//! The CPU on which a deadline task would run at once: the search of `cpudl`, with its costs.
 
 use crate::rq::cx::Cx;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMask, Instant};
 
-/// Finds a CPU where a task of this deadline would run at once, other than `near`.
+/// Finds a CPU, other than `near`, on which a task with this deadline would run at once.
 pub(crate) fn find_later_for<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     deadline: Instant,

@@ -1,24 +1,25 @@
-//! [`Sums`]: the bandwidth of a run queue's deadline entities, and how much of it is active; and
-//! [`reclaimed`], what a task is charged that takes what others leave (GRUB).
+//! Bandwidth of a run queue's deadline entities ([`Sums`]), its active part, and the charge of a
+//! task that reclaims unused bandwidth ([`reclaimed`]; GRUB).
 //!
-//! A task's bandwidth belongs to the run queue where it is queued, or was when it blocked. It is
-//! *active* while the task is queued, throttled or not, and until its 0-lag time after it has
-//! blocked: until then the task could wake and go on with its job, so nobody else may have what it
-//! reserved.
+//! A task's bandwidth belongs to the run queue where it is queued, or where it blocked. It is
+//! *active* while the task is queued, throttled or not. It stays active after the task blocks,
+//! until its 0-lag time: until then the task could wake and continue its job, so its reservation is
+//! not free for others.
 //!
-//! | kernel | here | whose |
+//! | kernel | here | counts |
 //! |---|---|---|
-//! | `this_bw` | [`Sums::this`] | all that belong here, sleeping ones too, and the servers of the CPU |
-//! | `running_bw` | [`Sums::running`] | the active ones: a server from when it starts until its 0-lag time after it was stopped |
+//! | `this_bw` | [`Sums::this`] | tasks that belong here, also sleeping ones; the CPU's servers |
+//! | `running_bw` | [`Sums::running`] | active tasks; servers until their 0-lag time after a stop |
 //!
 //! The kernel has a timer per entity (`inactive_timer`) that takes its bandwidth out of
-//! `running_bw` at the 0-lag time. Here whoever reads the sum does that first, so that machines
-//! without a reader pay for no timer; nothing but the sums depends on it, so nobody can tell. A
-//! server's part is computed when it is asked for: it starts and stops with each wakeup of its
-//! class.
+//! `running_bw` at the 0-lag time. Here a reader of the sum does that first, so machines without a
+//! reader pay for no timer. Nothing but the sums depends on it, so the difference cannot be
+//! observed. A server's part is computed on request, because a server starts and stops at every
+//! wakeup of its class.
 //!
 //! A task that has blocked here and wakes elsewhere leaves a *note* in the shared state for this
-//! CPU ([`Note`]), which is read before the sums are used and before a task is queued.
+//! CPU ([`Note`](crate::queue::dl::sums::Note)). The notes are read before the sums are used and
+//! before a task is enqueued.
 //!
 //! Blocking and waking are O(1). Reading the sums is O(servers), and O(sleeping tasks) when a 0-lag
 //! time has passed.
@@ -27,7 +28,8 @@
 //! servers"; Abeni, Lipari, Parri & Sun 2016, "Multicore CPU reclaiming: parallel or sequential?";
 //! Linux v6.12 `kernel/sched/deadline.c` (`task_non_contending`, `task_contending`,
 //! `inactive_task_timer`, `grub_reclaim`, `__add_rq_bw`, `__add_running_bw`). differs: the kernel
-//! charges what was run since the last charge at the rate of its end, here each part at its own.
+//! charges all exec time since the last charge at the rate at its end; here each part is charged at
+//! its own rate.
 
 use crate::queue::dl::server;
 use crate::queue::dl::sums::Sums;
@@ -38,7 +40,7 @@ use crate::words::ids::Slot;
 use lock_api::RawMutex;
 use zerolag_model::{Duration, Instant, ServerKind};
 
-/// Takes in what others have noted for this CPU. One load if there is nothing.
+/// Reads the notes that other CPUs left for this CPU. One load if there are none.
 pub(crate) fn read_notes<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if !cx.shared.has_dl_notes(rq.cpu()) {
         return;
@@ -64,11 +66,11 @@ pub(crate) fn at<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, now: Instant) -> (Ban
     sums
 }
 
-/// Returns at which rate, in units of 2^-20, a reclaiming task of this bandwidth spends its budget
-/// at a time.
+/// Returns the rate, in units of 2^-20, at which a reclaiming task of this bandwidth spends its
+/// budget at `now`.
 ///
-/// `max{u, Umax - Uinact - Uextra} / Umax`: what belongs here and is not active, and what nobody
-/// has reserved of this root domain, is left to it.
+/// `max{u, Umax - Uinact - Uextra} / Umax`: the task can use the bandwidth that belongs here and is
+/// inactive, and the part of its root domain that is not reserved.
 fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) -> u64 {
     let (this, running) = at(rq, cx, now);
     let domain = cx.shared.domain(rq.cpu());
@@ -79,20 +81,20 @@ fn rate<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, own: Bandwidth, now: Instant) 
     let (booked, max) = (total / (domain.span.iter().count().max(1) as u64), limit.share().0);
     let inactive = this.0 - running.0;
     let extra = max.saturating_sub(booked);
-    // On several CPUs a task may have more than `max_bw`; the kernel's difference wraps around
+    // On several CPUs a task can have more than `max_bw`; the kernel's difference wraps around
     // then.
     let left = max.saturating_sub(inactive + extra).max(own.0);
     ((left * limit.inverse) >> 8).min(1 << 20)
 }
 
-/// Returns when the sums change next by themselves, in `from..now`.
+/// Returns when the sums change next without an event, in `from..now`.
 fn next_change(rq: &Rq, from: Instant, now: Instant) -> Option<Instant> {
     let lingering = rq.dl.sums.lingering.iter().flatten().map(|entry| entry.until);
     let servers = ServerKind::ALL.into_iter().filter_map(|kind| rq.dl.server(kind).zero_lag());
     lingering.chain(servers).filter(|at| from < *at && *at < now).min()
 }
 
-/// Returns what a reclaiming task is charged for having run so long. O((1 + 0-lag times that have
+/// Returns the charge of a reclaiming task for the exec time `delta`. O((1 + 0-lag times that have
 /// passed) x sleeping tasks).
 pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, delta: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return delta };
@@ -111,8 +113,8 @@ pub(crate) fn reclaimed<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, de
     }
 }
 
-/// Returns how long a reclaiming task may run now until so much of its budget is spent, if nothing
-/// changes; rounded up.
+/// Returns how long a reclaiming task can run from now until it has spent `left` of its budget, if
+/// nothing changes; rounded up.
 pub(crate) fn time_of<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, left: Duration) -> Duration {
     let Some(own) = rq.tasks[slot].dl.reserved.map(|had| had.bandwidth) else { return left };
     let rate = rate(rq, cx, own, cx.now.wall);

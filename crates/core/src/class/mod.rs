@@ -1,4 +1,4 @@
-//! The classes: what happens to a queue when a task comes, goes, runs, or is left.
+//! The classes: the actions of a queue when a task arrives, leaves, runs, or is put back.
 //!
 //! | class | module | ordered by |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | fair | [`fair`] | virtual deadline or virtual runtime |
 //!
 //! A class knows its own queue and those of the classes before it in this order: real time, fair,
-//! deadline. What concerns several at once is in [`crate::lifecycle`].
+//! deadline. Rules that involve several classes are in [`crate::lifecycle`].
 
 pub(crate) mod dl;
 pub(crate) mod dl_later;

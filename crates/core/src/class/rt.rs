@@ -1,9 +1,10 @@
-//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU. How tasks move between CPUs is in
-//! [`push`], [`pull`] and [`ipi`].
+//! The real-time class: SCHED_FIFO and SCHED_RR on one CPU. Migration is in
+//! [`rt_push`](crate::balance::rt_push), [`rt_pull`](crate::balance::rt_pull) and
+//! [`rt_ipi`](crate::balance::rt_ipi).
 //!
-//! The most urgent task runs; among equals the one that was queued first. The current task stays on
-//! its list, so that a preempted one goes on before its equals; `sched_yield` and a used-up RR
-//! slice put it behind them. A task is *pushable* while it waits here and may run elsewhere.
+//! The most urgent task runs; among equals the one that was enqueued first. The current task stays
+//! on its list, so a preempted task continues before its equals. `sched_yield` and an exhausted RR
+//! slice requeue it behind them. A task is *pushable* while it waits here and can run elsewhere.
 //!
 //! Every operation is O(1).
 //!
@@ -24,12 +25,12 @@ use lock_api::RawMutex;
 use zerolag_model::settings::{Grain, OverloadScope, RtOverload};
 use zerolag_model::{Duration, TraceEvent};
 
-/// Puts a task on the queue, behind its equals.
+/// Enqueues a task behind its equals.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     enqueue_at(rq, cx, slot, End::Back);
 }
 
-/// Puts a task on the queue, before its equals: its priority was lowered.
+/// Enqueues a task before its equals, because its priority was lowered.
 pub(crate) fn enqueue_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     enqueue_at(rq, cx, slot, End::Front);
 }
@@ -45,7 +46,7 @@ fn enqueue_at<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, end: End
     update_overload(rq, cx, slot);
 }
 
-/// Counts a queued task as one that may move, if it may.
+/// Counts a queued task as migratory if it can migrate.
 fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory += 1;
@@ -55,7 +56,7 @@ fn count_mobility<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, end: End
     }
 }
 
-/// Changes where a queued task may go; it keeps its place among its equals.
+/// Changes the allowed CPUs of a queued task, which keeps its place among its equals.
 pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, change: impl FnOnce(&mut Task)) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) {
         rq.rt.nr_migratory -= 1;
@@ -66,7 +67,7 @@ pub(crate) fn change_allowed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
     update_overload(rq, cx, slot);
 }
 
-/// Takes a task off the queue.
+/// Dequeues a task.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let was_queued = rq.rt.run.remove(&mut rq.tasks, slot);
     assert!(was_queued, "a task that is dequeued was queued");
@@ -78,16 +79,17 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) 
     update_overload(rq, cx, slot);
 }
 
-/// Keeps the overload mask: see [`RtRq::is_overloaded`].
+/// Keeps the bit of this CPU in the overload mask: see
+/// [`RtRq::is_overloaded`](crate::queue::rt::rq::RtRq::is_overloaded).
 ///
-/// The mask is that of the task's scope. With `overload_scope = cpuset` tasks of several cpusets
-/// meet here and a bit may stay behind in the mask of one of them, as the 2007 text says; whoever
-/// pulls and finds it wrong clears it.
+/// The mask is that of the task's scope. With `overload_scope = cpuset` this CPU can have tasks of
+/// several cpusets, and a bit can stay behind in the mask of one of them, as the 2007 text says. A
+/// pull that finds a wrong bit clears it.
 #[inline(always)]
 fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let overloaded = rq.is_rt_overloaded(cx.config) && rq.is_online();
     let is_settled = match cx.shared.overload_scope() {
-        // All tasks here have one mask: its bit is what this CPU made it last.
+        // All tasks here share one mask, so its bit has the value that this CPU wrote last.
         OverloadScope::Global | OverloadScope::RootDomain => overloaded == rq.rt.is_in_mask,
         OverloadScope::Cpuset => !overloaded && !rq.rt.is_in_mask,
     };
@@ -96,8 +98,8 @@ fn update_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     }
 }
 
-/// The part of [`update_overload`] that is seldom needed, so that the other is small enough to be
-/// inlined.
+/// The rarely needed part of [`update_overload`], kept apart so that the rest is small enough to
+/// inline.
 fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, overloaded: bool) {
     let mask = cx.shared.overload(rq.tasks[slot].cpuset, rq.cpu());
     if overloaded {
@@ -111,10 +113,10 @@ fn change_overload<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, ove
     }
 }
 
-/// The first deadline task came, or the last one went: a single real-time task waits behind it, or
-/// does no more.
+/// Updates the overload mask after the first deadline task arrived or the last one left. A single
+/// real-time task waits behind a deadline task.
 ///
-/// differs: kernels before 6.7 count only real-time tasks, and nobody pulls the one that waits
+/// differs: kernels before 6.7 count only real-time tasks, and no CPU pulls the one that waits
 /// behind a deadline task.
 pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if let Some(slot) = rq.rt.run.first() {
@@ -122,7 +124,8 @@ pub(crate) fn deadline_came_or_went<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>
     }
 }
 
-/// Takes a CPU out of what others look at to push here and to pull from here: `rq_offline_rt`.
+/// Takes a CPU out of the masks and indexes that others use to push here and to pull from here:
+/// `rq_offline_rt`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::go_offline(rq, cx);
     cx.shared.domain(rq.cpu()).cpupri.remove(rq.cpu());
@@ -132,7 +135,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rq.rt.is_in_mask = false;
 }
 
-/// Puts a CPU back, with whatever is queued on it: `rq_online_rt`.
+/// Puts a CPU back into them, with the tasks that are queued on it: `rq_online_rt`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     rt_throttle::come_online(rq, cx);
     cx.shared.domain(rq.cpu()).cpupri.set(rq.cpu(), rq.top_prio());
@@ -144,7 +147,7 @@ pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Makes a queued task the current one: it cannot be pushed any more.
+/// Makes a queued task the current one: it is no longer pushable.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.rt.pushable.remove(&mut rq.tasks, slot) {
         pushable_changed(rq, cx, slot);
@@ -152,7 +155,7 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
     arm_slice(rq, cx, slot);
 }
 
-/// The current task does not run any more but stays queued: it can be pushed.
+/// Handles the switch away from a task that stays queued: it becomes pushable.
 pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].can_migrate(cx.shared.nr_cpus()) && matches!(rq.tasks[slot].rt.links[PUSHABLE], Link::Out) {
         rq.rt.pushable.insert(&mut rq.tasks, slot, End::Back);
@@ -160,7 +163,8 @@ pub(crate) fn put_prev<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
     }
 }
 
-/// A task began or ceased to wait without coming or going: only one of the two rules looks at that.
+/// Updates the overload mask after a queued task began or ceased to wait. Only one of the two rules
+/// depends on that.
 fn pushable_changed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     match cx.config.settings.rt_overload {
         RtOverload::Queued => {}
@@ -180,7 +184,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
     Resched::No
 }
 
-/// Lets a pinned task go before an equal that can run elsewhere. Linux v6.12 `rt.c`,
+/// Lets a pinned task run before an equal that can run elsewhere. Linux v6.12 `rt.c`,
 /// `check_preempt_equal_prio`.
 fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
     let nr_cpus = cx.shared.nr_cpus();
@@ -195,13 +199,13 @@ fn check_preempt_equal_prio<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
     Resched::Now
 }
 
-/// Puts the current task behind its equals (`sched_yield`).
+/// Requeues the current task behind its equals (`sched_yield`).
 pub(crate) fn requeue_current(rq: &mut Rq, slot: Slot) {
     rq.rt.run.remove(&mut rq.tasks, slot);
     rq.rt.run.insert(&mut rq.tasks, slot, End::Back);
 }
 
-/// Charges run time against the RR slice, where slices end exactly.
+/// Charges exec time to the RR slice, if slices end exactly.
 pub(crate) fn charge(task: &mut Task, enforce: Grain, delta: Duration) {
     match enforce {
         Grain::Exact if rt::is_rr(task.attr) => task.rt.slice_left = task.rt.slice_left.saturating_sub(delta),
@@ -209,9 +213,9 @@ pub(crate) fn charge(task: &mut Task, enforce: Grain, delta: Duration) {
     }
 }
 
-/// Charges a tick against the RR slice, however long the task ran since the last one, and ends a
-/// used-up slice. Time would not do: what the switch took of the first tick would make each slice a
-/// tick longer. Linux v6.12 `rt.c`, `task_tick_rt`.
+/// Charges a tick to the RR slice, regardless of the exec time since the last tick, and ends an
+/// exhausted slice. Charging exec time would make every slice a tick longer, because the switch
+/// takes a part of the first tick. Linux v6.12 `rt.c`, `task_tick_rt`.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     match cx.config.settings.enforce_rt {
         Grain::Tick if rt::is_rr(rq.tasks[slot].attr) => {
@@ -223,7 +227,7 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     check_slice(rq, cx, slot)
 }
 
-/// Ends a used-up RR slice.
+/// Ends an exhausted RR slice.
 pub(crate) fn check_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Resched {
     let task = &mut rq.tasks[slot];
     if !rt::is_rr(task.attr) || !task.rt.slice_left.is_zero() {

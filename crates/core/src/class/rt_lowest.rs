@@ -1,5 +1,5 @@
-//! Where a real-time task would run at once: the search of `cpupri`, with its costs. O(words of a
-//! CPU mask).
+//! The CPU on which a real-time task would run at once: the search of `cpupri`, with its costs.
+//! O(words of a CPU mask).
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -7,13 +7,14 @@ use crate::words::ids::Slot;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Prio};
 
-/// Finds the CPU of lowest priority that a task may use and can preempt, other than this one.
+/// Finds the CPU of lowest priority, other than this one, that a task is allowed on and can
+/// preempt.
 pub(crate) fn find_lowest<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
     let task = &rq.tasks[slot];
     find_lowest_for(cx, task.prio, task.allowed.as_deref(), rq.cpu())
 }
 
-/// As [`find_lowest`], for a task that may not be queued.
+/// As [`find_lowest`], for a task that need not be queued.
 pub(crate) fn find_lowest_for<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     prio: Prio,

@@ -1,34 +1,37 @@
-//! RT throttling: the real-time tasks of a CPU may run for `sched_rt_runtime_us` in each
-//! `sched_rt_period_us`, 950 ms of a second. Who runs beyond that waits, for the benefit of fair
-//! tasks, or of nobody. What came before deadline servers.
+//! RT throttling: the real-time tasks of a CPU can run for `sched_rt_runtime_us` in every
+//! `sched_rt_period_us`, 950 ms of a second. Tasks that exceed this wait, for the benefit of fair
+//! tasks, or of no task at all. Deadline servers have replaced it.
 //!
 //! ```text
 //!             [1] a real-time task is queued: the period begins
 //!   Idle ------------------------------------------------------> Counting
 //!   Idle <---- [4] a period ends, nothing is queued or owed ------- |   ^
-//!                                        [2] more than the runtime  v   |  [3] a period ends: what was run
-//!                                                              Throttled       becomes less by the runtime
+//!                          [2] exec time exceeds the runtime        v   |  [3] a period ends: exec
+//!                                                              Throttled       time is reduced
+//!                                                                              by the runtime
 //! ```
 //!
-//! Time is counted whenever a real-time or deadline task is charged, so the limit takes effect at
-//! the tick as a rule; what was run beyond it is debt. Throttled tasks stay on their run queue and
-//! do not count as running there; the CPU goes on with fair tasks, or idles.
+//! Time is counted whenever a real-time or deadline task is charged, so the limit usually takes
+//! effect at the tick. The overrun is debt. Throttled tasks stay on their run queue, but do not
+//! count as running there. The CPU continues with fair tasks, or idles.
 //!
-//! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the others of
-//! its root domain: of what each has not used, that CPU's part. O(CPUs of the domain), once per
-//! exceeding charge; all else is O(1).
+//! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the other
+//! CPUs of its root domain: 1/n of the unused runtime of each, on n CPUs. This is O(CPUs of the
+//! domain), once per exceeding charge; everything else is O(1).
 //!
-//! Limit and period may be set in mid-run, or lifted: [`Scheduler::set_rt_bandwidth`]. The timer
-//! that ends periods is started when a real-time task is queued while there is a limit, so who runs
-//! already when one is set is counted without it, until the runtime is exceeded or another one is
-//! queued: then it is started, and fires at once. A known fault (`rt_period_timer_lost`): only who
-//! is queued started it, so that a busy loop that exceeded its runtime was throttled for good
-//! (commit 9b58e976b3b3).
+//! Limit and period can be set or lifted at any time: see
+//! [`Scheduler::set_rt_bandwidth`](crate::Scheduler::set_rt_bandwidth). The timer that ends periods
+//! is started when a real-time task is enqueued while there is a limit. Tasks that already run when
+//! a limit is set are therefore counted without that timer, until they exceed the runtime or
+//! another real-time task is enqueued. Then the timer is started, and fires at once. A kernel fault
+//! (`fault.rt_period_timer_lost`): only enqueueing started the timer, so a busy loop that exceeded
+//! its runtime was throttled forever (commit 9b58e976b3b3).
 //!
 //! Sources: Linux v6.6 `kernel/sched/rt.c` (`sched_rt_runtime_exceeded`, `do_balance_runtime`,
 //! `do_start_rt_bandwidth`, `do_sched_rt_period_timer`, `start_rt_bandwidth`,
-//! `sched_rt_global_constraints`, `__disable_runtime`). differs: each CPU has its own period timer,
-//! the kernel one for all, so that there a task that is queued on another CPU starts it too.
+//! `sched_rt_global_constraints`, `__disable_runtime`). differs: every CPU has its own period
+//! timer; the kernel has one for all CPUs, so there a task that is enqueued on another CPU starts
+//! it too.
 
 use crate::queue::rt::throttle::State;
 use crate::rq::cx::Cx;
@@ -40,7 +43,8 @@ use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::{Duration, Instant, RtBandwidth, TraceEvent};
 
-/// A real-time task is queued here now; it has been counted as running.
+/// Starts the period timer if a real-time task is now queued here. The task has been counted as
+/// running.
 pub(crate) fn queued<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let RtBandwidth { runtime, period } = rq.rt.throttle.limit.bandwidth;
     if runtime.is_none() || rq.rt.throttle.period_ends.is_some() {
@@ -60,7 +64,7 @@ fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::RtPeriod, at });
 }
 
-/// Counts what a real-time or deadline task has run.
+/// Counts the exec time of a real-time or deadline task.
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
     if rq.rt.throttle.state != State::Counting {
         return;
@@ -87,8 +91,8 @@ fn set_time<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, time: Duration) {
     }
 }
 
-/// Returns what this CPU's real-time tasks may run per period; more than its limit if it needs that
-/// and may borrow.
+/// Returns how long this CPU's real-time tasks can run per period: more than its limit if they need
+/// more and the CPU can borrow it.
 fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Duration) -> Duration {
     if !cx.config.settings.rt_runtime_share {
         return limit;
@@ -99,7 +103,7 @@ fn runtime<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, limit: Duration, needed: Du
     Duration::from_nanos(nanos)
 }
 
-/// The period timer fired; the current task has been charged.
+/// Handles the period timer. The current task has been charged.
 pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(period_ends) = rq.rt.throttle.period_ends.take() else { return };
     let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else {
@@ -107,7 +111,7 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         end_throttling(rq, cx, State::Idle);
         return;
     };
-    // A timer that comes late ends several periods.
+    // A late timer ends several periods.
     let periods = cx.now.wall.since(period_ends).as_nanos() / period.as_nanos() + 1;
     let (time, runtime) = (rq.rt.throttle.time, runtime(rq, cx, limit, Duration::ZERO));
     let left = time.saturating_sub(runtime * periods);
@@ -122,7 +126,7 @@ pub(crate) fn period_over<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// The real-time tasks may go on, if they might not.
+/// Ends throttling, if the real-time tasks were throttled.
 fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     let was_throttled = rq.rt.throttle.is_throttled();
     rq.rt.throttle.state = next;
@@ -137,8 +141,8 @@ fn end_throttling<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: State) {
     }
 }
 
-/// The CPU goes offline or leaves its root domain: it settles with the others there, and nobody
-/// waits any more: `__disable_runtime`.
+/// Ends throttling here, because the CPU goes offline or leaves its root domain, and settles loans
+/// with the other CPUs there: `__disable_runtime`.
 pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.rt.throttle.is_throttled() {
         end_throttling(rq, cx, State::Counting);
@@ -151,7 +155,7 @@ pub(crate) fn go_offline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// It is back, or in another one, and begins anew: `__enable_runtime`.
+/// Begins anew when the CPU is back, or in another root domain: `__enable_runtime`.
 pub(crate) fn come_online<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     set_time(rq, cx, Duration::ZERO);
     if rq.rt.throttle.limit.bandwidth.runtime.is_some() && cx.config.settings.rt_runtime_share {

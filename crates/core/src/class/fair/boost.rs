@@ -1,8 +1,11 @@
 //! Boosting: a task of a throttled hierarchy that is in kernel mode runs until it is back in user
-//! mode, so that nobody waits for what it holds until its group gets quota again.
+//! mode.
+//!
+//! A throttled task can hold a lock of the kernel. Without boosting, every task that needs the lock
+//! waits until the holder's group gets quota again.
 //!
 //! ```text
-//!             wakes in a limited group, or comes there in kernel mode [1]
+//!             wakes in a limited group, or joins one in kernel mode [1]
 //!   ordinary -------------------------------------------------------------> boosted
 //!            <-------------------------------------------------------------
 //!             is back in user mode and leaves its CPU [3];
@@ -11,22 +14,22 @@
 //!   boost_in_kernel also: its CPU leaves it in kernel mode [2]
 //! ```
 //!
-//! It is boosted whether its group is throttled then or not: a group is often throttled by the very
-//! switch that follows a wakeup, and must find the task boosted.
+//! A task is boosted whether or not its group is throttled at that time: a group is often throttled
+//! by the very switch that follows a wakeup, and must find the task boosted.
 //!
 //! A boosted task marks its entity, and the group entities above it up to the root's queue, as
-//! boosted. A queue picks the boosted among its entities first; one that is cut is queued at its
-//! parent for them alone. What they run is charged as always: the group owes it, and its next quota
-//! pays that first. The mark stays until [3] or [4] if the queue gets quota meanwhile, and comes
-//! before others of the group only.
+//! boosted. A queue picks its boosted entities first. A queue that is cut is enqueued at its parent
+//! for them alone. Their exec time is charged as always: the group owes it and repays it first from
+//! its next quota. The mark stays until [3] or [4] if the queue gets quota meanwhile, and gives
+//! precedence only within the group.
 //!
-//! Work: O(depth x log n) to boost and to end it. A task that is not boosted pays one comparison
+//! Work: O(depth x log n) to boost and to end it. A task that is not boosted costs one comparison
 //! per level and pick.
 //!
 //! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for
 //! a woken task until it leaves the kernel; [2] is its open case, fully preemptible kernels
 //! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: the group runs for
-//! the boosted task alone, else its busy loops would run on its ticket; the text leaves that open.
+//! the boosted task alone, otherwise its busy loops would run too; the text leaves that open.
 
 use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
 use crate::class::fair::run::rearm;
@@ -46,21 +49,21 @@ use lock_api::RawMutex;
 use zerolag_model::TraceEvent;
 use zerolag_model::settings::Throttle;
 
-/// A task has been queued in kernel mode: it woke, or was moved here. [1]
+/// Boosts a task that has been enqueued in kernel mode: it woke, or was moved here. [1]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if !rq.fair.tune.throttle.boosts_woken() {
         return;
     }
     let task = &rq.tasks[slot];
-    // One that is put to the holder of a lock does not wake; one that lent its turn may have kept
-    // its boost.
+    // A task that is enqueued at the holder of a lock does not wake. A task that lent its turn may
+    // have kept its boost.
     if task.engaged == Engaged::No && task.fair.standing == Standing::Ordinary && is_limited(rq, slot) {
         boost(rq, cx, slot);
     }
 }
 
-/// The CPU has left a task that wants to go on: in kernel mode it is to, whatever becomes of its
-/// group. [2]
+/// Boosts a runnable task in kernel mode that the CPU has left, so that it continues even if its
+/// group is throttled. [2]
 pub(crate) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let is_ordinary_in_kernel = task.mode == TaskMode::Kernel && task.fair.standing == Standing::Ordinary;
@@ -74,8 +77,7 @@ pub(crate) fn is_limited(rq: &Rq, slot: Slot) -> bool {
     above(rq, rq.tasks[slot].fair.queue).any(|q| rq.queue(q).bandwidth.is_limited())
 }
 
-/// Returns the entity of a queue that runs before those which are not boosted, if it has one. The
-/// current one goes on.
+/// Returns the boosted entity of a queue that runs first, if it has one. The current one continues.
 #[inline(always)]
 pub(crate) fn first(rq: &Rq, queue: &Queue) -> Option<EntityRef> {
     if queue.boosted.runnable == 0 { None } else { first_boosted(rq, queue) }
@@ -93,7 +95,7 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let now = rq.averages_clock();
     let mut entity = EntityRef::Task(slot);
     let mut at = rq.tasks[slot].fair.queue;
-    // Up to the first queue that is cut it counts already.
+    // The task already counts up to the first queue that is cut.
     let mut is_beyond = false;
     while let Some(parent) = rq.queue(at).parent {
         mark(rq, at, entity, Standing::Boosted);
@@ -117,8 +119,8 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rearm(rq, cx);
 }
 
-/// Ends the boost of a task: below a queue that is cut it waits again, with all that was queued for
-/// it. [3] [4]
+/// Ends the boost of a task. Below a queue that is cut it waits again, together with the groups
+/// that were queued for it. [3] [4]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
         return;
@@ -145,7 +147,7 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     while let Some(parent) = rq.queue(at).parent {
         mark(rq, at, entity, Standing::Ordinary);
         if rq.queue(at).boosted.runnable > 0 {
-            break; // Others keep it and all above.
+            break; // Others need it and all above.
         }
         if rq.queue(at).bandwidth.is_cut() && rq.queue(at).entity.is_queued() {
             put_down(&mut rq.fair, &mut rq.tasks, at, now);
@@ -158,11 +160,11 @@ pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     cx.io.costs.throttles += 1;
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::Boost { task: id, boosted: false });
-    // What lies above the first queue that is cut may have had nobody else.
+    // The queues above the first one that is cut may have no other task.
     release_if_empty(rq, cx, leaf);
 }
 
-/// Gives an entity its standing; it keeps its place in virtual time.
+/// Sets the standing of an entity, which keeps its place in virtual time.
 fn mark(rq: &mut Rq, q: QueueIx, entity: EntityRef, standing: Standing) {
     if rq.entity(entity).standing == standing {
         return;

@@ -1,19 +1,20 @@
-//! What is left of a CPU for fair tasks: its capacity less what deadline and real-time tasks and
-//! interrupts lately took.
+//! The remaining capacity of a CPU for fair tasks: its capacity less the recent use by deadline
+//! tasks, real-time tasks and interrupts.
 //!
-//! The time of the classes above is averaged as the load is ([`Average`], util alone); it is added
-//! where a CPU begins or ends to run such a task. The time of interrupts is what the CPU's clock
-//! has ahead of its task clock. A CPU works out what is left when it balances, for its own sake,
-//! and publishes it: others may read an old figure, as they do of Linux.
+//! The time of the classes above is averaged like load ([`Average`](crate::entity::pelt::Average),
+//! util alone). It is added when a CPU begins or ends to run such a task. The time of interrupts is
+//! the advance of the CPU's clock over its task clock. A CPU computes its remaining capacity when
+//! it balances, for its own use, and publishes it. Other CPUs can read an old figure, as on Linux.
 //!
 //! ```text
-//!   left = (capacity - util of deadline and real-time tasks) * (capacity - util of interrupts) / capacity, at least 1
+//!   left = (capacity - util of deadline and real-time tasks)
+//!          * (capacity - util of interrupts) / capacity, at least 1
 //! ```
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `scale_rt_capacity`, `update_cpu_capacity`;
 //! `kernel/sched/pelt.c`, `update_rt_rq_load_avg`, `update_dl_rq_load_avg`, `update_irq_load_avg`.
-//! differs: the two classes above share one average; interrupts are taken as spread evenly over the
-//! time since they were last looked at.
+//! differs: the two classes above share one average; interrupt time is taken as spread evenly over
+//! the time since the last computation.
 
 use crate::class::fair::misfit;
 use crate::rq::cx::Cx;
@@ -28,7 +29,7 @@ pub(crate) const fn is_reduced(left: u64, full: u64) -> bool {
     left * IMBALANCE_PCT < full * 100
 }
 
-/// The CPU runs another task, of this class, or none.
+/// Updates the averages when the CPU switches to a task of `class`, or to idle.
 #[inline]
 pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, class: ClassId) {
     if !rq.fair.tune.tracks_load {
@@ -52,7 +53,7 @@ pub(crate) const fn is_above(class: ClassId) -> bool {
     }
 }
 
-/// Publishes what is left of this CPU. Returns whether much of it was taken. O(1).
+/// Publishes the remaining capacity of this CPU. Returns whether much of it was taken. O(1).
 pub(crate) fn publish<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) -> bool {
     if !rq.fair.tune.tracks_load {
         return false;

@@ -1,4 +1,4 @@
-//! Delayed dequeue: an entity that blocks while it owes service stays queued until the others have
+//! Delayed dequeue: an entity that blocks with negative lag stays queued until the others have
 //! caught up.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `dequeue_entity`, `requeue_delayed_entity`,
@@ -19,7 +19,7 @@ use crate::words::ids::Slot;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 
-/// Wakes a task whose dequeue is delayed; `false` if it is not.
+/// Wakes a task with a delayed dequeue; `false` if the dequeue is not delayed.
 pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     if !is_delayed(rq, slot) {
         return false;
@@ -34,11 +34,11 @@ pub(crate) fn wake_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: S
     true
 }
 
-/// Ends a delayed dequeue: a task's body goes into the host's hands.
+/// Ends a delayed dequeue. The body of a task goes to the host.
 pub(crate) fn finish<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, entity: EntityRef) {
     let q = rq.entity(entity).queue;
     part(rq, cx, q, entity, true);
-    // `DELAY_ZERO`: whoever sleeps on collects no credit while it waits to leave.
+    // `DELAY_ZERO`: a sleeping task gains no credit while it waits to leave.
     let leaving = rq.entity_mut(entity);
     leaving.vlag = leaving.vlag.min(Vlag::ZERO);
     match entity {
@@ -68,7 +68,7 @@ pub(crate) fn finish_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot:
     is_delayed
 }
 
-/// Ends all delayed dequeues if no fair task wants to run: the CPU is as good as idle.
+/// Ends all delayed dequeues if no fair task is runnable: the CPU counts as idle.
 pub(crate) fn finish_if_only_delayed<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.nr_delayed() > 0 && rq.fair.nr_running() == 0 {
         let none = pick(rq, cx);

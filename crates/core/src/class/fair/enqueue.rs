@@ -1,7 +1,7 @@
-//! Queueing: an entity joins a queue and leaves it, and with it the groups above that have or had
-//! nothing else.
+//! Enqueueing and dequeueing: an entity joins or leaves a queue. The groups above join with their
+//! first entity and leave with their last.
 //!
-//! Work: O(depth x log n) for a task; the numbers are those of [`super::entity`].
+//! Work: O(depth x log n) for a task. The numbers in brackets are those of [`crate::entity::fair`].
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_task_fair`, `dequeue_entities`,
 //! `reweight_entity`.
@@ -24,26 +24,26 @@ use lock_api::RawMutex;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{Duration, Instant};
 
-/// Counts tasks that come and tasks that go, from a queue to the root; returns whether it got
-/// there. What is below a queue that is cut does not count above it.
+/// Counts arriving and leaving tasks from a queue up to the root; returns whether it reached the
+/// root. Tasks below a queue that is cut do not count above it.
 pub(crate) fn count(rq: &mut Rq, from: QueueIx, more: Tally, less: Tally) -> bool {
     climb(rq, from, more, less, |_, _, _| {})
 }
 
-/// As [`count`], for tasks that have come to a queue: on the way every group is queued that had
-/// nothing here, and the weights of the others follow.
+/// As [`count`], for tasks that have arrived at a queue. On the way every group without an entity
+/// here is enqueued, and the weights of the others follow.
 pub(crate) fn come<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, more: Tally, less: Tally) -> bool {
     climb(rq, from, more, less, |rq, q, parent| join_group(rq, cx, q, parent))
 }
 
-/// As [`count`], for tasks that have gone from a queue: on the way every group is taken off that
-/// has nothing left here, and the weights of the others follow.
+/// As [`count`], for tasks that have left a queue. On the way every group that is empty here is
+/// dequeued, and the weights of the others follow.
 pub(crate) fn go<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, less: Tally) -> bool {
     climb(rq, from, Tally::default(), less, |rq, q, parent| part_group(rq, cx, q, parent, Leaving::Sleeps))
 }
 
-/// The way from a queue to the root, or to one that is cut, in one walk: at each level first the
-/// averages, then the count, then `above`, which is told of a group's queue and its parent.
+/// Walks once from a queue up to the root, or to a queue that is cut. At each level it updates
+/// first the averages, then the count, and then calls `above` with a group's queue and its parent.
 #[inline(always)]
 fn climb(
     rq: &mut Rq,
@@ -65,7 +65,7 @@ fn climb(
     }
 }
 
-/// Counts tasks that come and tasks that go, at one queue, which it returns.
+/// Counts arriving and leaving tasks at one queue; returns the queue.
 #[inline]
 pub(crate) fn count_level(rq: &mut Rq, q: QueueIx, now: Instant, more: Tally, less: Tally) -> &mut Queue {
     let queue = rq.fair.aged_level(q, now);
@@ -73,14 +73,14 @@ pub(crate) fn count_level(rq: &mut Rq, q: QueueIx, now: Instant, more: Tally, le
     queue
 }
 
-/// A queue that has got its first entity may have no quota.
+/// Throttles a queue that got its first entity and has no quota.
 fn check_first<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     if rq.queue(q).nr_queued == 1 {
         bandwidth::check_enqueue(rq, cx, q);
     }
 }
 
-/// Queues a task, and on the way up every group that had nothing here.
+/// Enqueues a task, and on the way up every group that had nothing here.
 pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Enqueue) {
     let base_slice = rq.fair.tune.base_slice;
     let task = &mut rq.tasks[slot];
@@ -112,9 +112,9 @@ pub(crate) fn enqueue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     rearm(rq, cx);
 }
 
-/// Notes whether a task that has joined counts as idle, now that the groups it is in have been
-/// looked at, and counts it as such. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair`
-/// (`cfs_rq_is_idle`). differs: the kernel counts the tasks of a group anew when `cpu.idle` is
+/// Notes whether a task that has joined counts as idle, and counts it as such. The groups of the
+/// task have been examined by then. O(depth). Linux v6.12 `fair.c`, `enqueue_task_fair`
+/// (`cfs_rq_is_idle`). differs: the kernel recounts the tasks of a group when `cpu.idle` is
 /// written.
 fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
     let mut is_idle = rq.tasks[slot].fair.is_idle;
@@ -129,7 +129,7 @@ fn note_idleness(rq: &mut Rq, leaf: QueueIx, slot: Slot) {
     }
 }
 
-/// Takes a task off its queue, and on the way up every group that has nothing left here.
+/// Dequeues a task, and on the way up every group that is empty here.
 pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) -> Dequeued {
     let entity = EntityRef::Task(slot);
     let q = rq.tasks[slot].fair.queue;
@@ -164,7 +164,7 @@ pub(crate) fn dequeue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, 
     Dequeued::Gone
 }
 
-/// Queues the group of a queue at its parent, or lets its weight follow.
+/// Enqueues the group of a queue at its parent, or updates its weight.
 pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx) {
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
@@ -188,18 +188,17 @@ pub(crate) fn join_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
     }
 }
 
-/// Takes the groups above a queue off theirs as far as they are empty, and lets the weights of the
-/// others follow.
+/// Dequeues the empty groups above a queue, and updates the weights of the others.
 pub(crate) fn part_above<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     part_above_as(rq, cx, from, Leaving::Sleeps);
 }
 
-/// As [`part_above`], for a queue that has been throttled: nobody stays to pay for its lag.
+/// As [`part_above`], for a queue that has been throttled: no group stays to repay its lag.
 pub(crate) fn part_above_throttled<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     part_above_as(rq, cx, from, Leaving::Throttled);
 }
 
-/// Why groups leave.
+/// The reason why groups leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
     Sleeps,
@@ -217,7 +216,7 @@ fn part_above_as<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx, wh
     }
 }
 
-/// Takes the group of a queue off its parent if it has nothing left, or lets its weight follow.
+/// Dequeues the group of a queue from its parent if it is empty, or updates its weight.
 fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: QueueIx, why: Leaving) {
     let (group, now) = (EntityRef::Group(q), rq.averages_clock());
     let weight = groups::entity_weight(rq.queue_mut(q), cx);
@@ -234,9 +233,9 @@ fn part_group<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, parent: 
     }
 }
 
-/// Takes an entity off its queue and keeps what it is owed.
+/// Dequeues an entity and keeps its lag.
 pub(crate) fn part<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, entity: EntityRef, sleeps: bool) {
-    // Its weight leaves the load; a group may leave by itself, when its lag is paid.
+    // The load loses its weight; a group can leave without a task, when its lag is repaid.
     rq.fair.changed.add(CHANGED);
     rq.age_queue(q);
     rq.age_entity(q, entity);

@@ -1,18 +1,19 @@
-//! Groups: the tree of groups that all CPUs share ([`GroupTable`]), and the part of it that lives
-//! on one CPU.
+//! Groups: the tree of groups that all CPUs share ([`GroupTable`]), and its part on one CPU.
 //!
-//! A group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only
-//! while something of it is queued there: made on the way up of the first enqueue, put to rest
-//! after the last dequeue. A bounded number of queues at rest keep what their group's entity owes
-//! or is owed (its lag, its `min_vruntime`) until it comes back; the one that has rested longest is
-//! freed first. So memory goes with queued tasks x depth, not with groups x CPUs.
+//! A queue for every group on every CPU, as the kernel has it, costs memory for groups x CPUs. Here
+//! a group is a row in the table: parent, weight, published load. On a CPU it has a [`Queue`] only
+//! while one of its entities is queued there: the queue is created on the way up of the first
+//! enqueue, and put to rest after the last dequeue. A bounded number of resting queues keep the lag
+//! and the `min_vruntime` of their group's entity until it is queued again. The queue that has
+//! rested longest is freed first. So memory grows with queued tasks x depth.
 //!
 //! The weight of a group's entity on a CPU is the group's weight times this CPU's part of the
-//! group's load, computed when something on the way changes, O(depth); no walk over CPUs or groups.
+//! group's load. It is computed in O(depth) when something on the way changes; nothing walks over
+//! CPUs or groups.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `calc_group_shares`, `update_tg_load_avg` (the 1/64
-//! rule). differs: load is the sum of queued weights until load is tracked; group queues of all
-//! CPUs exist from the start there.
+//! rule). differs: load is the sum of queued weights until load is tracked; in the kernel the group
+//! queues of all CPUs exist from the start.
 
 use crate::class::fair::{bandwidth, delay};
 use crate::entity::fair::{EntityRef, Frame, QueueIx};
@@ -26,9 +27,9 @@ use crate::words::group::MAX_DEPTH;
 use lock_api::RawMutex;
 use zerolag_model::GroupId;
 
-/// Returns the queue of a group on this CPU; makes those on the way that do not exist.
+/// Returns the queue of a group on this CPU; creates missing ones on the way.
 ///
-/// O(1) for a task that comes back to the queue it left, else O(depth x (log live queues + their
+/// O(1) for a task that returns to the queue it left, else O(depth x (log live queues + their
 /// number / 8)): a sorted list of ids is searched, and grows by moving small words.
 pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, hint: QueueIx) -> QueueIx {
     if group == GroupId::ROOT {
@@ -44,7 +45,7 @@ pub(crate) fn queue_of<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: Grou
     let mut path = [GroupId::ROOT; MAX_DEPTH];
     let mut depth = 0;
     let mut at = group;
-    // Bounded by the depth, which creation bounds.
+    // Bounded by the depth, which is limited when groups are created.
     while at != GroupId::ROOT {
         path[depth] = at;
         depth += 1;
@@ -63,7 +64,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
         if rq.fair.queues[ix.index()].generation == generation {
             return ix;
         }
-        // An earlier group of this id; it was removed while it still paid for its lag.
+        // An earlier group of this id, which was removed while it still repaid its lag.
         retire(rq, cx, ix);
     }
     let cpu = rq.cpu().0;
@@ -76,7 +77,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
     queue.entity.slice = fair.tune.base_slice;
     match place {
         Ok(index) => {
-            // What rests here belonged to an earlier group of this id.
+            // The resting queue belonged to an earlier group of this id.
             let ix = fair.by_group[index].1;
             let old = &fair.queues[ix.index()];
             assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has no tasks");
@@ -101,12 +102,11 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
     }
 }
 
-/// Ends the delayed dequeues of a removed group and of removed groups in it: all that can still be
-/// queued of it.
+/// Ends the delayed dequeues of a removed group and of removed groups in it. Nothing else of it can
+/// still be queued.
 ///
-/// O(queues here): only for a group that gets the id of one that was removed a moment ago. Linux
-/// v6.12 `fair.c`, `unregister_fair_sched_group`, does so at removal; here no CPU's lock is held
-/// then.
+/// O(queues here), and only for a group that gets the id of a recently removed one. Linux v6.12
+/// `fair.c`, `unregister_fair_sched_group`, does this at removal; here no CPU's lock is held then.
 fn retire<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, ix: QueueIx) {
     // Bounded by the depth: a queue with entities has a child that holds the deepest one.
     while rq.fair.queues[ix.index()].nr_queued > 0 {
@@ -137,7 +137,7 @@ impl FairRq {
         self.resting.contains(&ix)
     }
 
-    /// A group's entity is queued again: its queue rests no more.
+    /// Ends the rest of a queue, because its group's entity is queued again.
     pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
         if let Some(place) = self.resting.iter().rposition(|resting| *resting == ix) {
             self.resting.remove(place);
@@ -145,8 +145,8 @@ impl FairRq {
     }
 }
 
-/// A group's entity has left: its queue rests, and the one that rested longest is freed if they are
-/// too many. One with throttled queues or parked tasks below stays.
+/// Puts the queue of a group that has left to rest. If too many rest, the one that has rested
+/// longest is freed. A queue with throttled queues or parked tasks below it does not rest.
 pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: QueueIx) {
     assert!(rq.queue(ix).nr_queued == 0, "a resting queue is empty");
     if rq.queue(ix).bandwidth.is_needed() || rq.queue(ix).tally.parked > 0 {
@@ -170,7 +170,7 @@ pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
     rq.fair.resting.push(ix);
 }
 
-/// A group's queue goes: what its entity still counts above is taken out.
+/// Removes the part that a group's entity still counts in the averages above. Its queue is freed.
 fn unattach(rq: &mut Rq, ix: QueueIx) {
     let Some(parent) = rq.queue(ix).parent else { return };
     rq.age_queue(parent);
@@ -182,7 +182,8 @@ fn unattach(rq: &mut Rq, ix: QueueIx) {
 /// CPU.
 pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) -> Weight {
     let (group, load, published) = (queue.group, queue.load, queue.published_load);
-    // Small changes are not worth the shared cache line; an empty queue always says so.
+    // Small changes are not worth a write to the shared cache line; an empty queue always
+    // publishes.
     if load.abs_diff(published) > published / 64 || load == 0 && published != 0 {
         cx.shared.groups.add_load(group, load.cast_signed() - published.cast_signed());
         queue.published_load = load;
@@ -197,7 +198,7 @@ pub(crate) fn entity_weight<L: RawMutex>(queue: &mut Queue, cx: &mut Cx<'_, L>) 
     let shares = Weight::clamped(weight & !IDLE_GROUP, Weight::MAX_SHARES);
     let others = cx.view().group_load(group).saturating_sub(published);
     if others == 0 {
-        return shares; // All that the group has is here, as always with one CPU.
+        return shares; // All load of the group is here, as always with one CPU.
     }
     Weight::clamped(u64::from(shares.value()) * load / (others + load), shares)
 }

@@ -1,27 +1,28 @@
-//! Load tracking: which averages ([`Average`]) change when, what a CPU publishes of them and how
-//! others read it.
+//! Load tracking: which averages ([`Average`]) change when, which of them a CPU publishes, and how
+//! other CPUs read them.
 //!
-//! Every fair entity and every queue has averages; an entity's are also counted in its queue's, it
-//! is *attached*. It stays so while it sleeps: its part decays there (blocked load). A task that
-//! wakes elsewhere leaves a note for the CPU it slept on, which takes that part out when it looks
-//! next ([`Shared::leave_note`](crate::shared::Shared)).
+//! Every fair entity and every queue has averages. An entity's averages are also counted in those
+//! of its queue: the entity is *attached*. It stays attached while it sleeps, and its part decays
+//! there (blocked load). A task that wakes elsewhere leaves a note for the CPU it slept on, which
+//! removes that part at its next update
+//! ([`Shared::leave_note`](crate::shared::state::Shared::leave_note)).
 //!
-//! What comes to a group's queue or leaves it is felt in all queues above at once: the group's
-//! entity takes its queue's util and runnable average over, and as much load as that is worth at
-//! its weight (`propagate_entity_load_avg`). In between a group's entity is averaged as a task is.
+//! A change of a group's queue propagates at once to all queues above: the group's entity takes
+//! over its queue's util and runnable average, and the load that corresponds to them at its weight
+//! (`propagate_entity_load_avg`). In between a group's entity is averaged as a task is.
 //!
-//! Averages are brought up to date where a signal changes: an entity joins or leaves, begins or
-//! ends to run, changes its weight; nowhere else, but for the root queue at ticks and when its CPU
-//! balances. A CPU on which nothing happens does nothing; who reads its published load lets it
-//! decay himself.
+//! Averages are updated where a signal changes: when an entity joins or leaves, begins or ends to
+//! run, or changes its weight. The root queue is also updated at ticks and when its CPU balances. A
+//! CPU without events does nothing; a CPU that reads its published load applies the decay itself.
 //!
 //! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights
-//! queued there and none of this is done; likewise on one CPU, where nobody asks.
+//! queued there, and none of this is done. On a machine with one CPU none of it is done either,
+//! because no CPU reads it.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `update_load_avg`, `attach_entity_load_avg`,
 //! `remove_entity_load_avg`, `task_h_load`, `post_init_entity_util_avg`. differs: a note is left
-//! for tasks of the root group only, so a task that leaves a group while it sleeps decays there.
-//! The clock is task time, on weak CPUs slowed down ([`super::misfit`]).
+//! for tasks of the root group only, so the load of a task that leaves a group while it sleeps
+//! decays there. The clock is task time, slowed down on weak CPUs ([`super::misfit`]).
 
 use crate::entity::fair::{EntityRef, QueueIx};
 use crate::entity::pelt::{Average, Removed, Signals};
@@ -32,7 +33,7 @@ use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::Duration;
 
-/// Returns the load that a queued task has on this CPU, its groups considered: its part of the root
+/// Returns the load of a queued task on this CPU, scaled by its groups: its part of the root
 /// queue's. O(depth). Linux `task_h_load`.
 pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
     let tracks_load = rq.fair.tune.tracks_load;
@@ -48,7 +49,7 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
             (queue.load.max(1), part.load.value())
         };
         let Some(parent) = queue.parent else {
-            // Of the root's own load; what is left over is rounded down once.
+            // The part of the root's own load; rounded down only once.
             let all = if tracks_load { queue.average.load } else { of_queue };
             let parts = u128::from(load) * u128::from(of_part) * u128::from(all) / u128::from(of_queue);
             return (parts >> 20) as u64;
@@ -58,7 +59,8 @@ pub(crate) fn task_load(rq: &mut Rq, slot: Slot) -> u64 {
     }
 }
 
-/// A task is about to join a queue here. It may have slept on another CPU, or in another group.
+/// Attaches a task that is about to join a queue here. It can have slept on another CPU, or in
+/// another group.
 pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, slot: Slot, slept: Duration) {
     if !rq.fair.tune.tracks_load {
         return;
@@ -73,7 +75,7 @@ pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
     match task.attached {
         Some(there) if there != here => {
             task.attached = None;
-            // While it slept it was aged nowhere.
+            // No queue aged it while it slept.
             let last = task.average.last;
             task.average.age(last + slept, Signals::default(), task.load.value());
             if there.queue == QueueIx::ROOT {
@@ -89,8 +91,8 @@ pub(crate) fn arrive<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx, s
     rq.attach(q, EntityRef::Task(slot));
 }
 
-/// A new task: its load is its weight, its util what the others here have per weight, at most half
-/// of what is left.
+/// Initialises the averages of a new task. Its load is its weight; its util is the util per weight
+/// of the tasks here, at most half of the remaining capacity.
 fn start(rq: &mut Rq, slot: Slot) {
     let weight = rq.tasks[slot].fair.load.value();
     let root = &rq.queue(QueueIx::ROOT).average;
@@ -101,7 +103,7 @@ fn start(rq: &mut Rq, slot: Slot) {
     rq.tasks[slot].fair.average = average;
 }
 
-/// Takes out what left while it slept here.
+/// Removes the load of tasks that slept here and woke elsewhere.
 pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let cpu = rq.cpu();
     let removed = cx.view().take_notes(cpu);
@@ -112,7 +114,8 @@ pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// At ticks with a fair task and when the CPU balances the root queue's averages follow. O(1).
+/// Updates the averages of the root queue, at ticks with a fair task and when the CPU balances.
+/// O(1).
 pub(crate) fn follow<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.tracks_load {
         take_notes(rq, cx);

@@ -1,32 +1,32 @@
-//! Machines whose CPUs differ in capacity: how much a task needs, which CPU has that, and what
-//! moves a task that needs more.
+//! Machines with CPUs of different capacity: how much capacity a task needs, which CPU has it, and
+//! how a task that needs more is moved.
 //!
-//! A task *fits* a CPU if its util is below 1024/1280 of what the CPU has left for fair tasks. One
-//! that runs where it does not fit, and may use a stronger CPU, is a *misfit*: its CPU publishes
-//! the task's load, and balancing moves it to a CPU that has more, while it runs if need be. A
-//! waking task looks for an idle CPU where it fits, in the whole domain that spans all capacities;
-//! if there is none, for the strongest idle one.
+//! A task *fits* a CPU if its util is below 1024/1280 of the CPU's remaining capacity for fair
+//! tasks. A running task that does not fit, and is allowed on a stronger CPU, is a *misfit*: its
+//! CPU publishes the task's load, and balancing moves the task to a CPU that has more, while it
+//! runs if necessary. A waking task looks for an idle CPU that it fits, in the whole domain that
+//! spans all capacities. If there is none, it takes the strongest idle CPU.
 //!
-//! Util is *invariant*: averages pass on a clock that is slowed down while a weak CPU runs
-//! something, by its capacity. So util says what a task would use of the strongest CPU. When the
-//! CPU idles, the clock catches up; it stays behind if the CPU was busy all along, since nobody can
-//! say then what was missed.
+//! Util is *invariant*: averages pass on a clock that is slowed down, by the CPU's capacity, while
+//! a weak CPU runs a task. So util is the part of the strongest CPU that a task would use. When the
+//! CPU idles, the clock catches up. It stays behind if the CPU was never idle, because then the
+//! missed part of the signal is unknown.
 //!
 //! ```text
 //!   averages' clock = task clock - lag
-//!   runs something:  lag grows by (1024 - capacity) / 1024 of the time
+//!   runs a task:     lag grows by (1024 - capacity) / 1024 of the time
 //!   begins to idle:  lag = lost, unless util is full: lost = lag
 //! ```
 //!
-//! How much a task needs is the most of its util and of an *estimate*: its util when it went to
-//! sleep, of late ([`Estimate`]).
+//! The need of a task is the larger of its util and an *estimate*: its recent util at the moments
+//! when it went to sleep ([`Estimate`](crate::entity::pelt::Estimate)).
 //!
-//! None of this is done on machines whose CPUs are equal, or without load tracking.
+//! None of this is done on machines with equal CPUs, or without load tracking.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `fits_capacity`, `update_misfit_status`,
 //! `select_idle_capacity`, `asym_fits_cpu`, `util_est_update`; `kernel/sched/pelt.h`,
 //! `update_rq_clock_pelt`, `update_idle_rq_clock_pelt`. differs: no uclamp, no energy model, so
-//! nobody packs tasks while the machine is not overutilised; frequencies are not modelled.
+//! tasks are not packed while the machine is not overutilised; frequencies are not modelled.
 
 use crate::class::fair::load::task_load;
 use crate::entity::fair::{EntityRef, QueueIx};
@@ -40,8 +40,7 @@ use crate::words::level::FULL_CAPACITY;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, CpuMask};
 
-/// Returns what a task that is not queued needs; `None` where it does not matter, because CPUs are
-/// equal.
+/// Returns the capacity that a task needs which is not queued; `None` where CPUs are equal.
 pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
     cx.config.topology.asymmetry()?;
     if !cx.config.settings.tracks_load() {
@@ -53,17 +52,17 @@ pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
     Some(task.fair.estimate.after(average.util, average.runnable).at_least(util))
 }
 
-/// Returns whether a task that needs this fits a CPU; every task does where CPUs are equal.
+/// Returns whether a task with this need fits a CPU. Every task does where CPUs are equal.
 pub(crate) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<u64>, cpu: CpuId) -> bool {
     need.is_none_or(|util| asymmetric::fits(util, cx.capacity_of(cpu)))
 }
 
-/// Returns what a queued task needs, as of when it was last looked at. `task_util_est`.
+/// Returns the capacity that a queued task needs, as of its last update. `task_util_est`.
 pub(crate) fn util_of(task: &Task) -> u64 {
     task.fair.estimate.at_least(task.fair.average.util)
 }
 
-/// Returns whether a queued task fits the CPU whose queue it is on.
+/// Returns whether a queued task fits its own CPU.
 pub(crate) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let q = rq.tasks[slot].fair.queue;
     rq.age_queue(q);
@@ -71,7 +70,7 @@ pub(crate) fn fits_here<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
     asymmetric::fits(util_of(&rq.tasks[slot]), cx.capacity_of(rq.cpu()))
 }
 
-/// The CPU runs another task, or none.
+/// Updates the clock of the averages and the misfit after a switch to another task or to idle.
 #[cold]
 pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let (now, runs) = (rq.clock_task(), rq.current_slot().is_some());
@@ -82,7 +81,7 @@ pub(crate) fn switched<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     update(rq, cx);
 }
 
-/// Says whether what runs here fits. O(1); O(CPUs) for a task that does not.
+/// Publishes whether the current task is a misfit. O(1); O(CPUs) for a task that does not fit.
 pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let current = rq.current_slot();
     let misfit = match current {
@@ -99,8 +98,8 @@ pub(crate) fn update<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Returns whether the machine has a stronger CPU that balancing may move a task to: none that is
-/// isolated (`asym_cpu_capacity_scan`).
+/// Returns whether the machine has a stronger CPU that balancing could move a task to. Isolated
+/// CPUs do not count (`asym_cpu_capacity_scan`).
 fn has_stronger<L: RawMutex>(cx: &Cx<'_, L>, cpu: CpuId, allowed: Option<&CpuMask>) -> bool {
     let topology = &cx.config.topology;
     let own = topology.capacity(cpu);

@@ -4,19 +4,19 @@
 //! |---|---|
 //! | [`mod@enqueue`] | how an entity joins and leaves a queue, and the groups above with it |
 //! | [`run`] | which entity runs, and for how long |
-//! | [`delay`] | when an entity that blocks in debt leaves |
+//! | [`delay`] | when an entity that blocks with negative lag leaves |
 //! | [`preempt`] | whether a woken task runs before the current one |
-//! | [`groups`] | which queues a CPU has, and what a group weighs here |
+//! | [`groups`] | which queues a CPU has, and the weight of a group here |
 //! | [`bandwidth`], [`throttle`], [`boost`], [`park`] | when a group with a quota runs |
 //! | [`load`], [`capacity`], [`misfit`] | nothing: they measure |
 //!
 //! Eight of them call each other: [`mod@enqueue`], [`run`], [`delay`], [`groups`], [`bandwidth`],
 //! [`throttle`], [`boost`] and [`park`]. A task that joins can throttle its group; a group that is
-//! freed makes tasks join; a pick can end a delayed dequeue, which can empty a group. They are one
-//! recursion over the tree of groups, cut into files by what each decides.
+//! unthrottled lets tasks join; a pick can end a delayed dequeue, which can empty a group. They are
+//! one recursion over the tree of groups, cut into files by the decision that each makes.
 //!
-//! Every entry point is O(depth x log n). Nothing is allocated once the arenas have grown to what
-//! is queued at most.
+//! Every entry point is O(depth x log n). Nothing is allocated once the arenas have grown to the
+//! largest number of queued entities.
 //!
 //! Sources: Linux v6.12 and v6.1 `kernel/sched/fair.c` (see the modules).
 

@@ -1,24 +1,26 @@
-//! Throttling task by task (`throttle = at_user_return`): a throttled queue stays where it is, and
-//! each task below it is *parked* when it is about to go on in user mode. So nobody is stopped
-//! inside the kernel.
+//! Throttling task by task (`throttle = at_user_return`).
+//!
+//! Throttling a whole group also stops tasks inside the kernel, with the locks that they hold. Here
+//! a throttled queue stays where it is, and each task below it is *parked* when it is about to
+//! return to user mode. So no task is stopped inside the kernel.
 //!
 //! ```text
-//!              about to go on in user mode, below a throttled queue [1]
+//!              about to return to user mode, below a throttled queue [1]
 //!   queued --------------------------------------------------------------> parked
 //!          <--------------------------------------------------------------
-//!              that queue may run again [2]; or it is moved, or changed [3]
+//!              that queue can run again [2]; or the task is moved, or changed [3]
 //! ```
 //!
-//! A task that is picked in user mode is switched to and left again at once, as in the kernel,
-//! where it passes through the return to user mode. A parked task is on no timeline and counts as
-//! nothing that runs; it waits at the nearest throttled queue above it, in order of parking. What
-//! tasks run in kernel mode meanwhile is charged, and paid by the next quota.
+//! A task that is picked in user mode is switched to and left again at once. The kernel does the
+//! same: there the task passes through the return to user mode. A parked task is on no timeline and
+//! does not count as running. It waits at the nearest throttled queue above it, in order of
+//! parking. Exec time in kernel mode is charged meanwhile, and repaid from the next quota.
 //!
-//! Work: O(depth x log n) to park and to take back. A queue that may run again takes back at most
-//! [`BATCH`] tasks under one hold of the lock.
+//! Work: O(depth x log n) to park a task and to take it back. A queue that can run again takes back
+//! at most [`BATCH`] tasks under one hold of the lock.
 //!
 //! Sources: Linux v6.18 `kernel/sched/fair.c`, `throttle_cfs_rq_work`, `task_throttle_setup_work`,
-//! `tg_unthrottle_up`, `enqueue_throttled_task`. differs: the kernel takes all back at once.
+//! `tg_unthrottle_up`, `enqueue_throttled_task`. differs: the kernel takes back all tasks at once.
 
 use crate::class::fair::enqueue::{count, enqueue, part, part_above_throttled};
 use crate::class::fair::groups;
@@ -39,8 +41,8 @@ use zerolag_model::{ClassId, TraceEvent};
 /// The most tasks that a queue takes back under one hold of the lock.
 const BATCH: usize = 32;
 
-/// Returns whether a task is to be parked before it goes on: it is in user mode, and its group may
-/// not run.
+/// Returns whether a task must be parked before it continues: it is in user mode, and its group is
+/// throttled.
 #[inline]
 pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     rq.fair.nr_throttled > 0 && rq.fair.tune.throttle == Throttle::AtUserReturn && {
@@ -51,7 +53,7 @@ pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     }
 }
 
-/// Parks a task that is queued. [1]
+/// Parks a queued task. [1]
 pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
     let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
@@ -66,7 +68,7 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: true });
 }
 
-/// Puts a task that is off its queue to the others that wait at a throttled one.
+/// Adds a dequeued task to those that are parked at a throttled queue.
 fn rest<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, at: QueueIx) {
     let arrival = Vtime::ZERO.plus(Vlag::from_nanos(cx.now.wall.as_nanos().cast_signed()));
     let fair = &mut rq.fair;
@@ -76,8 +78,7 @@ fn rest<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, at: QueueIx) {
     entity.state = FairState::Parked { at };
 }
 
-/// Takes a task out of where it is parked, if it is. Returns whether it was; it is off every queue
-/// then.
+/// Takes a task out of the parked ones; returns whether it was parked. It is then on no queue.
 pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let FairState::Parked { at } = rq.tasks[slot].fair.state else { return false };
     lift(rq, slot, at);
@@ -89,7 +90,7 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     true
 }
 
-/// As [`take`], for a task that goes: queues that were kept for it are free. [3]
+/// As [`take`], for a task that leaves. Queues that were kept only for it are released. [3]
 pub(crate) fn take_away<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let leaf = rq.tasks[slot].fair.queue;
     let was_parked = take(rq, cx, slot);
@@ -120,7 +121,7 @@ pub(crate) fn has_parked(rq: &Rq, q: QueueIx) -> bool {
     rq.fair.timeline.first(rq.queue(q).parked).is_some()
 }
 
-/// Takes back the first of the tasks that are parked at a queue, if it may run. [2]
+/// Takes back the first tasks that are parked at a queue, if it can run. [2]
 pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More {
     for _ in 0..BATCH {
         if rq.queue(q).bandwidth.is_throttled() {
@@ -143,7 +144,7 @@ pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
     if has_parked(rq, q) && !rq.queue(q).bandwidth.is_throttled() { More::Yes } else { More::No }
 }
 
-/// Lets queues rest that nothing needs any more, from one upwards.
+/// Puts a queue and those above it to rest where nothing needs them any more.
 pub(crate) fn rest_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut at = Some(from);
     while let Some(q) = at {

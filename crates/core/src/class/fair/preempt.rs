@@ -12,7 +12,7 @@ use lock_api::RawMutex;
 use zerolag_model::settings::FairAlgorithm;
 use zerolag_model::{FairPolicy, SchedAttr};
 
-/// Returns whether a fair task that was just queued preempts the current fair task.
+/// Returns whether a fair task that was just enqueued preempts the current fair task.
 pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, current: Slot, woken: Slot) -> Resched {
     if current == woken || rq.need_resched() == Resched::Now {
         return Resched::No;

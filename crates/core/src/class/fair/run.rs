@@ -1,5 +1,5 @@
-//! Running: who is picked, who is current on each level, what running costs and when a turn is
-//! over.
+//! Running: which task is picked, which entity is current on each level, how exec time is charged,
+//! and when a turn is over.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `pick_task_fair`, `set_next_task_fair`,
 //! `put_prev_task_fair`, `update_curr`, `task_tick_fair`, `hrtick_start_fair`.
@@ -18,10 +18,10 @@ use lock_api::RawMutex;
 use zerolag_model::Duration;
 use zerolag_model::settings::{FairAlgorithm, Grain};
 
-/// Returns the task that should run. The current one competes. Delayed ones that come first have
-/// paid and leave.
+/// Returns the task that should run. The current one competes. Delayed entities that are picked
+/// have repaid their lag and leave.
 ///
-/// Work: O(depth x log n) for each delayed one that leaves, and once more.
+/// Work: O(depth x log n) for each delayed entity that leaves, and once more.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     rq.fair.due = Resched::No;
     let mut q = QueueIx::ROOT;
@@ -52,22 +52,22 @@ pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot>
     }
 }
 
-/// Makes a task current, and every group that it is in; what was current instead waits again.
+/// Makes a task current, and every group that it is in. The entities that were current before wait
+/// again.
 ///
-/// Entities that were current before and still are have not been picked anew: their slice and their
-/// protection go on.
+/// Entities that were current and still are have not been picked anew: they keep their slice and
+/// their protection.
 pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
     let now = rq.averages_clock();
     if throttle::is_barred(rq, slot) {
-        // It runs, and was moved into a group that may not: it waits there, and the CPU goes on to
-        // another.
+        // It runs, and was moved into a throttled group: it waits there, and the CPU reschedules.
         turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
         rq.resched(cx, Resched::Now);
         return;
     }
     match rq.queue(leaf).current {
-        // As nearly always. A queue that has a current entity is current itself, and so are those
+        // The usual case. A queue that has a current entity is current itself, and so are those
         // above.
         Some(EntityRef::Task(going)) if going != slot => {
             turn::take_turns(&mut rq.fair, &mut rq.tasks, leaf, going, slot, now);
@@ -81,19 +81,20 @@ pub(crate) fn set_next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot)
     rearm(rq, cx);
 }
 
-/// No fair task runs any more: what was current waits, from the root down. O(depth x log n).
+/// Makes the current entities wait, from the root down, because no fair task runs any more. O(depth
+/// x log n).
 pub(crate) fn put_prev(rq: &mut Rq) {
     let now = rq.averages_clock();
     turn::put_down(&mut rq.fair, &mut rq.tasks, QueueIx::ROOT, now);
 }
 
-/// Charges the current task, and every group that it is in, with the time it ran. O(depth).
+/// Charges exec time to the current task and to every group that it is in. O(depth).
 #[inline]
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Duration) {
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {
-        return; // It was moved into a throttled group and is about to be left.
+        return; // It was moved into a throttled group and is about to leave the CPU.
     }
     let (q, ran) = (task.queue, task.charge(algorithm, delta, base_slice));
     turn::note_end(&mut rq.fair, &mut rq.tasks, q, EntityRef::Task(slot), ran);
@@ -128,14 +129,14 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     if leaf != QueueIx::ROOT {
         follow_weights(rq, cx, leaf);
     }
-    // Who is to leave needs no other reminder.
+    // A task that is about to leave the CPU needs no timer.
     if due == Resched::No && rq.need_resched() != Resched::Now {
         rearm(rq, cx);
     }
     due
 }
 
-/// Lets the weights of a queue's group, and of those above it, follow their loads.
+/// Updates the weights of a queue's group, and of those above it, to their loads.
 fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let now = rq.averages_clock();
     let mut q = from;
@@ -146,7 +147,7 @@ fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     }
 }
 
-/// The current task gives the CPU to others if it may (`sched_yield`).
+/// Lets others run before the current task if that is allowed (`sched_yield`).
 pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.nr_running() <= 1 {
         return;
@@ -159,8 +160,8 @@ pub(crate) fn yield_current<L: RawMutex>(rq: &mut Rq, _cx: &mut Cx<'_, L>, slot:
     }
 }
 
-/// Arms the timer that ends the current fair task's slice (`enforce.fair = exact`; the kernel's
-/// `HRTICK`).
+/// Arms the timer that ends the slice of the current fair task (`enforce.fair = exact`; the
+/// kernel's `HRTICK`).
 #[inline]
 pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if rq.fair.tune.enforce == Grain::Tick {
@@ -175,7 +176,7 @@ pub(crate) fn rearm<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
 fn arm_slice<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let Some(at) = turn::slice_end(&rq.fair, &rq.tasks, cx.now.wall) else { return };
     let arm = Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::Slice, at };
-    // A call that moves several tasks asks once.
+    // A call that moves several tasks arms the timer once.
     let earlier = cx
         .io
         .ops

@@ -1,20 +1,20 @@
-//! Throttling: a group's queue on one CPU is out of quota, and has some again. It is taken out of
-//! the hierarchy, with all that is in it, and put back; or, task by task, it stays where it is
-//! (`throttle = at_user_return`).
+//! Throttling and unthrottling: a group's queue on one CPU runs out of quota, and gets some again.
+//! A throttled queue is cut out of the hierarchy, with everything in it, and put back later. With
+//! `throttle = at_user_return` it stays, and its tasks are stopped one by one.
 //!
 //! ```text
 //!            out of quota when its task leaves the CPU, or when its first entity joins [1]
-//!   free --------------------------------------------------------------------------------> throttled
-//!        <--------------------------------------------------------------------------------
+//!   free ----------------------------------------------------------------------------> throttled
+//!        <----------------------------------------------------------------------------
 //!            quota at a refresh, a new limit [2]; or its last task has left [3]
 //! ```
 //!
-//! Tasks may join and leave a throttled queue; counts of tasks stop on the way up at one that is
-//! cut.
+//! Tasks can join and leave a throttled queue. The counts of tasks stop on the way up at a queue
+//! that is cut.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `throttle_cfs_rq`, `unthrottle_cfs_rq`. The document
-//! of 2010 throttles when the time is charged; since 3.2 the kernel does so when the task is put,
-//! as here.
+//! of 2010 throttles when the time is charged; since 3.2 the kernel does so when the task is put
+//! back, as here.
 
 use crate::class::fair::bandwidth::{receive, with_pool};
 use crate::class::fair::enqueue::{come, count, join_group, part, part_above_throttled};
@@ -33,8 +33,8 @@ use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
 use zerolag_model::{GroupId, TraceEvent};
 
-/// Returns whether a task may not run because of its group: it is below a queue that is cut and is
-/// not boosted, or is parked. O(depth) if this CPU has a throttled queue.
+/// Returns whether a task is stopped because of its group: it is below a queue that is cut and is
+/// not boosted, or it is parked. O(depth) if this CPU has a throttled queue.
 pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
     let entity = &rq.tasks[slot].fair;
     rq.fair.nr_throttled > 0
@@ -42,13 +42,13 @@ pub(crate) fn is_barred(rq: &Rq, slot: Slot) -> bool {
         && (entity.is_parked() || above(rq, entity.queue).any(|q| rq.queue(q).bandwidth.is_cut()))
 }
 
-/// Returns the first throttled queue on the way up, from a queue itself. O(depth).
+/// Returns the first throttled queue from `from` upwards, `from` included. O(depth).
 pub(crate) fn nearest_throttled(rq: &Rq, from: QueueIx) -> Option<QueueIx> {
     above(rq, from).find(|q| rq.queue(*q).bandwidth.is_throttled())
 }
 
 /// Returns whether a task of this group would be throttled on a CPU. O(depth x log live queues) if
-/// that has any throttled.
+/// the CPU has a throttled queue.
 pub(crate) fn is_throttled_for<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, group: GroupId) -> bool {
     let table = &cx.shared.groups;
     let mut at = group;
@@ -79,12 +79,13 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     cx.io.event(cx.now, cpu, || TraceEvent::Throttle { group });
     let by_task = rq.fair.tune.throttle == Throttle::AtUserReturn;
     let since = cx.now.wall;
-    rq.queue_mut(q).bandwidth.throttled = if by_task { Throttled::ByTask(since) } else { Throttled::Cut(since) }; // [1]
+    // [1] The queue is out of quota from now on.
+    rq.queue_mut(q).bandwidth.throttled = if by_task { Throttled::ByTask(since) } else { Throttled::Cut(since) };
     if !by_task {
         cut(rq, cx, q);
     }
     for_each_above(rq, q, |local| local.throttled_below += 1);
-    // It may have rested, and those above it too: they are needed now.
+    // The queue and those above it could have rested; they are needed now.
     let mut at = Some(q);
     while let Some(q) = at.filter(|q| !rq.queue(*q).entity.is_queued()) {
         rq.fair.wake_queue(q);
@@ -92,7 +93,7 @@ pub(crate) fn throttle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx)
     }
 }
 
-/// Takes a queue out of the hierarchy, but for what is boosted.
+/// Cuts a queue out of the hierarchy, except for its boosted entities.
 fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     let queue = rq.queue(q);
     let (tally, boosted) = (queue.tally, queue.boosted);
@@ -115,7 +116,7 @@ fn cut<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     }
 }
 
-/// Puts a throttled queue back. The pool knows already.
+/// Puts a throttled queue back. The pool has already been updated.
 pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
     rq.note(Unpublished::ALL);
     rq.fair.nr_throttled -= 1;
@@ -130,22 +131,22 @@ pub(crate) fn unthrottle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueI
         return;
     }
     if !was_cut {
-        return; // It was never away.
+        return; // It was not cut.
     }
     let (tally, parent) =
         (rq.queue(q).tally.minus(rq.queue(q).boosted), rq.queue(q).parent.expect("invariant: the root has no limit"));
     join_group(rq, cx, q, parent);
     if come(rq, cx, parent, tally, Tally::default()) {
         rq.fair.nr_apart -= tally.tasks();
-        // Whoever runs goes on until its turn is over (`unthrottle_cfs_rq`).
+        // The current task continues until its turn is over (`unthrottle_cfs_rq`).
         if rq.current_slot().is_none() && rq.phase() == Phase::Running && tally.runnable > 0 && rq.is_online() {
             rq.resched(cx, Resched::Now);
         }
     }
 }
 
-/// A task has left: throttled queues on its way that have no other are free, so that a group
-/// without tasks is throttled nowhere.
+/// Releases throttled queues on the way of a task that has left, if they have no other task. So a
+/// group without tasks is throttled nowhere.
 pub(crate) fn release_if_empty<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let mut at = Some(from);
     while let Some(q) = at {
