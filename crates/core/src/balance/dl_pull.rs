@@ -1,15 +1,15 @@
-//! Pulling: a CPU that leaves a deadline task looks for one that waits elsewhere.
+//! Pulling: a CPU that leaves a deadline task looks for one that waits on another CPU.
 //!
-//! It visits every CPU of its root domain's overload mask in order of number and, under both locks,
-//! takes the waiting task of earliest deadline if it would be the first here and is not about to
-//! run where it is. Outside a switch the real-time class looks next ([`rt::pull`]); in a switch
-//! `pick` sees to that.
+//! It visits every CPU of its root domain's overload mask in order of number. Under both locks it
+//! takes the waiting task with the earliest deadline, if that task would be the first here and is
+//! not about to run on its own CPU. Outside a switch, the real-time class pulls next ([`rt_pull`]);
+//! in a switch, `pick` takes care of that.
 //!
-//! Nothing happens, and nothing is charged, while no deadline task waits.
+//! While no deadline task waits, nothing happens and nothing is charged.
 //!
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`pull_dl_task`, `need_pull_dl_task`,
-//! `switched_from_dl`). differs: the kernel pulls neither when a CPU comes online nor when a task
-//! goes on with a later deadline (yield, debt of a period); a task would wait that could run.
+//! `switched_from_dl`). differs: the kernel does not pull when a CPU comes online, nor when a task
+//! continues with a later deadline (yield, debt of a period); there a task waits that could run.
 
 use crate::balance::{dl_push, rt_pull};
 use crate::lifecycle;
@@ -20,17 +20,18 @@ use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, MigrateReason, Prio};
 
-/// Begins pulling: this CPU leaves a deadline task, has just lost one, or came online.
+/// Begins pulling: this CPU leaves a deadline task, has just lost one, or comes online.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if !rq.is_online() {
         return Step::Done;
     }
-    // Others must see that this CPU has become later before it looks at them: see `push::begin`.
+    // Other CPUs must see that this CPU has become later before it reads their state: see
+    // `rt_push::begin`.
     rq.publish_first(cx);
     next(rq, cx, CpuId(0))
 }
 
-/// Answers with the next overloaded CPU that has something earlier than what would run here.
+/// Returns the step for the next overloaded CPU with a task that is earlier than the next one here.
 fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     let mut from = from;
     // Bounded by the CPUs of the mask: `from` only grows.
@@ -51,8 +52,8 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     }
 }
 
-/// Takes from `other` what comes before this CPU's next task, and goes on to the next overloaded
-/// CPU.
+/// Takes the task of `other` that comes before this CPU's next task, and continues with the next
+/// overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if !own.is_online() {
         return Step::Done;
@@ -68,8 +69,10 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
         && !dl_push::is_about_to_run(other, slot)
     {
         lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
+        // The task's old deadline would still be the first here, so it got a later one on arrival.
+        // The next task of the same CPU can now be the first.
         if dl_push::is_earliest(deadline, own) {
-            from = other.cpu(); // Its deadline was over and it got a later one here: who is next there may be the first now.
+            from = other.cpu();
         }
     }
     next(own, cx, from)

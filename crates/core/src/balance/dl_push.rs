@@ -1,12 +1,14 @@
-//! Pushing: a CPU with waiting deadline tasks sends the earliest of them to where it can run at
-//! once.
+//! Pushing: a CPU with waiting deadline tasks sends the earliest of them to a CPU where it can run
+//! at once.
 //!
-//! When a task wakes or is replenished behind an earlier one, and when a switch leaves tasks
-//! waiting, the waiting task of earliest deadline is offered to the nearest CPU without deadline
-//! tasks, or else to the one whose earliest deadline is the latest, if that is later still; this is
-//! repeated until nothing moves. The first that has nowhere to go ends the push: whoever waits
-//! behind it has a later deadline and the same CPUs to go to, for each may use its whole root
-//! domain. Then come the real-time tasks that the same switch left behind.
+//! A push begins when a task wakes or is replenished behind an earlier one, and when a switch
+//! leaves tasks waiting. The waiting task with the earliest deadline is offered to the nearest CPU
+//! without deadline tasks; if there is none, to the CPU with the latest earliest deadline, if the
+//! task beats it. This is repeated until no task moves.
+//!
+//! The first task without a target ends the push: the tasks behind it have later deadlines and the
+//! same CPUs to choose from, because every deadline task can use its whole root domain. The
+//! real-time tasks that the same switch left waiting are pushed next.
 //!
 //! ```text
 //!   begin -> earliest pushable --- before the current ------> resched here, end
@@ -32,14 +34,14 @@ use crate::words::step::{DlPush, PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Instant, MigrateReason};
 
-/// How often a target is looked for when it is gone at the moment its lock is held
-/// (`DL_MAX_TRIES`).
+/// How often a search is made when its target turns out unsuitable under the lock (`DL_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
 
-/// Begins pushing: answers with the pair of run queues it needs, or ends.
+/// Begins pushing: returns the pair of run queues that the push needs, or ends it.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     let Some((_, slot)) = rq.dl.pushable.first() else { return end(rq, cx) };
-    // Others must see what waits here before this CPU looks at them: as `rt::push::begin`.
+    // Other CPUs must see the waiting tasks before this CPU reads their state: see
+    // `rt_push::begin`.
     rq.publish_first(cx);
     if is_about_to_run(rq, slot) {
         if rq.phase() == Phase::Running {
@@ -56,13 +58,13 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     }
 }
 
-/// No deadline task can be pushed any more: the real-time ones that wait behind them may be.
+/// Ends the push of deadline tasks; the real-time tasks that wait behind them are pushed next.
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     rt_push::left_behind(rq, cx)
 }
 
-/// Returns whether a waiting task runs here as soon as the CPU schedules: nobody takes it away
-/// then.
+/// Returns whether a waiting task runs here as soon as the CPU schedules. Such a task is not taken
+/// away.
 pub(crate) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
     rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
 }
@@ -72,12 +74,12 @@ fn find_later<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<Cp
     dl_later::find_later_for(cx, task.dl.abs_deadline, task.allowed.as_deref(), rq.cpu())
 }
 
-/// Returns whether a task of this deadline would be the first of its class there.
+/// Returns whether a task with this deadline would be the first of its class on a CPU.
 pub(crate) fn is_earliest(deadline: Instant, on: &Rq) -> bool {
     on.dl.earliest().is_none_or(|earliest| deadline < earliest)
 }
 
-/// Moves the chosen task if all still holds, and goes on.
+/// Moves the chosen task if all conditions still hold, and continues.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: DlPush) -> Step {
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx);
@@ -95,7 +97,8 @@ fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, slot) && task.may_run_on(other.cpu())
 }
 
-/// The target is not later any more: looks for another, a bounded number of times.
+/// Searches for another target, a bounded number of times: the deadlines of this one are no longer
+/// later.
 fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: DlPush) -> Step {
     if push.tries >= MAX_TRIES {
         return end(own, cx);

@@ -1,4 +1,4 @@
-//! Where a waking deadline task is put.
+//! The CPU for a waking deadline task.
 
 use crate::class::dl_later;
 use crate::rq::cx::Cx;
@@ -7,15 +7,16 @@ use crate::words::life::Placement;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId};
 
-/// Chooses a CPU for a deadline task: it stays where it ran unless a task of no later deadline runs
-/// there; then it goes where it can run at once, if it can. It does not leave its root domain.
+/// Chooses a CPU for a deadline task. It stays where it ran unless a task with an earlier or equal
+/// deadline runs there; then it goes to a CPU where it can run at once, if there is one. It does
+/// not leave its root domain.
 ///
-/// As in the kernel the deadline that is compared is that of its last job, which is past as a rule.
+/// As in the kernel, the deadline of the last job is compared, which has usually passed.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     let (booked, allowed) = (task.dl.reserved.map(|had| had.domain), task.allowed.as_deref());
     let stay = cx.view().stay_in_domain(booked, task.last_cpu, allowed);
     let here = cx.view().online_in_domain(stay, allowed);
-    // With its whole domain offline it goes anywhere until it wakes again.
+    // If the whole domain is offline the task can go anywhere until it wakes again.
     let stay = here.or_else(|| cx.view().online_or_other(stay, allowed)).unwrap_or(stay);
     if why != Placement::Wakeup {
         return stay;

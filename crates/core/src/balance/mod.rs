@@ -1,7 +1,7 @@
-//! Balancing: what moves between CPUs, and where a task is put that wakes.
+//! Balancing: moves tasks between CPUs, and chooses the CPU for a waking task.
 //!
-//! Everything here reads published state, which is a hint, and looks again under the locks of the
-//! run queues concerned.
+//! Every module here reads published state, which is a hint, and checks again under the locks of
+//! the run queues concerned.
 
 pub(crate) mod dl_pull;
 pub(crate) mod dl_push;

@@ -1,42 +1,49 @@
-//! Proxy execution (`proxy_exec`): a task that waits for a lock in the kernel lends its turn to
-//! whoever holds the lock.
+//! Proxy execution (`proxy_exec`): a task that waits for a lock in the kernel lends its turn to the
+//! holder of the lock.
 //!
-//! *Donor*: whose turn it is; this is the CPU's current task to the classes, which order, charge
-//! and preempt it. *Executor*: whose code runs on that turn; it is the donor itself unless that
-//! waits. A blocked donor stays queued, competes as if it wanted to run, and when it is picked the
-//! CPU runs the task at the end of the chain: the holder of the lock that the holder of its lock
-//! waits for, and so on. So a holder that is preempted, or whose group is throttled, goes on as
-//! soon as somebody waits who may run; and nobody's priority is changed.
+//! The problem is priority inversion: the holder is preempted, or its group is throttled, while
+//! more urgent tasks wait for its lock. Proxy execution solves it without changing any priority, by
+//! splitting the current task in two:
+//!
+//! * The *donor* is the task that was picked. It is the CPU's current task for the classes, which
+//!   order, charge and preempt it.
+//! * The *executor* is the task that runs on the donor's turn. It is the donor itself unless the
+//!   donor waits for a lock.
+//!
+//! A blocked donor stays queued and competes as if it wanted to run. When it is picked, the CPU
+//! runs the task at the end of the chain: the holder of its lock, or the holder of the lock that
+//! this holder waits for, and so on. So a lock holder continues as soon as any waiter can run.
 //!
 //! ```text
 //!            waits for a lock that is held on this run queue, or is put there for it (`lend`) [1]
-//!   free -------------------------------------------------------------------------------------> lends
-//!        <-------------------------------------------------------------------------------------
-//!            is woken [2]; or picked, and nobody here could run on its turn: it is parked after all [3]
+//!   free ------------------------------------------------------------------------------> lends
+//!        <------------------------------------------------------------------------------
+//!            woken [2]; or picked while no task here can run on its turn: parked after all [3]
 //!
 //!            a lender is picked, it is the end of the chain and in kernel mode [4]
-//!   free -------------------------------------------------------------------------------------> executes
-//!        <-------------------------------------------------------------------------------------
+//!   free ------------------------------------------------------------------------------> executes
+//!        <------------------------------------------------------------------------------
 //!            the CPU leaves it, or the lender is woken [5]
 //! ```
 //!
-//! What runs is charged once, to the donor: its slice, its virtual time, its group's quota. Only
-//! the counter of CPU time is the executor's. Who lends or executes is moved by nobody.
+//! Execution time is charged once, to the donor: to its slice, its virtual time and its group's
+//! quota. Only the counter of CPU time is the executor's. Donors and executors are never migrated.
 //!
-//! The host numbers its locks, says who holds each ([`Scheduler::set_lock_owner`]), and that a task
-//! blocks on one ([`Leave::BlockOn`](crate::Leave::BlockOn)). A waiter whose lock is held on
-//! another run queue is handed out as any blocked task; the host may put it there with
-//! [`Scheduler::lend`]. When the lock is its it goes back: such a one is not placed where it lent.
+//! The host numbers its locks, reports the holder of each ([`Scheduler::set_lock_owner`]), and
+//! reports when a task blocks on one ([`Leave::BlockOn`](crate::Leave::BlockOn)). A waiter for a
+//! lock that is held on another run queue is handed out like any blocked task; the host can put it
+//! there with [`Scheduler::lend`]. Once the waiter gets the lock, it returns to its original CPU:
+//! it is not placed by where it lent.
 //!
-//! Work: a run queue where nobody lends pays one comparison per choice. A choice is O(lenders) for
-//! each one that is parked, and once more.
+//! Work: a run queue without lenders pays one comparison per pick. A pick follows a chain in
+//! O(lenders), once per lender that it parks and once more.
 //!
 //! Sources: Linux v6.17 `kernel/sched/core.c`, `find_proxy_task`, `proxy_tag_curr`,
 //! `proxy_deactivate`; `fair.c`, `update_se`; Stultz 2025, "Proxy execution" (the series with
 //! `proxy_migrate_task`); Watkins, Straub, Niehaus 2009, "Towards Multi-Processor Proxy Execution".
-//! differs: kernels lend for mutexes only, here for any lock of which the host names one holder; a
-//! waiter goes to the holder's CPU when it blocks, not when it is picked; deadline tasks lend on
-//! their own CPU only.
+//! differs: kernels lend for mutexes only, this scheduler for any lock with one holder that the
+//! host reports; a waiter moves to the holder's CPU when it blocks, not when it is picked; deadline
+//! tasks lend on their own CPU only.
 
 use crate::class::fair;
 use crate::lifecycle;
@@ -51,11 +58,11 @@ use crate::words::mode::TaskMode;
 use lock_api::RawMutex;
 use zerolag_model::{TaskId, TraceEvent};
 
-/// The acting task blocks on a lock: returns whether it lends its turn here. [1]
+/// Returns whether the acting task, which blocks on a lock, lends its turn here. [1]
 #[cold]
 #[inline(never)]
 pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lock: LockId) -> bool {
-    // If it leads back to itself nobody can run.
+    // If the chain leads back to the task itself, no task can run.
     if !cx.config.settings.proxy_exec || !rq.is_online() || end_of_chain(rq, cx, lock).is_none_or(|end| end == slot) {
         return false;
     }
@@ -65,11 +72,10 @@ pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lo
     true
 }
 
-/// Returns the task to run next, a lender for whom another runs included; that one is made the
-/// executor.
+/// Picks the next task, which can be a lender: then the end of its chain becomes the executor.
 pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
     debug_assert!(rq.executor().is_none(), "the CPU has left it");
-    // Bounded: each turn but the last takes a lender off the queue.
+    // Bounded: every iteration but the last removes a lender from the queue.
     loop {
         let donor = lifecycle::pick(rq, cx)?;
         let Engaged::Lends { lock, .. } = rq.tasks[donor].engaged else { return Some(donor) };
@@ -89,12 +95,12 @@ fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
     cx.shared.home(task).filter(|(cpu, slot)| *cpu == rq.cpu() && rq.tasks.get(*slot).is_some()).map(|(_, slot)| slot)
 }
 
-/// Follows who holds what, from a lock on; returns the task here that can run on the turn of
-/// whoever waits. `None`: nobody has the lock alone, a holder is elsewhere, sleeps or is in user
-/// mode, or the chain is a circle.
+/// Follows the chain of holders from a lock on. Returns the task here that can run on the waiter's
+/// turn. `None` if no task holds the lock alone, if a holder is on another run queue, sleeps or is
+/// in user mode, or if the chain is a circle.
 pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockId) -> Option<Slot> {
     let mut lock = lock;
-    // More holders that wait than lenders: a circle.
+    // A chain with more waiting holders than there are lenders is a circle.
     for _ in 0..=rq.nr_lending() {
         let owners = &cx.shared.lock_owners;
         let owner = cx.io.observer.u64(|| owners.get(lock).map_or(0, |task| u64::from(task.0) + 1)).checked_sub(1)?;
@@ -114,7 +120,7 @@ pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockI
     None
 }
 
-/// Moves what the executor ran from the donor's counter of CPU time to its own.
+/// Moves the executor's time from the donor's counter of CPU time to the executor's.
 #[inline]
 pub(crate) fn settle(rq: &mut Rq) {
     let (Some(executor), Some(donor)) = (rq.executor(), rq.current_slot()) else { return };
@@ -122,7 +128,7 @@ pub(crate) fn settle(rq: &mut Rq) {
     rq.tasks[executor.slot].counters.exec += ran;
 }
 
-/// The executor does not run on another's turn any more. Returns it. [5]
+/// Ends the execution on another task's turn. Returns the executor. [5]
 #[cold]
 #[inline(never)]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Slot {
@@ -140,12 +146,12 @@ pub(crate) fn free<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
 }
 
-/// Takes a lender off the queue: its body goes to [`Io::parked`], unless it must stay for what it
-/// owes.
+/// Removes a lender from the queue: its body goes to [`Io::parked`], unless it has to stay until
+/// its lag is repaid.
 pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
     let Engaged::Lends { from, .. } = rq.tasks[slot].engaged else { unreachable!("only a lender is taken off so") };
     free(rq, cx, slot);
-    // A visitor does not stay, whatever it owes.
+    // A visitor does not stay, even with lag to repay.
     let why = if from == rq.cpu() { why } else { Dequeue::Migrate };
     match lifecycle::dequeue(rq, cx, slot, why) {
         Dequeued::Delayed => {}
@@ -161,7 +167,7 @@ pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot,
     }
 }
 
-/// As [`take_off`], if the task lends; returns whether it does.
+/// Calls [`take_off`] if the task lends; returns whether it does.
 pub(crate) fn take_off_lender<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let lends = matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
     if lends {

@@ -1,8 +1,8 @@
-//! Pulling by asking: the overloaded CPUs are interrupted and push by themselves.
+//! Pulling by request: the overloaded CPUs get an interrupt and push their tasks themselves.
 //!
 //! **`ipi_root_domain` (2017).** One IPI circulates per root domain. `loop_next` counts the CPUs
-//! that lowered their priority; `loop_start` lets one of them start the IPI; the token under `rto`
-//! says where it is and which count the round serves.
+//! that have lowered their priority. `loop_start` lets only one of them start the IPI. The token
+//! under `rto` records the CPU that the IPI is at, and the count that the round serves.
 //!
 //! ```text
 //!            start: loop_next += 1, loop_start taken, token is nowhere,
@@ -15,28 +15,30 @@
 //!                    [4] round != loop_next: round = loop_next, from the lowest CPU again
 //! ```
 //!
-//! A CPU that lowers its priority while the IPI travels only raises `loop_next` and so makes [3]
+//! A CPU that lowers its priority while the IPI circulates only raises `loop_next`, which turns [3]
 //! into [4].
 //!
-//! With `rt_ipi_skip_self` the CPU that sends the IPI on does not get it in the round that [4]
-//! begins. A request that came after it had looked for a target, and before it sends on, would be
-//! lost with that: [11] it looks once more, without an IPI. differs: the kernel does not; there the
-//! window is between `push_rt_task` and `rto_next_cpu`.
+//! With `rt_ipi_skip_self` a CPU that sends the IPI on does not get it in the round that [4]
+//! begins. A request that arrives after that CPU's search for a target, and before it sends the IPI
+//! on, would then be lost. So the CPU searches once more, without an IPI [11]. differs: the kernel
+//! does not; there the window is between `push_rt_task` and `rto_next_cpu`.
 //!
-//! The IPI is its root domain's. A CPU that changes its domain while the IPI is on its way there,
-//! or there, sends on in the domain that the IPI belongs to; in its own it asks by itself
-//! (`join_domain`).
+//! The IPI belongs to its root domain. A CPU that changes its domain while the IPI is at that CPU,
+//! or on the way to it, sends the IPI on in the old domain; in the new domain it makes a request of
+//! its own (`join_domain`).
 //!
-//! **`ipi_per_cpu` (2015).** Each CPU that lowers its priority runs a chain of its own through the
-//! overloaded CPUs, up from its own number and around; each visit pushes one task. Lowering the
-//! priority again while the chain runs makes the chain start over.
+//! **`ipi_per_cpu` (2015).** Every CPU that lowers its priority runs a chain of its own through the
+//! overloaded CPUs, upwards from its own number and around. Every visit pushes one task. If the CPU
+//! lowers its priority again while the chain runs, the chain starts over.
 //!
 //! ```text
 //!            start_chain [5]            next overloaded CPU with a better task [6]
 //!   Stopped ----------------> At(cpu) --------------------------------------------> At(next)
-//!      ^                        | ^  start_chain again [7]: Restart(cpu); its end starts over from the source [8]
+//!      ^                        | ^  start_chain again [7]: Restart(cpu); at its end the chain
+//!      |                        | |  starts over from the source [8]
 //!      +------------------------+ +--
-//!            around once [9]     [10] the start over leads back to the CPU that the chain is at: it pushes again at once
+//!            around once [9]     [10] the restart leads back to the CPU that the chain is at: it
+//!                                     pushes again at once
 //! ```
 //!
 //! Sources: 2017 text; Linux v4.1 `kernel/sched/rt.c` (`tell_cpu_to_push`, `try_to_push_tasks`,
@@ -55,18 +57,18 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, TraceEvent};
 
-/// Asks for a round of the root domain's IPI: this CPU has lowered its priority.
+/// Requests a round of the root domain's IPI: this CPU has lowered its priority.
 ///
-/// differs: the kernel gives `loop_start` back and looks no more. Whoever raised `loop_next` in
-/// between and was refused would be forgotten if the token was found to be nowhere; so it is looked
-/// at once more after giving back.
+/// differs: the kernel releases `loop_start` and does not check again. If the token was at no CPU,
+/// it would lose the request of a CPU that raised `loop_next` and failed to get `loop_start` in
+/// between; so this function checks again after the release.
 pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     let skip = skipped(rq, cx);
     let id = cx.shared.domain_of(rq.cpu());
     let (domain, overloaded) = (cx.shared.domain(rq.cpu()), cx.shared.overload_of(id));
     domain.loop_next.fetch_add(1, Ordering::SeqCst);
     cx.io.costs.rto_accesses += 1;
-    // Each turn but the first answers a request that was refused during the one before.
+    // Every iteration but the first serves a request that was refused during the one before.
     loop {
         cx.io.costs.rto_accesses += 1;
         let taken = cx
@@ -74,13 +76,13 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
             .observer
             .flag(|| domain.loop_start.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok());
         if !taken {
-            return; // Whoever has it looks again after giving it back.
+            return; // The CPU that has it checks again after the release.
         }
         cx.io.costs.rto_accesses += 1;
         let mut served = true;
         let first = cx.io.observer.cpu(|| {
             let mut token = domain.rto.lock();
-            // [1] only if none circulates: one that does will see the raised `loop_next`.
+            // [1] Only if none circulates: an IPI that does will see the raised `loop_next`.
             let first = if token.cpu.is_none() { advance(domain, &mut token, overloaded, skip).next } else { None };
             domain.loop_start.store(0, Ordering::SeqCst);
             served = token.cpu.is_some() || token.round == domain.loop_next.load(Ordering::SeqCst);
@@ -95,8 +97,8 @@ pub(crate) fn start<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Sends the IPI of a root domain on after this CPU has pushed. The CPU may have left that domain
-/// meanwhile.
+/// Sends the IPI of a root domain on after this CPU has pushed. The CPU has possibly left that
+/// domain meanwhile.
 pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) -> Sent {
     let skip = skipped(rq, cx);
     let (domain, overloaded) = (&cx.shared.domains[id.index()], cx.shared.overload_of(id));
@@ -114,33 +116,32 @@ pub(crate) fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, id: DomainId) ->
     if looks_again { Sent::LookAgain } else { Sent::Done } // [11]
 }
 
-/// What the CPU that has sent the IPI on is to do.
+/// The duty of a CPU that has sent the IPI on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     /// Nothing.
     Done,
-    /// Push once more: a request came while it was passed over.
+    /// Push once more: a request arrived while this CPU was passed over.
     LookAgain,
 }
 
-/// Returns the CPU that is not to get the root domain's IPI: with `rt_ipi_skip_self` the one that
-/// would send it.
+/// Returns the CPU that the root domain's IPI skips: with `rt_ipi_skip_self`, the sender.
 fn skipped<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Option<CpuId> {
     cx.config.settings.rt_ipi_skip_self.then_some(rq.cpu())
 }
 
-/// Where the token goes.
+/// The next place of the token.
 struct Advanced {
-    /// Who gets the IPI.
+    /// The CPU that gets the IPI.
     next: Option<CpuId>,
     passed_over: PassedOver,
 }
 
-/// Whether the CPU that sends was to be visited and was not.
+/// Whether the sender would have been the next CPU and was skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PassedOver {
     No,
-    /// In a round for a request that may have come after it last looked.
+    /// In a round for a request that was possibly made after the sender's last search.
     ForNewRequest,
 }
 
@@ -152,8 +153,8 @@ fn advance<L: RawMutex>(
     skip: Option<CpuId>,
 ) -> Advanced {
     let (mut is_new, mut passed_over) = (false, PassedOver::No);
-    // Ends when a whole round saw no new request; each further turn consumes at least one, or
-    // passes `skip`.
+    // Ends when a whole round has seen no new request. Every further iteration consumes at least
+    // one request, or passes `skip`.
     loop {
         let from = token.cpu.map_or(CpuId(0), |cpu| CpuId(cpu.0 + 1));
         token.cpu = overloaded.next_and(None, from); // [1] [2]
@@ -175,7 +176,7 @@ fn advance<L: RawMutex>(
     }
 }
 
-/// Starts this CPU's own chain, or makes the one that runs start over.
+/// Starts this CPU's own chain, or makes its running chain start over.
 pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     cx.io.costs.inner_locks += 1;
     let source = rq.cpu();
@@ -196,7 +197,7 @@ pub(crate) fn start_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Sends the chain of `source` on after this CPU has pushed for it, once; or pushes again, if a
+/// Sends the chain of `source` on after this CPU has pushed one task for it; or pushes again, if a
 /// restart leads back here.
 pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId) -> Step {
     cx.io.costs.inner_locks += 1;
@@ -208,7 +209,7 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
     drop(chain);
     match next {
         None => Step::Done,
-        // [10] No IPI: the handler goes round. Each turn was asked for by the source.
+        // [10] No IPI: the handler runs again. Every iteration was requested by the source.
         Some(cpu) if cpu == rq.cpu() => Step::Again { own: cpu, then: Cont::RtPush(AfterPush::PassOnChain(source)) },
         Some(cpu) => {
             send(rq, cx, cpu, Work::RtPushFor(source));
@@ -217,8 +218,8 @@ pub(crate) fn pass_on_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: Cp
     }
 }
 
-/// Finds the next overloaded CPU after `from`, around the numbers until `source`, whose waiting
-/// task beats the source.
+/// Finds the next overloaded CPU after `from`, around the numbers until `source`, with a waiting
+/// task that beats the source.
 fn next_in_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, source: CpuId, from: CpuId) -> Option<CpuId> {
     let wanted = if rq.cpu() == source { rq.top_prio() } else { cx.view().prios(source).highest };
     let mut at = from;

@@ -1,15 +1,15 @@
-//! Pulling: a CPU about to run something less urgent than before looks for real-time tasks that
-//! wait elsewhere.
+//! Pulling: a CPU that is about to run a less urgent task than before looks for real-time tasks
+//! that wait on other CPUs.
 //!
-//! `pull_locked` visits every overloaded CPU of its scope in order of number and, under both locks,
-//! takes the most urgent waiting task that may run here and beats what would run here next, unless
-//! that task is about to preempt where it is. All that match are taken, each beating the one
-//! before. The IPI variants ask the overloaded CPUs to push instead ([`super::ipi`]).
+//! `pull_locked` visits every overloaded CPU of its scope in order of number. Under both locks it
+//! takes the most urgent waiting task that is allowed here and beats the next task here, unless
+//! that task is about to preempt on its own CPU. All such tasks are taken, each beating the one
+//! before. The IPI variants ask the overloaded CPUs to push instead ([`super::rt_ipi`]).
 //!
-//! Nothing happens, and nothing is charged, while no CPU is overloaded.
+//! While no CPU is overloaded, nothing happens and nothing is charged.
 //!
-//! An overload bit that is found wrong under the lock is cleared: with overlapping cpusets a bit
-//! can stay behind.
+//! An overload bit that turns out wrong under the lock is cleared: with overlapping cpusets a bit
+//! can be left over.
 //!
 //! Sources: 2007 text ("a search is made of all overloaded runqueues"); Linux v2.6.25 and v6.12
 //! `kernel/sched/rt.c`, `pull_rt_task`, `need_pull_rt_task`.
@@ -34,10 +34,10 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, before: Prio, 
     }
 }
 
-/// Looks for what waits elsewhere, if anything does.
+/// Searches the other CPUs, if any of them is overloaded.
 fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
-    // Others must see that this CPU has become less urgent before it looks at them: see
-    // `push::begin`.
+    // Other CPUs must see that this CPU has become less urgent before it reads their state: see
+    // `rt_push::begin`.
     rq.publish_first(cx);
     if !cx.view().has_overload_elsewhere(scope, rq.cpu()) {
         return Step::Done;
@@ -61,7 +61,7 @@ fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step
     }
 }
 
-/// Answers with the next overloaded CPU that has something better than what would run here.
+/// Returns the step for the next overloaded CPU with a task that beats the next one here.
 fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: CpuId) -> Step {
     let mut from = from;
     // Bounded by the CPUs of the mask: `from` only grows.
@@ -75,7 +75,7 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId, from: Cpu
     Step::Done
 }
 
-/// Returns whether overload bits may be wrong, so that only the lock tells.
+/// Returns whether overload bits can be wrong, so that only the lock tells.
 fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
     match cx.shared.overload_scope() {
         zerolag_model::settings::OverloadScope::Cpuset => true,
@@ -83,20 +83,21 @@ fn may_be_stale<L: RawMutex>(cx: &Cx<'_, L>) -> bool {
     }
 }
 
-/// Takes from `other` what beats this CPU's next task, and goes on to the next overloaded CPU.
+/// Takes the task of `other` that beats this CPU's next task, and continues with the next
+/// overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, scope: CpusetId) -> Step {
     if !own.is_online() {
         return Step::Done;
     }
     if !cx.shared.share_overload(scope, own.cpu(), other.cpu()) {
-        return next(own, cx, scope, CpuId(other.cpu().0 + 1)); // One of the two has changed its root domain.
+        return next(own, cx, scope, CpuId(other.cpu().0 + 1)); // One CPU has left the domain.
     }
     if !other.rt.has_pushable() && !other.is_rt_overloaded(cx.config) {
         cx.shared.overload(scope, other.cpu()).remove(other.cpu());
     } else if let Some(slot) = highest_for(other, own.cpu(), cx) {
         let prio = other.tasks[slot].prio;
-        // Also where the CPU idles or switches: if the task were taken away, nobody would tell
-        // those who could not come here because of it.
+        // This holds also where the CPU idles or switches: if the task were taken away, no CPU
+        // would notify the tasks that could not come here because of it.
         let about_to_run = prio.beats(other.current_prio());
         if prio.beats(own.top_prio()) && !about_to_run {
             lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
@@ -105,8 +106,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     next(own, cx, scope, CpuId(other.cpu().0 + 1))
 }
 
-/// Returns the most urgent task that waits on `src` and may run on `cpu`. O(pushable tasks that may
-/// not).
+/// Returns the most urgent task that waits on `src` and is allowed on `cpu`. O(pushable tasks that
+/// are not allowed there).
 fn highest_for<L: RawMutex>(src: &Rq, cpu: CpuId, cx: &mut Cx<'_, L>) -> Option<Slot> {
     src.rt.pushable.iter(&src.tasks).find(|slot| {
         cx.io.costs.tasks_scanned += 1;

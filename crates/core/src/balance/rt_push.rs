@@ -1,8 +1,8 @@
-//! Pushing: an overloaded CPU sends its waiting real-time tasks to where they can run at once.
+//! Pushing: an overloaded CPU sends its waiting real-time tasks to CPUs where they can run at once.
 //!
-//! When a task wakes behind a more urgent one, and when a switch leaves RT tasks waiting, the most
-//! urgent waiting task is offered to the CPU of lowest priority that it may use and can preempt;
-//! this is repeated until nothing moves.
+//! A push begins when a task wakes behind a more urgent one, and when a switch leaves RT tasks
+//! waiting. The most urgent waiting task is offered to the CPU of lowest priority that it can use
+//! and preempt. This is repeated until no task moves.
 //!
 //! ```text
 //!   begin -> most urgent pushable --- beats current ------------> resched here, end
@@ -11,12 +11,12 @@
 //!            Pair(own, target) --- resume: task gone, began to run or changed: begin again
 //!              |                   target no longer lower: find another, 3 times in all
 //!              v
-//!            move, resched target, begin again (a chain of `ipi_per_cpu` moves one task per visit: end)
+//!            move, resched target, begin again (`ipi_per_cpu`: end, one task per visit)
 //! ```
 //!
-//! The push ends at the first task that has nowhere to go: what waits behind it is less urgent and
-//! "most likely" cannot go either. The hole is named in the text: a task of narrow affinity at the
-//! head stops a less urgent one that could move. `rt_push_skip_stuck` closes it.
+//! The push ends at the first task without a target: the tasks behind it are less urgent and "most
+//! likely" have no target either. The text names the hole: a task with a narrow affinity at the
+//! head stops a less urgent task that could move. `rt_push_skip_stuck` closes it.
 //!
 //! Work per step: one search of cpupri; with `rt_push_skip_stuck` at most [`SKIP_LIMIT`] of them.
 //!
@@ -35,20 +35,20 @@ use crate::words::step::{AfterPush, PairCont, RtPush, Step};
 use lock_api::RawMutex;
 use zerolag_model::{MigrateReason, Prio};
 
-/// How often a target is looked for when it is gone at the moment its lock is held
-/// (`RT_MAX_TRIES`).
+/// How often a search is made when its target turns out unsuitable under the lock (`RT_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
 
-/// The most tasks that one step looks at with `rt_push_skip_stuck`.
+/// The most tasks that one step examines with `rt_push_skip_stuck`.
 const SKIP_LIMIT: usize = 32;
 
-/// Begins pushing: answers with the pair of run queues it needs, or ends.
+/// Begins pushing: returns the pair of run queues that the push needs, or ends it.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     if !rq.rt.has_pushable() {
         return end(rq, cx, after);
     }
-    // Others must see what waits here before this CPU looks at them: whoever lowers its priority
-    // after the search below then finds it, and whoever did before is found.
+    // Other CPUs must see the waiting tasks before this CPU reads their state. Then a CPU that
+    // lowers its priority after the search below finds the tasks, and the search finds a CPU that
+    // did so before.
     rq.publish_first(cx);
     let skip = if cx.config.settings.rt_push_skip_stuck { SKIP_LIMIT } else { 1 };
     let mut waiting = rq.rt.pushable.first();
@@ -69,9 +69,9 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPu
     end(rq, cx, after)
 }
 
-/// Pushes the real-time tasks that a switch to one, or to a deadline task, has left waiting.
+/// Pushes the real-time tasks that a switch to a real-time or deadline task has left waiting.
 ///
-/// differs: the kernel pushes when a switch goes to a real-time task; one that a deadline task
+/// differs: the kernel pushes when a switch goes to a real-time task; a task that a deadline task
 /// preempts waits until another CPU pulls it.
 #[inline(always)]
 pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
@@ -83,7 +83,7 @@ pub(crate) fn left_behind<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step 
     }
 }
 
-/// Nothing more can be pushed: sends a travelling IPI on.
+/// Ends the push: sends a circulating IPI on.
 fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     match after {
         AfterPush::Nothing => Step::Done,
@@ -95,7 +95,7 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, after: AfterPush) -> Step {
     }
 }
 
-/// Moves the chosen task if all still holds, and goes on.
+/// Moves the chosen task if all conditions still hold, and continues.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: RtPush) -> Step {
     let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
         return begin(own, cx, push.after);
@@ -113,14 +113,15 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     }
 }
 
-/// Returns whether the task still waits here, is not about to run here, and may go there.
+/// Returns whether the task still waits here, is not about to run here, and is allowed there.
 fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
     let task = &own.tasks[slot];
     let about_to_run = task.prio.beats(own.current_prio());
     !own.runs(slot) && task.engaged == Engaged::No && task.prio.is_rt() && !about_to_run && task.may_run_on(other.cpu())
 }
 
-/// The target is not lower any more: looks for another, a bounded number of times.
+/// Searches for another target, a bounded number of times: the priority of this one is no longer
+/// lower.
 fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush) -> Step {
     if push.tries >= MAX_TRIES {
         return end(own, cx, push.after);
@@ -130,7 +131,7 @@ fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush
             let again = RtPush { tries: push.tries + 1, ..push };
             Step::Pair { own: own.cpu(), other: target, then: PairCont::RtPush(again) }
         }
-        // It has nowhere to go; those behind it may have (`rt_push_skip_stuck`).
+        // This task has no target; the tasks behind it can have one (`rt_push_skip_stuck`).
         None => begin(own, cx, push.after),
     }
 }
@@ -146,8 +147,8 @@ mod tests {
 
     type Lock = parking_lot::RawMutex;
 
-    /// A handler looks for a target and then sends on; another CPU may become one in between. With
-    /// threads that window is some nanoseconds wide, so it is opened here by hand.
+    /// A handler searches for a target and then sends the IPI on; in between another CPU can become
+    /// a target. With threads that window is some nanoseconds wide, so the test opens it by hand.
     #[test]
     fn a_request_between_push_and_send_on_is_not_lost() {
         let settings = KernelVersion::V6_12.settings();

@@ -1,4 +1,4 @@
-//! Where a waking or displaced real-time task is put.
+//! The CPU for a waking or displaced real-time task.
 
 use crate::balance::fair::select;
 use crate::class::rt_lowest;
@@ -10,9 +10,9 @@ use zerolag_model::{CpuId, CpuMask, Prio};
 
 /// Chooses a CPU for an RT task: Linux v6.12 `rt.c`, `select_task_rq_rt`.
 ///
-/// It stays where it ran unless an RT task runs there that is at least as urgent or cannot move;
-/// then it goes to the CPU of lowest priority, if it beats what is queued there. Without
-/// `rt_select_on_wake` it stays and is pushed.
+/// The task stays where it ran unless an RT task runs there that is at least as urgent or cannot
+/// move. Then it goes to the CPU of lowest priority, if it beats the tasks that are queued there.
+/// Without `rt_select_on_wake` it stays and is pushed later.
 pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placement) -> CpuId {
     let allowed = task.allowed.as_deref();
     let settings = &cx.config.settings;

@@ -1,5 +1,5 @@
-//! Searches for a CPU by capacity, on machines whose CPUs differ. The rules are those of
-//! [`crate::class::fair::misfit`].
+//! Searches for a CPU by capacity, on machines with CPUs of different capacity. The rules are those
+//! of [`crate::class::fair::misfit`].
 
 use crate::balance::fair::idle_cpu;
 use crate::queue::fair::asymmetric;
@@ -10,8 +10,8 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, Distance};
 
 /// Finds an idle CPU for a waking task, upwards from the target and around in the domain that spans
-/// all capacities: the first where it fits, else the strongest. O(idle CPUs of the domain).
-/// `select_idle_capacity`.
+/// all capacities: the first CPU where the task fits, otherwise the strongest
+/// (`select_idle_capacity`). O(idle CPUs of the domain).
 pub(crate) fn select_idle<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, need: u64) -> CpuId {
     let level = cx.config.topology.asymmetry().unwrap_or(Distance::Llc);
     let span = cx.config.topology.span(target, level);
@@ -34,8 +34,8 @@ pub(crate) fn select_idle<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: 
     best.map_or(target, |(_, cpu)| cpu)
 }
 
-/// A task runs here that does not fit: returns the lowest idle CPU that has more to give, to be
-/// woken. O(idle CPUs).
+/// Returns the lowest idle CPU with more capacity than this one, if a task that does not fit runs
+/// here. O(idle CPUs).
 pub(crate) fn find_stronger<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) -> Option<CpuId> {
     if rq.fair.asymmetric.as_ref().is_none_or(|uneven| uneven.misfit == 0) {
         return None;

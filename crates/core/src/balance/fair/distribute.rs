@@ -1,8 +1,8 @@
-//! New quota for CPUs on which a group is throttled, one run queue at a time.
+//! Distribution of new quota to the CPUs where a group is throttled, one run queue at a time.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `distribute_cfs_runtime`; `kernel/sched/core.c`,
-//! `tg_set_cfs_bandwidth`. differs: run queues of other CPUs are locked rather than sent an
-//! interrupt (as before 6.3).
+//! `tg_set_cfs_bandwidth`. differs: run queues of other CPUs are locked instead of sending these
+//! CPUs an interrupt (as before 6.3).
 
 use crate::class::dl_server;
 use crate::class::fair::bandwidth::{count_scanned, follow_limit};
@@ -18,7 +18,7 @@ use crate::words::step::{Cont, Distribute, Distribution, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration, GroupId, SignedDuration};
 
-/// Begins a round over the throttled CPUs.
+/// Begins a round over the CPUs where the group is throttled.
 pub(crate) fn begin(group: GroupId, what: Distribute, first: Option<(CpuId, u32)>) -> Step {
     match first {
         Some((own, left)) => {
@@ -29,8 +29,8 @@ pub(crate) fn begin(group: GroupId, what: Distribute, first: Option<(CpuId, u32)
     }
 }
 
-/// Serves one throttled CPU and goes on to the next: as many as were throttled when the round
-/// began.
+/// Serves one throttled CPU and continues with the next. A round serves as many CPUs as were
+/// throttled when it began.
 pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distribution) -> Step {
     lifecycle::charge_current(rq, cx);
     let group = work.group;
@@ -60,7 +60,7 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
             }
             share.next
         }
-        // It left the list meanwhile, or has more to take back.
+        // The CPU left the list meanwhile, or has more parked tasks to take back.
         None => cx.io.observer.cpu(|| cx.shared.groups.pool(group).next_to_serve()),
     };
     let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
@@ -83,7 +83,7 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
     }
 }
 
-/// Takes this CPU's share under the pool's lock.
+/// Takes this CPU's share under the lock of the pool.
 fn serve<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,

@@ -1,4 +1,4 @@
-//! Questions that searches for an idle CPU ask of one CPU or one core.
+//! Checks of a single CPU or core in the searches for an idle CPU.
 
 use crate::entity::fair;
 use crate::rq::cx::Cx;
@@ -8,8 +8,8 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Distance};
 
-/// A round of balancing has seen a whole cache: says how many of its CPUs are worth a look.
-/// `update_idle_cpu_scan`.
+/// Publishes how many CPUs of a cache are worth a search, after a balancing round over the whole
+/// cache (`update_idle_cpu_scan`).
 pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &Cx<'_, L>, span: &Range<u32>, util: u64) {
     let cache = cx.config.topology.span(cpu, Distance::Llc);
     if *span != cache {
@@ -21,19 +21,18 @@ pub(crate) fn publish_scan<L: RawMutex>(cpu: CpuId, cx: &Cx<'_, L>, span: &Range
     cx.shared.publish_idle_scan(CpuId(cache.start), (1024 - crowd) * cpus / 1024);
 }
 
-/// Returns whether a CPU is online, in the affinity, and where the task's root domain has it.
+/// Returns whether a CPU is online and in the task's affinity and root domain.
 pub(crate) fn may_use<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
     task.may_run_on(cpu) && cx.view().is_online(cpu)
 }
 
-/// Returns whether a CPU is as good as idle for a task.
+/// Returns whether a CPU counts as idle for a task.
 pub(crate) fn is_idle_for<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, cpu: CpuId) -> bool {
     cx.io.costs.cpus_scanned += 1;
     cx.view().is_idle(cpu) || !fair::is_idle_policy(task.attr) && cx.view().counts(cpu).only_idle_policy
 }
 
-/// Returns whether all threads of an idle CPU's core are idle that are online (`is_core_idle`).
-/// O(threads).
+/// Returns whether all online threads of an idle CPU's core are idle (`is_core_idle`). O(threads).
 pub(crate) fn is_on_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, cpu: CpuId) -> bool {
     let core = cx.config.topology.span(cpu, Distance::Smt);
     let nr_threads = core.len() as u32;

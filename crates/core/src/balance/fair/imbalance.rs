@@ -1,37 +1,45 @@
-//! What is too much where: the groups of a domain compared, for [`balance`](super::balance).
+//! Imbalances: compares the groups of a domain, for [`balance`](super::balance).
 //!
-//! | group is | when | taken from it |
-//! |---|---|---|
-//! | overloaded | more tasks than CPUs, and they fill them | below |
-//! | uneven | its own domain could not be evened out, since tasks are bound to CPUs there (`sgc->imbalance`) | a task, whoever has less |
-//! | shared | a core of which several threads are busy, as an idle CPU sees it (`smt_balance`, 6.6) | a task |
-//! | misfit | as many or fewer, one on a CPU that has too little for it | that one, also while it runs, by a stronger CPU |
-//! | busy | as many, and they fill them | nothing |
-//! | spare | fewer, or they leave room | tasks, by an idle CPU, if they sit two on a CPU |
+//! A group is of the first of these kinds that applies:
 //!
-//! | taker's group | it takes of an overloaded one | for it is counted (`migration_type`) |
+//! * *Overloaded*: it has more tasks than CPUs, and they fill it. The table below says how much is
+//!   taken from it.
+//! * *Uneven*: its own domain could not be balanced, because tasks are bound to CPUs there
+//!   (`sgc->imbalance`). One task is taken from it, whatever the averages are.
+//! * *Shared*: it is a core with several busy threads, seen by an idle CPU (`smt_balance`, 6.6).
+//!   One task is taken from it.
+//! * *Misfit*: it has at most as many tasks as CPUs, and one of them needs more than its CPU has. A
+//!   stronger CPU takes that task, even while it runs.
+//! * *Spare*: it has fewer tasks than CPUs, or they do not fill it. An idle CPU takes tasks from it
+//!   if two of them share a CPU.
+//! * *Busy*: it has as many tasks as CPUs, and they fill it. Nothing is taken from it.
+//!
+//! | the taker's group | takes from an overloaded group | counted in (`migration_type`) |
 //! |---|---|---|
-//! | has spare CPUs, under the same cache | half of what the other has more | tasks |
-//! | has spare CPUs, under another cache | what it has room for | util |
+//! | has spare CPUs, under the same cache | half of the difference | tasks |
+//! | has spare CPUs, under another cache | as much as it has room for | util |
 //! | is busy or overloaded itself | up to the average of both | load |
 //!
-//! Where the CPUs of a group share something, a core or a cache, groups are filled evenly even if
-//! all have room (`SD_PREFER_SIBLING`): since 6.6 by idle CPUs only. Between sockets a small
-//! difference is left alone, for the sake of tasks that talk to each other.
+//! Groups of CPUs that share a core or a cache are filled evenly even if all of them have room
+//! (`SD_PREFER_SIBLING`): since 6.6 by idle CPUs only. Between sockets a small difference is left
+//! alone, for the sake of tasks that talk to each other.
 //!
-//! Capacity is what deadline and real-time tasks and interrupts leave of a CPU ([`capacity`]).
-//! Tasks fill CPUs whose util is above 100/117 of it (of a core's threads 100/110), or on which
-//! more than one wants to run most of the time, or lately did. Where load is not tracked, counts
-//! alone decide. What a CPU has of which no task may come here is not counted (`LBF_ALL_PINNED`).
+//! Capacity is the part of a CPU that deadline and real-time tasks and interrupts leave
+//! ([`capacity`]). Tasks fill a group if its util exceeds 100/117 of its capacity, or if its
+//! runnable average exceeds 117/100 of it, that is, if more than one task per CPU wants or lately
+//! wanted to run most of the time. Between the threads of a core 110 replaces 117. Where load is
+//! not tracked, only counts decide. If no task of a CPU is allowed here, its load and tasks are not
+//! counted (`LBF_ALL_PINNED`).
 //!
 //! A fair task that is alone on a CPU of which the classes above take much counts as a misfit for
-//! an idle CPU too. Where CPUs differ in capacity, nothing that is alone on its CPU is taken by a
-//! weaker one, and groups are not filled evenly.
+//! an idle CPU too. Where CPUs differ in capacity, a task that is alone on its CPU is taken only by
+//! a stronger CPU, and groups are not filled evenly.
 //!
-//! **About to idle.** A group that has CPUs to spare takes of the overloaded one with the most
-//! load, whatever all have on average, and overloaded is only who has a waiting task: the other
-//! groups need not be looked at. If none is overloaded one of them may be the busiest all the same,
-//! and leave the waiting tasks where they are: then all are compared.
+//! **About to idle.** A taker's group with spare CPUs takes from the overloaded group with the most
+//! load; the average of the domain does not matter. Only a group with a waiting task can be
+//! overloaded, so the other groups need not be measured. But if no group is overloaded, a group
+//! without waiting tasks can be the busiest, and then the waiting tasks stay where they are: in
+//! that case all groups are compared.
 //!
 //! O(CPUs of the domain).
 //!
@@ -40,8 +48,8 @@
 //! `sched_balance_find_src_group`, `calculate_imbalance`, `sched_balance_find_src_rq`,
 //! `smt_balance`, `sibling_imbalance`, `adjust_numa_imbalance`; commits 43726bdedd29 (6.5),
 //! 7ff1693236f5, fee1759e4f04, b1bfeab9b002 (6.6), e496132ebedd (5.18). differs: kernels before 5.5
-//! compared loads throughout; 5.15 tolerated more between sockets. A CPU about to idle passes over
-//! a group that tasks of the classes above alone overload.
+//! compared loads throughout; 5.15 tolerated larger differences between sockets. A CPU about to
+//! idle passes over a group that only tasks of the classes above overload.
 
 use crate::balance::fair::{idle_cpu, uneven};
 use crate::class::fair::capacity;
@@ -56,7 +64,7 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Distance};
 
-/// What a group of CPUs has, as published.
+/// The published sums of a group of CPUs.
 #[derive(Clone, Copy, Default)]
 struct GroupLoad {
     load: u64,
@@ -68,17 +76,17 @@ struct GroupLoad {
     nr_idle: u64,
     nr_cpus: u64,
     kind: GroupType,
-    /// Its first CPU that takes part.
+    /// Its first CPU that takes part in balancing.
     first: Option<CpuId>,
-    /// The CPU with the most load for its capacity, of those with a waiting task.
+    /// The CPU with the most load relative to its capacity, among those with a waiting task.
     busiest: Option<(u64, u32, CpuId)>,
-    /// The CPU with the most util, of those with several fair tasks.
+    /// The CPU with the most util, among those with several fair tasks.
     most_used: Option<(u64, CpuId)>,
-    /// The CPU with the most tasks, be it one.
+    /// The CPU with the most fair tasks, at least one.
     fullest: Option<(u32, CpuId)>,
-    /// The CPU with the heaviest task that needs more than it has there.
+    /// The CPU with the heaviest task that needs more capacity than the CPU has.
     misfit: Option<(u64, CpuId)>,
-    /// The least and the most that is left of a CPU of it.
+    /// The smallest and the largest remaining capacity of its CPUs.
     least: u64,
     most: u64,
 }
@@ -95,8 +103,8 @@ enum GroupType {
 }
 
 impl GroupLoad {
-    /// `group_classify`: by counts, and where load is tracked by whether tasks that share CPUs also
-    /// fill them.
+    /// Classifies the group by its counts and, where load is tracked, by whether its tasks fill it
+    /// (`group_classify`).
     fn classify(&self, domain: &Domain, is_uneven: bool, is_shared: bool) -> GroupType {
         let is_full = self.capacity * 100 < self.util * domain.imbalance_pct;
         let is_crowded = self.capacity * domain.imbalance_pct < self.runnable * 100;
@@ -116,7 +124,7 @@ impl GroupLoad {
         per_cpu(self.load, self.capacity)
     }
 
-    /// Returns whether this group is to be relieved before `other`. `update_sd_pick_busiest`.
+    /// Returns whether this group has to be relieved before `other` (`update_sd_pick_busiest`).
     fn is_busier_than(&self, other: &Self) -> bool {
         if self.kind != other.kind {
             return self.kind > other.kind;
@@ -126,12 +134,12 @@ impl GroupLoad {
             GroupType::Misfit => self.misfit > other.misfit,
             GroupType::Spare => self.has_fewer_idle(other),
             GroupType::Shared if self.nr_idle + other.nr_idle > 0 => self.has_fewer_idle(other),
-            // The first will do.
+            // Of equals the first is taken.
             GroupType::Busy | GroupType::Shared | GroupType::Uneven => false,
         }
     }
 
-    /// Returns whether fewer of its CPUs idle, or as many and it has more tasks.
+    /// Returns whether fewer of its CPUs are idle, or as many and it has more tasks.
     fn has_fewer_idle(&self, other: &Self) -> bool {
         if self.nr_idle != other.nr_idle { self.nr_idle < other.nr_idle } else { self.nr_running > other.nr_running }
     }
@@ -141,12 +149,12 @@ fn per_cpu(load: u64, capacity: u64) -> u64 {
     load * FULL_CAPACITY / capacity.max(1)
 }
 
-/// The domain that is evened out, for one of its CPUs.
+/// The domain that is balanced, as one of its CPUs sees it.
 #[derive(Clone)]
 struct Domain {
     level: usize,
     span: Range<u32>,
-    /// The level of its groups, and the one that the CPU is in.
+    /// The level of its groups, and the group of the CPU.
     groups: Distance,
     own: Range<u32>,
     kind: BalanceKind,
@@ -155,13 +163,13 @@ struct Domain {
     imbalance_pct: u64,
     /// Whether its CPUs share a cache (`SD_SHARE_LLC`).
     shares_cache: bool,
-    /// Whether groups that share something are filled evenly even if all have room
+    /// Whether groups that share a core or a cache are filled evenly even if all have room
     /// (`SD_PREFER_SIBLING`).
     evens_out: bool,
-    /// Whether only idle CPUs do so (6.6), and whether the busier group is one of several CPUs
-    /// counts, not whether the taker's is (6.5).
+    /// Whether only idle CPUs fill groups evenly (6.6), and whether the number of CPUs of the
+    /// busier group decides (6.5), not that of the taker's group.
     only_idle_even_out: bool,
-    /// Up to so many tasks in the taker's group a difference of two is left alone
+    /// If the taker's group has fewer tasks than this, a difference of two is left alone
     /// (`sd->imb_numa_nr`).
     tolerates: Option<u64>,
 }
@@ -189,14 +197,14 @@ impl Domain {
         }
     }
 
-    /// Returns whether groups are filled evenly: single CPUs share nothing.
+    /// Returns whether the groups are filled evenly: groups of a single CPU share nothing.
     const fn evens_out(&self, local: &GroupLoad, busiest: &GroupLoad) -> bool {
         let nr_cpus = if self.only_idle_even_out { busiest.nr_cpus } else { local.nr_cpus };
         self.evens_out && nr_cpus > 1
     }
 
-    /// Returns how many tasks a group has more than another, if that is to be evened out.
-    /// `sibling_imbalance`: all groups have as many cores.
+    /// Returns how many more tasks the busier group has, if the difference has to be evened out
+    /// (`sibling_imbalance`; all groups have the same number of cores).
     fn excess(&self, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
         if self.only_idle_even_out && self.kind == BalanceKind::Periodic {
             return 0;
@@ -205,7 +213,7 @@ impl Domain {
     }
 }
 
-/// Compares the groups of a domain; returns the CPU to take from and how much. O(CPUs of the
+/// Compares the groups of a domain. Returns the CPU to take from, and how much. O(CPUs of the
 /// domain).
 pub(crate) fn find_imbalance<L: RawMutex>(
     rq: &Rq,
@@ -249,26 +257,26 @@ pub(crate) fn find_imbalance<L: RawMutex>(
     Some((cpu, imbalance))
 }
 
-/// Which groups of a domain are compared with the taker's.
+/// The groups of a domain that are compared with the taker's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Groups {
     All,
-    /// Those with a CPU on which a task waits that may be moved.
+    /// The groups with a CPU on which a movable task waits.
     Waiting,
 }
 
-/// What a comparison of groups found.
+/// The result of comparing groups.
 struct Compared {
     busiest: Option<GroupLoad>,
-    /// Sums of all groups that were compared, the taker's included.
+    /// The sums over all compared groups, including the taker's.
     load: u64,
     capacity: u64,
     util: u64,
 }
 
-/// Finds the busiest group of a domain for a group that has CPUs to spare, to which the sums of the
-/// whole domain do not matter. O(CPUs of groups with waiting tasks) if one of these is overloaded;
-/// else O(CPUs).
+/// Finds the busiest group of a domain for a taker's group with spare CPUs, for which the sums of
+/// the whole domain do not matter. O(CPUs of groups with waiting tasks) if one of these is
+/// overloaded; otherwise O(CPUs).
 fn compare_lazily<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
@@ -293,8 +301,8 @@ fn compare<L: RawMutex>(
     which: Groups,
 ) -> Compared {
     let mut found = Compared { busiest: None, load: local.load, capacity: local.capacity, util: local.util };
-    // From the own group upwards and around: of equals the next is relieved, not everywhere the
-    // first.
+    // Upwards from the own group and around, so that among equal groups different takers relieve
+    // different groups, not all of them the first.
     for part in [domain.own.end..domain.span.end, domain.span.start..domain.own.start] {
         let mut start = part.start;
         while start < part.end {
@@ -306,7 +314,7 @@ fn compare<L: RawMutex>(
             start = part.end;
             let group = measure(rq, cx, domain, part, Some(taker));
             if group.nr_cpus == 0 {
-                continue; // All of it is offline or elsewhere: there is no least capacity to compare.
+                continue; // all its CPUs are offline or in other domains
             }
             found.load += group.load;
             found.capacity += group.capacity;
@@ -322,8 +330,8 @@ fn compare<L: RawMutex>(
     found
 }
 
-/// Returns whether this CPU balances for its group: the first idle one, on a core that idles if
-/// there is one (6.6), or the first if none idles. `should_we_balance`.
+/// Returns whether this CPU balances for its group: it is the first idle CPU, on an idle core if
+/// there is one (6.6), or the first CPU if none is idle (`should_we_balance`).
 fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> bool {
     let group = &domain.own;
     if group.len() == 1 || domain.kind == BalanceKind::NewIdle {
@@ -344,20 +352,21 @@ fn is_balancer<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, domain: &Domain) -> boo
     }
 }
 
-/// The CPU that would take.
+/// The CPU that would take tasks.
 #[derive(Clone, Copy)]
 struct Taker {
-    /// What is left of it.
+    /// Its remaining capacity.
     left: u64,
-    /// Whether it may take a task that is alone on its CPU: it idles.
+    /// Whether it can take a task that is alone on its CPU: only an idle CPU can.
     may_run_alone: bool,
-    /// Whether the CPUs of the domain differ.
+    /// Whether the CPUs of the domain differ in capacity.
     is_uneven: bool,
 }
 
 impl Taker {
-    /// Returns whether it can help a group at all: with a misfit only if it is stronger, and with
-    /// tasks that have a CPU each only if that is not the stronger one. `update_sd_pick_busiest`.
+    /// Returns whether this CPU can help a group at all (`update_sd_pick_busiest`): it relieves a
+    /// group of a misfit only if it is stronger, and a group with a CPU for every task only if that
+    /// group is not the stronger one.
     fn may_relieve(&self, group: &GroupLoad, local: &GroupLoad) -> bool {
         match group.kind {
             _ if !self.is_uneven => true,
@@ -368,7 +377,7 @@ impl Taker {
     }
 }
 
-/// Adds up what a group's CPUs have; `taker` if it is not the taker's own.
+/// Sums up the CPUs of a group; `taker` is `None` for the taker's own group.
 fn measure<L: RawMutex>(
     rq: &Rq,
     cx: &mut Cx<'_, L>,
@@ -398,7 +407,7 @@ fn measure<L: RawMutex>(
         group.load += load;
         group.util += averages.util;
         group.runnable += averages.runnable;
-        // Real-time tasks need CPUs too.
+        // Real-time tasks occupy CPUs too.
         group.nr_running += u64::from(counts.running);
         group.nr_fair += u64::from(nr);
         group.nr_idle += u64::from(counts.running == 0);
@@ -412,7 +421,7 @@ fn measure<L: RawMutex>(
         if misfit > 0 && group.misfit.is_none_or(|(most, _)| misfit > most) {
             group.misfit = Some((misfit, cpu));
         }
-        // Alone on a stronger CPU it is well off.
+        // A task that is alone on a CPU at least as strong stays there.
         if taker.is_some_and(|taker| taker.is_uneven && nr == 1 && !asymmetric::is_more(taker.left, capacity)) {
             continue;
         }
@@ -437,8 +446,8 @@ fn measure<L: RawMutex>(
     group
 }
 
-/// Returns how much is to be moved between two groups, if anything. `sched_balance_find_src_group`,
-/// `calculate_imbalance`.
+/// Returns how much has to be moved between two groups, if anything
+/// (`sched_balance_find_src_group`, `calculate_imbalance`).
 fn imbalance(
     domain: &Domain,
     local: &GroupLoad,
@@ -447,7 +456,7 @@ fn imbalance(
     takes_rt: bool,
 ) -> Option<Imbalance> {
     if busiest.kind == GroupType::Uneven {
-        return Some(Imbalance::Tasks(1)); // What all have on average says nothing.
+        return Some(Imbalance::Tasks(1)); // Averages do not show the imbalance.
     }
     if local.kind > busiest.kind {
         return None;
@@ -455,8 +464,9 @@ fn imbalance(
     let has_spare = local.kind == GroupType::Spare;
     let evens_out = domain.evens_out(local, busiest) && has_spare && domain.excess(local, busiest) > 1;
     if busiest.kind != GroupType::Overloaded && !evens_out {
-        // A busy CPU leaves it to the idle ones; two on one CPU beside an idle one are too many, of
-        // a group only where two idle more.
+        // A busy CPU leaves this to the idle ones. Two tasks on one CPU next to an idle CPU are an
+        // imbalance; between groups of several CPUs only if the taker's group has at least two more
+        // idle CPUs.
         let is_even = busiest.nr_cpus > 1 && local.nr_idle <= busiest.nr_idle + 1;
         if domain.kind == BalanceKind::Periodic || is_even || busiest.nr_fair == 1 {
             return None;
@@ -468,7 +478,8 @@ fn imbalance(
         GroupType::Overloaded if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
         GroupType::Overloaded => load_to_even_out(local, busiest, average, takes_rt).map(Imbalance::Load),
         GroupType::Spare | GroupType::Busy if has_spare => some_tasks(tasks_to_even_out(domain, local, busiest)),
-        // These have what they need; the two are taken care of before.
+        // Spare and busy groups have enough CPUs; misfits and uneven groups have been handled
+        // before.
         GroupType::Spare | GroupType::Busy | GroupType::Misfit | GroupType::Uneven => None,
     }
 }
@@ -477,19 +488,19 @@ fn some_tasks(nr: u64) -> Option<Imbalance> {
     (nr > 0).then(|| Imbalance::Tasks(u32::try_from(nr).unwrap_or(u32::MAX)))
 }
 
-/// Returns the util that the taker's group has room for. Under another cache counts say little:
-/// what comes may be small or large.
+/// Returns the util that the taker's group has room for. Under another cache counts say little: the
+/// arriving tasks can be small or large.
 fn room(domain: &Domain, local: &GroupLoad) -> Option<Imbalance> {
     match local.capacity.saturating_sub(local.util) {
         0 if domain.kind == BalanceKind::Periodic => None,
-        0 => Some(Imbalance::Tasks(1)), // Its util is of those that left: this CPU idles.
+        0 => Some(Imbalance::Tasks(1)), // The util is that of tasks that have left: this CPU idles.
         room => Some(Imbalance::Util(room)),
     }
 }
 
 fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) -> u64 {
     if !domain.tracks_load && busiest.kind == GroupType::Overloaded {
-        // By counts alone: a larger group that is too full gives at least one.
+        // By counts alone, a group of several CPUs that is overloaded gives at least one task.
         return (domain.excess(local, busiest) / 2).max(u64::from(busiest.nr_cpus > 1));
     }
     let too_many = if busiest.nr_cpus == 1 || domain.evens_out(local, busiest) {
@@ -503,8 +514,8 @@ fn tasks_to_even_out(domain: &Domain, local: &GroupLoad, busiest: &GroupLoad) ->
 
 fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_rt: bool) -> Option<u64> {
     let (mine, theirs) = (local.average(), busiest.average());
-    // Only who is overloaded too is conservative: a CPU with one task takes part in what others
-    // share.
+    // Only an overloaded group ignores small differences. A busy group always takes its part of the
+    // load.
     let is_close = local.kind == GroupType::Overloaded && theirs * 100 <= mine * IMBALANCE_PCT;
     let is_balanced = mine >= theirs || mine >= average || is_close;
     let over = (theirs - average.min(theirs)) * busiest.capacity;
@@ -514,9 +525,9 @@ fn load_to_even_out(local: &GroupLoad, busiest: &GroupLoad, average: u64, takes_
     (!is_balanced && load > 0).then_some(load)
 }
 
-/// Linux v2.6.23 `find_busiest_group`: less than a task's load is worth a whole task only if moving
-/// one makes more load fit, or nothing; so two tasks on one CPU beside one on each other stay where
-/// they are.
+/// Rounds an imbalance below the load of a task up to a whole task if moving the task lets more
+/// load run, and down to nothing otherwise: two tasks on one CPU next to one task on every other
+/// CPU stay. Linux v2.6.23 `find_busiest_group`.
 fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
     let per_task = |group: &GroupLoad| group.load / group.nr_running.max(1);
     let (theirs, mine) = (per_task(busiest), per_task(local));
@@ -535,5 +546,5 @@ fn at_least_a_task(local: &GroupLoad, busiest: &GroupLoad, load: u64) -> u64 {
 /// [`IMBALANCE_PCT`] between the threads of a core.
 const SMT_IMBALANCE_PCT: u64 = 110;
 
-/// A difference of so many tasks between sockets that is left alone where few run.
+/// The difference in tasks between sockets that is left alone while few tasks run.
 const NUMA_IMBALANCE_MIN: u64 = 2;

@@ -1,5 +1,5 @@
-//! Fair tasks between CPUs: where one wakes ([`select`]), and what is moved ([`periodic`],
-//! [`newidle`]).
+//! Balancing of fair tasks: the CPU for a waking task ([`select`]), and the tasks that are moved
+//! ([`periodic`], [`newidle`]).
 
 pub(crate) mod capacity_search;
 pub(crate) mod distribute;

@@ -1,38 +1,39 @@
-//! A CPU that is about to go idle looks for a task elsewhere, domain by domain from near to far, if
-//! that is worth it.
+//! New-idle balancing: a CPU that is about to go idle looks for a task on other CPUs, domain by
+//! domain from near to far, if that is worth the time.
 //!
-//! It is not if the CPU's idle times are as short as the search is long: a task that wakes here
-//! meanwhile would wait for it. So every CPU keeps how long it idles on average, and for each
-//! domain how long the dearest search of late took, which is forgotten by 1 % a second. The search
-//! ends at the first domain that together with those before it may take longer than the CPU will
-//! idle.
+//! It is not worth it if the CPU's idle periods are as short as the search: a task that wakes here
+//! meanwhile would have to wait for the search. So every CPU tracks the average length of its idle
+//! periods and, per domain, the cost of the dearest recent search, which decays by 1 % a second.
+//! The search stops at the first domain that, together with those before it, can take longer than
+//! the CPU is expected to idle.
 //!
-//! What a search takes is the number of CPUs looked at times what one look takes on this host
+//! The cost of a search is the number of examined CPUs times the cost of one on this host
 //! ([`Config::with_scan_cost`]): the core has no clock of its own.
 //!
-//! One task is taken, whatever is too much elsewhere: what follows is for the balancing at ticks.
+//! One task is taken, however large the imbalance is: balancing at ticks does the rest.
 //!
-//! Groups are compared as at ticks ([`imbalance`](super::imbalance)), those without waiting tasks
-//! only where it matters which is the busiest. A domain in which nobody waits is left out.
+//! Groups are compared as at ticks ([`imbalance`](super::imbalance)); those without waiting tasks
+//! only where it matters which group is the busiest. A domain without waiting tasks is skipped.
 //!
-//! A cache of more than 32 CPUs that share no cores is the exception: each CPU is a group of its
-//! own there. A task is taken from the CPU with the most load of those on which one waits. The
-//! kernel's answer is another where tasks fill none of these but one alone fills some other CPU of
-//! the cache: it takes nothing. To compare all CPUs of `mixed256` (docs/lab/speed.md) makes the
-//! whole simulation take five times as many instructions, since three searches of four find nobody
-//! overloaded; ended at the first CPU that decides it, 8 % more.
+//! The exception is a cache of more than 32 CPUs that share no cores: there each CPU is a group of
+//! its own. A task is taken from the CPU with the most load among those with a waiting task. This
+//! differs from the kernel when no such CPU is overloaded but a single task saturates another CPU
+//! of the cache: the kernel pulls nothing. Comparing all CPUs of `mixed256` (docs/lab/speed.md)
+//! makes the whole simulation execute five times as many instructions, because three of four
+//! searches find no overloaded CPU; stopping at the first CPU that decides the comparison costs 8 %
+//! more.
 //!
-//! Complexity: O(1) if nobody waits anywhere; else for each domain O(CPUs of its groups in which
-//! somebody waits) if one of those is overloaded, O(its CPUs) if none is; again for each CPU of
-//! which no task may come. Where groups are compared a search is charged for all CPUs of the
-//! domain, which the kernel looks at.
+//! Work: O(1) if no task waits anywhere. Otherwise, for every domain, O(CPUs of the groups with
+//! waiting tasks) if one of these is overloaded, or O(CPUs) if none is, and the same again for
+//! every CPU that has no task that is allowed here. Where groups are compared, a search is charged
+//! for all CPUs of the domain, because the kernel examines all of them.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_newidle`, `update_newidle_cost`;
 //! `kernel/sched/core.c`, `ttwu_do_activate`, `update_avg`; commits c5b0a7eefc70 (5.16),
-//! 155213a2aed4 (6.17). differs: caches of more than 32 CPUs that share no cores; the time that
-//! locks take and tasks that are moved is not counted; whether anybody waits is known and not
-//! remembered until the next round of the machine's domain (`rd->overloaded`). 33cf66d88306, by
-//! which domains whose searches are seldom of use are left out at random, came after 6.18.
+//! 155213a2aed4 (6.17). differs: caches of more than 32 CPUs that share no cores; the time for
+//! locks and for moving tasks is not counted; whether any task waits is known at any time, not
+//! remembered until the next round of the machine's domain (`rd->overloaded`). Commit 33cf66d88306,
+//! which randomly skips domains where searches seldom succeed, is later than 6.18.
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{sis_prop, uneven};
@@ -44,7 +45,7 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration};
 
-/// A task wakes on this CPU. O(1).
+/// Ends the idle period: a task wakes on this CPU. O(1).
 #[inline]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     if let Some(since) = rq.fair.newidle.since.take() {
@@ -53,7 +54,8 @@ pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>) {
     }
 }
 
-/// A CPU is about to go idle: asks for the pair of run queues to take a task from another.
+/// Begins the search of a CPU that is about to go idle: asks for the pair of run queues to take a
+/// task from another CPU.
 pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if rq.phantoms(&cx.config.settings) > 0 || rq.is_isolated() {
         return Step::Done;
@@ -68,7 +70,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     search(rq, cx, 0)
 }
 
-/// Looks in the domains from a level upwards.
+/// Searches the domains from a level upwards.
 pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) -> Step {
     let does_one_wait = cx.view().next_waiting(CpuId(0)).is_some();
     if !does_one_wait && rq.fair.asymmetric.is_none() {
@@ -90,9 +92,9 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             cx.io.costs.fair_balance += 1;
             busiest_waiting(rq, cx, span, inner).map(|cpu| (cpu, Imbalance::Tasks(1)))
         } else {
-            rq.publish(cx); // It compares what is published, of itself too.
+            rq.publish(cx); // The comparison reads published state, also of this CPU.
             let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
-            // Not all CPUs had to be looked at, but the kernel looks at all.
+            // Not all CPUs had to be examined, but the kernel examines all.
             cx.io.costs.cpus_scanned = before + cpus_of_domain(rq, cx, span);
             found.filter(|(_, imbalance)| waits || *imbalance == Imbalance::Misfit)
         };
@@ -109,7 +111,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
     Step::Done
 }
 
-/// Returns whether a task waits on a CPU of `span` that is not in `inner`. O(words of the mask).
+/// Returns whether a task waits on a CPU of `span` outside `inner`. O(words of the mask).
 fn waits_in<L: RawMutex>(cx: &mut Cx<'_, L>, span: &Range<u32>, inner: &Range<u32>) -> bool {
     let mut next = |from| cx.view().next_waiting(CpuId(from)).filter(|cpu| cpu.0 < span.end);
     match next(span.start) {
@@ -125,8 +127,7 @@ fn cpus_of_domain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, range: Range<u32>) -
     cx.io.observer.u64(|| u64::from(span.count_and(None, range))) as u32
 }
 
-/// Finds the CPU with the most load among those of `span`, without `inner`, that have a waiting
-/// task.
+/// Finds the CPU with the most load among those of `span` outside `inner` that have a waiting task.
 fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, inner: Range<u32>) -> Option<CpuId> {
     let mut best: Option<(u64, CpuId)> = None;
     let mut from = CpuId(span.start);
@@ -145,10 +146,10 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
     best.map(|(_, cpu)| cpu)
 }
 
-/// A task was taken: the CPU does not go idle.
+/// Notes that a task was taken: the CPU does not go idle.
 pub(crate) fn found(rq: &mut Rq) {
     rq.fair.newidle.since = None;
 }
 
-/// In a cache of more CPUs that share no cores groups are not compared.
+/// In a larger cache of CPUs that share no cores, groups are not compared.
 const LARGEST: usize = 32;

@@ -1,53 +1,62 @@
-//! What moves between CPUs: at ticks, CPUs compare themselves with the others of their domains and
-//! take what is too much there. A CPU that is about to go idle does so at once ([`newidle`]).
+//! Periodic load balancing: at ticks, every CPU compares itself with the other CPUs of its domains
+//! and pulls tasks from those that have too many. A CPU that is about to go idle does the same at
+//! once ([`newidle`]).
 //!
 //! A *domain* is a level of the machine around a CPU ([`Distance`]): its core, its cache, its
-//! socket, the machine; its *groups* are the domains of the level below. A CPU balances for its
-//! group if it is the first idle one there, or the first one if none is idle.
+//! socket, the machine. The *groups* of a domain are the domains of the level below. The first idle
+//! CPU of a group balances for it, or its first CPU if none is idle.
 //!
-//! What is too much where is decided in [`imbalance`](super::imbalance).
+//! [`imbalance`](super::imbalance) decides which CPU has too many tasks, and how many. This module
+//! moves them:
 //!
-//! Every level has its interval: as many milliseconds as it has CPUs, twice that while balanced, 16
-//! times that for a busy CPU. A task that ran less than `migration_cost_ns` ago is cache hot and
-//! stays, until balancing has failed more than a few times; so does one whose load is more than
-//! what is to be moved, with each failure at half the load. At most `nr_migrate` tasks are looked
-//! at; the stalest go first. Rounds at ticks count as failures; one that moves a task or finds the
-//! level even forgets them, also that of a CPU that goes idle.
+//! * **Interval.** A level is balanced every n milliseconds, where n is its number of CPUs; at half
+//!   that rate while it is balanced, and at 1/16 of the rate by a busy CPU.
+//! * **Cache-hot tasks.** A task that ran less than `migration_cost_ns` ago stays, until balancing
+//!   has failed more than a few times.
+//! * **Heavy tasks.** A task with more load than the imbalance stays. Every failure halves the load
+//!   that is compared.
+//! * **Order.** At most `nr_migrate` tasks are examined; the stalest are moved first.
+//! * **Failures.** A round at a tick that moves no task counts as a failure. A round that moves a
+//!   task or finds the level balanced resets the count, also the round of a CPU that goes idle.
 //!
-//! **Active balance.** Two tasks on the threads of one core beside a core that idles are too many
-//! there, but neither waits. When tasks are to be moved by number and nobody who waits could be,
-//! more than `cache_nice_tries` + 2 times, the running one is: the CPU is asked to schedule, leaves
-//! its task as one that may not stay ([`Left::Displaced`](crate::Left)), and it goes to who asked.
+//! **Active balance.** Two tasks on the threads of one core next to an idle core are an imbalance,
+//! but neither of them waits, so there is no waiting task to move. If an imbalance is counted in
+//! tasks and more than `cache_nice_tries` + 2 rounds could not move a waiting task, the running
+//! task is moved: its CPU is asked to schedule, leaves the task as one that is not allowed to stay
+//! ([`Left::Displaced`](crate::Left)), and the task is placed on the CPU that asked.
 //!
 //! ```text
 //!   taker: round fails again ----- both run queues held: [`ActivePush`] noted, kick ---> giver
-//!   giver: leave, same stay of the same task -> Displaced, bound for the taker ---> wake there, failures forgotten
+//!   giver: leave, same stay of the same task -> Displaced, bound for the taker ---> wake there [1]
 //!          leave, anything else              -> the note is dropped
+//!   [1] the failures of the level are reset
 //! ```
 //!
-//! **Affinity.** A task that may not come to the CPU that balances may go to another one of its
-//! group: the round goes on there. Where that does not help, the domain is *uneven*, and says so to
-//! the one above, which then moves tasks whatever the sums are.
+//! **Affinity.** A task that is not allowed on the balancing CPU can be allowed on another CPU of
+//! its group; then the round continues there. If that does not help, the domain is marked *uneven*
+//! for the domain above, which then moves tasks whatever the sums are.
 //!
-//! An idle CPU whose tick has stopped cannot look: a busy CPU with a waiting task, or one of whose
-//! core or cache several CPUs are busy, sends it an interrupt ([`Work::IdleBalance`]), and it
-//! passes that on to the next idle CPU while there are such.
+//! **Idle CPUs.** An idle CPU with a stopped tick cannot balance by itself. A busy CPU sends it an
+//! interrupt ([`Work::IdleBalance`]) if a task waits on the busy CPU, or if several CPUs of its
+//! core or cache are busy. The idle CPU passes the interrupt on to the next idle CPU while tasks
+//! wait anywhere.
 //!
-//! An isolated CPU (`isolcpus`) is in no domain: it neither gives nor takes.
+//! An isolated CPU (`isolcpus`) is in no domain: it neither pulls tasks nor are tasks pulled from
+//! it.
 //!
-//! With `rt_balance` passive, waiting RT tasks are moved too, in the order of their queue, before
-//! fair ones; each weighs twice the heaviest nice level. What runs on the taking CPU does not
-//! matter to them, which is what was wrong with it.
+//! With passive `rt_balance` waiting RT tasks are moved too, before the fair ones and in the order
+//! of their queue; each weighs twice the heaviest nice level. This ignores the task that runs on
+//! the taking CPU, which was the flaw of passive balancing.
 //!
-//! Work: at a tick O(1), when an interval is over O(CPUs of the domain), again for each CPU of
-//! which no task may come here.
+//! Work: O(1) at a tick; when an interval is over, O(CPUs of the domain), and the same again for
+//! every CPU that has no task that is allowed here.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_balance_domains`, `sched_balance_rq`,
 //! `sched_balance_update_blocked_averages`, `detach_tasks`, `can_migrate_task`,
 //! `need_active_balance`, `active_load_balance_cpu_stop`, `nohz_balancer_kick`; Linux v2.6.23
-//! `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the task that runs,
-//! the kernel's stopper, before which it waits too, the stalest that may go; one idle CPU does not
-//! balance on behalf of another, it tells it to.
+//! `kernel/sched.c`, `balance_tasks` (RT tasks). differs: active balance moves the running task;
+//! the kernel's stopper preempts that task and then moves the stalest task that is allowed to go.
+//! One idle CPU does not balance on behalf of another; it sends it an interrupt.
 
 use crate::balance::fair::imbalance::find_imbalance;
 use crate::balance::fair::{capacity_search, idle_cpu, newidle, uneven};
@@ -68,11 +77,11 @@ use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, Distance, Duration, Instant, MigrateReason, TraceEvent};
 
-/// How much rarer a busy CPU balances (`busy_factor`).
+/// How much less often a busy CPU balances (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
 
-/// The tick: balances the levels whose interval is over, at most one with a partner, and wakes an
-/// idle CPU if this one has a waiting task.
+/// Handles a tick: balances the levels that are due, at most one of them with a partner, and wakes
+/// an idle CPU if a task waits here.
 pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if cx.shared.nr_cpus() == 1 || !rq.is_online() || rq.is_isolated() {
         return Step::Done;
@@ -94,7 +103,7 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     balance_due(rq, cx, kind)
 }
 
-/// An idle CPU was asked to look for work.
+/// Handles a request to an idle CPU to look for work.
 pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     if rq.has_running() || !rq.is_online() {
         pass_on(rq, cx);
@@ -107,9 +116,9 @@ pub(crate) fn idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     step
 }
 
-/// Wakes an idle CPU to balance: the lowest if a task waits here or the classes above take much of
-/// this CPU, the lowest that is stronger if one runs here that does not fit, else one that is
-/// further away from what is busy here.
+/// Kicks one idle CPU to balance: the lowest-numbered if a task waits here or the classes above
+/// take much of this CPU; the lowest with more capacity if a misfit runs here; otherwise one on a
+/// less busy core or cache.
 fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
     if !rq.has_running() || !cx.view().has_idle() {
         return;
@@ -128,17 +137,17 @@ fn kick_idle<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, has_waiting: bool) {
     }
 }
 
-/// Nobody waits here. If several CPUs of the core are busy, wakes the lowest CPU of an idle core;
-/// if several of the cache are and there are other caches, the lowest idle one there, on an idle
-/// core if that is who balances. O(idle CPUs + CPUs of the cache), once in as many milliseconds as
-/// the cache has CPUs.
+/// Kicks an idle CPU although no task waits here. If several CPUs of the core are busy, it is the
+/// lowest CPU of an idle core. If several CPUs of the cache are busy and there are other caches, it
+/// is the lowest idle CPU there; with `smt_balance`, preferably one on an idle core. At most once
+/// in n milliseconds, where n is the number of CPUs of the cache. O(idle CPUs + CPUs of the cache).
 ///
 /// differs: the kernel wakes the first idle CPU, which balances for all the others, even where no
 /// core is shared.
 fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     let [core, cache] = [Distance::Smt, Distance::Llc].map(|distance| cx.config.topology.span(rq.cpu(), distance));
     rq.fair.balance.next_kick = jiffies(rq, cx) + Duration::from_millis(cache.len() as u64);
-    // CPUs that are offline or of other partitions are in no domain of this one.
+    // CPUs that are offline or in other partitions are in no domain of this CPU.
     let mut is_busy = |cpu: &CpuId| uneven::takes_part(rq, cx, *cpu) && !cx.view().is_idle(*cpu);
     let [core_busy, cache_busy] = [&core, &cache].map(|span| span.clone().map(CpuId).filter(&mut is_busy).count());
     let (mut from, mut thread) = (CpuId(0), None);
@@ -158,7 +167,7 @@ fn kick_apart<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     }
 }
 
-/// Lets the next idle CPU look too, while there are waiting tasks.
+/// Passes the request on to the next idle CPU, while tasks wait anywhere.
 fn pass_on<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>) {
     if cx.view().next_waiting(CpuId(0)).is_none() {
         return;
@@ -174,10 +183,10 @@ fn send<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, to: CpuId) {
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::IpiSend { to, reason: work.reason() });
 }
 
-/// Balances the levels whose interval is over, near to far, until one needs a partner.
+/// Balances the levels that are due, near to far, until one needs a partner.
 fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) -> Step {
     rq.fair.balance.is_pressed = capacity::publish(rq, cx);
-    // Where real-time tasks run nothing else has looked at what the fair ones have become.
+    // While real-time tasks run, nothing else updates the averages of the fair ones.
     load::follow(rq, cx);
     rq.note(Unpublished::AVERAGES);
     rq.publish(cx);
@@ -201,7 +210,7 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
         rq.fair.balance.levels[level].is_calm = found.is_none();
         match found {
             Some((other, imbalance)) => {
-                // The levels above come at the next tick.
+                // The levels above are balanced at the next tick.
                 rq.fair.balance.next = now;
                 let failed = rq.fair.balance.levels[level].failed;
                 let work = Balance { kind, level: level as u8, failed, asker: rq.cpu(), imbalance };
@@ -217,9 +226,9 @@ fn balance_due<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: BalanceKind) 
     Step::Done
 }
 
-/// Returns when the last tick was due that has been counted. Intervals are counted from there
-/// (`jiffies`), so that neither a tick that came late nor a round between ticks lets the next one
-/// wait for a tick more.
+/// Returns the time at which the last counted tick was due. Intervals are counted from there
+/// (`jiffies`), so that neither a late tick nor a round between ticks delays the next round by one
+/// more tick.
 fn jiffies<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>) -> Instant {
     cx.now.wall.round_down_to(rq.fair.tune.tick).min(cx.shared.counted_tick())
 }
@@ -242,11 +251,12 @@ fn interval<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, level: usize, kind: BalanceKin
     tick * ticks
 }
 
-/// Moves tasks from `other` to `own`, as many as were found too many.
+/// Moves tasks from `other` to `own`, until the imbalance is gone.
 ///
-/// Tasks that may not come here may be allowed on another CPU of the own group: the round goes on
-/// there (`LBF_DST_PINNED`), upwards, so at most once for each CPU of the group. What then is still
-/// too much makes the whole domain uneven for the one above it (`LBF_SOME_PINNED`).
+/// A task that is not allowed here can be allowed on another CPU of the own group: the round
+/// continues there (`LBF_DST_PINNED`), with increasing CPU numbers, so at most once per CPU of the
+/// group. An imbalance that then remains makes the whole domain uneven for the domain above
+/// (`LBF_SOME_PINNED`).
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Step {
     let may_take = own.is_online() && (work.kind != BalanceKind::NewIdle || !own.has_running());
     let taken = if may_take { take(own, other, cx, work) } else { Taken::nothing(work.imbalance) };
@@ -284,7 +294,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
             if let Some(step) = look_elsewhere(own, cx, work) {
                 return step;
             }
-            own.fair.balance.levels[level].failed = 0; // What could be moved is even.
+            own.fair.balance.levels[level].failed = 0; // The movable tasks are balanced.
         }
         BalanceKind::Periodic | BalanceKind::Idle if is_asker => count_round(own, work, taken.moved),
         BalanceKind::Periodic | BalanceKind::Idle => {}
@@ -297,8 +307,8 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     Step::Done
 }
 
-/// A round of a level is over, or goes on for another CPU: counts it if it was in vain, but for
-/// those of CPUs that go idle.
+/// Ends the round of a level, or a part of it that continues for another CPU: counts a failure if
+/// nothing was moved, unless the CPU is going idle or the imbalance is a misfit.
 fn count_round(own: &mut Rq, work: Balance, moved: u32) {
     let level = &mut own.fair.balance.levels[usize::from(work.level)];
     level.failed = match work.imbalance {
@@ -309,9 +319,9 @@ fn count_round(own: &mut Rq, work: Balance, moved: u32) {
     };
 }
 
-/// Returns whether the running task is to be moved: the level has failed so often, or the task does
-/// not fit, or the classes above take much of its CPU and less of the idle one that would have it.
-/// `need_active_balance`.
+/// Returns whether the running task has to be moved (`need_active_balance`): the level has failed
+/// too often, the task does not fit its CPU, or the classes above take much of its CPU and less of
+/// the idle CPU that would get it.
 fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Balance, failed: u8) -> bool {
     match work.imbalance {
         Imbalance::Misfit => return true,
@@ -326,7 +336,8 @@ fn needs_active<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, work: Bal
     capacity::is_reduced(there, full) && capacity::is_reduced(there, here)
 }
 
-/// Returns how often a level leaves tasks alone whose cache is hot (`sd->cache_nice_tries`).
+/// Returns the number of failures up to which a level leaves cache-hot tasks alone
+/// (`sd->cache_nice_tries`).
 const fn nice_tries(work: Balance) -> u8 {
     let (_, groups) = LEVELS[work.level as usize];
     match groups {
@@ -336,7 +347,7 @@ const fn nice_tries(work: Balance) -> u8 {
     }
 }
 
-/// Asks a CPU to give away the fair task that it runs, if that may come here and nobody else has
+/// Asks a CPU to give away its running fair task, if that task is allowed here and no other CPU has
 /// asked.
 fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) {
     let Some(slot) =
@@ -357,8 +368,8 @@ fn ask_for_current<L: RawMutex>(own: &Rq, other: &mut Rq, cx: &mut Cx<'_, L>, wo
     other.resched(cx, Resched::Now);
 }
 
-/// A CPU leaves a task: returns whether it is the one that it was asked to give away, and goes on
-/// to want to run. O(1).
+/// Returns whether a CPU that leaves a task was asked to give that task away; the task must stay
+/// runnable. O(1).
 #[inline]
 pub(crate) fn is_asked_for(rq: &mut Rq, slot: Slot, why: Leave) -> bool {
     match rq.fair.balance.push.take() {
@@ -380,27 +391,27 @@ fn gives_away(rq: &mut Rq, slot: Slot, why: Leave, push: ActivePush) -> bool {
     may_go
 }
 
-/// A task that was asked for has come: the level may be patient again.
+/// Resets the failures of a level: a task that this CPU asked for has arrived.
 pub(crate) fn arrived(rq: &mut Rq, bound: Bound) {
     if bound.to == rq.cpu() {
         rq.fair.balance.levels[usize::from(bound.level)].failed = 0;
     }
 }
 
-/// Compares the groups of a level again, without the CPUs of which no task may come here.
+/// Compares the groups of a level again, without the CPUs that have no task that is allowed here.
 fn look_elsewhere<L: RawMutex>(own: &Rq, cx: &mut Cx<'_, L>, work: Balance) -> Option<Step> {
     let (other, imbalance) = find_imbalance(own, cx, usize::from(work.level), work.kind)?;
     Some(Step::Pair { own: own.cpu(), other, then: PairCont::Balance(Balance { imbalance, ..work }) })
 }
 
-/// What came of a try to move tasks.
+/// The result of an attempt to move tasks.
 struct Taken {
     moved: u32,
-    /// Which of those looked at may not run here.
+    /// Which of the examined tasks are not allowed to run here.
     pinned: Pinned,
-    /// Another CPU of the own group, on which the first of these may run.
+    /// Another CPU of the own group, where the first of these tasks is allowed.
     elsewhere: Option<CpuId>,
-    /// What is still too much.
+    /// The remaining imbalance.
     left: Option<Imbalance>,
 }
 
@@ -417,7 +428,7 @@ enum Pinned {
     All,
 }
 
-/// Moves waiting tasks. Looks at `nr_migrate` at most.
+/// Moves waiting tasks. Examines at most `nr_migrate` of them.
 fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Taken {
     let mut taken = Taken::nothing(work.imbalance);
     let mut left = work.imbalance;
@@ -433,12 +444,12 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             }
         }
     }
-    // Each is looked at once; what is passed over counts as the newest from then on, so that the
-    // next round begins with others.
+    // Every task is examined once. A task that is passed over counts as the newest from then on, so
+    // that the next round starts with other tasks.
     looks = looks.min(other.fair.recency.len());
     let (mut looked, mut pinned) = (0, 0);
     while let Some(slot) = other.fair.recency.oldest() {
-        // Whoever is idle does not take the last: it would be treated likewise.
+        // Leave the last task: without it the other CPU would be idle and could pull it back.
         if looked == looks || other.nr_running() <= 1 {
             break;
         }
@@ -476,8 +487,8 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
     taken
 }
 
-/// Finds another CPU of the own group for a task that may not come here: any, in a round that has
-/// gone on already one above. O(CPUs of the group).
+/// Finds another CPU of the own group for a task that is not allowed here. In a round that has
+/// already moved on, it is a CPU above this one. O(CPUs of the group).
 fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: Slot, work: Balance) -> Option<CpuId> {
     let mut group = cx.config.topology.span(own.cpu(), LEVELS[usize::from(work.level)].1);
     if own.cpu() != work.asker {
@@ -487,8 +498,8 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
     group.map(CpuId).find(|cpu| *cpu != work.asker && task.may_run_on(*cpu) && uneven::takes_part(own, cx, *cpu))
 }
 
-/// Finds the first waiting RT task in queue order that may be moved. Linux v2.6.23 `balance_tasks`:
-/// load does not matter for one that would be the most urgent where it goes.
+/// Finds the first waiting RT task in queue order that can be moved. Linux v2.6.23 `balance_tasks`:
+/// load does not matter for a task that would be the most urgent on its new CPU.
 fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalance, looks: &mut u32) -> Option<Slot> {
     if other.nr_running() <= 1 {
         return None;
@@ -506,8 +517,8 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
     })
 }
 
-/// Returns whether a waiting task may go to `own`: affinity, and not cache hot unless balancing
-/// failed often.
+/// Returns whether a waiting task can move to `own`: its affinity allows it, and it is not cache
+/// hot unless balancing has failed often.
 fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work: Balance) -> bool {
     let task = &other.tasks[slot];
     if other.current_slot() == Some(slot)
@@ -524,7 +535,7 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
         return false; // `throttled_lb_pair`.
     }
     debug_assert!(task.prio.class() == ClassId::Fair, "only fair tasks are listed");
-    // Threads of a core share the cache: nothing is hot there.
+    // Threads of a core share their caches: no task is hot there.
     if LEVELS[usize::from(work.level)].1 == Distance::Same {
         return true;
     }
@@ -534,7 +545,7 @@ fn may_take<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot, work:
 }
 
 impl Imbalance {
-    /// Returns what a waiting task counts for.
+    /// Returns the amount by which a waiting task counts.
     fn counts(self, rq: &mut Rq, slot: Slot) -> u64 {
         match self {
             Self::Tasks(_) | Self::Misfit => 1,
@@ -543,7 +554,7 @@ impl Imbalance {
         }
     }
 
-    /// Returns what one task may count for at most; `None` where each will do.
+    /// Returns the largest amount that one task can count; `None` if any task will do.
     const fn most(self) -> Option<u64> {
         match self {
             Self::Load(most) | Self::Util(most) => Some(most),
@@ -551,7 +562,7 @@ impl Imbalance {
         }
     }
 
-    /// Counts a moved task; returns whether more is to be moved.
+    /// Subtracts a moved task; returns whether an imbalance remains.
     fn take(&mut self, amount: u64) -> bool {
         match self {
             Self::Tasks(tasks) => *tasks = tasks.saturating_sub(1),
@@ -561,7 +572,7 @@ impl Imbalance {
         self.is_some()
     }
 
-    /// Returns whether anything is to be moved.
+    /// Returns whether there is an imbalance.
     const fn is_some(self) -> bool {
         match self {
             Self::Tasks(tasks) => tasks > 0,

@@ -1,21 +1,24 @@
-//! The CPU that a task *remembers* (`recent_used_cpu`): where it wakes if that idles and shares the
-//! cache, when neither the CPU that it is drawn to nor that where it ran idles. It was there of
-//! late, and one look spares a search.
+//! The CPU that a task *remembers* (`recent_used_cpu`). If neither the wake-affine target nor
+//! `prev`, the CPU where the task ran, is idle, the remembered CPU is tried before the search: if
+//! it is idle and shares the target's cache, the task wakes there. The task ran there not long ago,
+//! and one check saves a search.
 //!
-//! | kernels | remembered is | when |
+//! | kernels | the task remembers | when |
 //! |---|---|---|
-//! | 4.16 to 5.14 | where it woke another | it wakes one that may run there and is not one of many ([`wakers`](super::wakers)) |
-//! | | where it ran, `prev` | it wakes on the CPU that it remembered |
-//! | since 5.15 | `prev` | it wakes, and what it is drawn to and `prev` are both no good |
+//! | 4.16 to 5.14 | where it woke another task | that task is allowed there and not one of many [1] |
+//! | | `prev` | it wakes on the CPU that it remembered |
+//! | since 5.15 | `prev` | it wakes, and neither the target nor `prev` is suitable |
 //!
-//! A new task remembers the CPU of its parent. From 5.15 to 6.4 affinity was asked about `prev`,
-//! which was already in the place of what was remembered. So a task that could not use `prev` did
-//! not wake where it remembered, and another was sent where it may not run: then the lowest CPU
-//! that it may use, in the node of `prev` if it may use one there, has it, be it busy.
+//! [1] See [`wakers`](super::wakers). A new task remembers the CPU of its parent.
 //!
-//! What tasks remember is known to all CPUs, since the older kernels write it when the task, as the
-//! current one of its CPU, wakes another. One CPU at a time writes it: a task that wakes another is
-//! not woken. O(1).
+//! From 5.15 to 6.4 the affinity check tested `prev`, because the kernel had already overwritten
+//! the remembered CPU with it. So a task that was not allowed on `prev` did not wake on its
+//! remembered CPU, and another task was sent to a CPU where it was not allowed. Such a task gets
+//! the lowest CPU that it can use, even a busy one, in the node of `prev` if it can use one there.
+//!
+//! The remembered CPUs are shared state, because in the older kernels a task updates its own when
+//! it, as the current task of its CPU, wakes another. Only one CPU at a time writes an entry: a
+//! task that wakes another is not being woken itself. O(1).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_idle_sibling`; `kernel/sched/core.c`,
 //! `wake_up_new_task`, `select_task_rq`, `select_fallback_rq`; v5.10 `select_task_rq_fair`; commits
@@ -31,7 +34,8 @@ use lock_api::RawMutex;
 use zerolag_model::CpuId;
 use zerolag_model::settings::RecentUsedCpu;
 
-/// A task is woken, as one of many or not: in the older kernels its waker remembers where.
+/// Lets the waker remember its CPU, as the older kernels do; `is_wide`: the woken task is one of
+/// many.
 pub(crate) fn woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_wide: bool) {
     if cx.config.settings.recent_used_cpu != RecentUsedCpu::Waker || is_wide || !task.may_run_on(cx.by) {
         return;
@@ -42,9 +46,9 @@ pub(crate) fn woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, is_wide: bool)
     }
 }
 
-/// Returns the CPU that a task remembers if it is to wake there, and what it remembers from now on
-/// is said. `target` is what it is drawn to, `cache` has the CPUs that share its cache, `need` is
-/// as for [`misfit::fits_cpu`]. From 5.15 to 6.4 it may be one that the task may not use.
+/// Returns the CPU that a task remembers if the task has to wake there, and updates the memory.
+/// `target` is the wake-affine target, `cache` the CPUs that share its cache, `need` is as for
+/// [`misfit::fits_cpu`]. From 5.15 to 6.4 the task is possibly not allowed on the returned CPU.
 pub(crate) fn take<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     task: &Task,

@@ -1,27 +1,30 @@
-//! Where a fair task is put when it wakes, is new, or may not stay where it is.
+//! The CPU for a fair task that wakes, is new, or is not allowed to stay where it is.
 //!
-//! **Waking.** First one of two CPUs is taken as the target: where it ran (`prev`) or where it is
-//! woken from (`by`), by idleness, then by load ("wake affinity"); where it ran, if its waker wakes
-//! many ([`wakers`]). Then an idle CPU near the target is looked for: the target itself, `prev` if
-//! it shares the target's cache, a core with all threads idle, any idle CPU of the cache; upwards
-//! from the target and around. If none is idle, it is the target. Before the search another CPU is
-//! asked, that the task remembers ([`recent_used`]).
+//! **Waking.** Three steps:
 //!
-//! **New or displaced.** From the machine down to the CPU: at each level the part with the most
-//! idle CPUs, among parts without idle CPUs the one with the least load; the part where the search
-//! began wins ties.
+//! 1. Wake affinity: the target is one of two CPUs, the CPU where the task ran (`prev`) or the CPU
+//!    where it is woken (`by`). Idleness decides, then load. If the waker wakes many tasks
+//!    ([`wakers`]), the target is `prev`.
+//! 2. The first idle CPU of this list: the target, `prev` if it shares the target's cache, the CPU
+//!    that the task remembers ([`recent_used`]).
+//! 3. A search of the target's cache, upwards from the target and around: first for a core with
+//!    only idle threads, then for any idle CPU. If there is none, the task goes to the target.
 //!
-//! The busier a cache is, the fewer of its CPUs are looked at for an idle one (`SIS_UTIL`): of n
-//! CPUs that are busy for a part u of the time, n (1 - (1.17 u)^2), and none at all where u is
-//! above 0.85. Balancing says so now and then, so it may be old. Before 6.0 it was what searches
-//! cost that limited them ([`sis_prop`]).
+//! **New or displaced.** From the machine down to the CPU, every level chooses the part with the
+//! most idle CPUs, or among parts without idle CPUs the part with the least load. The part where
+//! the search began wins ties.
 //!
-//! A CPU on which only SCHED_IDLE tasks run counts as idle for all others. An isolated CPU
-//! (`isolcpus`) counts as idle for nobody; who may run there wakes where he ran.
+//! The busier a cache is, the fewer of its CPUs are searched (`SIS_UTIL`): of n CPUs that are busy
+//! for a part u of the time, n (1 - (1.17 u)^2), and none at all for u above 0.85. Balancing
+//! publishes that number now and then, so it can be out of date. Before 6.0 the cost of searches
+//! limited them ([`sis_prop`]).
 //!
-//! All reads are of published state ([`View`](crate::shared::View)); the answer is a hint. Waking:
-//! O(CPUs of one cache / 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when nothing is
-//! idle, else O(parts of each level x words).
+//! A CPU with only SCHED_IDLE tasks counts as idle for all other tasks. An isolated CPU
+//! (`isolcpus`) never counts as idle; a task that is allowed there wakes where it ran.
+//!
+//! All reads are of published state ([`View`](crate::shared::View)); the result is a hint. Waking:
+//! O(CPUs of one cache / 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when no CPU is idle,
+//! otherwise O(parts of each level x words).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`,
 //! `wake_affine_weight`, `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.
@@ -52,11 +55,11 @@ pub(crate) fn select<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, why: Placemen
 
 fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let prev = task.last_cpu;
-    // Who is one of many that its waker wakes is not drawn to it.
+    // `wake_wide`: a wakee that is one of many is not drawn to its waker.
     let is_wide = cx.config.settings.wake_wide && wakers::is_wide(cx, task);
     let by = if is_wide { prev } else { cx.by };
     recent_used::woken(cx, task, is_wide);
-    // An isolated CPU is in no domain: nobody is drawn to it or from it.
+    // An isolated CPU is in no domain: no task is drawn to it or from it.
     let apart = [prev, by].map(|cpu| cx.config.isolates(cpu));
     if apart[0] && idle_cpu::may_use(cx, task, prev) {
         return prev;
@@ -106,8 +109,8 @@ fn select_woken<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     found.unwrap_or(target)
 }
 
-/// Returns which of the CPUs after `target` that a task may use this is, around in a range; 1 is
-/// the first. O(1), O(CPUs of the range) for a task that may not use all.
+/// Returns the rank of a CPU among the CPUs of a range that a task can use, counted from after
+/// `target` and around; 1 is the first. O(1), or O(CPUs of the range) for a task with an affinity.
 fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&CpuMask>) -> u64 {
     let size = range.end - range.start;
     let distance = (cpu.0 + size - target.0 - 1) % size + 1;
@@ -116,7 +119,7 @@ fn nth_after(target: CpuId, cpu: CpuId, range: &Range<u32>, allowed: Option<&Cpu
     between.filter(|cpu| mask.contains(*cpu)).count() as u64
 }
 
-/// Chooses between the CPU where a task ran and the one it is woken from; `None` if it may use
+/// Chooses between the CPU where a task ran and the CPU where it is woken; `None` if it can use
 /// neither.
 fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: CpuId) -> Option<CpuId> {
     let (prev_ok, by_ok) = (idle_cpu::may_use(cx, task, prev), idle_cpu::may_use(cx, task, by));
@@ -131,8 +134,8 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
     if prev_idle {
         return Some(prev);
     }
-    // `wake_affine_weight`: moving must be a gain although `prev` is given half of the imbalance
-    // percentage.
+    // `wake_affine_weight`: moving must be an advantage even if `prev` is favoured by half of the
+    // imbalance percentage.
     let weight = match task.attr {
         SchedAttr::Fair { .. } if cx.config.settings.load_tracking == LoadTracking::Pelt => task.fair.average.load,
         SchedAttr::Fair { policy, nice, .. } => u64::from(Weight::of_policy(policy, nice).value()),
@@ -145,7 +148,7 @@ fn affine_target<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, prev: CpuId, by: 
     Some(if there < here { by } else { prev })
 }
 
-/// Finds the next idle CPU of a range, upwards from after `target` and around.
+/// Finds the next idle CPU of a range, upwards from `target` and around.
 fn find_idle<L: RawMutex>(
     cx: &mut Cx<'_, L>,
     allowed: Option<&CpuMask>,
@@ -157,7 +160,7 @@ fn find_idle<L: RawMutex>(
     above.or_else(|| cx.view().next_idle(allowed, CpuId(range.start)).filter(|cpu| cpu.0 < target.0))
 }
 
-/// Finds a core whose threads are all idle. O(idle CPUs of the range).
+/// Finds a core with only idle threads. O(idle CPUs of the range).
 fn find_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, range: Range<u32>) -> Option<CpuId> {
     let allowed = task.allowed.as_deref();
     for part in [target.0 + 1..range.end, range.start..target.0] {
@@ -173,15 +176,15 @@ fn find_idle_core<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, target: CpuId, r
     None
 }
 
-/// How good a part of the machine is for a new task.
+/// The room for a new task in a part of the machine.
 #[derive(Clone, Copy)]
 struct Room {
     nr_idle: u32,
-    /// Load per CPU; looked at only if nothing is idle.
+    /// The load per CPU; compared only if no CPU is idle.
     load: u64,
 }
 
-/// Finds the idlest CPU that a task may use, from the machine down.
+/// Finds the idlest CPU that a task can use, from the machine down.
 fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
     if cx.config.isolates(near) && idle_cpu::may_use(cx, task, near) {
         return near;
@@ -195,7 +198,8 @@ fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> Cpu
             continue;
         }
         let mut start = span.start;
-        // Local first, so that it wins ties; then in order. Bounded by the parts of the span.
+        // The local part first, so that it wins ties; then the others in order. Bounded by the
+        // parts of the span.
         let mut next = Some(local.clone());
         while let Some(part) = next {
             if let Some(room) = room(cx, task, part.clone())
@@ -221,7 +225,7 @@ fn find_idlest<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> Cpu
     if idle_cpu::may_use(cx, task, at) { at } else { any_allowed(cx, task) }
 }
 
-/// Returns what a part of the machine offers a task; `None` if it may use none of its CPUs.
+/// Returns the room for a task in a part of the machine; `None` if it can use none of its CPUs.
 fn room<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, part: Range<u32>) -> Option<Room> {
     cx.io.costs.cpus_scanned += 1;
     let nr_idle = cx.view().nr_idle(task.allowed.as_deref(), part.clone());
@@ -245,14 +249,14 @@ impl Room {
     }
 }
 
-/// Returns the lowest CPU that a task may use, one of the node of another CPU if there is one.
-/// `select_fallback_rq`.
+/// Returns the lowest CPU that a task can use, in the node of `near` if there is one
+/// (`select_fallback_rq`).
 fn any_near<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task, near: CpuId) -> CpuId {
     let mut node = cx.config.topology.span(near, Distance::Socket).map(CpuId);
     node.find(|cpu| idle_cpu::may_use(cx, task, *cpu)).unwrap_or_else(|| any_allowed(cx, task))
 }
 
-/// Returns the lowest CPU that a task may use; if all of them are offline, the lowest of its
+/// Returns the lowest CPU that a task can use; if all of them are offline, the lowest CPU of its
 /// affinity.
 fn any_allowed<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> CpuId {
     let nr_cpus = u32::try_from(cx.shared.nr_cpus()).expect("invariant: at most 4096");

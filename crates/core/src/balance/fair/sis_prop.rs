@@ -1,17 +1,17 @@
-//! How far a waking task's search for an idle CPU goes, by what searches cost: `SIS_PROP`, before
-//! the busyness of the cache said it ([`select`](super::select)).
+//! `SIS_PROP`: limits a waking task's search for an idle CPU by the cost of searches. Kernels used
+//! it before the busyness of the cache set the limit ([`select`](super::select)).
 //!
-//! A search is worth as much time as the waking CPU would idle otherwise. So each CPU has a
-//! *budget*: half of its average idle time when a task wakes that ends an idle time, halved again
-//! at every tick that it has been busy since, less what its searches took. Of n CPUs in the cache
-//! so many are looked at as share the budget with each taking what a whole search takes on average;
-//! at least three.
+//! A search is worth as much time as the waking CPU would otherwise idle. So every CPU has a
+//! *budget*: half of its average idle time, set when a wakeup ends an idle period; halved at every
+//! tick that the CPU has been busy since; and reduced by the time of its searches. The number of
+//! CPUs that a search examines is budget x CPUs of the cache / average cost of a search, and at
+//! least three.
 //!
-//! A CPU that is busy all the time therefore looks at three CPUs of a cache, however many idle.
+//! A CPU that is always busy therefore examines three CPUs of a cache, however many of them idle.
 //!
-//! The budget is the waking CPU's, not that of the task's: whoever wakes there uses and writes it,
-//! and who ends the CPU's idle time. What a search takes is the CPUs looked at times what one look
-//! takes on this host. O(1).
+//! The budget belongs to the waking CPU, not to the CPU of the task: it is used and written by
+//! wakeups on that CPU and by the wakeup that ends the CPU's idle period. The cost of a search is
+//! the number of examined CPUs times the cost of one on this host. O(1).
 //!
 //! Sources: Linux v5.15 `kernel/sched/fair.c`, `select_idle_cpu`; `kernel/sched/core.c`,
 //! `ttwu_do_activate`; commits 1ad3aaf3fcd2 (4.13), 94aafc3ee31d (5.14), 70fb5ccf2ebb (6.0, off
@@ -24,7 +24,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration};
 
-/// The idle time of a CPU has ended, that is so long on average.
+/// Renews the budget of a CPU at the end of an idle period, from the average length of its idle
+/// periods.
 pub(crate) fn idled<L: RawMutex>(cx: &Cx<'_, L>, cpu: CpuId, average: Duration) {
     if let Some(budget) = cx.shared.budgets.0.get(cpu.index()) {
         budget.left.store(average.as_nanos() / 2, Ordering::Relaxed);
@@ -32,7 +33,7 @@ pub(crate) fn idled<L: RawMutex>(cx: &Cx<'_, L>, cpu: CpuId, average: Duration) 
     }
 }
 
-/// Returns at how many of so many CPUs a search looks; `None` for all.
+/// Returns how many of `cpus` CPUs a search examines; `None` for all.
 pub(crate) fn limit<L: RawMutex>(cx: &mut Cx<'_, L>, cpus: u64) -> Option<u64> {
     let budget = cx.shared.budgets.0.get(cx.by.index())?;
     let now = tick(cx);
@@ -44,7 +45,7 @@ pub(crate) fn limit<L: RawMutex>(cx: &mut Cx<'_, L>, cpus: u64) -> Option<u64> {
     Some(share(cpus, left, cost))
 }
 
-/// A search of the waking CPU has looked at so many CPUs, and was not cut short.
+/// Charges the waking CPU for a search that has examined `looked` CPUs and was not cut short.
 pub(crate) fn spend<L: RawMutex>(cx: &mut Cx<'_, L>, looked: u64) {
     let Some(budget) = cx.shared.budgets.0.get(cx.by.index()) else { return };
     let mut read = |word: &AtomicU64| cx.io.observer.u64(|| word.load(Ordering::Relaxed));
@@ -62,8 +63,8 @@ fn halved(left: u64, ticks: u64) -> u64 {
     u32::try_from(ticks).ok().and_then(|ticks| left.checked_shr(ticks)).unwrap_or(0)
 }
 
-/// Returns how many CPUs of so many share what is left when a search costs so much. The kernel's
-/// count includes the one at which it gives up.
+/// Returns the number of CPUs that a search examines, from the remaining budget and the average
+/// cost. The kernel's count includes the CPU at which it gives up.
 const fn share(cpus: u64, left: u64, cost: u64) -> u64 {
     let (all, each) = (cpus.saturating_mul(left), cost + 1);
     let counted = if all > LEAST * each { all / each } else { LEAST };

@@ -1,5 +1,5 @@
-//! Which CPUs stand for a group of a domain, and whether tasks that are bound to CPUs keep it
-//! uneven (`sgc->imbalance`).
+//! The CPUs that represent a group of a domain, and whether tasks that are bound to CPUs keep the
+//! group uneven (`sgc->imbalance`).
 
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::Rq;
@@ -8,8 +8,8 @@ use core::ops::Range;
 use lock_api::RawMutex;
 use zerolag_model::CpuId;
 
-/// Returns the first of some CPUs that is online and in the root domain of this one: it stands for
-/// them (`group_balance_cpu`).
+/// Returns the first CPU of a range that is online and in the root domain of this CPU: it
+/// represents the range (`group_balance_cpu`).
 pub(crate) fn first_of<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpus: Range<u32>) -> Option<CpuId> {
     cpus.map(CpuId).find(|cpu| takes_part(rq, cx, *cpu))
 }
@@ -19,14 +19,14 @@ pub(crate) fn takes_part<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, cpu: CpuId) -
     cx.view().is_in_domain_of(rq.cpu(), cpu) && cx.view().is_online(cpu)
 }
 
-/// A level was found even, also by a CPU that goes idle: forgets its failures, and no tasks keep it
-/// uneven.
+/// Resets the failures of a level that was found balanced, also by a CPU that goes idle; no tasks
+/// keep the level uneven any more.
 pub(crate) fn found_even<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, level: usize) {
     rq.fair.balance.levels[level].failed = 0;
     say_uneven(rq, cx, level, false);
 }
 
-/// Says to the domain above whether tasks that are bound to CPUs keep this one uneven
+/// Tells the domain above whether tasks that are bound to CPUs keep this one uneven
 /// (`sgc->imbalance`). O(1).
 pub(crate) fn say_uneven<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, level: usize, is_uneven: bool) {
     let spans = LEVELS.map(|(distance, _)| cx.config.topology.span(rq.cpu(), distance));

@@ -1,19 +1,18 @@
-//! Who wakes whom: whether a waker and the task that it wakes are partners, which a common cache
-//! helps, or a master that wakes many and one of its many slaves, which would only crowd the
-//! master's CPU.
+//! Wakers and wakees: whether the two are partners, which profit from a common cache, or a master
+//! that wakes many tasks and one of its many slaves, which would only crowd the master's CPU.
 //!
-//! A task's *flips* say how often it woke another than last time; they are halved once a second. A
-//! wakeup is *wide* if both flip at least as often as the cache has CPUs, and one of them that many
-//! times as often as the other. Then the woken task is looked a place for where it ran, and not
-//! drawn to its waker.
+//! The *flips* of a task count how often it woke a different task than the time before; they are
+//! halved once a second. A wakeup is *wide* if both tasks have at least as many flips as the cache
+//! has CPUs, and one of them has that many times as many as the other. The task of a wide wakeup is
+//! placed near the CPU where it ran, and is not drawn to its waker.
 //!
-//! What a task has woken is known to all CPUs, in a row per task: it changes when that task, as the
-//! current one of its CPU, wakes another, and an interrupt on its CPU counts as its doing. Rows are
-//! written by one CPU at a time and read by others: a hint. O(1).
+//! The wakeups of a task are shared state, one row per task. A row changes when its task, as the
+//! current task of its CPU, wakes another; a wakeup by an interrupt counts as one by the current
+//! task. A row is written by one CPU at a time and read by others: it is a hint. O(1).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `record_wakee`, `wake_wide` (3.12; the rule of 4.3,
-//! commit 63b0e9edceec). differs: an interrupt on an idle CPU is nobody's doing, in the kernel it
-//! is the idle task's.
+//! commit 63b0e9edceec). differs: an interrupt on an idle CPU counts for no task; in the kernel it
+//! counts for the idle task.
 
 use crate::rq::cx::Cx;
 use crate::task::body::Task;
@@ -32,7 +31,7 @@ pub(crate) fn is_wide<L: RawMutex>(cx: &mut Cx<'_, L>, task: &Task) -> bool {
     less >= factor && more >= less * factor
 }
 
-/// A task wakes another: returns its flips.
+/// Records that a task wakes another; returns the waker's flips.
 fn record<L: RawMutex>(cx: &mut Cx<'_, L>, waker: TaskId, wakee: TaskId) -> u64 {
     let row = &cx.shared.wakers.0[waker.index()];
     let (word, now) = (cx.io.observer.u64(|| row.last.load(Ordering::Relaxed)), cx.now.wall);
