@@ -1,20 +1,21 @@
 //! The scheduler of zerolag: a state machine without I/O.
 //!
-//! A host tells it what happened and when; it answers what must be done. It has no clock, no
-//! thread, no lock of its own making and calls nobody. One host gives it simulated time, another
-//! real threads, and the tests every order of events.
+//! The same scheduler must run in a simulator, in a runtime with real threads, and in tests that
+//! try every order of events. So it has no clock and no thread, creates no lock, and never calls
+//! back. A host tells it each event and its time, and it returns the operations that the host must
+//! carry out.
 //!
-//! # What a host holds
+//! # The state that a host keeps
 //!
-//! * One [`Scheduler`]: what CPUs know of each other, in atomics and behind inner locks of the type
+//! * One [`Scheduler`]: the state that CPUs share, in atomics and behind inner locks of the type
 //!   `L`.
-//! * One [`Rq`] per CPU, each under a lock of the host's. The bodies of queued tasks live in it.
-//! * The [`Parcel`]s of tasks that sleep: whoever wakes one gives it to the run queue that
-//!   [`Scheduler::select_cpu`] named.
-//! * One [`Io`] per thread, emptied after each call: operations to carry out, trace records, costs,
+//! * One [`Rq`] per CPU, each under a lock of the host. It holds the bodies of queued tasks.
+//! * The [`Parcel`] of each sleeping task. To wake a task, the host passes its parcel to the run
+//!   queue that [`Scheduler::select_cpu`] selected.
+//! * One [`Io`] per thread, drained after each call: operations to carry out, trace records, costs,
 //!   parcels.
 //!
-//! # What a host does
+//! # The work of a host
 //!
 //! ```
 //! use zerolag_core::*;
@@ -31,18 +32,21 @@
 //! }
 //!
 //! impl Host {
-//!     /// Carries a step out. Whatever lock the call held has been given back; others may have come between.
+//!     /// Carries out a step. The lock of the call has been released, so other CPUs can have acted
+//!     /// in between.
 //!     fn carry(&mut self, mut step: Step) {
 //!         let now = Clock::at(self.now);
 //!         while step != Step::Done {
 //!             step = match step {
 //!                 Step::Done => unreachable!(),
 //!                 Step::Pair { own, other, then } => { // lock both, the lower CPU first
-//!                     let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).unwrap();
+//!                     let [own, other] = self.rqs
+//!                         .get_disjoint_mut([own.index(), other.index()])
+//!                         .unwrap();
 //!                     let now = PairClock { own: now, other: now };
 //!                     self.scheduler.resume_pair(own, other, now, then, &mut self.io)
 //!                 }
-//!                 Step::Again { own, then } => // long work: the lock was free for a moment
+//!                 Step::Again { own, then } => // long work: the lock was released in between
 //!                     self.scheduler.resume(&mut self.rqs[own.index()], now, then, &mut self.io),
 //!             };
 //!         }
@@ -54,56 +58,63 @@
 //!                 Op::ArmTimer { .. } | Op::CancelTimer { .. } | Op::ArmGroupTimer { .. } => {}
 //!             }
 //!         }
-//!         while let Some(parcel) = self.io.parked.pop() { // a sleeper whose lag is paid (delayed dequeue)
+//!         // Delayed tasks that have repaid their lag.
+//!         while let Some(parcel) = self.io.parked.pop() {
 //!             let task = parcel.id();
 //!             self.parked[task.index()] = Some(parcel);
 //!         }
 //!     }
 //!
-//!     /// Places a task: choose without a lock, then lock the choice.
+//!     /// Places a task: selects a CPU without a lock, then locks that CPU.
 //!     fn place(&mut self, parcel: Parcel, by: CpuId, why: Placement) {
 //!         let now = Clock::at(self.now);
 //!         let cpu = self.scheduler.select_cpu(now, &parcel, by, why, &mut self.io);
-//!         let step = self.scheduler.wake(&mut self.rqs[cpu.index()], now, parcel, by, why, &mut self.io);
+//!         let step =
+//!             self.scheduler.wake(&mut self.rqs[cpu.index()], now, parcel, by, why, &mut self.io);
 //!         self.carry(step);
 //!     }
 //!
-//!     /// A task wakes. With delayed dequeue its body may still be queued.
+//!     /// Wakes a task. With delayed dequeue its body can still be queued.
 //!     fn wake(&mut self, task: TaskId, by: CpuId) {
 //!         if let Some(parcel) = self.parked[task.index()].take() {
 //!             return self.place(parcel, by, Placement::Wakeup);
 //!         }
-//!         if let Home::Rq(home) = self.scheduler.home(task) { // lock it; the call looks again
+//!         if let Home::Rq(home) = self.scheduler.home(task) { // lock it; the call checks it again
 //!             let (rq, now) = (&mut self.rqs[home.index()], Clock::at(self.now));
 //!             let woken = self.scheduler.wake_queued(rq, now, task, by, &mut self.io);
 //!             self.carry(woken.unwrap_or(Step::Done));
 //!         }
 //!     }
 //!
-//!     /// A CPU leaves its task, for whatever reason, and runs the next.
+//!     /// Leaves the current task of a CPU and runs the next one.
 //!     fn schedule(&mut self, cpu: CpuId, why: Leave) -> Option<TaskId> {
 //!         let now = Clock::at(self.now);
 //!         self.kicked[cpu.index()] = false;
 //!         match self.scheduler.leave(&mut self.rqs[cpu.index()], now, why, &mut self.io) {
 //!             Left::Queued | Left::Delayed => {}
-//!             Left::Parked(parcel) => { let task = parcel.id(); self.parked[task.index()] = Some(parcel); }
+//!             Left::Parked(parcel) => {
+//!                 let task = parcel.id();
+//!                 self.parked[task.index()] = Some(parcel);
+//!             }
 //!             Left::Displaced(parcel) => self.place(parcel, cpu, Placement::Displaced),
 //!             Left::Dead(_) => {}
 //!         }
-//!         loop { // here others may wake tasks, push to this CPU and pull from it
+//!         loop { // here other CPUs can wake tasks, push to this CPU and pull from it
 //!             match self.scheduler.pick(&mut self.rqs[cpu.index()], now, &mut self.io) {
-//!                 Next::Balance(step) => self.carry(step), // look elsewhere first, then pick again
+//!                 // First look for work on other CPUs, then pick again.
+//!                 Next::Balance(step) => self.carry(step),
 //!                 Next::Idle => { self.carry(Step::Done); return None; }
 //!                 Next::Run(task) => {
-//!                     let step = self.scheduler.switched(&mut self.rqs[cpu.index()], now, &mut self.io);
-//!                     self.carry(step); // whom the switch left waiting is pushed
+//!                     let step =
+//!                         self.scheduler.switched(&mut self.rqs[cpu.index()], now, &mut self.io);
+//!                     self.carry(step); // pushes a task that the switch left waiting
 //!                     return Some(task);
 //!                 }
 //!             }
 //!         }
 //!     }
 //!
-//!     /// Delivers interrupts and kicks until none is left.
+//!     /// Delivers interrupts and kicks until none is pending.
 //!     fn settle(&mut self) {
 //!         loop {
 //!             if let Some((cpu, work)) = self.ipis.pop() {
@@ -126,12 +137,15 @@
 //! let rqs = (0..2).map(|cpu| scheduler.new_rq(CpuId(cpu))).collect();
 //! let io = Io::new(Tracing::Off);
 //! let mut host = Host {
-//!     scheduler, rqs, parked: vec![None, None, None], kicked: vec![false; 2], ipis: vec![], io, now: Instant::ZERO,
+//!     scheduler, rqs, parked: vec![None, None, None], kicked: vec![false; 2], ipis: vec![], io,
+//!     now: Instant::ZERO,
 //! };
 //! let fifo = SchedAttr::fifo_at;
 //! for (id, attr) in [fifo(20), fifo(10), SchedAttr::NORMAL].into_iter().enumerate() {
 //!     let (id, born_on) = (TaskId::from_index(id), CpuId(0));
-//!     let spec = TaskSpec { id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on };
+//!     let spec = TaskSpec {
+//!         id, attr, affinity: None, group: GroupId::ROOT, cpuset: CpusetId(0), born_on
+//!     };
 //!     let parcel = host.scheduler.create_task(Clock::at(Instant::ZERO), spec)?;
 //!     host.place(parcel, CpuId(0), Placement::Fork);
 //!     host.settle();
@@ -139,47 +153,51 @@
 //! let running = |host: &Host| [0, 1].map(|cpu: usize| host.rqs[cpu].current().map(|task| task.0));
 //! assert_eq!(running(&host), [Some(0), Some(1)], "the fair task waits");
 //!
-//! host.schedule(CpuId(0), Leave::Block); // task 0 waits for something
+//! host.schedule(CpuId(0), Leave::Block); // task 0 blocks
 //! host.settle();
 //! assert!(running(&host).contains(&Some(2)), "now it runs");
-//! host.wake(TaskId(0), CpuId(1));        // it comes
+//! host.wake(TaskId(0), CpuId(1));        // task 0 wakes
 //! host.settle();
-//! assert!(running(&host).contains(&Some(0)) && running(&host).contains(&Some(1)), "the two most urgent run");
+//! assert!(
+//!     running(&host).contains(&Some(0)) && running(&host).contains(&Some(1)),
+//!     "the two most urgent run"
+//! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What holds
+//! # Invariants
 //!
-//! * A task is in one place: on one run queue, or in the host's hands. A [`Parcel`] is not `Clone`;
+//! * A task is in one place: on one run queue, or held by the host. A [`Parcel`] is not `Clone`;
 //!   dropping one loses a task.
-//! * Between two calls nothing is half done. A call commits what it can do with the run queue it
-//!   has and answers a [`Step`] for the rest; what the step was about is checked again when it
-//!   resumes.
-//! * Whatever is read of other CPUs is a hint and goes through one layer, which can record and
-//!   replay it ([`Observer`]). Whoever acts on a hint looks again under the lock. Before looking, a
-//!   CPU publishes what the others must see.
-//! * A request to switch is made once and stands until the CPU picks ([`Op::Kick`]); any time may
-//!   pass.
-//! * When nothing is under way, no waiting real-time task could preempt anywhere by one legal move
-//!   ([`Scheduler::check_quiescent`]; active modes of `rt_balance`, holes that the settings name
-//!   apart).
-//! * The clocks of a run queue never go back; those of two run queues need not agree.
-//! * At most [`MAX_OPS`] operations per call; no allocation once all that is ever queued has been
-//!   queued.
+//! * Between two calls no work is half done. A call commits the part that it can do with its run
+//!   queue and returns a [`Step`] for the rest. When the step resumes, its conditions are checked
+//!   again.
+//! * All reads of other CPUs' state are hints. They go through one layer, which can record and
+//!   replay them ([`Observer`]). A call that acts on a hint checks it again under the lock. Before
+//!   it reads, a CPU publishes the state that the others must see.
+//! * A request to switch is made once and stands until the CPU picks ([`Op::Kick`]). Any amount of
+//!   time can pass in between.
+//! * At quiescence, no waiting real-time task could preempt on any CPU by one legal move
+//!   ([`Scheduler::check_quiescent`]). This requires an active mode of `rt_balance`, and excludes
+//!   the holes that the settings name.
+//! * The clocks of one run queue never go back. Those of two run queues need not agree.
+//! * A call appends at most [`MAX_OPS`] operations. It allocates nothing unless more is queued than
+//!   ever before.
 //!
-//! # Where things are
+//! # Modules
 //!
-//! Floors: a module uses only floors below its own.
+//! The modules form floors: a module uses only floors below its own.
 //!
-//! | floor | holds |
+//! | floor | contents |
 //! |---|---|
-//! | `words` | ids, clocks, operations, steps, errors, what a scheduler is built from |
-//! | `entity`, `task` | what a task or a group carries; bodies, and where a run queue keeps them |
-//! | `queue` | the queues of one CPU's classes, and what orders them |
-//! | `shared` | what CPUs know of each other |
-//! | `rq` | the run queue of a CPU; what it publishes |
-//! | `class`, `lifecycle` | what happens when a task comes, goes, runs, or is left |
-//! | `balance` | where a task wakes; what moves between CPUs |
+//! | `words` | ids, clocks, operations, steps, errors, the configuration of a scheduler |
+//! | `entity` | the state of a task or a group in each class |
+//! | `task` | bodies, and the slab in which a run queue keeps them |
+//! | `queue` | the queues of each class on one CPU, and their order |
+//! | `shared` | the state that CPUs share |
+//! | `rq` | the run queue of a CPU, and the state that it publishes |
+//! | `class`, `lifecycle` | the events of a task: enqueue, dequeue, pick, charge, leave |
+//! | `balance` | wakeup placement, and moves between CPUs |
 //! | `entry` | one method per event of a host |
 #![no_std]
 #![warn(missing_docs)]

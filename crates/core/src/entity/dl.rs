@@ -1,61 +1,67 @@
-//! [`DlEntity`]: what a task carries for the deadline class, and the rules of its constant
-//! bandwidth server.
+//! [`DlEntity`]: the state of a task in the deadline class, and the rules of its constant bandwidth
+//! server.
 //!
-//! A *job* has `runtime_left` to spend until `abs_deadline`. The server sees to it that a task
-//! never asks for more than runtime/period, whatever it does: a task that has exhausted its budget
-//! is *throttled* until its next period. An overrun is carried into that period as debt. A waking
-//! task keeps the remaining budget of its job only if its bandwidth allows it
-//! ([`wake`](DlEntity::wake)).
+//! A *job* has the budget `runtime_left`, to be used until `abs_deadline`. A deadline alone does
+//! not protect others: a task that runs too long, or wakes at bad times, could take more than it
+//! has reserved. The server guarantees that a task never demands more than runtime/period, whatever
+//! it does:
+//!
+//! * A task that has exhausted its budget is *throttled* until its next period.
+//! * An overrun is carried into that period as debt.
+//! * A waking task keeps the remaining budget of its job only if its bandwidth allows it
+//!   ([`wake`](DlEntity::wake)).
 //!
 //! ```text
 //!   Fresh ---- queued [1]: a new job ----------------------> Contending
 //!   NonContending, Inactive --- woken [2]: the old job
 //!              or a new one -------------------------------> Contending
-//!   NonContending, Inactive --- woken [3] with its budget
-//!              used up, or after its deadline, before the
+//!   NonContending, Inactive --- woken [3] with an exhausted
+//!              budget, or after its deadline, before the
 //!              next period (constrained) ------------------> Throttled{until}
 //!   Contending --- blocks before its 0-lag time [4] -------> NonContending
-//!   Contending --- blocks behind it [5] -------------------> Inactive
+//!   Contending --- blocks after it [5] --------------------> Inactive
 //!   NonContending --- the 0-lag time [6] ------------------> Inactive
-//!   Contending --- budget used up, or yields [7] ----------> Throttled{until: its next period}
+//!   Contending --- exhausts its budget, or yields [7] -----> Throttled{until: its next period}
 //!   Throttled ---- `until` [8]: budget and deadline of the next period -> Contending
 //!   any ---------- leaves the class [9] -------------------> Fresh
 //! ```
 //!
-//! A task that is *boosted* ([`DlEntity::boost`]) runs with the parameters of the task that waits
-//! for a lock that it holds, and is never throttled: [7] leads through [8] at once, [3] does not
-//! happen. A task of another class begins a job with them when it is lent them [1]; a deadline task
-//! keeps its own job, and its deadline moves by the lent period whenever its budget is used up. So
-//! what a boosted task runs is charged to nobody's bandwidth, as in the kernel.
+//! **Boosted tasks.** A *boosted* task ([`DlEntity::boost`]) holds a lock, and runs with the
+//! parameters of a deadline task that waits for it. It is never throttled: [7] leads through [8] at
+//! once, and [3] does not happen. A task of another class begins a job with the lent parameters
+//! [1]. A deadline task keeps its own job, and its deadline moves by the lent period whenever its
+//! budget is exhausted. So the run time of a boosted task is not charged to any bandwidth, as in
+//! the kernel.
 //!
-//! The 0-lag time is when the task would have as little budget left had it run at its bandwidth
-//! since the job began. A task that blocks before it has had more than its share: its bandwidth
-//! stays *active* until then (`running_bw`, see [`super::sums`]). [6] concerns the sums only, and
-//! is not noted in the body, which is in its owner's hands.
+//! **The 0-lag time** is the instant at which the task would have the same remaining budget if it
+//! had run at exactly its bandwidth since the job began. A task that blocks before that instant has
+//! used more than its share, so its bandwidth stays *active* until then (`running_bw`, see
+//! [`crate::class::dl_sums`]). [6] concerns only the sums. It is not recorded in the body, which
+//! the host holds.
 //!
-//! A task that blocks with its budget used up is in debt until its next period: [4], with a 0-lag
-//! time at its deadline or behind. No timer finds it in its owner's hands; [8] is made up for when
-//! it wakes, with the same result.
+//! **Debt of a sleeper.** A task that blocks with an exhausted budget is in debt until its next
+//! period. This is [4], with a 0-lag time at or after its deadline. No replenishment timer can
+//! reach a body that the host holds, so [8] is applied when the task wakes, with the same result.
 //!
-//! All of it is O(1).
+//! Every rule is O(1).
 //!
 //! Sources: Abeni & Buttazzo 1998, "Integrating multimedia applications in hard real-time systems",
 //! sec. 3; Linux v6.12 `kernel/sched/deadline.c` (`setup_new_dl_entity`, `replenish_dl_entity`,
 //! `update_dl_entity`, `dl_entity_overflow`, `update_dl_revised_wakeup`, `dl_check_constrained_dl`,
 //! `dl_next_period`; `pi_of`, `is_dl_boosted`, `enqueue_task_dl`), `core.c` (`rt_mutex_setprio`).
-//! differs: products are exact here, the kernel drops the lowest 10 bits of each factor.
+//! differs: products are exact here; the kernel drops the lowest 10 bits of each factor.
 
 use crate::words::bandwidth::Reserved;
 use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
 
-/// Where a sleeping task that is active is found in [`Sums`].
+/// The index of a sleeping task with active bandwidth in [`Sums`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(pub(crate) u32);
 
-/// Returns the 0-lag time of a job: when its task, had it run all the while at its bandwidth, would
-/// have as little left.
+/// Returns the 0-lag time of a job: the instant at which its task would have the same remaining
+/// budget if it had always run at its bandwidth. It is after the deadline if the task is in debt.
 ///
-/// Linux v6.12 `kernel/sched/deadline.c`, `task_non_contending`. In debt it is behind the deadline.
+/// Linux v6.12 `kernel/sched/deadline.c`, `task_non_contending`.
 pub(crate) fn zero_lag(params: DlParams, abs_deadline: Instant, left: SignedDuration) -> Instant {
     let share = |time: SignedDuration| {
         let needed = time.max_zero().mul_div_floor(params.period.as_nanos(), params.runtime.as_nanos());
@@ -64,58 +70,58 @@ pub(crate) fn zero_lag(params: DlParams, abs_deadline: Instant, left: SignedDura
     abs_deadline.saturating_offset(SignedDuration::from_nanos(share(-left) - share(left)))
 }
 
-/// What a task carries for this class.
+/// The deadline state of a task.
 #[derive(Debug, Default)]
 pub(crate) struct DlEntity {
     pub(crate) state: DlState,
-    /// Budget left of the present job; negative is debt.
+    /// The remaining budget of the present job; a debt if negative.
     pub(crate) runtime_left: SignedDuration,
-    /// Until when the present job is to be done.
+    /// The absolute deadline of the present job.
     pub(crate) abs_deadline: Instant,
-    /// Order among equal deadlines on the run queue.
+    /// The sequence number among equal deadlines on the run queue.
     pub(crate) seq: u64,
     pub(crate) places: [Option<u32>; PLACES],
-    /// What it has of its root domain's bandwidth.
+    /// The bandwidth that it has reserved in its root domain.
     pub(crate) reserved: Option<Reserved>,
-    /// The parameters that it is lent, if that counts (`pi_se`).
+    /// The parameters that it is lent, if they take effect (`pi_se`).
     pub(crate) boost: Option<DlParams>,
-    /// What its owner does not know yet: a budget was used up (`dl_overrun`).
+    /// Whether its owner must still be told that a budget was exhausted (`dl_overrun`).
     pub(crate) overrun: Overrun,
 }
 
-/// Whether a task is to be told that it has used up its budget.
+/// Whether a task must be notified that it has exhausted its budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Overrun {
-    /// No.
+    /// No notification is due.
     #[default]
     None,
-    /// At the next tick that finds it running.
+    /// The next tick that finds the task running notifies it.
     Pending,
 }
 
-/// Where a deadline entity is: see the diagram of the module.
+/// The state of a deadline entity; the module has the diagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum DlState {
     /// It has had no job since it joined the class.
     #[default]
     Fresh,
-    /// It is queued and may run.
+    /// It is queued and can run.
     Contending,
     /// It sleeps, and has blocked before its 0-lag time.
     NonContending {
-        /// The CPU that its bandwidth belongs to.
+        /// The CPU to which its bandwidth belongs.
         on: CpuId,
-        /// Where it is found there.
+        /// Its index in the sums of that CPU.
         place: Place,
     },
-    /// It sleeps, and has blocked behind its 0-lag time.
+    /// It sleeps; it blocked after its 0-lag time.
     Inactive {
-        /// The CPU that its bandwidth belongs to.
+        /// The CPU to which its bandwidth belongs.
         on: CpuId,
     },
-    /// It has used up its budget.
+    /// It has exhausted its budget.
     Throttled {
-        /// When it gets the next.
+        /// When the budget is replenished.
         until: Instant,
     },
 }
@@ -125,7 +131,7 @@ impl DlEntity {
         Self { reserved, ..Self::default() }
     }
 
-    /// Returns whether the present budget is used up: `dl_runtime_exceeded`.
+    /// Returns whether the present budget is exhausted: `dl_runtime_exceeded`.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.runtime_left <= SignedDuration::default()
     }
@@ -134,7 +140,7 @@ impl DlEntity {
         matches!(self.state, DlState::Throttled { .. })
     }
 
-    /// Returns the CPU that its bandwidth belongs to while it sleeps.
+    /// Returns the CPU to which its bandwidth belongs while it sleeps.
     pub(crate) const fn sleeps_on(&self) -> Option<CpuId> {
         match self.state {
             DlState::NonContending { on, .. } | DlState::Inactive { on } => Some(on),
@@ -147,8 +153,8 @@ impl DlEntity {
         zero_lag(params, self.abs_deadline, self.runtime_left)
     }
 
-    /// [7] It is not to run before its next period; answers when that is. An entity that yields
-    ///     gives up its budget.
+    /// [7] Throttles the entity until its next period; returns when that begins. An entity that
+    /// yields gives up its remaining budget.
     pub(crate) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
         self.runtime_left = self.runtime_left.min(SignedDuration::default());
@@ -157,12 +163,12 @@ impl DlEntity {
         until
     }
 
-    /// Returns when the period after the present job's begins: `dl_next_period`.
+    /// Returns when the period after the present job begins: `dl_next_period`.
     fn next_period(&self, params: DlParams) -> Instant {
         self.abs_deadline.saturating_add(params.period.saturating_sub(params.deadline))
     }
 
-    /// [1] [2] [3] It is put on a queue after having slept, or for the first time.
+    /// [1] [2] [3] Activates an entity that is enqueued for the first time or after it has slept.
     pub(crate) fn activate(&mut self, params: DlParams, now: Instant) {
         match self.state {
             DlState::Fresh => {
@@ -192,7 +198,7 @@ impl DlEntity {
         let next = self.next_period(params);
         let is_boosted = self.boost.is_some();
         if is_late && now < next && !is_boosted {
-            // [3] Another job now would have to be done within less than a period.
+            // [3] A new job now would have to be finished within less than a period.
             self.runtime_left = self.runtime_left.min(SignedDuration::default());
             self.state = DlState::Throttled { until: next };
             return;
@@ -202,7 +208,8 @@ impl DlEntity {
             if is_implicit || is_late || is_boosted {
                 self.begin_job(params, now);
             } else {
-                // The deadline stays; the budget becomes what the density allows until then.
+                // The deadline stays; the budget is cut to the amount that the density allows until
+                // then.
                 let laxity = self.abs_deadline.since(now);
                 let runtime = laxity.mul_div_floor(params.runtime.as_nanos(), params.deadline.as_nanos());
                 self.runtime_left = runtime.to_signed();
@@ -216,7 +223,7 @@ impl DlEntity {
         self.runtime_left = params.runtime.to_signed();
     }
 
-    /// [8] The next period begins: an entity in debt skips as many periods as the debt takes.
+    /// [8] Begins the next period; an entity in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, params: DlParams, now: Instant) {
         debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
         let debt = (-self.runtime_left).max_zero();
@@ -224,20 +231,21 @@ impl DlEntity {
         self.runtime_left = self.runtime_left + (params.runtime * periods).to_signed();
         self.abs_deadline = self.abs_deadline.saturating_add(params.period * periods);
         if self.abs_deadline < now {
-            self.begin_job(params, now); // It came that late: the host's timers are behind.
+            self.begin_job(params, now); // The host's timers are that far behind.
         }
         self.state = DlState::Contending;
         debug_assert!(!self.is_exhausted(), "a replenished entity may run");
     }
 
-    /// It leaves its queue to sleep; the caller says where its bandwidth is [4] [5].
+    /// Records that the entity leaves its queue to sleep; the caller determines the state of its
+    /// bandwidth [4] [5].
     pub(crate) fn block(&mut self, state: DlState) {
         debug_assert!(self.state == DlState::Contending, "only who runs blocks");
         self.state = state;
         debug_assert!(self.sleeps_on().is_some(), "a sleeping task's bandwidth belongs to a CPU");
     }
 
-    /// It leaves its queue to go elsewhere.
+    /// Prepares the entity for its move to another queue.
     pub(crate) fn migrate(&mut self, params: DlParams, now: Instant) {
         if self.state == DlState::Contending && self.is_exhausted() {
             self.throttle(params);
@@ -247,9 +255,10 @@ impl DlEntity {
         }
     }
 
-    /// It is off its queue and has been lent other parameters, or none any more; `own` are those
-    /// that it asks for itself. Whoever is lent some may run at once. Who has none of either class
-    /// leaves it [9].
+    /// Sets the lent parameters of an entity that is off its queue; `None` ends the boost. `own`
+    /// are the parameters that the task itself asks for. A boosted deadline task can run at once. A
+    /// task of another class is reset [9]; if it is boosted, it begins a job when it is activated
+    /// [1].
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`,
     /// `ENQUEUE_RESTORE`).
@@ -268,7 +277,7 @@ impl DlEntity {
         }
     }
 
-    /// [9] Its task is of another class now.
+    /// [9] Resets the entity of a task that has left the class.
     pub(crate) fn reset(&mut self) {
         debug_assert!(self.places.iter().all(Option::is_none), "it is on no queue");
         (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());
@@ -280,21 +289,21 @@ impl DlEntity {
     }
 }
 
-/// Returns whether the remaining budget of a job is more than runtime/deadline of the time until
-/// its deadline: `dl_entity_overflow`.
+/// Returns whether the remaining budget of a job exceeds runtime/deadline of the time until its
+/// deadline: `dl_entity_overflow`.
 pub(crate) fn overflows(left: SignedDuration, abs_deadline: Instant, params: DlParams, now: Instant) -> bool {
     let left = i128::from(left.as_nanos()) * i128::from(params.deadline.as_nanos());
     let right = u128::from(abs_deadline.since(now).as_nanos()) * u128::from(params.runtime.as_nanos());
     i128::try_from(right).is_ok_and(|right| left > right)
 }
 
-/// The place of a task that is queued or throttled.
+/// The index of the heap of a queued or throttled task.
 pub(crate) const QUEUE: usize = 0;
 
-/// The place of a task that could be pushed.
+/// The index of the heap of pushable tasks.
 pub(crate) const PUSHABLE: usize = 1;
 
-/// How many places a task has.
+/// The number of heap positions that a task stores.
 pub(crate) const PLACES: usize = 2;
 
 #[cfg(test)]
@@ -314,7 +323,7 @@ mod tests {
         Instant::from_nanos(ms * MS)
     }
 
-    /// An entity whose job began at 0 and that then ran for a while.
+    /// Returns an entity with a job that began at 0 and then ran for a while.
     fn after_running(params: DlParams, ms: u64) -> DlEntity {
         let mut entity = DlEntity::default();
         entity.activate(params, at(0));

@@ -1,17 +1,17 @@
-//! [`FairEntity`]: what a task or a group carries for the fair class.
+//! [`FairEntity`]: the state of a task or a group in the fair class.
 //!
 //! ```text
 //!           enqueue [1]                dequeue, or finished [2]
 //!   Off ------------------> Runnable ---------------------------> Off
 //!                            |   ^
-//!     blocks while it owes   |   | wakes before it has paid [4]
-//!     service [3]            v   |
+//!     blocks with            |   | wakes with lag still
+//!     negative lag [3]       v   | negative [4]
 //!                        DelayedDequeue -------- picked [2] ----> Off
 //! ```
 //!
-//! A queued entity is either the current one of its queue or waits on one of the queue's timelines,
-//! by its [`Standing`]. A task that is *parked* is runnable but off its queue
-//! ([`super::bandwidth`]).
+//! A queued entity is either the current entity of its queue or waits on one of the queue's
+//! timelines, selected by its [`Standing`]. A *parked* task is runnable but off its queue
+//! ([`crate::class::fair::bandwidth`]).
 
 use crate::entity::pelt::Average;
 use crate::entity::vtime::{Vlag, Vtime};
@@ -20,7 +20,7 @@ use crate::words::ids::Slot;
 use core::num::NonZeroU32;
 use zerolag_model::{CpuId, Duration, FairPolicy, SchedAttr};
 
-/// A queue of this CPU's fair class; 0 is the root.
+/// The index of a fair queue of this CPU; 0 is the root.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct QueueIx(pub(crate) u32);
 
@@ -32,7 +32,7 @@ impl QueueIx {
     }
 }
 
-/// What a vruntime is relative to: one life of one queue on one CPU.
+/// The reference frame of a vruntime: one life of one queue on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
     pub(crate) cpu: u32,
@@ -52,65 +52,66 @@ pub(crate) enum EntityRef {
 pub(crate) enum FairState {
     /// Not queued.
     Off,
-    /// Queued and wants to run.
+    /// Queued and runnable.
     Runnable,
-    /// Queued only until the service that it owes is paid.
+    /// Blocked, and queued only until its negative lag is repaid.
     DelayedDequeue,
-    /// Off its queue because its group may not run; it waits at the queue that is throttled.
+    /// Off its queue because its group is throttled; listed at the throttled queue `at`.
     Parked { at: QueueIx },
 }
 
-/// Before whom an entity is picked.
+/// The precedence of an entity among the waiting entities of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Standing {
-    /// As the algorithm has it.
+    /// Ordered by the algorithm.
     #[default]
     Ordinary,
-    /// Before the ordinary ones of its queue: a task that must leave the kernel, or a group that
-    /// has one.
+    /// Before the ordinary entities of its queue: a task that must leave the kernel, or a group
+    /// that contains one.
     Boosted,
 }
 
-/// What is kept of an entity between two stays on a queue, and where it is during one.
+/// The fair state of an entity, during a stay on a queue and between two stays.
 #[derive(Clone, Debug)]
 pub(crate) struct FairEntity {
     pub(crate) vruntime: Vtime,
-    /// End of the current request in virtual time (EEVDF).
+    /// The end of the current request in virtual time (EEVDF).
     pub(crate) virtual_deadline: Vtime,
-    /// While off a queue: how far behind the average it was when it left (EEVDF).
+    /// While off a queue: the lag with which it left, in virtual time (EEVDF).
     pub(crate) vlag: Vlag,
-    /// While off a queue: how much of its request was left, if it is to go on with it (EEVDF).
+    /// While off a queue: the remaining part of its request, if it continues that request (EEVDF).
     pub(crate) request_left: Option<Vlag>,
-    /// Up to where in its virtual time only an ineligible entity gives way (`RUN_TO_PARITY`): the
-    /// end of the request that it was picked for, or of the shortest one ([`super::slice`]).
+    /// The virtual time until which the entity keeps the CPU while it is eligible
+    /// (`RUN_TO_PARITY`): the end of the request for which it was picked, or of the shortest one
+    /// ([`crate::queue::fair::slice`]).
     pub(crate) protected: Option<Vtime>,
     pub(crate) load: LoadWeight,
     /// The size of a request.
     pub(crate) slice: Duration,
-    /// Time run since it was picked.
+    /// The time that it has run since it was picked.
     pub(crate) ran: Duration,
-    /// While off a queue: the reference of its vruntime (CFS).
+    /// While off a queue: the reference frame of its vruntime (CFS).
     pub(crate) frame: Option<Frame>,
-    /// While off a queue: that queue's `min_vruntime` when it left (CFS).
+    /// While off a queue: the `min_vruntime` of that queue when it left (CFS).
     pub(crate) left_at: Vtime,
     pub(crate) state: FairState,
     pub(crate) standing: Standing,
-    /// Where it waits; `None` while it is current or off.
+    /// Its node on the timeline; `None` while it is current or off a queue.
     pub(crate) node: Option<NodeIx>,
-    /// The queue that it is on, or was on last.
+    /// Its queue, or the last one.
     pub(crate) queue: QueueIx,
-    /// What it has lately been.
+    /// The decaying averages of its load, runnable time and utilisation.
     pub(crate) average: Average,
-    /// What it has needed of late, on machines whose CPUs differ.
+    /// The estimated utilisation, on machines with CPUs of different capacity.
     pub(crate) estimate: Estimate,
-    /// The queue in whose averages its own are counted, while it is queued or sleeps.
+    /// The queue that includes its averages, while it is queued or sleeps.
     pub(crate) attached: Option<Attached>,
-    /// Whether it gives way to everything that is not idle (SCHED_IDLE, `cpu.idle`).
+    /// Whether it yields to every entity that is not idle (SCHED_IDLE, `cpu.idle`).
     pub(crate) is_idle: bool,
-    /// Whether a queued task counts as nothing that keeps a CPU busy: it is idle, or a group that
-    /// it is in was when it joined.
+    /// Whether a queued task counts as idle, so that its CPU is not considered busy: it has policy
+    /// SCHED_IDLE, or a group above it was idle when it was enqueued.
     pub(crate) counts_as_idle: bool,
-    /// Whether its slice is its own (`sched_setattr` runtime).
+    /// Whether the slice is set by the user (`sched_setattr` runtime).
     pub(crate) has_custom_slice: bool,
 }
 
@@ -153,7 +154,7 @@ impl FairEntity {
         matches!(self.state, FairState::DelayedDequeue)
     }
 
-    /// Returns how many tasks want to run by it if it is a task: itself, or none.
+    /// Returns the number of runnable tasks that a task's entity represents: 1 or 0.
     pub(crate) const fn runnable_task(&self) -> u32 {
         matches!(self.state, FairState::Runnable) as u32
     }
@@ -162,7 +163,7 @@ impl FairEntity {
         matches!(self.state, FairState::Parked { .. })
     }
 
-    /// Reads weight, slice and idleness from what the task asks for. It must not be queued.
+    /// Sets weight, slice and idleness from a task's attributes. The entity must not be queued.
     pub(crate) fn obey(&mut self, attr: SchedAttr, base_slice: Duration) {
         let SchedAttr::Fair { policy, nice, slice } = attr else { return };
         let weight = Weight::of_policy(policy, nice);
@@ -174,9 +175,8 @@ impl FairEntity {
         self.slice = slice.unwrap_or(base_slice);
     }
 
-    /// Changes the weight of an entity that is off its queue: lag is service, so what is kept in
-    /// virtual time is scaled by the ratio of the weights (Linux v6.12 `fair.c`,
-    /// `reweight_entity`).
+    /// Changes the weight of an entity that is off its queue. Lag is service, so saved virtual
+    /// times are scaled by the ratio of the weights (Linux v6.12 `fair.c`, `reweight_entity`).
     pub(crate) fn reweigh(&mut self, load: LoadWeight) {
         let (old, new) = (self.load.value(), load.value());
         self.vlag = self.vlag.mul_div(old, new);
@@ -185,14 +185,14 @@ impl FairEntity {
     }
 }
 
-/// What a task has needed of late, kept while its util decays: `util_est`.
+/// The recent utilisation of a task, kept while its average decays: `util_est`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Estimate(pub(crate) u32);
 
 impl Estimate {
-    /// Returns the estimate after a turn that ended with these averages of util and of wanting to
-    /// run: up at once, down by a quarter of the difference, and not at all if it waited much.
-    /// `util_est_update`.
+    /// Returns the estimate after a turn that ended with these averages of util and runnable time.
+    /// It rises at once and falls by a quarter of the difference, but not if the task waited much.
+    /// Linux: `util_est_update`.
     pub(crate) fn after(self, util: u64, runnable: u64) -> Self {
         const MARGIN: u64 = 10; // 1 % of 1024.
         let old = u64::from(self.0);
@@ -206,18 +206,19 @@ impl Estimate {
         Self(((old * 4 - less) / 4) as u32)
     }
 
-    /// Returns what a task needs whose util is this.
+    /// Returns the utilisation to expect of a task with this average: the average or the estimate,
+    /// the larger one.
     pub(crate) fn at_least(self, util: u64) -> u64 {
         util.max(u64::from(self.0))
     }
 }
 
-/// Returns whether a task weighs only what is left over.
+/// Returns whether a task has policy SCHED_IDLE.
 pub(crate) const fn is_idle_policy(attr: SchedAttr) -> bool {
     matches!(attr, SchedAttr::Fair { policy: FairPolicy::Idle, .. })
 }
 
-/// Where an entity's averages are counted: a life of a queue on a CPU.
+/// The queue to which an entity's averages are attached: a life of a queue on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attached {
     pub(crate) cpu: CpuId,
@@ -225,6 +226,6 @@ pub(crate) struct Attached {
     pub(crate) life: u32,
 }
 
-/// A node of the arena. Place 0 is never used, so that an absent node costs no space.
+/// The index of a timeline node. Index 0 is never used, so that an absent node costs no space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeIx(pub(crate) NonZeroU32);

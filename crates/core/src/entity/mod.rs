@@ -1,7 +1,7 @@
-//! Entities: what a task or a group carries for each class, and the arithmetic on it.
+//! Entities: the state of a task or a group in each class, and the arithmetic on it.
 //!
-//! An entity knows no queue and no CPU. What orders it is in [`crate::queue`], what happens to it
-//! in [`crate::class`].
+//! An entity knows no queue and no CPU. [`crate::queue`] orders entities, and [`crate::class`] has
+//! the events that change them.
 
 pub(crate) mod dl;
 pub(crate) mod fair;

@@ -1,10 +1,10 @@
-//! [`Average`]: what an entity or a queue has lately been, as sums that decay (PELT, per-entity
-//! load tracking).
+//! [`Average`]: the recent load and utilisation of an entity or a queue, as sums that decay (PELT,
+//! per-entity load tracking).
 //!
-//! Time is cut into periods of 1024 us (of 1024 ns each). What happened n periods ago counts `y^n`,
-//! with `y^32 = 1/2`; a period that is full at present counts 1024. Three signals are summed:
-//! *load* (queued, times a weight), *runnable* (wants to run) and *util* (runs). The average is the
-//! sum divided by what it would be for something that was always there, [`Average::divider`].
+//! Time is divided into periods of 1024 us (of 1024 ns each). Activity of n periods ago has the
+//! weight `y^n`, with `y^32 = 1/2`; a full present period counts 1024. There are three signals:
+//! *load* (queued, times a weight), *runnable* (runnable or running) and *util* (running). The
+//! average is the sum divided by the sum of a signal that was always on, [`Average::divider`].
 //!
 //! ```text
 //!            d1            full periods            d3
@@ -13,16 +13,17 @@
 //!          last                                        now
 //! ```
 //!
-//! Sums change only here, so an average is exact as of `last` and costs nothing while nobody looks:
-//! between two calls the signals are constant, and any stretch is added in O(1). The numbers are
-//! the kernel's, bit by bit: periods of 1024, 32-bit factors, divisions rounded down.
+//! An average that is not used costs nothing. Signals are constant between two calls, so a stretch
+//! of any length is added in O(1) when the average is needed again. Sums change only in this
+//! module, and an average is exact as of `last`. The numbers are bit by bit those of the kernel:
+//! periods of 1024, 32-bit factors, divisions rounded down.
 //!
 //! Sources: Linux v6.12 `kernel/sched/pelt.c` (`decay_load`, `accumulate_sum`,
 //! `___update_load_sum`, `___update_load_avg`), `kernel/sched/pelt.h` (`get_pelt_divider`).
 
 use zerolag_model::{Duration, Instant};
 
-/// `y^n` for n below 32, as parts of 2^32.
+/// `y^n` for n below 32, in units of 2^-32.
 const DECAY: [u32; 32] = [
     0xffff_ffff,
     0xfa83_b2da,
@@ -58,59 +59,58 @@ const DECAY: [u32; 32] = [
     0x82cd_8698,
 ];
 
-/// Periods after which half is left.
+/// The number of periods in which a sum decays to half.
 const HALF_LIFE: u64 = 32;
 
-/// What a period counts, and what a share of all is counted in.
+/// The contribution of a full period; also the unit in which shares are counted.
 const PERIOD: u64 = 1024;
 
-/// The nanoseconds that are counted as one.
+/// The number of nanoseconds in one unit of time.
 const UNIT: u64 = 1024;
 
-/// The sum of something that was always there, at the end of a period: the fixed point of
-/// `s = s y + 1024`.
+/// The sum of a signal that was always on, at the end of a period: the fixed point of `s = s y +
+/// 1024`.
 const MAX: u64 = 47_742;
 
-/// The least divider: what is left of [`MAX`] at the start of a period.
+/// The least divider: [`MAX`] at the start of a period, when the present one contributes nothing.
 const MIN_DIVIDER: u64 = MAX - PERIOD;
 
-// A stretch of one period's end is what is left of its first part and what there is of the next:
-// nothing lies between.
+// A stretch across a single period boundary consists of its part of the first period and its part
+// of the next. There is no full period between them, so that term must be 0.
 const _: () = assert!(MAX - decay(MAX, 1) - PERIOD == 0);
 
-/// What something is now, until the next call.
+/// The signals of an entity or a queue, constant until the next call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Signals {
-    /// Of an entity 1 while it is queued, of a queue the weight that is queued.
+    /// For an entity: 1 while it is queued. For a queue: the sum of the queued weights.
     pub(crate) load: u64,
-    /// How many want to run.
+    /// The number of runnable tasks.
     pub(crate) runnable: u32,
-    /// Whether it runs, or one of it.
+    /// Whether the entity, or one entity of the queue, runs.
     pub(crate) runs: bool,
 }
 
 /// Decaying sums, and the averages that follow from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Average {
-    /// As of when: a whole number of 1024 ns after the start.
+    /// The instant up to which the sums are exact: a multiple of 1024 ns.
     pub(crate) last: Instant,
     util_sum: u32,
     load_sum: u64,
     runnable_sum: u64,
-    /// Weight times the part of the time that it was queued.
+    /// The weight times the fraction of time queued.
     pub(crate) load: u64,
-    /// 1024 times the number that wanted to run.
+    /// 1024 times the average number of runnable tasks.
     pub(crate) runnable: u64,
-    /// 1024 times the part of the time that it ran.
+    /// 1024 times the fraction of time running.
     pub(crate) util: u64,
 }
 
-/// What is left of any sum after some periods: looked up once for all of them.
+/// The decay of any sum over some periods, looked up once for all sums.
 #[derive(Clone, Copy)]
 struct Decay {
     halves: u64,
-    /// In parts of 2^64, so that what is left is the upper word of a product and need not be
-    /// shifted into place.
+    /// In units of 2^-64, so that the result is the upper word of a product and needs no shift.
     factor: u64,
 }
 
@@ -123,7 +123,7 @@ impl Decay {
         Self { halves, ..Self::within_half_life(periods % HALF_LIFE) }
     }
 
-    /// As [`over`](Self::over), of fewer periods than halve a sum.
+    /// As [`over`](Self::over), for fewer periods than the half-life.
     #[inline]
     const fn within_half_life(periods: u64) -> Self {
         Self { halves: 0, factor: (DECAY[periods as usize] as u64) << 32 }
@@ -135,44 +135,48 @@ impl Decay {
     }
 }
 
-/// Returns the number of whole units of 1024 ns up to a moment.
+/// Returns the number of whole units of 1024 ns up to an instant.
 const fn units(at: Instant) -> u64 {
     at.as_nanos() / UNIT
 }
 
-/// Returns what is left of a sum after so many periods.
+/// Returns a sum after its decay over a number of periods.
 pub(crate) const fn decay(sum: u64, periods: u64) -> u64 {
     Decay::over(periods).of(sum)
 }
 
-/// Returns the number of whole periods in a time.
+/// Returns the number of whole periods in a duration.
 pub(crate) const fn periods(time: Duration) -> u64 {
     time.as_nanos() >> 20
 }
 
-/// Returns where an average is after so many periods on its way to `target`.
+/// Returns an average that approaches `target` for a number of periods.
 pub(crate) fn approach(average: u64, target: u64, periods: u64) -> u64 {
     decay(average, periods) + target - decay(target, periods)
 }
 
-/// Returns what a stretch of ones counts that began `first` before the end of a period, filled the
-/// rest of the periods over which `decay` is and has lasted `last` of the present one.
+/// Returns the contribution of a stretch in which a signal was always on. The stretch consists of
+/// the last `first` units of a period, the full periods after it, and `last` units of the present
+/// period. `decay` is the decay from the first period to the present one.
 #[inline]
 const fn stretch(decay: Decay, first: u64, last: u64) -> u64 {
     decay.of(first) + (MAX - decay.of(MAX) - PERIOD) + last
 }
 
 impl Average {
-    /// Returns what the sums of something are that was always there.
+    /// Returns the sum of a signal that was always on.
     pub(crate) fn divider(&self) -> u64 {
         MIN_DIVIDER + units(self.last) % PERIOD
     }
 
-    /// Adds the time since the last call, in which the signals were as given; where a period has
-    /// ended the averages follow. Returns whether they are others now. `weight` is an entity's; of
-    /// a queue, whose sum has the weights in it, 1. O(1).
+    /// Adds the time since the last call, during which the signals had the given values. If a
+    /// period has ended, the averages are recomputed; returns whether they have changed. O(1).
     ///
-    /// Often no time has passed: of what a switch or a wakeup changes only the first finds some.
+    /// `weight` is the weight of an entity. For a queue it is 1, because a queue's load sum already
+    /// contains the weights.
+    ///
+    /// Often no time has passed: a switch or a wakeup calls this several times, and only the first
+    /// call finds elapsed time.
     #[inline(always)]
     pub(crate) fn age(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
         now.since(self.last).as_nanos() >= UNIT && self.bring_up(now, signals, weight)
@@ -186,15 +190,15 @@ impl Average {
         }
     }
 
-    /// As [`bring_up`](Self::bring_up) after a time in which sums are halved: what is done often
-    /// does without these shifts.
+    /// As [`bring_up`](Self::bring_up), for a time longer than the half-life. Out of line, so that
+    /// the common case has no shifts for halving.
     #[inline(never)]
     fn bring_up_long(&mut self, now: Instant, signals: Signals, weight: u64) -> bool {
         self.pass(now, signals, Decay::over) && self.follow(weight)
     }
 
-    /// Adds the time since the last call. Returns whether a period ended, and with it the averages
-    /// should follow.
+    /// Adds the time since the last call. Returns whether a period has ended, so that the averages
+    /// should be recomputed.
     #[inline(always)]
     fn pass(&mut self, now: Instant, signals: Signals, decay: impl FnOnce(u64) -> Decay) -> bool {
         let (first, last) = (units(self.last), units(now));
@@ -219,7 +223,7 @@ impl Average {
         periods > 0
     }
 
-    /// Lets the averages follow the sums; returns whether they are others now.
+    /// Recomputes the averages from the sums; returns whether they have changed.
     #[inline]
     fn follow(&mut self, weight: u64) -> bool {
         let divider = self.divider();
@@ -230,20 +234,22 @@ impl Average {
         differs != 0
     }
 
-    /// Returns the part of the time that it was queued, as a sum.
+    /// Returns the sum of the time queued.
     pub(crate) const fn load_sum(&self) -> u64 {
         self.load_sum
     }
 
-    /// An entity that was always queued, but never ran: how a new task starts.
+    /// Returns the averages of a new task: it starts as if it had always been queued but had never
+    /// run.
     pub(crate) fn new_task(weight: u64) -> Self {
         Self { load: weight, ..Self::default() }
     }
 
-    /// Takes an entity's averages in and puts it on this queue's time. `weight` is the entity's.
+    /// Adds an entity's averages to this queue, and aligns them with this queue's time. `weight` is
+    /// the entity's.
     ///
-    /// Linux v6.12 `fair.c`, `attach_entity_load_avg`: sums follow from the averages, in terms of
-    /// this queue's period.
+    /// Linux v6.12 `fair.c`, `attach_entity_load_avg`: the sums are recomputed from the averages,
+    /// with the divider of this queue.
     pub(crate) fn attach(&mut self, entity: &mut Self, weight: u64) {
         let divider = self.divider();
         entity.last = self.last;
@@ -254,23 +260,25 @@ impl Average {
         self.load += entity.load;
         self.load_sum += weight * entity.load_sum;
         self.util += entity.util;
-        // differs: a kernel's u32 wraps when some ninety busy entities come to one queue at once; a
-        // queue so full is full.
+        // differs: the kernel's u32 wraps when some ninety busy entities join one queue at once.
+        // Here it saturates: a queue with so many entities is fully utilised.
         self.util_sum = self.util_sum.saturating_add(entity.util_sum);
         self.runnable += entity.runnable;
         self.runnable_sum += entity.runnable_sum;
     }
 
-    /// Takes an entity's averages out. Both as of the same time.
+    /// Subtracts an entity's averages from this queue. Both must be up to date as of the same time.
     ///
-    /// Linux v6.12 `fair.c`, `detach_entity_load_avg`: sums stay at least what the averages say.
+    /// Linux v6.12 `fair.c`, `detach_entity_load_avg`: the sums stay at least as large as the
+    /// averages imply.
     pub(crate) fn detach(&mut self, entity: &Self, weight: u64) {
         self.take_load(entity.load, weight * entity.load_sum);
         less(&mut self.runnable, &mut self.runnable_sum, entity.runnable, entity.runnable_sum);
         self.take_util(entity.util, u64::from(entity.util_sum));
     }
 
-    /// Takes the averages of entities out whose sums are not at hand: they left while they slept.
+    /// Subtracts the averages of entities that left while they slept, so that their sums are not
+    /// available.
     ///
     /// Linux v6.12 `fair.c`, `update_cfs_rq_load_avg`.
     pub(crate) fn remove(&mut self, removed: Removed) {
@@ -280,7 +288,7 @@ impl Average {
         self.take_util(removed.util, removed.util * divider);
     }
 
-    /// An entity of this queue weighs more or less from now on. Both as of the same time.
+    /// Changes the weight of an entity of this queue. Both must be up to date as of the same time.
     ///
     /// Linux v6.12 `fair.c`, `reweight_entity`.
     pub(crate) fn reweigh(&mut self, entity: &mut Self, before: u64, after: u64) {
@@ -290,11 +298,11 @@ impl Average {
         self.load_sum += after * entity.load_sum;
     }
 
-    /// Something has come to a group's queue or has left it: the group's entity follows, and with
-    /// it this queue, the one that it is on. `own` is the group's queue, `weight` the entity's,
-    /// `change` the load sum that came or went. All as of the same time.
+    /// Propagates a change in a group's queue to the group's entity, and to this queue, which holds
+    /// the entity. `own` is the average of the group's queue, `weight` the entity's weight, and
+    /// `change` the load sum that was added or removed. All must be up to date as of the same time.
     ///
-    /// Returns what the entity's load sum has changed by.
+    /// Returns the change of the entity's load sum.
     ///
     /// Linux v6.12 `fair.c`, `update_tg_cfs_util`, `update_tg_cfs_runnable`, `update_tg_cfs_load`.
     pub(crate) fn propagate(&mut self, entity: &mut Self, own: &Self, own_load: u64, weight: u64, change: i64) -> i64 {
@@ -316,7 +324,8 @@ impl Average {
         let before = entity.load_sum;
         let more = match u64::try_from(change) {
             Ok(more) => (before + more).min(divider),
-            // What is left is taken to be equally runnable, and never more than before.
+            // The remaining entities are assumed to be equally runnable, and never more than
+            // before.
             Err(_) => own.load_sum.checked_div(own_load).map_or(0, |sum| sum.min(before)),
         };
         let after = more.max(u64::from(entity.util_sum) >> 10);
@@ -341,19 +350,21 @@ impl Average {
     }
 }
 
-/// Subtracts from an average and its sum; the sum stays at least what is left of the average.
+/// Subtracts from an average and its sum; the sum stays at least as large as the remaining average
+/// implies.
 fn less(average: &mut u64, sum: &mut u64, by: u64, by_sum: u64) {
     *average = average.saturating_sub(by);
     *sum = sum.saturating_sub(by_sum).max(*average * MIN_DIVIDER);
 }
 
-/// Replaces a part of an average and of its sum; the sum stays at least what the average says.
+/// Replaces a part of an average and of its sum; the sum stays at least as large as the average
+/// implies.
 fn shift(average: &mut u64, sum: &mut u64, part: (u64, u64), part_sum: (u64, u64)) {
     *average = (*average + part.1).saturating_sub(part.0);
     *sum = (*sum + part_sum.1).saturating_sub(part_sum.0).max(*average * MIN_DIVIDER);
 }
 
-/// Averages that leave a queue.
+/// The averages of entities that leave a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Removed {
     pub(crate) load: u64,
@@ -361,7 +372,7 @@ pub(crate) struct Removed {
     pub(crate) util: u64,
 }
 
-/// Returns an average that a sample has joined with an eighth. `update_avg`.
+/// Returns an average after a sample with a weight of one eighth. Linux: `update_avg`.
 pub(crate) fn follow(average: Duration, sample: Duration) -> Duration {
     if sample >= average { average + (sample - average) / 8 } else { average - (average - sample) / 8 }
 }
@@ -377,7 +388,7 @@ mod tests {
 
     const ALWAYS: Signals = Signals { load: 1, runnable: 1, runs: true };
 
-    /// The sum as it is defined: period by period, each factor rounded down on its own.
+    /// The sum by its definition: period by period, each factor rounded down on its own.
     fn slow(stretches: &[(u64, bool)]) -> f64 {
         let y = 0.5_f64.powf(1.0 / 32.0);
         let (mut sum, mut contrib) = (0.0, 0_u64);
@@ -424,7 +435,7 @@ mod tests {
         assert_eq!(decay(1 << 20, 32), (1 << 19) - 1, "factors are a little below one");
         assert_eq!(decay(u64::MAX, 32 * 64), 0);
         assert_eq!(decay(MAX, 1) + PERIOD, MAX, "the largest sum is a fixed point");
-        // Above 32 bits, against exact arithmetic.
+        // Above 32 bits the reference is exact arithmetic.
         for (value, periods) in [(88_761 * MAX * 50, 7), (u64::MAX, 31), (1 << 40, 33)] {
             let exact = (u128::from(value >> (periods / 32)) * u128::from(DECAY[(periods % 32) as usize])) >> 32;
             assert_eq!(u128::from(decay(value, periods)), exact);
@@ -440,7 +451,7 @@ mod tests {
             23371,
         ];
         for (periods, sum) in published.into_iter().enumerate().skip(1) {
-            // A full first period and all periods but the present one.
+            // The stretch has a full first period and all periods but the present one.
             let ours = stretch(Decay::over(periods as u64), PERIOD, 0);
             // The closed form of later kernels rounds a little differently.
             assert!(ours.abs_diff(sum) <= 2 + sum / 1500, "{periods} periods: {ours}, published {sum}");
@@ -461,7 +472,8 @@ mod tests {
         assert_eq!(average.load_sum.max(average.divider()), average.divider(), "no more than always");
     }
 
-    /// However a stretch is cut into calls, and against the definition.
+    /// The sums do not depend on how a stretch is split into calls, and they agree with the
+    /// definition.
     #[test]
     fn sums_follow_the_definition() {
         let mut seed = 1_u64;

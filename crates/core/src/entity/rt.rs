@@ -1,16 +1,16 @@
-//! [`RtEntity`]: what a task carries for the real-time class: its places in the lists and its time
+//! [`RtEntity`]: the state of a task in the real-time class: its links in the lists, and its time
 //! slice.
 
 use crate::words::ids::Slot;
 use zerolag_model::{Duration, RtPolicy, SchedAttr};
 
-/// Which of a task's links a queue uses.
+/// The link of the queue of runnable tasks.
 pub(crate) const RUN: usize = 0;
 
 /// The link of the queue of pushable tasks.
 pub(crate) const PUSHABLE: usize = 1;
 
-/// A task's place in a [`PrioQueue`].
+/// A task's links in a [`PrioQueue`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Link {
     #[default]
@@ -21,11 +21,11 @@ pub(crate) enum Link {
     },
 }
 
-/// What a task carries for this class.
+/// The real-time state of a task.
 #[derive(Debug, Default)]
 pub(crate) struct RtEntity {
     pub(crate) links: [Link; 2],
-    /// RR time slice left.
+    /// The remaining RR time slice.
     pub(crate) slice_left: Duration,
 }
 

@@ -1,10 +1,10 @@
 //! Virtual time: [`Vtime`], a point on the time line of one queue, and [`Vlag`], a signed distance
 //! on it.
 //!
-//! An entity of weight `w` that runs for `t` moves by `t * 1024 / w`. Each queue has its own time
-//! line; points of different queues are never compared. The line wraps around after 2^64 ns, so
-//! that points are ordered by the sign of their difference: right as long as all points of a queue
-//! lie within 2^63 ns of each other.
+//! An entity of weight `w` that runs for `t` advances by `t * 1024 / w`. Each queue has its own
+//! time line; points of different queues are never compared. The line wraps around after 2^64 ns,
+//! so points are ordered by the sign of their difference. That is correct as long as all points of
+//! a queue lie within 2^63 ns of each other.
 
 use zerolag_model::Duration;
 
@@ -67,7 +67,7 @@ impl Vlag {
         self.0
     }
 
-    /// Reads a duration as a distance, as for an entity of weight 1024; clamped.
+    /// Converts a duration to a distance for an entity of weight 1024; clamped.
     #[inline]
     pub(crate) const fn from_duration(time: Duration) -> Self {
         Self(time.to_signed().as_nanos())

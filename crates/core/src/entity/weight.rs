@@ -1,10 +1,11 @@
-//! Weights: how large an entity's share is, and how fast its virtual time passes.
+//! Weights: the share of an entity, and the speed of its virtual time.
 //!
-//! A nice level is worth about 25 % of weight against its neighbour, so that one level up or down
-//! changes a CPU-bound task's share by about 10 points against one competitor; nice 0 weighs 1024
-//! ([`Weight::NICE_0`]). Virtual time passes at `1024 / weight` of real time; the division is done
-//! once per change of weight ([`LoadWeight`]), then each charge is one multiplication and one
-//! shift, with the kernel's own precision, so that virtual times agree to the nanosecond.
+//! Neighbouring nice levels differ by about 25 % in weight, so one level changes a CPU-bound task's
+//! share by about 10 points against one competitor. Nice 0 weighs 1024 ([`Weight::NICE_0`]).
+//!
+//! Virtual time passes at `1024 / weight` of real time. The division is done once per change of
+//! weight ([`LoadWeight`]); a charge is then one multiplication and one shift. Both have the
+//! kernel's own precision, so that virtual times agree to the nanosecond.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `sched_prio_to_weight` (the forty published values)
 //! and `sched_prio_to_wmult` (2^32 / weight, rounded to nearest); `kernel/sched/fair.c`,
@@ -14,7 +15,7 @@ use crate::entity::vtime::Vlag;
 use core::fmt;
 use zerolag_model::{Duration, FairPolicy, Nice};
 
-/// A share of a queue: 1024 is that of nice 0. Of a group, the kernel's `cpu.shares`.
+/// A share of a queue; nice 0 has 1024. For a group, this is the kernel's `cpu.shares`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Weight(u32);
 
@@ -43,7 +44,7 @@ impl Weight {
         }
     }
 
-    /// Returns a group's weight from `cpu.shares`, or `None` outside 2..=262144.
+    /// Returns a group's weight from `cpu.shares`; `None` outside 2..=262144.
     #[must_use]
     pub const fn from_shares(shares: u64) -> Option<Self> {
         if shares >= Self::MIN_SHARES.0 as u64 && shares <= Self::MAX_SHARES.0 as u64 {
@@ -53,20 +54,20 @@ impl Weight {
         }
     }
 
-    /// Returns a group's weight from `cpu.weight` (1..=10000, 100 is neutral), rounded to nearest,
-    /// or `None` outside.
+    /// Returns a group's weight from `cpu.weight` (1..=10000, 100 is neutral), rounded to nearest;
+    /// `None` outside that range.
     #[must_use]
     pub const fn from_cpu_weight(weight: u64) -> Option<Self> {
         if weight >= 1 && weight <= 10_000 { Some(Self(((weight * 1024 + 50) / 100) as u32)) } else { None }
     }
 
-    /// Returns the number; 1024 is nice 0.
+    /// Returns the weight as a number; nice 0 is 1024.
     #[must_use]
     pub const fn value(self) -> u32 {
         self.0
     }
 
-    /// Returns a weight from arithmetic on weights, at least 2 and at most `high`.
+    /// Returns the weight of a computed value, clamped to at least 2 and at most `high`.
     pub(crate) fn clamped(value: u64, high: Self) -> Self {
         let low = u64::from(Self::MIN_SHARES.0);
         Self(u32::try_from(value.clamp(low, u64::from(high.0).max(low))).expect("invariant: clamped to 32 bits"))
@@ -79,7 +80,7 @@ impl fmt::Display for Weight {
     }
 }
 
-/// A weight with what turns real into virtual time: `virtual = real * mult >> shift`.
+/// A weight with the factor from real to virtual time: `virtual = real * mult >> shift`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoadWeight {
     weight: Weight,
@@ -88,14 +89,13 @@ pub(crate) struct LoadWeight {
 }
 
 impl LoadWeight {
-    /// Returns the weight of a task: the inverse is rounded to nearest, as the kernel's table has
-    /// it.
+    /// Returns the weight of a task; the inverse is rounded to nearest, as in the kernel's table.
     pub(crate) const fn of_task(weight: Weight) -> Self {
         let inverse = ((1_u64 << 32) + weight.0 as u64 / 2) / weight.0 as u64;
         Self::with_inverse(weight, inverse)
     }
 
-    /// Returns the weight of a group: the inverse is rounded down, as the kernel computes it.
+    /// Returns the weight of a group; the inverse is rounded down, as the kernel computes it.
     pub(crate) const fn of_group(weight: Weight) -> Self {
         Self::with_inverse(weight, u32::MAX as u64 / weight.0 as u64)
     }
@@ -113,16 +113,17 @@ impl LoadWeight {
         self.weight.0 as u64
     }
 
-    /// Returns how far virtual time moves while the entity runs for `time`, rounded down.
+    /// Returns how far virtual time advances while the entity runs for `time`, rounded down.
     #[inline]
     pub(crate) const fn to_virtual(self, time: Duration) -> Vlag {
-        // The shift is at most 32; a compiler that is not told provides for one beyond the lower
-        // word.
+        // The shift is at most 32. Without the mask the compiler emits code for shifts beyond the
+        // lower word.
         let wide = (time.as_nanos() as u128 * self.mult as u128) >> (self.shift & 63);
         Vlag::from_nanos(wide as i64)
     }
 
-    /// Returns how long the entity must run for virtual time to move by `distance`, rounded up.
+    /// Returns how long the entity must run until virtual time has advanced by `distance`, rounded
+    /// up.
     pub(crate) fn to_real_ceil(self, distance: Vlag) -> Duration {
         let wide =
             (u128::from(distance.as_nanos().max(0).unsigned_abs()) << self.shift).div_ceil(u128::from(self.mult));
@@ -143,7 +144,7 @@ const fn factor(weight: u64, inverse: u64) -> (u32, u8) {
     ((product >> excess) as u32, (32 - excess) as u8)
 }
 
-/// The weight that a waiting RT task adds to a CPU's load where the balancer moves RT tasks: twice
+/// The weight that a waiting RT task adds to a CPU's load if the balancer moves RT tasks: twice
 /// that of nice -20 (Linux v2.6.23 `kernel/sched.c`, `set_load_weight`).
 pub(crate) const RT_LOAD: u64 = 2 * Nice::MIN.weight() as u64;
 

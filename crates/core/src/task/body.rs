@@ -1,9 +1,9 @@
-//! [`Task`]: the body of a task, and [`Parcel`]: that body while no run queue owns it.
+//! [`Task`]: the body of a task. [`Parcel`]: that body while no run queue owns it.
 //!
-//! A body is allocated once, when the task is created, and then moves: from the host's hands onto a
-//! run queue at a wakeup, from run queue to run queue when it migrates, back into the host's hands
-//! when it blocks. Whoever holds it may change it; so no task is ever shared and no lock protects
-//! one.
+//! A task that several CPUs could access would need a lock of its own. Here a body has exactly one
+//! owner, which can change it freely. So no task is ever shared, and no lock protects one. A body
+//! is allocated once, when the task is created, and then moves: from the host to a run queue at a
+//! wakeup, between run queues in a migration, and back to the host when it blocks.
 //!
 //! ```text
 //!              create_task
@@ -25,36 +25,36 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId};
 
-/// What a new task is to be.
+/// The description of a new task.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// Its id: dense.
+    /// Its id, a dense number.
     pub id: TaskId,
-    /// What it asks for.
+    /// Its scheduling attributes.
     pub attr: SchedAttr,
-    /// Where it may run; `None` is every CPU of its cpuset.
+    /// The CPUs on which it is allowed; `None` means every CPU of its cpuset.
     pub affinity: Option<Arc<CpuMask>>,
     /// Its group.
     pub group: GroupId,
     /// Its cpuset.
     pub cpuset: CpusetId,
-    /// The CPU of its parent: where looking for a place begins.
+    /// The CPU of its parent, where the search for a CPU begins.
     pub born_on: CpuId,
 }
 
-/// The body of a task. Its fields are the scheduler's.
+/// The body of a task. Only the scheduler accesses its fields.
 #[derive(Debug)]
 pub struct Task {
     pub(crate) id: TaskId,
-    /// How often it has been put on a run queue.
+    /// The number of times it has been enqueued.
     pub(crate) stay: u32,
     pub(crate) attr: SchedAttr,
-    /// Effective priority: its own or an inherited one.
+    /// The effective priority: its own or an inherited one.
     pub(crate) prio: Prio,
     pub(crate) inherited: Option<Lent>,
-    /// Where it may run, its cpuset considered; `None` is every CPU.
+    /// The CPUs on which it is allowed, limited by its cpuset; `None` means every CPU.
     pub(crate) allowed: Option<Arc<CpuMask>>,
-    /// What it asked for itself.
+    /// The affinity that it asked for itself.
     pub(crate) affinity: Option<Arc<CpuMask>>,
     pub(crate) group: GroupId,
     pub(crate) cpuset: CpusetId,
@@ -62,11 +62,11 @@ pub struct Task {
     pub(crate) is_new: bool,
     pub(crate) mode: TaskMode,
     pub(crate) engaged: Engaged,
-    /// Where active balance sends it, while it is on its way.
+    /// The destination to which active balance is moving it.
     pub(crate) bound: Option<Bound>,
-    /// Task clock up to which `counters.exec` is charged.
+    /// The task clock up to which `counters.exec` is charged.
     pub(crate) exec_start: Instant,
-    /// Wall clock when it last left a CPU: how cold its cache is.
+    /// The wall time when it last left a CPU; it tells how cold its cache is.
     pub(crate) last_ran: Instant,
     pub(crate) counters: TaskCounters,
     pub(crate) rt: RtEntity,
@@ -75,12 +75,12 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns whether it may run on a CPU.
+    /// Returns whether it is allowed to run on a CPU.
     pub(crate) fn may_run_on(&self, cpu: CpuId) -> bool {
         self.allowed.as_ref().is_none_or(|mask| mask.contains(cpu))
     }
 
-    /// Returns what it lends to the holder of a lock that it waits for.
+    /// Returns the value that it lends to the holder of a lock for which it waits.
     pub(crate) fn lends(&self) -> Lent {
         match (self.prio, self.dl.boost, self.attr) {
             (Prio::DEADLINE, Some(params), _) | (Prio::DEADLINE, None, SchedAttr::Deadline(params)) => {
@@ -90,7 +90,7 @@ impl Task {
         }
     }
 
-    /// Returns whether it may be moved to another CPU of `nr_cpus`.
+    /// Returns whether it can be moved to another CPU of `nr_cpus`.
     #[inline]
     pub(crate) fn can_migrate(&self, nr_cpus: usize) -> bool {
         self.engaged == Engaged::No
@@ -101,12 +101,12 @@ impl Task {
     }
 }
 
-/// The body of a task in its owner's hands. It is not `Clone`: a task is in one place.
+/// The body of a task that its owner holds. It is not `Clone`: a task is in one place.
 #[derive(Debug)]
 pub struct Parcel(pub(crate) Box<Task>);
 
 impl Parcel {
-    /// Returns whose body it is.
+    /// Returns the id of the task.
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.0.id
@@ -118,31 +118,31 @@ impl Parcel {
         self.0.prio
     }
 
-    /// Returns what the task lends to the holder of a lock that it waits for.
+    /// Returns the value that the task lends to the holder of a lock for which it waits.
     #[must_use]
     pub fn lends(&self) -> Lent {
         self.0.lends()
     }
 
-    /// Returns what the task asks for.
+    /// Returns the scheduling attributes of the task.
     #[must_use]
     pub const fn attr(&self) -> SchedAttr {
         self.0.attr
     }
 
-    /// Returns the CPU it ran on last.
+    /// Returns the CPU on which it last ran.
     #[must_use]
     pub const fn last_cpu(&self) -> CpuId {
         self.0.last_cpu
     }
 
-    /// Returns where it may run; `None` is every CPU.
+    /// Returns the CPUs on which it is allowed; `None` means every CPU.
     #[must_use]
     pub fn allowed(&self) -> Option<Arc<CpuMask>> {
         self.0.allowed.clone()
     }
 
-    /// Returns what was counted for it.
+    /// Returns its counters.
     #[must_use]
     pub const fn counters(&self) -> TaskCounters {
         self.0.counters

@@ -1,4 +1,5 @@
-//! [`Io`]: where a call leaves operations, costs, trace events and tasks for the host.
+//! [`Io`]: the buffers in which a call leaves operations, costs, trace events and tasks for the
+//! host.
 
 use crate::task::body::Parcel;
 use crate::words::clock::Clock;
@@ -7,20 +8,20 @@ use crate::words::op::{Costs, MAX_OPS, Op};
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, Record, TraceEvent};
 
-/// Where a call leaves its operations, costs and trace events. The host keeps one per thread and
-/// drains it after each call; its buffers are reserved once.
+/// The buffers in which a call leaves its operations, costs and trace events. The host keeps one
+/// per thread and drains it after each call. Its buffers are reserved once.
 #[derive(Debug)]
 pub struct Io {
-    /// Operations in the order in which they must be carried out.
+    /// Operations, in the order in which they must be carried out.
     pub ops: Vec<Op>,
     /// Costs of all calls since the host last cleared them.
     pub costs: Costs,
-    /// Trace events, if they are wanted.
+    /// Trace events, if the host wants them.
     pub trace: Vec<Record>,
-    /// Tasks that left a run queue by themselves (a delayed dequeue that came due): the host parks
-    /// them.
+    /// Tasks that left a run queue by themselves (a delayed dequeue was completed): the host must
+    /// keep them.
     pub parked: Vec<Parcel>,
-    /// What is read of the shared state, recorded or replayed.
+    /// The recorder or replayer of reads of the shared state.
     pub observer: Observer,
     tracing: Tracing,
 }
@@ -28,9 +29,9 @@ pub struct Io {
 /// Whether a host wants trace events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tracing {
-    /// No: none is made.
+    /// No trace events are produced.
     Off,
-    /// Yes.
+    /// Trace events are recorded.
     On,
 }
 
@@ -45,7 +46,7 @@ impl Io {
                 Tracing::Off => 0,
                 Tracing::On => 64,
             }),
-            // A pick lets all go whose lag is paid: seldom more than a few.
+            // A pick releases every delayed task with repaid lag: seldom more than a few.
             parked: Vec::with_capacity(16),
             observer: Observer::Off,
             tracing,
@@ -58,7 +59,7 @@ impl Io {
         matches!(self.tracing, Tracing::On)
     }
 
-    /// Returns whether nothing was left here since the host last drained it.
+    /// Returns whether no call has left anything here since the host last drained it.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.ops.is_empty() && self.parked.is_empty() && self.trace.is_empty() && self.costs.is_zero()
@@ -71,8 +72,7 @@ impl Io {
         }
     }
 
-    /// Apart and marked as seldom called, so that no function has the making of its records in the
-    /// midst of its code.
+    /// Cold and out of line, so that building a trace record does not bloat the hot caller.
     #[cold]
     fn record(&mut self, now: Clock, cpu: CpuId, event: impl FnOnce() -> TraceEvent) {
         self.trace.push(Record { at: now.wall, cpu, event: event() });
@@ -84,7 +84,7 @@ impl Io {
     }
 }
 
-/// Where a task is after [`Scheduler::leave`].
+/// The location of a task after [`Scheduler::leave`].
 ///
 /// [`Scheduler::leave`]: crate::Scheduler::leave
 #[derive(Debug)]
@@ -92,14 +92,15 @@ impl Io {
 pub enum Left {
     /// It stays on this run queue (or the CPU was idle).
     Queued,
-    /// It is blocked, its body is in the host's hands until its wakeup.
+    /// It is blocked; the host holds its body until its wakeup.
     Parked(Parcel),
-    /// It is blocked, but its body stays on this run queue until its lag is paid (`DELAY_DEQUEUE`),
-    /// or to lend its turn: wake it with `wake_queued`, or find it in [`Io::parked`] later.
+    /// It is blocked, but its body stays on this run queue, until its negative lag is repaid
+    /// (`DELAY_DEQUEUE`) or because it lends its turn. Wake it with `wake_queued`, or find it in
+    /// [`Io::parked`] later.
     Delayed,
-    /// It wants to run but may not use this CPU any more: choose a CPU for it and place it there at
+    /// It is runnable but no longer allowed on this CPU: select a CPU for it and place it there at
     /// once.
     Displaced(Parcel),
-    /// It ended; this was its body.
+    /// It exited; this was its body.
     Dead(Parcel),
 }

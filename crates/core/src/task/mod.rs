@@ -1,5 +1,5 @@
-//! Tasks: their bodies, where a run queue keeps them, and the buffers in which a call hands them
-//! out.
+//! Tasks: their bodies, the slab in which a run queue keeps them, and the buffers with which a call
+//! returns them.
 
 pub(crate) mod body;
 pub(crate) mod deadline;

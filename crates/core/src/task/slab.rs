@@ -1,7 +1,7 @@
 //! [`TaskSlab`]: the bodies that a run queue owns, by slot.
 //!
-//! A slot is good for one stay of one task; queues link slots. O(1) throughout; grows when more
-//! tasks are queued than ever before and never shrinks.
+//! A slot is valid for one stay of one task. Queues link tasks by their slots. Every operation is
+//! O(1). The slab grows when more tasks are queued than ever before, and never shrinks.
 
 use crate::task::body::Task;
 use crate::words::ids::Slot;
@@ -38,10 +38,10 @@ impl TaskSlab {
         body
     }
 
-    /// Returns two tasks at once.
+    /// Returns mutable references to two tasks.
     ///
     /// # Panics
-    /// If they are one, or a slot holds none.
+    /// If both slots are the same, or one holds no task.
     #[inline]
     pub(crate) fn two(&mut self, one: Slot, other: Slot) -> [&mut Task; 2] {
         let both = self.bodies.get_disjoint_mut([one.0 as usize, other.0 as usize]);

@@ -1,30 +1,33 @@
 //! [`AtomicCpuMask`]: a set of CPUs that several CPUs change and read without a lock.
 //!
-//! Two levels, as [`CpuMask`]. Staleness: the summary bit of a word is set after the word and
-//! cleared before it is checked again, so a search may look at an empty word (harmless) and may
-//! miss a CPU that is being added at this very moment (harmless: whoever adds a CPU acts on its own
-//! behalf afterwards; see the users of each mask).
+//! It has two levels, as [`CpuMask`] has. The summary bit of a word is set after the word itself.
+//! When a word becomes empty, its summary bit is cleared first, and then the word is checked again.
+//! So a search can be stale in two ways, and both are harmless:
 //!
-//! A locked read-modify-write costs some 20 cycles; a host with one thread ([`Threads::One`]) does
-//! without: there a load and a store are the same.
+//! * It can look at an empty word.
+//! * It can miss a CPU that is being added at this very moment. The adder acts on its own behalf
+//!   afterwards; see the users of each mask.
+//!
+//! A locked read-modify-write costs some 20 cycles. A host with one thread ([`Threads::One`])
+//! avoids it: there, a load and a store are equivalent.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::cpumask::next_set;
 use zerolag_model::{CpuId, CpuMask};
 
-/// How many threads drive one scheduler.
+/// The number of threads that drive one scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Threads {
-    /// One: what is shared needs no locked instructions. With more than one, published masks lose
-    /// updates.
+    /// One thread: shared state needs no locked instructions. If more threads drive it, published
+    /// masks lose updates.
     One,
-    /// Any number.
+    /// Any number of threads.
     #[default]
     Many,
 }
 
-/// Sets bits of a word; returns what it was.
+/// Sets bits of a word; returns the previous value.
 pub(crate) fn set_bits(word: &AtomicU64, bits: u64, threads: Threads) -> u64 {
     match threads {
         Threads::One => {
@@ -36,7 +39,7 @@ pub(crate) fn set_bits(word: &AtomicU64, bits: u64, threads: Threads) -> u64 {
     }
 }
 
-/// Clears bits of a word; returns what it was.
+/// Clears bits of a word; returns the previous value.
 pub(crate) fn clear_bits(word: &AtomicU64, bits: u64, threads: Threads) -> u64 {
     match threads {
         Threads::One => {
@@ -93,8 +96,8 @@ impl AtomicCpuMask {
         }
     }
 
-    /// Returns the number of CPUs in a range that are also in `allowed` (`None` = all). O(words of
-    /// the range).
+    /// Returns the number of CPUs in a range that are also in `allowed` (`None` means all). O(words
+    /// of the range).
     pub(crate) fn count_and(&self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
         let mut count = 0;
         let mut at = range.start;
@@ -116,7 +119,7 @@ impl AtomicCpuMask {
         self.words[cpu.index() / 64].load(Ordering::Acquire) & (1 << (cpu.index() % 64)) != 0
     }
 
-    /// Returns the lowest CPU at or above `from` that is also in `allowed` (`None` = all).
+    /// Returns the lowest CPU at or above `from` that is also in `allowed` (`None` means all).
     pub(crate) fn next_and(&self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
         let summary = self.summary.load(Ordering::Acquire);
         match allowed {
@@ -135,12 +138,12 @@ impl AtomicCpuMask {
         })
     }
 
-    /// Returns the CPUs in order, each looked up when it comes up.
+    /// Returns the CPUs in order; each is looked up when the iterator reaches it.
     pub(crate) fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         core::iter::successors(self.next_and(None, CpuId(0)), |cpu| self.next_and(None, CpuId(cpu.0 + 1)))
     }
 
-    /// Returns a copy, each word as it was at some moment.
+    /// Returns a copy; words are read at different moments.
     pub(crate) fn snapshot(&self) -> CpuMask {
         self.iter().collect()
     }

@@ -1,14 +1,15 @@
-//! Shares of a CPU: [`Bandwidth`] and the limits on it, as the deadline class and RT throttling
-//! count them.
+//! Shares of a CPU: [`Bandwidth`], and the limits that the deadline class and RT throttling set on
+//! it.
 
 use crate::words::ids::DomainId;
 use zerolag_model::{DlParams, Duration, RtBandwidth};
 
-/// The limit of all CPUs, each of which follows it by itself.
+/// The real-time limit of all CPUs; each CPU adopts it on its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RtLimit {
     pub(crate) bandwidth: RtBandwidth,
-    /// How often it has been set anew: CPUs for which that is equal lend to each other.
+    /// The number of times that the limit was set. CPUs with equal numbers lend runtime to each
+    /// other.
     pub(crate) round: u32,
 }
 
@@ -27,18 +28,18 @@ impl Bandwidth {
     }
 }
 
-/// The share of each CPU that the deadline tasks of a root domain may have, and at which rate those
-/// that reclaim spend their budgets.
+/// The share of each CPU that the deadline tasks of a root domain can reserve, and the rate at
+/// which reclaiming tasks use their budgets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DlLimit {
-    /// `dl_bw.bw`; `None` is no limit: nobody is refused.
+    /// Linux: `dl_bw.bw`. `None` means no limit: every task is admitted.
     pub(crate) admitted: Option<Bandwidth>,
     /// The inverse of [`share`](Self::share) in units of 2^-8 (`bw_ratio`, `RATIO_SHIFT`).
     pub(crate) inverse: u64,
 }
 
 impl DlLimit {
-    /// Returns the limit that follows from that of real-time tasks: Linux v6.12
+    /// Returns the limit that follows from the limit of real-time tasks: Linux v6.12
     /// `kernel/sched/deadline.c`, `sched_dl_do_global`, `init_dl_rq_bw_ratio`.
     pub(crate) fn of(global: RtBandwidth) -> Self {
         let Some(runtime) = global.runtime else { return Self { admitted: None, inverse: 1 << 8 } };
@@ -46,16 +47,16 @@ impl DlLimit {
         Self { admitted: Some(Bandwidth::ratio(runtime, global.period)), inverse }
     }
 
-    /// Returns the share that is counted with; a whole CPU if there is no limit (`max_bw`).
+    /// Returns the share for calculations; a whole CPU if there is no limit (`max_bw`).
     pub(crate) fn share(self) -> Bandwidth {
         self.admitted.unwrap_or(Bandwidth(1 << 20))
     }
 }
 
-/// What a task has of a root domain's bandwidth.
+/// The bandwidth that a task has reserved in a root domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reserved {
-    /// Where it is booked.
+    /// The root domain in which it is booked.
     pub(crate) domain: DomainId,
     pub(crate) bandwidth: Bandwidth,
 }

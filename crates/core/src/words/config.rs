@@ -1,5 +1,5 @@
-//! [`Config`]: what a scheduler is built from: machine, settings, root domains, cpusets; and what
-//! follows from them.
+//! [`Config`]: the configuration of a scheduler (machine, settings, root domains, cpusets) and the
+//! values derived from it.
 
 use crate::words::atomic_mask::Threads;
 use crate::words::ids::{CpusetId, DomainId};
@@ -9,31 +9,32 @@ use core::fmt;
 use zerolag_model::settings::TunableScaling;
 use zerolag_model::{CpuId, CpuMask, Duration, ServerKind, ServerParams, Settings, Topology};
 
-/// What a scheduler is built from.
+/// The configuration of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) topology: Topology,
     pub(crate) settings: Settings,
     pub(crate) cpusets: Vec<CpuMask>,
-    /// The root domains at the start, by [`DomainId`].
+    /// The initial root domains, by [`DomainId`].
     pub(crate) domains: Vec<CpuMask>,
-    /// The root domain of each cpuset that is a partition or may become one.
+    /// The root domain of each cpuset that is a partition or can become one.
     pub(crate) domain_of_cpuset: Vec<Option<DomainId>>,
-    /// Tasks that a run queue has room for from the start.
+    /// The number of tasks for which a run queue initially has room.
     pub(crate) queue_reserve: usize,
-    /// Groups that can exist besides the root.
+    /// The number of groups that can exist besides the root.
     pub(crate) group_reserve: usize,
-    /// How many threads will drive the scheduler.
+    /// The number of threads that drive the scheduler.
     pub(crate) threads: Threads,
-    /// CPUs without load balancing (`isolcpus`): a root domain of their own, the last.
+    /// CPUs without load balancing (`isolcpus`). They form a root domain of their own, the last
+    /// one.
     pub(crate) isolated: CpuMask,
-    /// Where tasks may run that ask for nothing, if that is not every CPU.
+    /// The CPUs for tasks without an explicit affinity; `None` if these are all CPUs.
     pub(crate) housekeeping: Option<Arc<CpuMask>>,
-    /// CPUs whose tick stops while one task runs (`nohz_full`).
+    /// CPUs that stop their tick while a single task runs (`nohz_full`).
     pub(crate) full_dynticks: CpuMask,
-    /// The factor of the fair class's granularities.
+    /// The scaling factor of the fair class's granularities.
     pub(crate) scaling: u32,
-    /// What one look at another CPU takes on this host.
+    /// The cost of reading the state of one other CPU on this host.
     pub(crate) scan_cost: Duration,
 }
 
@@ -47,12 +48,12 @@ pub enum ConfigError {
     NoSuchCpu {
         /// The cpuset's index.
         cpuset: usize,
-        /// CPUs of the machine.
+        /// The number of CPUs of the machine.
         nr_cpus: usize,
     },
     /// Two root domains share CPUs.
     OverlappingDomains(CpuMask),
-    /// More cpusets than 65535.
+    /// There are more than 65535 cpusets.
     TooManyCpusets,
 }
 
@@ -100,13 +101,18 @@ impl Config {
         }
     }
 
-    /// Returns the configuration with cpusets (ids from 1; 0 stays the machine) and the root
-    /// domains that partitions make; CPUs in no partition form the remaining domain, isolated ones
-    /// another, whatever partition they are in. With `isolcpus_conflict` a cpuset with isolated
-    /// CPUs is no partition and does not become one. A root domain of 4096 CPUs takes some 60 KB.
+    /// Returns the configuration with cpusets and the root domains of their partitions. Ids begin
+    /// at 1; 0 remains the machine.
+    ///
+    /// * CPUs in no partition form the remaining domain.
+    /// * Isolated CPUs form another domain, whatever partition they are in.
+    /// * With `isolcpus_conflict` a cpuset with isolated CPUs is no partition and cannot become
+    ///   one.
+    ///
+    /// A root domain of 4096 CPUs uses some 60 KB.
     ///
     /// # Errors
-    /// A cpuset is empty or beyond the machine; partitions overlap.
+    /// If a cpuset is empty or has CPUs beyond the machine, or if partitions overlap.
     pub fn with_cpusets(mut self, cpusets: &[(CpuMask, Partition)]) -> Result<Self, ConfigError> {
         let nr_cpus = self.topology.nr_cpus();
         let mut rest = self.domains[DomainId::REST.index()].clone();
@@ -149,7 +155,8 @@ impl Config {
         Ok(self)
     }
 
-    /// Returns the configuration with room for `tasks` on each run queue before anything must grow.
+    /// Returns the configuration with room for `tasks` tasks on each run queue before anything is
+    /// reallocated.
     #[must_use]
     pub const fn with_queue_reserve(mut self, tasks: usize) -> Self {
         self.queue_reserve = tasks;
@@ -163,29 +170,29 @@ impl Config {
         self
     }
 
-    /// Returns the configuration for a host with so many threads.
+    /// Returns the configuration for a host with this number of threads.
     #[must_use]
     pub const fn with_threads(mut self, threads: Threads) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Returns the configuration for a host on which looking at another CPU takes so long: what
-    /// searches for work and for idle CPUs are worth is weighed with it. Nothing, if the host does
-    /// not say.
+    /// Returns the configuration for a host on which reading the state of another CPU takes this
+    /// long. Searches for work and for idle CPUs weigh their benefit against it. The default is
+    /// zero.
     #[must_use]
     pub const fn with_scan_cost(mut self, per_cpu: Duration) -> Self {
         self.scan_cost = per_cpu;
         self
     }
 
-    /// Returns what a deadline server promises at first.
+    /// Returns the initial parameters of a deadline server.
     pub(crate) fn server(&self, cpu: CpuId, kind: ServerKind) -> ServerParams {
         self.settings.server_params(cpu, kind)
     }
 
-    /// Returns the root domain of a cpuset, 0 being the machine: that of the CPUs in no partition.
-    /// `None` if it cannot be a partition.
+    /// Returns the root domain of a cpuset; `None` if the cpuset cannot be a partition. Cpuset 0 is
+    /// the machine, and its domain has the CPUs in no partition.
     #[must_use]
     pub fn domain_of(&self, cpuset: CpusetId) -> Option<DomainId> {
         *self.domain_of_cpuset.get(usize::from(cpuset.0))?
@@ -196,19 +203,19 @@ impl Config {
         self.housekeeping.is_some() && self.isolated.contains(cpu)
     }
 
-    /// Returns the CPUs that tasks are kept away from which do not ask for them (`isolcpus`).
+    /// Returns the CPUs that only tasks with an explicit affinity use (`isolcpus`).
     #[must_use]
     pub const fn isolated(&self) -> &CpuMask {
         &self.isolated
     }
 
-    /// Returns the CPUs whose tick stops while one task runs (`nohz_full`).
+    /// Returns the CPUs that stop their tick while a single task runs (`nohz_full`).
     #[must_use]
     pub const fn full_dynticks(&self) -> &CpuMask {
         &self.full_dynticks
     }
 
-    /// Returns the machine.
+    /// Returns the topology of the machine.
     #[must_use]
     pub const fn topology(&self) -> &Topology {
         &self.topology
@@ -220,21 +227,21 @@ impl Config {
         &self.settings
     }
 
-    /// Returns a granularity of the fair class scaled for this machine.
+    /// Returns a granularity of the fair class, scaled for this machine.
     pub(crate) fn scaled(&self, granularity: Duration) -> Duration {
         granularity * u64::from(self.scaling)
     }
 }
 
-/// What a cpuset is to the root domains (`cpuset.cpus.partition`).
+/// The relation of a cpuset to the root domains (`cpuset.cpus.partition`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Partition {
-    /// A part of its parent's.
+    /// It belongs to its parent's root domain.
     Member,
-    /// Likewise at first; room is kept for a root domain, so that it may become one
-    /// ([`Scheduler::join_domain`](crate::Scheduler::join_domain)).
+    /// It belongs to its parent's root domain at first. A root domain is reserved, so that it can
+    /// become one ([`Scheduler::join_domain`](crate::Scheduler::join_domain)).
     Prepared,
-    /// A root domain of its own.
+    /// It has a root domain of its own.
     Root,
 }
 

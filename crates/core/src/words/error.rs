@@ -1,33 +1,33 @@
-//! What the entry points refuse, and the errno with which the kernel refuses it.
+//! The errors of the entry points, each with the kernel's errno.
 
 use crate::words::ids::CpusetId;
 use core::fmt;
 use zerolag_model::{DlParams, GroupId, ServerParams, TaskId};
 
-/// Why a task cannot be created or changed so.
+/// Why a task cannot be created or changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// No CPU is left: affinity and cpuset have none in common.
+    /// The affinity and the cpuset have no CPU in common.
     NoCpu(TaskId),
-    /// No such cpuset.
+    /// There is no such cpuset.
     NoSuchCpuset(CpusetId),
-    /// No such group.
+    /// There is no such group.
     NoSuchGroup(GroupId),
-    /// The id is beyond what was reserved.
+    /// The id is beyond the reserved ids.
     NotReserved(TaskId),
-    /// The deadline parameters make no sense (EINVAL).
+    /// The deadline parameters are invalid (EINVAL).
     DeadlineParams(TaskId, DlParamError),
-    /// Its affinity or cpuset does not cover its root domain, so it cannot be a deadline task
-    /// (EPERM).
+    /// The affinity or the cpuset does not cover the root domain, so the task cannot be a deadline
+    /// task (EPERM).
     NotWholeDomain(TaskId),
     /// A deadline task must be allowed on its whole root domain (EBUSY).
     DeadlineAffinity(TaskId),
-    /// The root domain has not that much bandwidth left (EBUSY).
+    /// The root domain has too little bandwidth left (EBUSY).
     NoBandwidth(TaskId),
-    /// A deadline task forks: its child would be one too, and nobody has admitted it (EAGAIN).
+    /// A deadline task forks: its child would be a deadline task that was not admitted (EAGAIN).
     DeadlineForks(TaskId),
-    /// The task is not on the run queue that was given: look up its home again.
+    /// The task is not on the given run queue: look up its home again.
     NotHere(TaskId),
 }
 
@@ -56,13 +56,13 @@ impl fmt::Display for TaskError {
 
 impl core::error::Error for TaskError {}
 
-/// Why a server cannot be changed so.
+/// Why a server cannot be changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ServerError {
     /// The runtime is above the period, or the period is out of range (EINVAL).
     Params,
-    /// The root domain has not that much bandwidth left (EBUSY).
+    /// The root domain has too little bandwidth left (EBUSY).
     NoBandwidth,
 }
 
@@ -82,13 +82,13 @@ impl fmt::Display for ServerError {
 
 impl core::error::Error for ServerError {}
 
-/// Why what real-time tasks may run cannot be set so.
+/// Why the bandwidth of real-time tasks cannot be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RtBandwidthError {
     /// The runtime is above the period, or there is no period (EINVAL).
     Params,
-    /// Deadline tasks and servers of a root domain have been promised more (EBUSY).
+    /// Deadline tasks and servers of a root domain have reserved more (EBUSY).
     Promised,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for RtBandwidthError {
 
 impl core::error::Error for RtBandwidthError {}
 
-/// What is wrong with deadline parameters (EINVAL).
+/// Why deadline parameters are invalid (EINVAL).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DlParamError {

@@ -1,13 +1,13 @@
-//! Groups as hosts name them: how deep they can be, whether they are idle, and why a change is
+//! Groups as hosts see them: their maximum depth, whether they are idle, and why a change is
 //! refused.
 
 use core::fmt;
 use zerolag_model::{CpuMaxError, GroupId, TaskId};
 
-/// The deepest level of a group; the root is 0.
+/// The maximum level of a group; the root has level 0.
 pub(crate) const MAX_DEPTH: usize = 32;
 
-/// Why a group cannot be made or changed so.
+/// Why a group cannot be created or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GroupError {
@@ -17,15 +17,15 @@ pub enum GroupError {
     NoneFree,
     /// The group would be deeper than 32 levels.
     TooDeep(GroupId),
-    /// The root group is not changed or removed.
+    /// The root group cannot be changed or removed.
     IsRoot,
-    /// The group is idle: its weight is not changed (EINVAL).
+    /// The weight of an idle group cannot be changed (EINVAL).
     IsIdle(GroupId),
     /// Tasks are still in the group.
     HasTasks(GroupId),
-    /// Groups are still in the group.
+    /// The group still has child groups.
     HasChildren(GroupId),
-    /// The task is not on the run queue that was given: look up its home again.
+    /// The task is not on the given run queue: look up its home again.
     NotHere(TaskId),
     /// The limit is out of range (EINVAL).
     Max(CpuMaxError),
@@ -49,11 +49,11 @@ impl fmt::Display for GroupError {
 
 impl core::error::Error for GroupError {}
 
-/// What a group is to others that compete with it (`cpu.idle`).
+/// How a group competes with others (`cpu.idle`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idleness {
     /// It competes by its weight.
     Normal,
-    /// It gives way to all that is not idle, as SCHED_IDLE tasks do; its weight is theirs.
+    /// It yields to everything that is not idle, as SCHED_IDLE tasks do, and has their weight.
     Idle,
 }

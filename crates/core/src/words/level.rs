@@ -2,7 +2,7 @@
 
 use zerolag_model::Distance;
 
-/// The levels of domains, near to far, each with the level of its groups.
+/// The levels of domains, near to far, each with the level of the groups that it balances.
 pub(crate) const LEVELS: [(Distance, Distance); 4] = [
     (Distance::Smt, Distance::Same),
     (Distance::Llc, Distance::Smt),
@@ -10,7 +10,7 @@ pub(crate) const LEVELS: [(Distance, Distance); 4] = [
     (Distance::Remote, Distance::Socket),
 ];
 
-/// The capacity of the fastest CPU when nothing else takes of it (`SCHED_CAPACITY_SCALE`).
+/// The capacity of the fastest CPU when nothing else uses it (`SCHED_CAPACITY_SCALE`).
 pub(crate) const FULL_CAPACITY: u64 = 1024;
-/// How much busier another CPU must be, in percent (`sd->imbalance_pct`).
+/// The imbalance in percent at which another CPU counts as busier (`sd->imbalance_pct`).
 pub(crate) const IMBALANCE_PCT: u64 = 117;

@@ -1,11 +1,11 @@
-//! The life of a task on run queues, in words: why it comes, why it goes, where it is in between.
+//! The life of a task on run queues: the reasons for which it is enqueued, dequeued and placed.
 //!
 //! Sources: Linux v6.12 `kernel/sched/sched.h` (`ENQUEUE_*`, `DEQUEUE_*`).
 
 use crate::words::ids::LockId;
 use zerolag_model::CpuId;
 
-/// Why a task is put on a run queue.
+/// Why a task is enqueued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Enqueue {
     /// It woke.
@@ -14,63 +14,63 @@ pub(crate) enum Enqueue {
     New,
     /// It came from another run queue while runnable.
     Migrated,
-    /// It was taken off to change an attribute.
+    /// It was dequeued to change an attribute.
     Changed,
 }
 
-/// Why a task is taken off a run queue.
+/// Why a task is dequeued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dequeue {
     /// It blocks.
     Sleep,
-    /// It goes to another run queue.
+    /// It moves to another run queue.
     Migrate,
-    /// It ends.
+    /// It exits.
     Exit,
-    /// An attribute changes; it will be put back.
+    /// An attribute changes; it will be enqueued again.
     Change,
 }
 
-/// Whether a task is off the queue.
+/// Whether a dequeued task has left the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Dequeued {
-    /// It is.
+    /// It has left.
     Gone,
-    /// It stays until its lag is paid.
+    /// It stays queued until its negative lag is repaid.
     Delayed,
 }
 
-/// What a queued task is to others' turns.
+/// Whether a queued task lends its turn or runs on another task's turn (proxy execution).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Engaged {
-    /// Nothing.
+    /// Neither.
     #[default]
     No,
     /// It waits for a lock and lends its turn.
     Lends {
-        /// What it waits for.
+        /// The lock that it waits for.
         lock: LockId,
-        /// The CPU that it ran on.
+        /// The CPU on which it ran.
         from: CpuId,
     },
     /// It runs on the turn of the current task.
     Executes,
 }
 
-/// Why a CPU leaves its task.
+/// Why a CPU leaves its current task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leave {
     /// `need_resched` was seen where preemption is allowed.
     Preempted,
-    /// The task gives the CPU to its equals (`sched_yield`).
+    /// The task yields to its equals (`sched_yield`).
     Yield,
     /// The task waits for something.
     Block,
-    /// The task waits, in the kernel, for a lock that another holds: with `proxy_exec` it may lend
-    /// its turn, and is [`Left::Delayed`](crate::Left::Delayed) then.
+    /// The task waits in the kernel for a lock that another task holds. With `proxy_exec` it can
+    /// lend its turn; it is then [`Left::Delayed`](crate::Left::Delayed).
     BlockOn(LockId),
-    /// The task ended.
+    /// The task exited.
     Exit,
 }
 
@@ -81,28 +81,31 @@ pub enum Placement {
     Wakeup,
     /// It is new.
     Fork,
-    /// It may not stay where it was ([`Left::Displaced`](crate::Left::Displaced), hotplug).
+    /// It is not allowed to stay where it was ([`Left::Displaced`](crate::Left::Displaced),
+    /// hotplug).
     Displaced,
 }
 
-/// What a CPU was doing when it is asked to schedule.
+/// The mode of a CPU when it is asked to schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuMode {
     /// The idle task.
     Idle,
     /// User mode, or on the way back to it.
     User,
-    /// Kernel mode that could be preempted.
+    /// Kernel mode that can be preempted.
     Kernel,
-    /// At a place of kernel mode that may sleep (`might_sleep`): a voluntary preemption point.
+    /// At a voluntary preemption point: a place in kernel mode that is allowed to sleep
+    /// (`might_sleep`).
     KernelPoint,
-    /// At a place of kernel mode that is long and says so (`cond_resched`).
+    /// In a long section of kernel mode, at a point that offers to reschedule (`cond_resched`).
     CondResched,
-    /// Kernel mode under a spinning lock.
+    /// Kernel mode with a spinning lock held.
     KernelLocked,
 }
 
-/// Where active balance sends a task, and which level of the taker asked for it.
+/// The destination of a task that active balance moves, and the level at which the destination
+/// requested it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound {
     pub(crate) to: CpuId,

@@ -1,5 +1,5 @@
-//! Words: the small types that everything else is said with. No task, no queue; nothing here
-//! decides.
+//! Words: the small types that all other modules use. They hold no task and no queue, and make no
+//! decisions.
 
 pub(crate) mod atomic_mask;
 pub(crate) mod bandwidth;

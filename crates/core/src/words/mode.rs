@@ -1,12 +1,12 @@
-//! [`TaskMode`]: whether a task is in user mode or in kernel mode. The rules are those of
-//! [`crate::entry::mode`].
+//! [`TaskMode`]: whether a task is in user mode or in kernel mode. [`crate::entry::mode`] has the
+//! rules.
 
-/// Where a task's own code is.
+/// The mode of a task's own code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TaskMode {
     /// In its program.
     #[default]
     User,
-    /// In a system call, waiting, or on the way back from that.
+    /// In a system call, waiting, or returning from either.
     Kernel,
 }

@@ -1,41 +1,42 @@
-//! [`Observer`]: what a call read of the shared state.
+//! [`Observer`]: records or replays the reads of the shared state.
 //!
-//! On threads, the only inputs of an entry point besides its arguments are what other CPUs happened
-//! to have published. Every read goes through an observer; when it records, a threaded run can be
-//! replayed on one thread, call by call, and must then decide the same. Reads are recorded as their
-//! *result* (the CPU that a search found), not word by word.
+//! On threads, a call depends on its arguments and on the state that other CPUs happen to have
+//! published. The second input is different in every run, so a failure could not be reproduced from
+//! the arguments alone. Therefore every read goes through an observer. If it records, a threaded
+//! run can be replayed on one thread, call by call, and must then make the same decisions. A read
+//! is recorded as its *result* (the CPU that a search found), not word by word.
 
 use alloc::vec::Vec;
 use zerolag_model::CpuId;
 
-/// What becomes of the reads of the shared state.
+/// The treatment of reads of the shared state.
 #[derive(Debug, Default)]
 pub enum Observer {
-    /// Nothing.
+    /// Reads are done and not recorded.
     #[default]
     Off,
-    /// They are appended.
+    /// The results are appended.
     Record(Vec<u64>),
-    /// They are not done: the recorded results are handed out in order.
+    /// Reads are not done: the recorded results are returned in order.
     Replay {
-        /// Results of an earlier run.
+        /// The results of an earlier run.
         values: Vec<u64>,
-        /// How many have been handed out.
+        /// The number of results that have been returned.
         next: usize,
     },
 }
 
 impl Observer {
-    /// Performs a read, or hands out what it gave when it was recorded.
+    /// Performs a read, or returns its recorded result.
     ///
     /// # Panics
-    /// In replay, if the run reads more than was recorded: it has diverged.
+    /// In a replay, if the run reads more than was recorded: it has diverged.
     #[inline]
     pub(crate) fn u64(&mut self, read: impl FnOnce() -> u64) -> u64 {
         if matches!(self, Self::Off) { read() } else { self.observed(read) }
     }
 
-    /// Apart from the usual case, so that that one is small enough to be inlined.
+    /// Cold and out of line, so that the usual case is small enough to be inlined.
     #[cold]
     fn observed(&mut self, read: impl FnOnce() -> u64) -> u64 {
         match self {

@@ -1,26 +1,27 @@
-//! Operations for the host ([`Op`]) and what a call cost, in counts ([`Costs`]). Operations are
-//! data: the core calls nothing back.
+//! Operations for the host ([`Op`]), and the costs of a call in counts ([`Costs`]). Operations are
+//! data: the core never calls back.
 
 use crate::words::ids::DomainId;
 use zerolag_model::event::IpiReason;
 use zerolag_model::{CpuId, GroupId, Instant, ServerKind};
 
-/// What an interrupt sent by the core is for; the receiver hands it to [`Scheduler::remote`].
+/// The purpose of an interrupt that the core sends. The receiver passes it to
+/// [`Scheduler::remote`].
 ///
 /// [`Scheduler::remote`]: crate::Scheduler::remote
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Push your waiting RT tasks, then pass the IPI of that root domain on, which you may have
-    /// left meanwhile.
+    /// Push the receiver's waiting RT tasks, then pass on the IPI of that root domain. The receiver
+    /// can have left the domain meanwhile.
     RtPush(DomainId),
-    /// Push your waiting RT tasks, then pass this CPU's chain on.
+    /// Push the receiver's waiting RT tasks, then pass on the chain of this CPU.
     RtPushFor(CpuId),
-    /// You are idle: look for work.
+    /// The receiver is idle: look for work.
     IdleBalance,
 }
 
 impl Work {
-    /// Returns the reason as traces name it.
+    /// Returns the reason that traces record.
     #[must_use]
     pub const fn reason(self) -> IpiReason {
         match self {
@@ -35,8 +36,8 @@ impl Work {
 pub enum RqTimer {
     /// The current task's slice or budget ends (`enforce = exact`; the kernel's hrtick).
     Slice,
-    /// A throttled deadline task gets its next budget. Set to the first of them; fires at once
-    /// again while more are due.
+    /// A throttled deadline task is due for replenishment. Set to the earliest of them; fires again
+    /// at once while more are due.
     Replenish,
     /// A deadline server is due: its zero-laxity instant, its next period, or the end of its
     /// runtime (`enforce = exact`).
@@ -46,7 +47,7 @@ pub enum RqTimer {
 }
 
 impl RqTimer {
-    /// Every timer that a run queue has.
+    /// All timers of a run queue.
     pub const ALL: [Self; 3 + ServerKind::ALL.len()] = {
         let mut all = [Self::RtPeriod; 3 + ServerKind::ALL.len()];
         (all[0], all[1]) = (Self::Slice, Self::Replenish);
@@ -58,7 +59,7 @@ impl RqTimer {
         all
     };
 
-    /// Returns its place in [`ALL`](Self::ALL), for hosts that keep one thing per timer.
+    /// Returns its index in [`ALL`](Self::ALL), for hosts that keep an array of timers.
     #[must_use]
     pub const fn index(self) -> usize {
         match self {
@@ -75,82 +76,82 @@ impl RqTimer {
 pub enum GroupTimer {
     /// Its period ends.
     Period,
-    /// Quota that CPUs have given back is handed out.
+    /// Quota that CPUs have returned is distributed.
     Slack,
 }
 
 /// An operation for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// `need_resched` was set on this CPU: see that it schedules soon. Nothing to do if it is the
+    /// `need_resched` was set on this CPU: make it schedule soon. Nothing need be done if it is the
     /// calling CPU.
     Kick {
         /// The CPU to kick.
         cpu: CpuId,
     },
-    /// Interrupt this CPU and have it call `remote` with the work.
+    /// Interrupt this CPU and make it call `remote` with the work.
     Ipi {
         /// The CPU to interrupt.
         cpu: CpuId,
-        /// What for.
+        /// The purpose of the interrupt.
         work: Work,
     },
-    /// Call `timer` on this run queue at this wall time; it replaces an earlier one of the same
-    /// name.
+    /// Call `timer` on this run queue at this wall time. The call replaces an earlier one for the
+    /// same timer.
     ArmTimer {
-        /// Whose.
+        /// The CPU of the run queue.
         cpu: CpuId,
-        /// Which.
+        /// The timer.
         timer: RqTimer,
-        /// When.
+        /// The wall time.
         at: Instant,
     },
-    /// Call `group_timer` at this wall time, on the CPU that made this call or any other; it
-    /// replaces an earlier one of the same group and name.
+    /// Call `group_timer` at this wall time, on the CPU of this call or any other. The call
+    /// replaces an earlier one for the same group and timer.
     ArmGroupTimer {
-        /// Whose.
+        /// The group.
         group: GroupId,
-        /// Which.
+        /// The timer.
         timer: GroupTimer,
-        /// When.
+        /// The wall time.
         at: Instant,
     },
-    /// That timer is not needed any more.
+    /// This timer is no longer needed.
     CancelTimer {
-        /// Whose.
+        /// The CPU of the run queue.
         cpu: CpuId,
-        /// Which.
+        /// The timer.
         timer: RqTimer,
     },
 }
 
-/// The most operations that one call appends.
+/// The maximum number of operations that one call appends.
 pub const MAX_OPS: usize = 8;
 
-/// What a call cost, in counts; what a count takes in time is the host's business.
+/// The costs of a call, in counts. The host decides how long each takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Costs {
-    /// Published states of other CPUs that were looked at.
+    /// Published states of other CPUs that were read.
     pub cpus_scanned: u32,
-    /// Queued tasks that were looked at beyond the first.
+    /// Queued tasks that were examined, beyond the first.
     pub tasks_scanned: u32,
     /// Tasks moved to another run queue.
     pub tasks_moved: u32,
-    /// Locks inside the shared state that were taken, that of a root domain's IPI apart.
+    /// Locks inside the shared state that were taken, without the lock of a root domain's IPI.
     pub inner_locks: u32,
     /// Atomics and locks of the root domain's IPI state that were accessed (`ipi_root_domain`).
     pub rto_accesses: u32,
-    /// Rounds of RT balancing begun (a push or pull that looked for a partner). Zero without RT
-    /// overload.
+    /// Rounds of RT balancing begun (pushes or pulls that looked for a partner). It is zero without
+    /// RT overload.
     pub rt_balance: u32,
     /// Rounds of fair balancing begun.
     pub fair_balance: u32,
-    /// Group queues throttled or freed.
+    /// Group queues that were throttled or unthrottled.
     pub throttles: u32,
 }
 
 impl Costs {
-    /// Returns whether nothing was counted.
+    /// Returns whether all counts are zero.
     #[must_use]
     #[inline]
     pub const fn is_zero(&self) -> bool {

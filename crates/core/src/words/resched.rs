@@ -1,4 +1,4 @@
-//! [`Resched`]: whether a CPU is asked to schedule, and how urgently.
+//! [`Resched`]: whether a CPU must schedule, and how urgently.
 
 /// Whether and how urgently a CPU must schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,7 +22,7 @@ impl Resched {
         }
     }
 
-    /// Returns the more urgent of two.
+    /// Returns the more urgent of two values.
     pub const fn max(self, other: Self) -> Self {
         if self.urgency() >= other.urgency() { self } else { other }
     }

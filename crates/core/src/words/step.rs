@@ -1,11 +1,14 @@
-//! What an entry point answers: [`Step`], [`Next`], [`Left`], and the operations that a host
-//! carries out ([`Io`]).
+//! The results of entry points: [`Step`] and [`Next`].
 //!
-//! An entry point commits what it can do with the run queue it was given and then says what it
-//! still needs. Nothing is restarted after it changed something. The host does as told and comes
-//! back with [`Scheduler::resume_pair`] or [`Scheduler::resume`]; between the two calls it holds no
-//! lock and anything may happen, so a continuation names its task by id *and* stay (how often the
-//! task has been put on a run queue) and is checked again when it resumes.
+//! An entry point often needs a second run queue. It cannot lock one itself: the host owns the
+//! locks, and both must be taken in CPU order. So an entry point commits the part that it can do
+//! with the given run queue, and returns the remaining work as a [`Step`]. It never restarts after
+//! it has changed something.
+//!
+//! The host carries the step out and calls [`Scheduler::resume_pair`] or [`Scheduler::resume`].
+//! Between the two calls it holds no lock, and anything can happen. Therefore a continuation names
+//! its task by id *and* stay (the number of times the task has been enqueued), and checks both when
+//! it resumes.
 //!
 //! ```text
 //!           +--------- Done
@@ -14,47 +17,47 @@
 //!           +--------- Again(cont):  let others have the lock, take it again -> resume -> Step
 //! ```
 //!
-//! Operations are data in [`Io::ops`], costs are counts in [`Io::costs`], trace events are in
-//! [`Io::trace`]: the core calls nobody. One call appends at most [`MAX_OPS`] operations.
+//! Operations are data in [`Io::ops`], costs are counts in [`Io::costs`], and trace events are in
+//! [`Io::trace`]: the core never calls back. One call appends at most [`MAX_OPS`] operations.
 //!
-//! [`Scheduler::resume_pair`]: crate::Scheduler::resume_pair
-//! [`Scheduler::resume`]: crate::Scheduler::resume
+//! [`Scheduler::resume_pair`]: crate::Scheduler::resume_pair [`Scheduler::resume`]:
+//! crate::Scheduler::resume
 
 use crate::words::ids::{CpusetId, DomainId};
 use zerolag_model::{CpuId, GroupId, TaskId};
 
-/// What remains to be done after an entry point.
+/// The work that remains after an entry point.
 #[must_use = "a step that is dropped leaves a task where it should not be"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Nothing.
+    /// No work remains.
     Done,
     /// Lock `own` and `other` in CPU order and call `resume_pair`.
     Pair {
         /// The run queue that the work belongs to: the first argument of `resume_pair`.
         own: CpuId,
-        /// The other one.
+        /// The other run queue.
         other: CpuId,
-        /// What to resume.
+        /// The continuation to resume.
         then: PairCont,
     },
-    /// The piece is long: release the run queue `own`, take it again and call `resume`.
+    /// The remaining work is long: release the run queue `own`, take it again and call `resume`.
     Again {
         /// The run queue that the work belongs to.
         own: CpuId,
-        /// What to resume.
+        /// The continuation to resume.
         then: Cont,
     },
 }
 
-/// Work that goes on with two run queues.
+/// Work that continues with two run queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PairCont {
     /// Push a waiting RT task from `own` to `other`.
     RtPush(RtPush),
     /// Pull waiting RT tasks from `other` to `own`.
     RtPull {
-        /// The scope of the overload mask that is walked.
+        /// The scope of the overload mask that is searched.
         scope: CpusetId,
     },
     /// Push a waiting deadline task from `own` to `other`.
@@ -65,16 +68,17 @@ pub enum PairCont {
     Balance(Balance),
 }
 
-/// Work that goes on with one run queue.
+/// Work that continues with one run queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cont {
-    /// Go on pushing RT tasks.
+    /// Continue to push RT tasks.
     RtPush(AfterPush),
-    /// Serve a throttled queue of a limited group, then the next.
+    /// Serve one throttled queue of a limited group, then the next.
     Bandwidth(Distribution),
 }
 
-/// A task during one stay on a run queue: the task may have left and come back since.
+/// A task during one stay on a run queue. It identifies the stay, because the task can have left
+/// and come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stay {
     /// The task.
@@ -98,77 +102,78 @@ pub struct DlPush {
     pub(crate) tries: u8,
 }
 
-/// What follows when nothing more can be pushed.
+/// The work that follows when no more tasks can be pushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterPush {
-    /// Nothing.
+    /// No work follows.
     Nothing,
-    /// The IPI of that root domain travels on (`ipi_root_domain`).
+    /// Pass on the IPI of that root domain (`ipi_root_domain`).
     PassOn(DomainId),
-    /// The chain that this CPU started travels on (`ipi_per_cpu`).
+    /// Pass on the chain that this CPU started (`ipi_per_cpu`).
     PassOnChain(CpuId),
 }
 
-/// A round of fair balancing: `own` takes from `other`.
+/// A round of fair balancing: `own` takes tasks from `other`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Balance {
-    /// Which kind of round.
+    /// The reason for the round.
     pub(crate) kind: BalanceKind,
-    /// The level of the domain, from the core.
+    /// The level of the domain, counted from the core.
     pub(crate) level: u8,
-    /// How often the level has failed before.
+    /// The number of failed rounds at this level before.
     pub(crate) failed: u8,
-    /// Whose round it is: `own`, or a CPU of its group to which the tasks concerned may not go.
+    /// The CPU that asked for the round: `own`, or a CPU of the same group on which the affected
+    /// tasks are not allowed.
     pub(crate) asker: CpuId,
-    /// How much to move.
+    /// The amount to move.
     pub(crate) imbalance: Imbalance,
 }
 
-/// A round over the CPUs on which a group is throttled.
+/// A round that distributes quota to the CPUs on which a group is throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Distribution {
-    /// Whose queues.
+    /// The group.
     pub(crate) group: GroupId,
-    /// What they get.
+    /// The effect on each throttled queue.
     pub(crate) what: Distribute,
-    /// CPUs that are still to be served.
+    /// The number of CPUs that are still to be served.
     pub(crate) left: u32,
 }
 
-/// What throttled queues get.
+/// The effect of a distribution on throttled queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distribute {
-    /// Quota, in order, while there is some.
+    /// They receive quota, in order, while there is some.
     Quota,
-    /// Freedom: the limit under which they were throttled is gone.
+    /// They are unthrottled: the limit under which they were throttled is gone.
     NewLimit,
 }
 
-/// How much one round of balancing is to move.
+/// The amount that one round of balancing moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Imbalance {
-    /// So many tasks.
+    /// This number of tasks.
     Tasks(u32),
-    /// Tasks of this load in all.
+    /// Tasks with this load in total.
     Load(u64),
-    /// Tasks of this util in all.
+    /// Tasks with this utilisation in total.
     Util(u64),
-    /// One task that needs more than the CPU has that runs it.
+    /// One task that needs more capacity than its CPU has.
     Misfit,
 }
 
-/// Why a round of balancing is run.
+/// Why a round of balancing runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BalanceKind {
     /// The CPU is about to go idle.
     NewIdle,
-    /// The tick found the domain's interval over.
+    /// The tick found that the interval of the domain is over.
     Periodic,
-    /// An idle CPU was asked to look.
+    /// An idle CPU was asked to balance.
     Idle,
 }
 
-/// What a CPU is to do after [`Scheduler::pick`].
+/// The next action of a CPU after [`Scheduler::pick`].
 ///
 /// [`Scheduler::pick`]: crate::Scheduler::pick
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,8 +181,8 @@ pub(crate) enum BalanceKind {
 pub enum Next {
     /// Run this task, then call `switched`.
     Run(TaskId),
-    /// Nothing is to be run.
+    /// Run the idle task.
     Idle,
-    /// First look for better work elsewhere: carry the step out, then pick again.
+    /// First look for better work on other CPUs: carry out the step, then pick again.
     Balance(Step),
 }

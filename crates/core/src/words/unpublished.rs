@@ -1,34 +1,35 @@
 //! [`Unpublished`]: dirty flags for the state that a CPU publishes.
 //!
-//! Comparing all published state at the end of every call costs more than most calls; noting what
-//! can have changed costs one `or`.
+//! Comparing all published state at the end of every call would cost more than most calls do.
+//! Recording the fields that can have changed costs one `or`.
 
-/// Things that a CPU publishes, as a set: those that may be others than it has published.
+/// The set of published fields that may be out of date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unpublished(u8);
 
 impl Unpublished {
-    /// Its priorities: the current task's, that of the real-time tasks that wait.
+    /// The priorities: of the current task, and of the waiting real-time tasks.
     pub(crate) const PRIOS: Self = Self(1);
-    /// How many tasks want to run here, and whether it is idle.
+    /// The number of runnable tasks, and whether the CPU is idle.
     pub(crate) const COUNTS: Self = Self(2);
-    /// The averages of its fair tasks.
+    /// The averages of the fair tasks.
     pub(crate) const AVERAGES: Self = Self(4);
-    /// The deadlines of its deadline tasks and servers.
+    /// The deadlines of the deadline tasks and servers.
     pub(crate) const DEADLINES: Self = Self(8);
-    /// What any task changes that comes, goes, or may run or not.
+    /// The fields that change when a task is enqueued or dequeued, or becomes able or unable to
+    /// run.
     pub(crate) const QUEUED: Self = Self::PRIOS.and(Self::COUNTS);
-    /// What a deadline task or server changes that comes, goes, or can run or not.
+    /// The fields that change when a deadline task or a server does so.
     pub(crate) const DL_QUEUED: Self = Self::QUEUED.and(Self::DEADLINES);
     pub(crate) const ALL: Self = Self::QUEUED.and(Self::AVERAGES).and(Self::DEADLINES);
     pub(crate) const NONE: Self = Self(0);
 
-    /// Returns the things of both.
+    /// Returns the union of both sets.
     pub(crate) const fn and(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// Notes that something may have changed.
+    /// Records that these fields may have changed.
     #[inline(always)]
     pub(crate) const fn add(&mut self, changed: Self) {
         *self = self.and(changed);

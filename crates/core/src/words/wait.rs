@@ -1,12 +1,12 @@
-//! [`WaitQueue`]: who waits for something that a task gives up, most urgent first.
+//! [`WaitQueue`]: the tasks that wait for something that a task will release, most urgent first.
 //!
-//! Real-time tasks come before fair ones and among themselves by priority; equals, and all fair
-//! tasks, in order of arrival. This is the order of futexes and of rt-mutexes; the latter have
-//! deadline tasks by deadline.
+//! Real-time tasks come before fair ones and are ordered by priority. Tasks of equal priority, and
+//! all fair tasks, are in order of arrival. This is the order of futexes and of rt-mutexes. In
+//! rt-mutexes, deadline tasks come first, ordered by deadline.
 //!
-//! [`Lent`] is what a holder inherits: a priority, or a deadline task's parameters.
+//! [`Lent`] is the value that a holder inherits: a priority, or the parameters of a deadline task.
 //!
-//! O(log n) in and out.
+//! Insertion and removal of the first are O(log n).
 //!
 //! Sources: Linux v6.12 `kernel/futex/core.c` (`__futex_queue`: normal priority capped at
 //! `MAX_RT_PRIO`), `kernel/locking/rtmutex.c` (`rt_mutex_waiter_less`).
@@ -14,16 +14,16 @@
 use alloc::collections::BTreeMap;
 use zerolag_model::{DlParams, Instant, Prio, TaskId};
 
-/// What a task lends to the holder of a lock that it waits for.
+/// The value that a waiting task lends to the holder of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Lent {
     /// A real-time or fair priority.
     Prio(Prio),
-    /// The parameters of a deadline task: its own, or those that it has been lent itself.
+    /// The parameters of a deadline task: its own, or those that it has been lent.
     Deadline {
         /// Runtime, relative deadline and period.
         params: DlParams,
-        /// When its present job is to be done.
+        /// The absolute deadline of its present job.
         deadline: Instant,
     },
 }
@@ -38,8 +38,8 @@ impl Lent {
         }
     }
 
-    /// Returns whether this is more urgent: by priority, deadline tasks by deadline
-    /// (`rt_waiter_node_less`).
+    /// Returns whether this value is more urgent: by priority, and between deadline tasks by
+    /// deadline (`rt_waiter_node_less`).
     #[must_use]
     pub fn beats(self, other: Self) -> bool {
         match (self, other) {
@@ -49,10 +49,10 @@ impl Lent {
     }
 }
 
-/// Tasks that wait, most urgent first.
+/// Waiting tasks, most urgent first.
 #[derive(Debug, Default)]
 pub struct WaitQueue {
-    /// Rank, deadline and arrival to task: arrivals are unique.
+    /// The tasks by rank, deadline and arrival; arrivals are unique.
     order: BTreeMap<(i16, Instant, u64), TaskId>,
     arrivals: u64,
 }
@@ -69,7 +69,8 @@ impl WaitQueue {
         self.insert(task, prio, Instant::ZERO);
     }
 
-    /// Adds a task to the queue of a lock whose holder inherits what it lends.
+    /// Adds a task to the queue of a lock with priority inheritance, ordered by the value that it
+    /// lends.
     pub fn push_lender(&mut self, task: TaskId, lends: Lent) {
         match lends {
             Lent::Prio(prio) => self.insert(task, prio, Instant::ZERO),
@@ -83,18 +84,18 @@ impl WaitQueue {
         self.arrivals += 1;
     }
 
-    /// Takes the most urgent task.
+    /// Removes and returns the most urgent task.
     pub fn pop(&mut self) -> Option<TaskId> {
         self.order.pop_first().map(|(_, task)| task)
     }
 
-    /// Takes a task out; `false` if it does not wait here. O(n).
+    /// Removes a task; returns `false` if it does not wait here. O(n).
     pub fn remove(&mut self, task: TaskId) -> bool {
         let key = self.order.iter().find(|(_, waiter)| **waiter == task).map(|(key, _)| *key);
         key.is_some_and(|key| self.order.remove(&key).is_some())
     }
 
-    /// Returns the most urgent task without taking it.
+    /// Returns the most urgent task without removing it.
     #[must_use]
     pub fn first(&self) -> Option<TaskId> {
         self.order.first_key_value().map(|(_, task)| *task)
@@ -105,7 +106,7 @@ impl WaitQueue {
         self.order.values().copied()
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiting tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
@@ -118,8 +119,8 @@ impl WaitQueue {
     }
 }
 
-/// Returns what a holder inherits from those that wait for what it holds: what the most urgent of
-/// them lends.
+/// Returns the value that a holder inherits: the most urgent one of the values that its waiters
+/// lend.
 pub fn most_urgent(waiting: impl IntoIterator<Item = Lent>) -> Option<Lent> {
     waiting.into_iter().reduce(|best, lent| if lent.beats(best) { lent } else { best })
 }

@@ -1,10 +1,9 @@
 //! Slices of a queue: the shortest slice, the slice of a group, and how long a picked entity is
 //! protected.
 //!
-//! The shortest slice of a queue is needed at every pick, but a search over all entities would be
-//! too slow. Most entities use the base slice, so a queue lists only the other lengths, sorted,
-//! with a count for each. The shortest is then the head of the list, and a queue without custom
-//! slices has no work to do.
+//! A search over all entities for the shortest slice would be O(n). But most entities use the base
+//! slice, so a queue lists only the other lengths, sorted, with a count for each. The shortest is
+//! then the head of the list, and a queue without custom slices has no work to do.
 //!
 //! * A group's slice is the shortest slice in it (`group_min_slice`, 6.12): a task with a short
 //!   slice is served as early inside a group as outside.
