@@ -107,7 +107,7 @@ pub(crate) enum DlState {
     Fresh,
     /// It is queued and can run.
     Contending,
-    /// It sleeps, and has blocked before its 0-lag time.
+    /// It sleeps; it blocked before its 0-lag time.
     NonContending {
         /// The CPU to which its bandwidth belongs.
         on: CpuId,

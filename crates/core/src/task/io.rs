@@ -90,7 +90,7 @@ impl Io {
 #[derive(Debug)]
 #[must_use = "a parcel that is dropped is a task that is lost"]
 pub enum Left {
-    /// It stays on this run queue (or the CPU was idle).
+    /// It stays on this run queue, or the CPU was idle.
     Queued,
     /// It is blocked; the host holds its body until its wakeup.
     Parked(Parcel),

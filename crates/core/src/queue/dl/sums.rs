@@ -41,7 +41,7 @@ pub(crate) struct Sums {
     pub(crate) running: Bandwidth,
     pub(crate) lingering: Vec<Option<Lingering>>,
     free: Vec<u32>,
-    /// No 0-lag time here is earlier.
+    /// A lower bound of the 0-lag times of the lingering tasks.
     soonest: Instant,
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct BalanceState {
     pub(crate) next: Instant,
     /// No idle CPU is woken for balancing before this instant.
     pub(crate) next_kick: Instant,
-    /// Whether CPUs share cores, the machine has several caches, or CPUs differ in capacity. The
-    /// placement of a task that is alone on its CPU can matter only then.
+    /// Whether CPUs share cores, the machine has several caches, or CPUs differ in capacity. Then
+    /// the placement of a task that is alone on its CPU can matter.
     pub(crate) has_parts: bool,
     /// Whether interrupts or higher classes used much of this CPU at the last check.
     pub(crate) is_pressed: bool,

@@ -1,7 +1,7 @@
 //! [`Queue`]: the fair entities of one group on one CPU. The root queue holds the tasks that belong
 //! to no group, and the top-level groups.
 //!
-//! One entity may be current; the others wait on the timeline. The queue maintains two sums over
+//! One entity can be current; the others wait on the timeline. The queue maintains two sums over
 //! the waiting entities, `sum_weight = Σ w` and `sum_weighted_vruntime = Σ w (v - zero)`. One
 //! division yields the average vruntime from them. `zero_vruntime` is the reference point of the
 //! sums. It follows the least vruntime upwards and never moves back, so it also serves as the
