@@ -1,5 +1,5 @@
-//! [`Cx`]: what a call works with besides run queues. One per call; it holds the call's one notion
-//! of now.
+//! [`Cx`]: the context of a call apart from its run queues. There is one per call, and it holds the
+//! one current time of the call.
 
 use crate::queue::fair::averages::CpuAverages;
 use crate::shared::state::Shared;
@@ -10,7 +10,7 @@ use crate::words::config::Config;
 use lock_api::RawMutex;
 use zerolag_model::CpuId;
 
-/// What an entry point works with besides its run queue.
+/// The context of an entry point apart from its run queue.
 pub(crate) struct Cx<'a, L: RawMutex> {
     pub(crate) shared: &'a Shared<L>,
     pub(crate) config: &'a Config,
@@ -25,15 +25,14 @@ impl<L: RawMutex> Cx<'_, L> {
         View { shared: self.shared, observer: &mut self.io.observer }
     }
 
-    /// Returns the averages of a CPU: those that it published, decayed since if nothing is queued
-    /// there.
+    /// Returns the published averages of a CPU, decayed until now if nothing is queued there.
     pub(crate) fn averages_of(&mut self, cpu: CpuId) -> CpuAverages {
         let now = self.now.task;
         self.view().averages(cpu).decayed(now)
     }
 
-    /// Returns the capacity that a CPU has left for fair tasks, as it published it; all of it if it
-    /// never has.
+    /// Returns the published remaining capacity of a CPU for fair tasks; its full capacity if it
+    /// has published none.
     pub(crate) fn capacity_of(&mut self, cpu: CpuId) -> u64 {
         match self.view().capacity(cpu) {
             0 => u64::from(self.config.topology.capacity(cpu)),

@@ -1,5 +1,5 @@
 //! Shorthands of [`Rq`] for the fair class: an entity by its reference, a queue by its number, and
-//! averages that are aged to the run queue's own clock.
+//! averages aged to the run queue's own clock.
 
 use crate::entity::fair::{EntityRef, FairEntity, QueueIx};
 use crate::queue::fair::queue::Queue;
@@ -32,26 +32,27 @@ impl Rq {
         self.fair.queue_mut(q)
     }
 
-    /// Brings a queue's averages up to date, before what it holds changes. O(1).
+    /// Updates a queue's averages before its entities change. O(1).
     #[inline]
     pub(crate) fn age_queue(&mut self, q: QueueIx) {
         self.fair.age_queue(q, self.averages_clock());
     }
 
-    /// Brings an entity's averages up to date, before its state changes. O(1).
+    /// Updates an entity's averages before its state changes. O(1).
     #[inline]
     pub(crate) fn age_entity(&mut self, q: QueueIx, entity: EntityRef) {
         let now = self.averages_clock();
         self.fair.age_entity(&mut self.tasks, q, entity, now);
     }
 
-    /// An entity is about to join a queue: its averages are counted there, if they are not yet.
+    /// Counts the averages of an entity that is about to join a queue there, if they do not count
+    /// yet.
     pub(crate) fn attach(&mut self, q: QueueIx, entity: EntityRef) {
         let now = self.averages_clock();
         self.fair.attach(&mut self.tasks, q, entity, now);
     }
 
-    /// An entity has left a queue for good: its averages go with it.
+    /// Removes the averages of an entity that has left a queue for good.
     pub(crate) fn unattach(&mut self, q: QueueIx, entity: EntityRef) {
         let now = self.averages_clock();
         self.fair.unattach(&mut self.tasks, q, entity, now);

@@ -1,4 +1,4 @@
-//! The run queue of one CPU, what it publishes, and the context of a call.
+//! The run queue of one CPU, its published state, and the context of a call.
 
 pub(crate) mod cx;
 pub(crate) mod fair_view;

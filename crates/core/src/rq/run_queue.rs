@@ -1,9 +1,9 @@
-//! [`Rq`]: everything that one CPU's scheduler owns. A value, one per CPU, in the host's hands and
-//! under the host's lock.
+//! [`Rq`]: the state that one CPU's scheduler owns. The host keeps one value per CPU and protects
+//! it with a lock.
 //!
-//! It holds the bodies of its tasks, the queues of each class and the point at which a switch is
-//! ([`Phase`]). Whatever other CPUs may know of it is published at the end of each call
-//! ([`Rq::publish`]) from here and from nowhere else.
+//! An `Rq` holds the bodies of its tasks, the queues of each class and the progress of a switch
+//! ([`Phase`]). State that other CPUs can read is published at the end of every call
+//! ([`Rq::publish`]), and nowhere else.
 //!
 //! ```text
 //!            leave [1]                    pick -> Run, Idle [3]
@@ -46,19 +46,18 @@ use zerolag_model::{
 #[derive(Debug)]
 pub struct Rq {
     cpu: CpuId,
-    /// Time that was the tasks': the wall's less interrupts. The wall's is the call's
-    /// ([`Cx::now`]).
+    /// The task clock: wall time less interrupts. Wall time is part of the call ([`Cx::now`]).
     clock_task: Instant,
-    /// When it was called last, to find a host whose time goes back.
+    /// The time of the last call, to detect a host with a clock that goes back.
     #[cfg(debug_assertions)]
     called: Instant,
     pub(crate) tasks: TaskSlab,
-    /// Whose turn it is.
+    /// The task that was picked (the donor, if another runs in its place).
     current: Option<Slot>,
-    /// Who runs on that turn if it is not the current task: that one waits for it
-    /// ([`crate::proxy`]).
+    /// The task that runs in place of the current one, which waits for a lock that it holds
+    /// ([`crate::balance::proxy`]).
     executor: Option<Executor>,
-    /// Queued tasks that lend their turn.
+    /// The number of queued tasks that lend their turn.
     lending: u32,
     phase: Phase,
     need_resched: Resched,
@@ -66,14 +65,15 @@ pub struct Rq {
     pub(crate) rt: RtRq,
     pub(crate) fair: FairRq,
     is_online: bool,
-    /// Fair tasks are neither brought here nor taken away (`isolcpus`).
+    /// Fair tasks are neither moved here nor moved away (`isolcpus`).
     is_isolated: bool,
-    /// When it needs its tick.
+    /// The rule by which it stops its tick.
     ticks: Ticks,
     nr_switches: u64,
-    /// Task clock up to which the present idle time is accounted; `None` while something runs.
+    /// Task clock up to which the current idle time is accounted; `None` while a task runs.
     idle_since: Option<Instant>,
-    /// What may have changed since it was published. Noted where tasks come, go and become current.
+    /// The published fields that may be out of date. Noted wherever tasks are enqueued, are
+    /// dequeued or become current.
     unpublished: Unpublished,
     published: Published,
 }
@@ -82,20 +82,20 @@ pub struct Rq {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Executor {
     pub(crate) slot: Slot,
-    /// The donor's counter of CPU time when this was last settled.
+    /// The donor's counter of exec time at the last settlement.
     pub(crate) settled: Duration,
 }
 
-/// Where a CPU is in a switch.
+/// The progress of a switch on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// `current` runs (or the CPU idles).
+    /// `current` runs, or the CPU idles.
     Running,
     /// Between `leave` and the end of `pick`.
     Switching {
-        /// Who was left.
+        /// The task that the CPU leaves.
         prev: Prev,
-        /// What has been tried for this switch.
+        /// The searches already made for this switch.
         stage: Stage,
     },
 }
@@ -109,20 +109,20 @@ pub(crate) struct Prev {
     pub(crate) cpuset: CpusetId,
 }
 
-/// What `pick` has already looked for elsewhere.
+/// The searches on other CPUs that `pick` has already made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Nothing.
+    /// None.
     Fresh,
-    /// Deadline tasks to pull.
+    /// For deadline tasks to pull.
     DlPulled,
-    /// RT tasks too.
+    /// For RT tasks too.
     Pulled,
-    /// And fair ones.
+    /// For fair tasks too.
     Searched,
 }
 
-/// What the CPU has published, to publish changes only.
+/// The last published state of the CPU, so that only changes are published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Published {
     prios: PublishedPrios,
@@ -166,24 +166,24 @@ impl Rq {
         }
     }
 
-    /// Returns whose run queue this is.
+    /// Returns the CPU of this run queue.
     #[must_use]
     pub const fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// Returns the task that runs here; `None` while idle or switching.
+    /// Returns the task that runs here; `None` while the CPU idles or switches.
     #[must_use]
     pub fn current(&self) -> Option<TaskId> {
         self.acting().map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns the effective priority of the task that runs here; one that a deadline server runs
-    /// has the server's, one that runs on another's turn has that task's.
+    /// Returns the effective priority of the running task. A task that a deadline server runs has
+    /// the server's priority; a task that runs on another task's turn has that task's.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
         let Some(slot) = self.current else { return Prio::IDLE };
-        // Looked up in any case: the callers' own looking up is the same then.
+        // Load it unconditionally: callers read the same slot next, so the bounds check is shared.
         let own = self.tasks[slot].prio;
         if self.dl.serving.is_some() { Prio::DEADLINE } else { own }
     }
@@ -200,8 +200,8 @@ impl Rq {
         }
     }
 
-    /// Returns what a deadline server of this CPU promises, what it does and what is left of its
-    /// runtime.
+    /// Returns the parameters, the state and the remaining runtime of a deadline server of this
+    /// CPU.
     #[must_use]
     pub const fn server(&self, kind: ServerKind) -> (ServerParams, ServerState, SignedDuration) {
         let server = self.dl.server(kind);
@@ -209,25 +209,25 @@ impl Rq {
         (server.params(), state, left)
     }
 
-    /// Returns whether the real-time tasks of this CPU may not run before the next period (RT
+    /// Returns whether the real-time tasks of this CPU are throttled until the next period (RT
     /// throttling).
     #[must_use]
     pub const fn is_rt_throttled(&self) -> bool {
         self.rt.throttle.is_throttled()
     }
 
-    /// Returns the server that the current task runs by, if it does.
+    /// Returns the server that runs the current task, if any.
     #[must_use]
     pub const fn serving(&self) -> Option<ServerKind> {
         self.dl.serving
     }
 
-    /// Returns whether this CPU is asked to schedule, and how urgently.
+    /// Returns whether this CPU has been asked to reschedule, and how urgently.
     pub const fn need_resched(&self) -> Resched {
         self.need_resched
     }
 
-    /// Returns the number of queued tasks, the current one included, without deadline tasks that
+    /// Returns the number of queued tasks, including the current one, without deadline tasks that
     /// wait for their budget.
     #[must_use]
     #[inline]
@@ -235,8 +235,8 @@ impl Rq {
         self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_queued()
     }
 
-    /// Returns whether [`nr_running`](Self::nr_running) is above zero. The class that most often
-    /// has tasks is asked first: the sum of all three at every tick made `hogs` 2 % dearer.
+    /// Returns whether [`nr_running`](Self::nr_running) is above zero. It asks the class first that
+    /// most often has tasks: summing all three at every tick made the benchmark `hogs` 2 % slower.
     #[inline]
     pub(crate) fn has_running(&self) -> bool {
         self.fair.nr_queued() > 0 || self.rt.nr_allowed() > 0 || self.dl.nr_running() > 0
@@ -248,32 +248,32 @@ impl Rq {
         self.nr_switches
     }
 
-    /// Returns whether nothing runs and nothing is queued.
+    /// Returns whether no task runs or is queued.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.has_running() && self.current.is_none()
     }
 
-    /// Returns the tasks queued here, the current one included, with effective priority. For
+    /// Returns the tasks queued here, including the current one, with their effective priority. For
     /// checks: O(slots).
     pub fn queued(&self) -> impl Iterator<Item = (TaskId, Prio)> + '_ {
         self.tasks.iter().map(|(_, task)| (task.id, task.prio))
     }
 
-    /// Returns whether a queued task may run on a CPU. For checks: O(slots).
+    /// Returns whether a queued task is allowed on a CPU. For checks: O(slots).
     #[must_use]
     pub fn may_run_on(&self, task: TaskId, cpu: CpuId) -> bool {
         self.tasks.iter().any(|(_, body)| body.id == task && body.may_run_on(cpu))
     }
 
-    /// Returns what a queued task asks for. For checks: O(slots).
+    /// Returns the requested scheduling attributes of a queued task. For checks: O(slots).
     #[must_use]
     pub fn attr(&self, task: TaskId) -> Option<SchedAttr> {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
     }
 
-    /// Returns whether a task here may not run before its class gets more time: a deadline task
-    /// that waits for its next budget, or a real-time task while these are throttled. For checks:
+    /// Returns whether a task here must wait until its class gets more time: a deadline task that
+    /// waits for its next budget, or a real-time task while these are throttled. For checks:
     /// O(slots).
     #[must_use]
     pub fn is_throttled(&self, task: TaskId) -> bool {
@@ -281,8 +281,8 @@ impl Rq {
         self.tasks.iter().any(|(_, body)| body.id == task && is(body))
     }
 
-    /// Returns the absolute deadline of a deadline task here, and what is left of its budget. For
-    /// checks: O(slots).
+    /// Returns the absolute deadline and the remaining budget of a deadline task here. For checks:
+    /// O(slots).
     #[must_use]
     pub fn deadline(&self, task: TaskId) -> Option<(Instant, SignedDuration)> {
         let body = self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body)?;
@@ -296,7 +296,7 @@ impl Rq {
         self.tasks.iter().any(|(_, body)| body.id == task && body.fair.is_delayed())
     }
 
-    /// Returns whether this CPU takes part.
+    /// Returns whether this CPU is online.
     #[must_use]
     pub const fn is_online(&self) -> bool {
         self.is_online
@@ -308,25 +308,25 @@ impl Rq {
         self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.group)
     }
 
-    /// Returns the time of this CPU's tasks (`rq_clock_task`).
+    /// Returns the task clock of this CPU (`rq_clock_task`).
     #[inline(always)]
     pub(crate) const fn clock_task(&self) -> Instant {
         self.clock_task
     }
 
-    /// Returns the task whose turn it is; another may run in its place ([`acting`](Self::acting)).
+    /// Returns the current task. Another task can run in its place ([`acting`](Self::acting)).
     #[inline(always)]
     pub(crate) const fn current_slot(&self) -> Option<Slot> {
         self.current
     }
 
-    /// Makes a task the current one; `None` if the CPU idles from now on.
+    /// Makes a task the current one; with `None` the CPU idles from now on.
     #[inline(always)]
     pub(crate) const fn set_current(&mut self, next: Option<Slot>) {
         self.current = next;
     }
 
-    /// The current task has left its queue: nothing is current before the switch that is under way,
+    /// Clears the current task if it is `slot`, which has left its queue. A switch is in progress
     /// or about to begin.
     #[inline]
     pub(crate) fn quit_current(&mut self, slot: Slot) {
@@ -335,13 +335,13 @@ impl Rq {
         }
     }
 
-    /// Returns since when the CPU idles, as far as that is accounted; `None` while something runs.
+    /// Returns the task clock up to which idle time is accounted; `None` while a task runs.
     #[inline(always)]
     pub(crate) const fn idle_since(&self) -> Option<Instant> {
         self.idle_since
     }
 
-    /// Accounts idle time up to now, or ends it.
+    /// Accounts idle time up to `since`, or ends it.
     #[inline(always)]
     pub(crate) const fn set_idle_since(&mut self, since: Option<Instant>) {
         self.idle_since = since;
@@ -352,13 +352,13 @@ impl Rq {
         self.phase
     }
 
-    /// The CPU leaves its task: [1].
+    /// Begins a switch: the CPU leaves its task. [1]
     pub(crate) fn begin_switch(&mut self, prev: Prev) {
         debug_assert!(self.phase == Phase::Running, "CPU {} leaves twice", self.cpu);
         self.phase = Phase::Switching { prev, stage: Stage::Fresh };
     }
 
-    /// The CPU has chosen what to run: [3]. What asked for the switch is done with.
+    /// Ends a switch: the CPU has picked the next task. The reschedule request is cleared. [3]
     pub(crate) const fn end_switch(&mut self) {
         self.phase = Phase::Running;
         self.need_resched = Resched::No;
@@ -381,17 +381,17 @@ impl Rq {
         self.executor.take()
     }
 
-    /// A queued task lends its turn.
+    /// Counts a queued task that lends its turn.
     pub(crate) const fn add_lender(&mut self) {
         self.lending += 1;
     }
 
-    /// A queued task does not lend its turn any more.
+    /// Stops counting a queued task that no longer lends its turn.
     pub(crate) const fn remove_lender(&mut self) {
         self.lending -= 1;
     }
 
-    /// Returns whether fair tasks are neither brought here nor taken away (`isolcpus`).
+    /// Returns whether fair tasks are neither moved here nor moved away (`isolcpus`).
     pub(crate) const fn is_isolated(&self) -> bool {
         self.is_isolated
     }
@@ -404,13 +404,13 @@ impl Rq {
         self.ticks
     }
 
-    /// Notes that what others know of this CPU may be out of date.
+    /// Notes published fields that may be out of date.
     #[inline(always)]
     pub(crate) const fn note(&mut self, changed: Unpublished) {
         self.unpublished.add(changed);
     }
 
-    /// Advances the clocks; they never go back.
+    /// Advances the task clock. Clocks never go back.
     pub(crate) fn set_clock(&mut self, now: Clock) {
         #[cfg(debug_assertions)]
         {
@@ -421,7 +421,7 @@ impl Rq {
         self.clock_task = now.task;
     }
 
-    /// Notes what has been looked for elsewhere for the present switch.
+    /// Notes a search that has been made on other CPUs for the current switch.
     pub(crate) fn pass(&mut self, passed: Stage) {
         match &mut self.phase {
             Phase::Switching { stage, .. } => *stage = passed,
@@ -434,13 +434,13 @@ impl Rq {
         Stay { task: task.id, slot: slot.0, stay: task.stay }
     }
 
-    /// Returns the slot of a task if this is still the same stay.
+    /// Returns the slot of a task if it is still in the same stay.
     pub(crate) fn find_stay(&self, stay: Stay) -> Option<Slot> {
         let slot = Slot(stay.slot);
         self.tasks.get(slot).filter(|task| task.id == stay.task && task.stay == stay.stay).map(|_| slot)
     }
 
-    /// Asks this CPU to schedule. The first urgent request sends a kick.
+    /// Asks this CPU to reschedule. The first urgent request sends a kick.
     pub(crate) fn resched<L: RawMutex>(&mut self, cx: &mut Cx<'_, L>, how: Resched) {
         let before = self.need_resched;
         self.need_resched = before.max(how);
@@ -451,8 +451,8 @@ impl Rq {
         }
     }
 
-    /// Publishes what other CPUs may know, where it changed. The last thing that an entry point
-    /// does which may have changed it; `leave` lets `pick` do it.
+    /// Publishes the changed state. An entry point that may have changed it does this last; `leave`
+    /// lets `pick` do it.
     #[inline(always)]
     pub(crate) fn publish<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         let changed = core::mem::replace(&mut self.unpublished, Unpublished::NONE)
@@ -463,7 +463,7 @@ impl Rq {
         debug_assert!(self.to_publish(cx) == self.published, "CPU {} changed without a note of it", self.cpu);
     }
 
-    /// Returns what others should know now.
+    /// Returns the state to publish now.
     fn to_publish<L: RawMutex>(&self, cx: &Cx<'_, L>) -> Published {
         Published {
             prios: self.published_prios(cx),
@@ -475,8 +475,8 @@ impl Rq {
         }
     }
 
-    /// Returns what others have been told of the current task: its priority, and whether it may run
-    /// elsewhere.
+    /// Returns the published priority of the current task, and whether it is published as able to
+    /// migrate.
     pub(crate) const fn shows_of_current(&self) -> (Prio, bool) {
         (self.published.prios.current, self.published.prios.current_movable)
     }
@@ -495,12 +495,12 @@ impl Rq {
         }
     }
 
-    /// Returns whether others may send work here for want of any.
+    /// Returns whether others can send work here because the CPU is idle.
     pub(crate) fn is_idle_to_others(&self) -> bool {
         !self.has_running() && self.is_online && !self.is_isolated
     }
 
-    /// Returns what others count here.
+    /// Returns the task counts that others see.
     pub(crate) fn published_counts(&self, settings: &Settings) -> PublishedCounts {
         let (runnable, phantoms) = (self.nr_runnable(), self.phantoms(settings));
         let moves_rt = settings.rt_balance.is_passive();
@@ -513,13 +513,14 @@ impl Rq {
         }
     }
 
-    /// Returns the throttled tasks that count as running all the same
+    /// Returns the number of throttled tasks that nevertheless count as running
     /// (`hierarchical_running = off`).
     pub(crate) const fn phantoms(&self, settings: &Settings) -> u32 {
         if settings.hierarchical_running { 0 } else { self.fair.nr_apart }
     }
 
-    /// Thing by thing, each made and compared on its own: most calls change one or two of them.
+    /// Publishes the changed fields. Each is computed and compared separately, because most calls
+    /// change only one or two.
     fn publish_changes<L: RawMutex>(&mut self, cx: &Cx<'_, L>, changed: Unpublished) {
         let cpu = self.cpu;
         if changed.has(Unpublished::PRIOS) {
@@ -532,8 +533,7 @@ impl Rq {
                 cx.shared.publish_prios(cpu, prios);
             }
         }
-        // The load of kernels that do not track it is a sum of weights, and may have real-time
-        // tasks in it.
+        // Without load tracking the load is a sum of weights, which can include real-time tasks.
         if changed.has(Unpublished::AVERAGES) || !self.fair.tracks_load() {
             let averages = self.published_averages(cx.config.settings.rt_balance.is_passive());
             if averages != self.published.averages {
@@ -583,8 +583,8 @@ impl Rq {
         }
     }
 
-    /// Publishes before looking at what others have published: of two CPUs that do so at once, one
-    /// sees the other.
+    /// Publishes before reading the published state of others: if two CPUs do so at once, one sees
+    /// the other's state.
     pub(crate) fn publish_first<L: RawMutex>(&mut self, cx: &Cx<'_, L>) {
         self.publish(cx);
         if cx.config.threads == Threads::Many {
@@ -592,12 +592,12 @@ impl Rq {
         }
     }
 
-    /// Returns what this CPU is to the deadline class.
+    /// Returns the state of this CPU for the deadline class.
     pub(crate) fn dl_level(&self) -> DlLevel {
         self.level_at(self.dl.earliest())
     }
 
-    /// As [`dl_level`](Self::dl_level), with the first deadline in hand.
+    /// As [`dl_level`](Self::dl_level), for a known earliest deadline.
     const fn level_at(&self, earliest: Option<Instant>) -> DlLevel {
         match earliest {
             _ if !self.is_online => DlLevel::Gone,
@@ -606,35 +606,35 @@ impl Rq {
         }
     }
 
-    /// Returns the most urgent priority queued above the fair class, the current task's included
-    /// ([`Prio::IDLE`] if none): what a real-time task must beat here.
+    /// Returns the most urgent priority queued above the fair class, including the current task's
+    /// ([`Prio::IDLE`] if none). A real-time task preempts here if it beats this priority.
     pub(crate) fn top_prio(&self) -> Prio {
         if self.dl.is_empty() { self.rt.highest() } else { Prio::DEADLINE }
     }
 
-    /// Returns whether a real-time task waits, or will, that could run elsewhere.
+    /// Returns whether a real-time task waits, or will wait, that could run elsewhere.
     pub(crate) fn is_rt_overloaded(&self, config: &Config) -> bool {
         self.rt.is_overloaded(config.settings.rt_overload, !self.dl.is_empty())
     }
 
-    /// Returns the number of queued tasks that want to run: without those that only wait for their
-    /// lag to be paid.
+    /// Returns the number of runnable tasks: queued tasks except those that only wait until their
+    /// lag is repaid.
     pub(crate) fn nr_runnable(&self) -> u32 {
         self.dl.nr_running() + self.rt.nr_allowed() + self.fair.nr_running()
     }
 
-    /// Returns whether a task waits here that the balancer of the fair class may move.
+    /// Returns whether the balancer of the fair class could move a waiting task from here.
     pub(crate) fn has_waiting(&self, moves_rt: bool) -> bool {
         let fair = self.fair.nr_running();
         fair > 1 || (moves_rt || fair > 0) && self.nr_runnable() > 1
     }
 
-    /// Returns the class of the task that runs here: its own, also if a server runs it.
+    /// Returns the class of the current task: its own class, even if a server runs it.
     pub(crate) fn current_class(&self) -> ClassId {
         self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio).class()
     }
 
-    /// Returns the task whose code runs here.
+    /// Returns the running task: the executor, or else the current task.
     #[inline]
     pub(crate) fn acting(&self) -> Option<Slot> {
         match self.executor {
@@ -643,31 +643,31 @@ impl Rq {
         }
     }
 
-    /// Returns whether a task's code runs here, on its own turn or another's.
+    /// Returns whether a task is current or runs here on another's turn.
     pub(crate) fn runs(&self, slot: Slot) -> bool {
         self.current == Some(slot) || self.executor.is_some_and(|executor| executor.slot == slot)
     }
 
-    /// Returns where the current task's code is; user mode while nothing runs.
+    /// Returns the mode of the running task; user mode while none runs.
     #[must_use]
     #[inline]
     pub fn current_mode(&self) -> TaskMode {
         self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
     }
 
-    /// Returns the task on whose turn another runs here.
+    /// Returns the donor: the current task, if another task runs in its place.
     #[must_use]
     pub fn donor(&self) -> Option<TaskId> {
         self.executor.and(self.current).map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns how many tasks here lend their turn.
+    /// Returns the number of tasks here that lend their turn.
     #[must_use]
     pub const fn nr_lending(&self) -> u32 {
         self.lending
     }
 
-    /// Returns what this CPU publishes as its load.
+    /// Returns the load that this CPU publishes.
     pub(crate) fn published_averages(&self, counts_rt: bool) -> CpuAverages {
         if self.fair.tune.tracks_load {
             return self.fair.averages();

@@ -3,30 +3,30 @@
 //! | CPU | ticks |
 //! |---|---|
 //! | `nohz = off` | always |
-//! | otherwise | while something runs or waits |
-//! | of `nohz_full` | while something waits that the tick decides about, or a deadline or limited task runs |
+//! | otherwise | while a task runs or waits |
+//! | in `nohz_full` | while the tick decides about a waiting task, or a deadline or limited one runs |
 //!
-//! A CPU of `nohz_full` whose tick has stopped while a task runs is looked after once a second by
-//! another one ([`Scheduler::remote_tick`](crate::Scheduler::remote_tick)), so that its clocks and
-//! averages do not stand still.
+//! If the tick of a CPU in `nohz_full` has stopped while a task runs, another CPU updates its
+//! clocks and averages once a second ([`Scheduler::remote_tick`](crate::Scheduler::remote_tick)),
+//! so that they do not stand still.
 //!
-//! O(1); O(real-time tasks of the CPU) for CPUs of `nohz_full`.
+//! O(1); O(real-time tasks of the CPU) for CPUs in `nohz_full`.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_can_stop_tick`, `sched_tick_remote`),
 //! `kernel/time/tick-sched.c`. differs: the kernel also ticks for POSIX CPU timers and perf events,
-//! which are not there.
+//! which do not exist here.
 
 use crate::words::config::Config;
 use zerolag_model::CpuId;
 
-/// What a CPU does with its tick.
+/// The rule by which a CPU stops its tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ticks {
-    /// It is never stopped.
+    /// It never stops.
     Always,
-    /// It is stopped while the CPU idles.
+    /// It stops while the CPU idles.
     Busy,
-    /// It is stopped while nobody needs it (`nohz_full`).
+    /// It stops while the tick decides nothing (`nohz_full`).
     Needed,
 }
 

@@ -1,15 +1,15 @@
-//! [`Booked`]: the bandwidth that a root domain has promised to deadline tasks and servers.
+//! [`Booked`]: the bandwidth that deadline tasks and servers have reserved in a root domain.
 
 use crate::words::bandwidth::{Bandwidth, DlLimit};
 use alloc::vec::Vec;
 use zerolag_model::{Instant, TaskId};
 
-/// What a root domain has promised (`dl_bw.total_bw`).
+/// The reserved bandwidth of a root domain (`dl_bw.total_bw`).
 #[derive(Debug)]
 pub(crate) struct Booked {
     pub(crate) total: Bandwidth,
     pub(crate) limit: DlLimit,
-    /// Bandwidth that is given back at its task's 0-lag time.
+    /// Bandwidth that is released at its task's 0-lag time.
     pub(crate) leaving: Vec<Leaving>,
 }
 
@@ -25,7 +25,7 @@ impl Booked {
         Self { total, limit, leaving: Vec::new() }
     }
 
-    /// Returns what is promised at a time.
+    /// Returns the reserved bandwidth at a time.
     pub(crate) fn total(&mut self, now: Instant) -> Bandwidth {
         let total = &mut self.total;
         self.leaving.retain(|leaving| {
@@ -37,12 +37,13 @@ impl Booked {
         *total
     }
 
-    /// Returns what is promised to those that are there; for checks.
+    /// Returns the reserved bandwidth of the tasks that have not left; for checks.
     pub(crate) fn of_members(&self) -> Bandwidth {
         Bandwidth(self.total.0 - self.leaving.iter().map(|leaving| leaving.bandwidth.0).sum::<u64>())
     }
 
-    /// A task that has left is back: what it had does not count twice.
+    /// Releases the earlier bandwidth of a task that has left and returns, so that it does not
+    /// count twice.
     pub(crate) fn forget(&mut self, task: TaskId) {
         let total = &mut self.total;
         self.leaving.retain(|leaving| {
@@ -54,6 +55,6 @@ impl Booked {
     }
 }
 
-/// The root domain has not that much left.
+/// The root domain does not have that much bandwidth left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BookedUp;

@@ -1,20 +1,20 @@
-//! [`Budgets`]: what each CPU can spend on searches for idle CPUs (`SIS_PROP`). The rules are those
-//! of [`crate::balance::fair::sis_prop`].
+//! [`Budgets`]: the time that each CPU can spend on searches for idle CPUs (`SIS_PROP`). The rules
+//! are those of [`crate::balance::fair::sis_prop`].
 
 use crate::words::config::Config;
 use alloc::boxed::Box;
 use core::sync::atomic::AtomicU64;
 
-/// What each CPU may spend on searches; nothing without `SIS_PROP`.
+/// The budgets of all CPUs; empty without `SIS_PROP`.
 #[derive(Debug)]
 pub(crate) struct Budgets(pub(crate) Box<[Budget]>);
 
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// What is left (`wake_avg_idle`), in ns, as of a tick (`wake_stamp`).
+    /// The remaining budget (`wake_avg_idle`), in ns, as of a tick (`wake_stamp`).
     pub(crate) left: AtomicU64,
     pub(crate) tick: AtomicU64,
-    /// What a search takes on average (`avg_scan_cost`), in ns.
+    /// The average cost of a search (`avg_scan_cost`), in ns.
     pub(crate) cost: AtomicU64,
 }
 

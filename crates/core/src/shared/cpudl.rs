@@ -1,11 +1,11 @@
-//! `cpudl`: the earliest deadline on each CPU, per root domain; answers "where would a task of this
-//! deadline run at once".
+//! `cpudl`: an index of the earliest deadline of every CPU, per root domain. It finds a CPU where a
+//! task with a given deadline would run at once.
 //!
-//! CPUs without deadline tasks are a set; the others are a heap with the latest deadline on top,
-//! under one lock. A search takes the nearest free CPU, or else looks at the top only. Changing a
-//! CPU is O(log CPUs), a search O(words + levels of distance).
+//! CPUs without deadline tasks are a set. The others are a heap with the latest deadline on top,
+//! under one lock. A search takes the nearest free CPU, otherwise it looks only at the top.
+//! Changing a CPU is O(log CPUs), a search O(words + levels of distance).
 //!
-//! Staleness: the answer is a hint; whoever acts on it checks again under the lock of the run
+//! Staleness: the result is a hint. A caller that acts on it checks again under the lock of the run
 //! queue.
 //!
 //! Sources: Linux v6.12 `kernel/sched/cpudeadline.c` (`cpudl_find`, `cpudl_set`, `cpudl_clear`),
@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use zerolag_model::{CpuId, CpuMask, Distance, Instant, Topology};
 
-/// What a CPU is to the deadline class.
+/// The state of a CPU for the deadline class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DlLevel {
-    /// Offline: nothing is sent there.
+    /// Offline: no task is pushed there.
     Gone,
     /// It has no deadline task.
     Free,
@@ -39,7 +39,7 @@ impl<L: RawMutex> CpuDl<L> {
         Self { free: AtomicCpuMask::new(nr_cpus, threads), busy: Mutex::new(busy) }
     }
 
-    /// Says what a CPU is now. Called under that run queue's lock.
+    /// Sets the state of a CPU. Called under the lock of its run queue.
     pub(crate) fn set(&self, cpu: CpuId, level: DlLevel) {
         let mut busy = self.busy.lock();
         match level {
@@ -52,7 +52,7 @@ impl<L: RawMutex> CpuDl<L> {
         }
     }
 
-    /// Returns whether a CPU is held as this and nothing else, for checks.
+    /// Returns whether a CPU is registered with this state and no other, for checks.
     pub(crate) fn is_exact(&self, cpu: CpuId, level: DlLevel) -> bool {
         let busy = self.busy.lock();
         let held = match (busy.deadline(cpu), self.free.contains(cpu)) {
@@ -64,8 +64,8 @@ impl<L: RawMutex> CpuDl<L> {
         held == level
     }
 
-    /// Finds the free CPU nearest to `near` that the task may use, or else the one of latest
-    /// deadline if that is later than the task's.
+    /// Finds the free CPU nearest to `near` that the task is allowed on, otherwise the CPU with the
+    /// latest deadline if that is later than the task's.
     pub(crate) fn find(
         &self,
         deadline: Instant,
@@ -89,7 +89,7 @@ impl<L: RawMutex> CpuDl<L> {
     }
 }
 
-/// CPUs by deadline, the latest first; among equals the lowest number.
+/// CPUs by deadline, latest first; among equals the lowest number first.
 #[derive(Debug)]
 struct LatestFirst {
     heap: Vec<(Instant, CpuId)>,
@@ -105,8 +105,8 @@ impl LatestFirst {
         self.place[cpu.index()].map(|place| self.heap[place as usize].0)
     }
 
-    /// Adds a CPU, or changes the deadline of one: that moves it from where it is, most often not
-    /// at all.
+    /// Adds a CPU, or changes its deadline. It moves from its place in the heap, usually not at
+    /// all.
     fn set(&mut self, cpu: CpuId, deadline: Instant) {
         match self.place[cpu.index()] {
             Some(place) => {

@@ -1,19 +1,19 @@
-//! `cpupri`: which CPUs run at which priority, per root domain; answers "the CPU of lowest priority
-//! that this task may use and can preempt" without looking at every CPU.
+//! `cpupri`: an index of CPUs by priority, per root domain. It finds the CPU of lowest priority
+//! that a task is allowed on and can preempt, without looking at every CPU.
 //!
-//! One set of CPUs per *level*: 0 for CPUs that run fair tasks or nothing, 1..=99 for the real-time
-//! priority of the most urgent task queued there, 100 for deadline and stop. A search goes up from
-//! level 0 to below the task's own and stops at the first level that shares a CPU with the task's
-//! affinity. A bit per occupied level makes it O(occupied levels + words); changing a CPU's level
-//! is O(1).
+//! There is one set of CPUs per *level*: 0 for CPUs that run fair tasks or idle, 1..=99 for the
+//! real-time priority of the most urgent task queued there, 100 for deadline and stop. A search
+//! goes up from level 0 to below the task's own level. It stops at the first level that shares a
+//! CPU with the task's affinity. A bit per occupied level makes it O(occupied levels + words).
+//! Changing a CPU's level is O(1).
 //!
-//! Staleness: a CPU is put on its new level before it leaves its old one, so it may be seen on
-//! both, never on none. The answer is a hint; whoever acts on it checks again under the lock of the
-//! run queue.
+//! Staleness: a CPU joins its new level before it leaves its old one, so a reader can see it on
+//! both, but never on none. The result is a hint. A caller that acts on it checks again under the
+//! lock of the run queue.
 //!
-//! Sources: Linux v6.12 `kernel/sched/cpupri.c` (`cpupri_find_fitness`, `cpupri_set`). differs: no
-//! count beside a level's mask, the summary word serves; a bitmap of occupied levels instead of a
-//! walk over 100 counters.
+//! Sources: Linux v6.12 `kernel/sched/cpupri.c` (`cpupri_find_fitness`, `cpupri_set`). differs: a
+//! level has no count besides its mask, because the summary word serves; a bitmap of occupied
+//! levels replaces the walk over 100 counters.
 
 use crate::words::atomic_mask::{AtomicCpuMask, Threads, clear_bits, set_bits};
 use alloc::boxed::Box;
@@ -23,14 +23,14 @@ use zerolag_model::{ClassId, CpuId, CpuMask, Distance, Prio, Topology};
 /// Levels: not real time, 99 real-time priorities, above real time.
 const LEVELS: usize = 101;
 
-/// A CPU that is not part of the domain (offline).
+/// The level of a CPU that is not part of the domain (offline).
 const NO_LEVEL: u8 = u8::MAX;
 
 #[derive(Debug)]
 pub(crate) struct CpuPri {
     threads: Threads,
     levels: Box<[AtomicCpuMask]>,
-    /// Bit per level that may hold a CPU; advisory, as the summary of a mask.
+    /// A bit per level that can hold a CPU; advisory, like the summary of a mask.
     occupied: [AtomicU64; 2],
     level_of: Box<[AtomicU8]>,
 }
@@ -54,19 +54,18 @@ impl CpuPri {
         }
     }
 
-    /// Says that the most urgent task of a CPU is now of this priority. Called under that run
-    /// queue's lock.
+    /// Sets the priority of the most urgent task of a CPU. Called under the lock of its run queue.
     pub(crate) fn set(&self, cpu: CpuId, prio: Prio) {
         self.set_level(cpu, Self::level(prio));
     }
 
-    /// Takes a CPU out: nothing is pushed there any more.
+    /// Removes a CPU: no task is pushed there any more.
     pub(crate) fn remove(&self, cpu: CpuId) {
         self.set_level(cpu, NO_LEVEL);
     }
 
-    /// Returns whether a CPU is held at this priority's level and at no other; with `None`, at none
-    /// at all.
+    /// Returns whether a CPU is registered at the level of this priority and at no other; with
+    /// `None`, at no level.
     pub(crate) fn is_exact(&self, cpu: CpuId, prio: Option<Prio>) -> bool {
         let wanted = prio.map(|prio| usize::from(Self::level(prio)));
         (0..LEVELS).all(|level| self.levels[level].contains(cpu) == (wanted == Some(level)))
@@ -99,11 +98,12 @@ impl CpuPri {
         }
     }
 
-    /// Finds the CPU of lowest level, below that of `prio`, that the task may use, nearest to
-    /// `near` among equals.
+    /// Finds the CPU of lowest level, below that of `prio`, that the task is allowed on; among
+    /// equals the nearest to `near`.
     ///
     /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its
-    /// cache, its socket, the rest; in each the lowest number. `scanned` counts levels looked at.
+    /// cache, its socket, the rest; in each the lowest number. `scanned` counts the examined
+    /// levels.
     pub(crate) fn find(
         &self,
         prio: Prio,

@@ -1,7 +1,7 @@
 //! [`GroupTable`]: the tree of groups, as all CPUs see it: parent, weight, limit, published load.
 //!
-//! Rows change under a lock and are read with atomics. The part of a group that lives on one CPU is
-//! a [`Queue`](crate::queue::fair::queue::Queue).
+//! Rows change under a lock and are read with atomics. The part of a group on one CPU is a
+//! [`Queue`](crate::queue::fair::queue::Queue).
 
 use crate::entity::weight::Weight;
 use crate::shared::pool::{Pool, Refreshed};
@@ -13,7 +13,7 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, Instant};
 
-/// The mark of an idle group beside its weight.
+/// The bit that marks an idle group in its weight.
 pub(crate) const IDLE_GROUP: u64 = 1 << 32;
 
 /// One group, as all CPUs see it.
@@ -25,15 +25,15 @@ struct Row<L: RawMutex> {
     weight: AtomicU32,
     /// Whether it is an idle group (`cpu.idle`): 0 or 1.
     idle: AtomicU32,
-    /// Counts the groups that had this id; odd while one has it.
+    /// Counts the creations and removals of groups with this id; odd while one exists.
     generation: AtomicU32,
-    /// Sum of what its queues on all CPUs publish.
+    /// Sum of the loads that its queues on all CPUs publish.
     load: AtomicU64,
     nr_tasks: AtomicU32,
     nr_children: AtomicU32,
-    /// The number of its limit; 0 is none.
+    /// The number of its limit; 0 without one.
     limit: AtomicU32,
-    /// Its own slice in ns; 0 is none.
+    /// Its own slice in ns; 0 without one.
     slice: AtomicU64,
     /// How often its pool has been filled at the end of a period.
     refreshes: AtomicU32,
@@ -61,13 +61,13 @@ impl<L: RawMutex> Row<L> {
 
 /// The tree of groups. Rows change under the lock; readers use atomics.
 ///
-/// Staleness: a CPU may compute a share from a load that others have just changed; it does so again
-/// at its next tick.
+/// Staleness: a CPU can compute a share from a load that others have just changed. It computes the
+/// share again at its next tick.
 #[derive(Debug)]
 pub(crate) struct GroupTable<L: RawMutex> {
     rows: Vec<Row<L>>,
-    /// Ids of no group; who has been free longest is next, so that a trace meets an id again as
-    /// late as can be.
+    /// Unused ids, the longest unused first, so that an id reappears in a trace as late as
+    /// possible.
     free: Mutex<L, VecDeque<u32>>,
 }
 
@@ -158,8 +158,8 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
-    /// Returns a group's pool, locked: an inner lock, taken with at most one run queue held and
-    /// nothing under it.
+    /// Returns a group's pool, locked. It is an inner lock: at most one run queue is locked when it
+    /// is taken, and nothing is locked under it.
     pub(crate) fn pool(&self, group: GroupId) -> MutexGuard<'_, L, Pool> {
         self.rows[group.index()].pool.lock()
     }
@@ -168,7 +168,7 @@ impl<L: RawMutex> GroupTable<L> {
         self.rows[group.index()].limit.load(Ordering::Acquire)
     }
 
-    /// Returns what a CPU takes of its quota at a time, if that is its own.
+    /// Returns the group's own bandwidth slice, if it has one.
     pub(crate) fn slice(&self, group: GroupId) -> Option<Duration> {
         let nanos = self.rows[group.index()].slice.load(Ordering::Acquire);
         (nanos > 0).then_some(Duration::from_nanos(nanos))
@@ -207,7 +207,7 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(self.row(group)?.pool.lock().stat())
     }
 
-    /// The period of a group has ended.
+    /// Handles the end of a group's period.
     pub(crate) fn refresh(&self, group: GroupId, now: Instant) -> Option<Refreshed> {
         let row = &self.rows[group.index()];
         let refreshed = row.pool.lock().refresh(now)?;
@@ -221,7 +221,7 @@ impl<L: RawMutex> GroupTable<L> {
         Ok(())
     }
 
-    /// Takes a task out of the count.
+    /// Removes a task from the count.
     pub(crate) fn quit(&self, group: GroupId) {
         let before = self.rows[group.index()].nr_tasks.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "group {group} loses a task that it does not have");

@@ -1,30 +1,29 @@
-//! [`HardLimits`]: the competing design of 2009: the quota of a group is divided over the CPUs, and
-//! each throttles by itself.
+//! [`HardLimits`]: the competing design of 2009. The quota of a group is divided over the CPUs, and
+//! each CPU throttles by itself.
 //!
-//! A CPU uses up its own part first. When it needs more it goes round the others and takes, of what
-//! each has not used in this period, one part in as many as there are CPUs; what it has then, it
-//! keeps for later periods too, so parts follow the tasks, slowly. No part grows beyond a period:
-//! one CPU cannot use more.
+//! A CPU uses its own part first. When it needs more, it visits the other CPUs and takes 1/n of the
+//! unused part of each, on n CPUs. It keeps that for later periods, so the parts slowly follow the
+//! tasks. No part grows beyond a period, because one CPU cannot use more.
 //!
 //! ```text
 //!   part of CPU 0  [######------]  used, not used
-//!   part of CPU 1  [###---------]--.  1/3 of what it has not used
+//!   part of CPU 1  [###---------]--.  1/3 of the unused part
 //!   part of CPU 2  [############]<-+--- needs more
 //! ```
 //!
-//! What a CPU without tasks of the group has is lost to the group unless another CPU borrows it
-//! *before* it is throttled: a throttled CPU asks again at the end of the period only. That is why
-//! the design gives less than the quota where tasks and parts do not sit on the same CPUs, and one
-//! of the reasons for the pool.
+//! The part of a CPU without tasks of the group is lost to the group, unless another CPU borrows it
+//! *before* it is throttled: a throttled CPU asks again only at the end of the period. So the
+//! design gives less than the quota where tasks and parts are not on the same CPUs. This is one of
+//! the reasons for the pool.
 //!
-//! Work: O(1) while the own part lasts; to borrow, and at the end of a period, O(CPUs), each with a
-//! lock of its own there, which is counted. Memory: 16 bytes per CPU of each limited group.
+//! Work: O(1) while the own part lasts. Borrowing and the end of a period are O(CPUs); there every
+//! CPU has a lock of its own, which is counted. Memory: 16 bytes per CPU of every limited group.
 //!
 //! Sources: Rao 2009 and 2010, "CFS hard limits" v2 ("Added CFS runtime borrowing"), v5 ("Make RT
 //! bandwidth and runtime handling code generic and use it in CFS also"); of that code Linux v2.6.33
 //! `kernel/sched_rt.c`, `do_balance_runtime`, `do_sched_rt_period_timer`. differs: the quota is
-//! that of all CPUs together, as `cpu.max` has it, their patches gave each CPU the value of the
-//! file; a burst is ignored, there was none.
+//! that of all CPUs together, as in `cpu.max`, whereas the patches gave every CPU the value of the
+//! file; a burst is ignored, because the patches had none.
 
 use alloc::vec::Vec;
 use zerolag_model::{CpuId, Duration, SignedDuration};
@@ -33,16 +32,16 @@ use zerolag_model::{CpuId, Duration, SignedDuration};
 #[derive(Debug)]
 pub(crate) struct HardLimits {
     nr_cpus: usize,
-    /// One per CPU; none without a limit.
+    /// One per CPU; empty without a limit.
     parts: Vec<Part>,
 }
 
-/// What one CPU has.
+/// The part of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
-    /// What it may use per period (`rt_runtime`).
+    /// The runtime per period (`rt_runtime`).
     runtime: Duration,
-    /// What it has used in this one, or owes from earlier ones (`rt_time`).
+    /// The time used in this period, and the debt from earlier ones (`rt_time`).
     time: Duration,
 }
 
@@ -62,7 +61,7 @@ impl HardLimits {
         Self::new(self.nr_cpus)
     }
 
-    /// Divides a quota evenly; the first CPUs have the nanoseconds that are left over.
+    /// Divides a quota evenly; the first CPUs get the remaining nanoseconds.
     pub(crate) fn divide(&mut self, quota: Duration) {
         let cpus = self.nr_cpus as u64;
         let (each, over) = (quota.as_nanos() / cpus, quota.as_nanos() % cpus);
@@ -72,13 +71,13 @@ impl HardLimits {
         debug_assert_eq!(self.left(), quota, "nothing is lost");
     }
 
-    /// Returns what nobody has used in this period.
+    /// Returns the unused quota of this period.
     pub(crate) fn left(&self) -> Duration {
         self.parts.iter().map(Part::left).sum()
     }
 
-    /// A CPU needs `want`: what it gets, and how many others it looked at. `period` bounds what one
-    /// CPU can use.
+    /// Takes `want` for a CPU; returns the amount it gets and how many other CPUs were examined.
+    /// `period` bounds the part of one CPU.
     pub(crate) fn take(&mut self, cpu: CpuId, want: Duration, period: Duration) -> (Duration, u32) {
         let scanned = if self.parts[cpu.index()].left() < want { self.borrow(cpu, period) } else { 0 };
         let own = &mut self.parts[cpu.index()];
@@ -87,8 +86,8 @@ impl HardLimits {
         (amount, scanned)
     }
 
-    /// Takes a part of what each other CPU has not used (`do_balance_runtime`); returns how many it
-    /// looked at.
+    /// Takes 1/n of the unused part of every other CPU (`do_balance_runtime`); returns how many it
+    /// examined.
     fn borrow(&mut self, cpu: CpuId, period: Duration) -> u32 {
         let weight = self.parts.len() as u64;
         let mut scanned = 0;
@@ -107,7 +106,7 @@ impl HardLimits {
         scanned
     }
 
-    /// Periods have ended; returns how many CPUs it looked at.
+    /// Begins a new period after `periods` have ended; returns how many CPUs it examined.
     pub(crate) fn refill(&mut self, periods: u64) -> u32 {
         for part in &mut self.parts {
             part.time = part.time.saturating_sub(part.runtime * periods);
@@ -115,7 +114,7 @@ impl HardLimits {
         self.parts.len() as u32
     }
 
-    /// A CPU gives back what it has taken and not used, or leaves a debt.
+    /// Takes back unused quota of a CPU, or records its debt.
     pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
         let time = &mut self.parts[cpu.index()].time;
         *time = if remaining.is_negative() {
@@ -170,8 +169,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and borrowed, the parts stay the quota and no more than that is handed
-        /// out per period.
+        /// The sum of the parts stays the quota, and no more than that is handed out per period.
         #[test]
         fn the_parts_are_the_quota(
             cpus in 1_usize..20,

@@ -1,11 +1,11 @@
-//! [`LockOwners`]: which task holds which lock, as the host says (`proxy_exec`).
+//! [`LockOwners`]: the holder of every lock, as reported by the host (`proxy_exec`).
 
 use crate::words::ids::LockId;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::TaskId;
 
-/// The holder of each lock.
+/// The holder of every lock.
 #[derive(Debug, Default)]
 pub(crate) struct LockOwners(pub(crate) Vec<AtomicU32>);
 

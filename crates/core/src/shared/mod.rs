@@ -1,4 +1,4 @@
-//! What CPUs know of each other, and what belongs to none of them.
+//! State that CPUs share: published state of the CPUs, and state that belongs to no CPU.
 //!
 //! Everything here is atomic or under an inner lock. Reads go through a [`view`], which records and
 //! replays them.

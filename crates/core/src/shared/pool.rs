@@ -1,24 +1,25 @@
 //! [`Pool`]: the quota of one group that no CPU has taken yet, and the CPUs that wait for it.
 //!
-//! Where that quota is, is a setting: in one place for all CPUs, or divided over them
+//! A setting selects where that quota is kept: in one place for all CPUs, or divided over them
 //! ([`HardLimits`]). Periods, the list of throttled CPUs and statistics are the same for both.
 //!
 //! ```text
-//!                 take [1]                       refresh, idle and nobody throttled [3]
-//!   Stopped ------------------> Active(fresh) ----------------------------------------> Stopped
+//!                 take [1]                        refresh, idle, none throttled [3]
+//!   Stopped ------------------> Active(fresh) ---------------------------------------> Stopped
 //!                                 |      ^
-//!                refresh, nobody  |      |  take
-//!                throttled [2]    v      |
+//!                 refresh, none   |      |  take
+//!                 throttled [2]   v      |
 //!                               Active(idle)
 //! ```
 //!
-//! While the pool is active its period timer runs; the ends of periods keep their grid over times
-//! in which it is stopped. Where that grid begins is the machine's start, or a time that the host
-//! gives each group.
+//! The period timer runs while the pool is active. The ends of periods stay on their grid while it
+//! is stopped. The grid begins at the machine's start, or at a time that the host sets for each
+//! group.
 //!
-//! Everything here is under the group's own lock, which is taken while at most one run queue is
-//! held; no run queue is taken under it. O(1), but for a list of throttled CPUs that is searched:
-//! O(throttled CPUs of the group), and what [`HardLimits`] says of itself.
+//! Everything here is under the group's own lock. It is an inner lock: at most one run queue is
+//! locked when it is taken, and no run queue is locked under it. Operations are O(1), except for a
+//! search of the list of throttled CPUs, O(throttled CPUs of the group), and the costs of
+//! [`HardLimits`].
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `__refill_cfs_bandwidth_runtime`,
 //! `__assign_cfs_rq_runtime`, `start_cfs_bandwidth`, `do_sched_cfs_period_timer`,
@@ -29,7 +30,7 @@ use alloc::collections::VecDeque;
 use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, Instant, SignedDuration};
 
-/// Quota is not handed out by the slack timer when the period ends within this time
+/// The slack timer hands out no quota if the period ends within this time
 /// (`min_bandwidth_expiration`).
 const ENDS_SOON: Duration = Duration::from_millis(2);
 
@@ -43,33 +44,33 @@ pub(crate) struct Pool {
     /// Counts the limits that the group has had.
     epoch: u32,
     quota: Quota,
-    /// When the present period ends, or ended when the pool was stopped.
+    /// The end of the current period, or of the last one before the pool was stopped.
     ends: Instant,
     state: PoolState,
     slack: Slack,
-    /// CPUs whose queue of the group is throttled, in the order in which they were.
+    /// CPUs on which the group's queue is throttled, in the order of throttling.
     throttled: VecDeque<CpuId>,
     stat: CpuStat,
 }
 
-/// Where the quota is that no CPU has taken.
+/// The quota that no CPU has taken.
 #[derive(Debug)]
 enum Quota {
     /// In one place.
     Common {
         /// (`runtime`).
         runtime: Duration,
-        /// What was there after the last refresh (`runtime_snap`).
+        /// The runtime after the last refresh (`runtime_snap`).
         filled: Duration,
     },
-    /// At each CPU its part.
+    /// Divided into a part per CPU.
     Divided(HardLimits),
 }
 
 impl Quota {
     const EMPTY: Self = Self::Common { runtime: Duration::ZERO, filled: Duration::ZERO };
 
-    /// Returns what is there in all. O(CPUs) where it is divided.
+    /// Returns the total. O(CPUs) if it is divided.
     fn total(&self) -> Duration {
         match self {
             Self::Common { runtime, .. } => *runtime,
@@ -82,72 +83,73 @@ impl Quota {
 enum PoolState {
     /// The period timer does not run.
     Stopped,
-    /// It runs; something was taken in this period.
+    /// It runs, and quota was taken in this period.
     Fresh,
-    /// It runs; nothing was taken since the last refresh.
+    /// It runs, and no quota was taken since the last refresh.
     Idle,
 }
 
-/// The timer that hands returned quota out.
+/// The timer that hands out returned quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slack {
     Stopped,
     Armed,
 }
 
-/// What a CPU asks for.
+/// A CPU's request for quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
-    /// If there is plenty.
+    /// The amount wanted if there is plenty.
     pub(crate) most: Duration,
-    /// If there is little: more than a quarter of what is left is not given beyond this.
+    /// The amount wanted if there is little. Beyond it, at most a quarter of the remaining quota is
+    /// given.
     pub(crate) least: Duration,
 }
 
 impl Request {
-    /// As much as there is, up to `amount`.
+    /// Requests as much as there is, up to `amount`.
     pub(crate) const fn exactly(amount: Duration) -> Self {
         Self { most: amount, least: amount }
     }
 }
 
-/// What a CPU got.
+/// The quota that a CPU got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taken {
     pub(crate) amount: Duration,
-    /// The period timer is to be set to this.
+    /// The time to arm the period timer for.
     pub(crate) arm: Option<Instant>,
-    /// CPUs whose part was looked at under its lock.
+    /// The number of CPUs with a part that was examined under its lock.
     pub(crate) scanned: u32,
 }
 
 impl Taken {
-    /// Nothing but a timer to set.
+    /// Returns no quota, only a timer to arm.
     pub(crate) const fn nothing(arm: Option<Instant>) -> Self {
         Self { amount: Duration::ZERO, arm, scanned: 0 }
     }
 }
 
-/// What a refresh leaves to be done.
+/// The result of a refresh: quota to distribute and a timer to arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refreshed {
-    /// What is in the pool now.
+    /// The quota in the pool now.
     pub(crate) runtime: Duration,
-    /// The period timer is to be set to this.
+    /// The time to arm the period timer for.
     pub(crate) arm: Option<Instant>,
     /// The first throttled CPU, and how many there are.
     pub(crate) first: Option<(CpuId, u32)>,
-    /// CPUs whose part was looked at under its lock.
+    /// The number of CPUs with a part that was examined under its lock.
     pub(crate) scanned: u32,
 }
 
-/// What a throttled CPU gets of what is in the pool.
+/// The quota that a throttled CPU gets from the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
     pub(crate) amount: Duration,
-    /// The next throttled CPU, if there is something left for it.
+    /// The next throttled CPU, if there is quota left for it.
     pub(crate) next: Option<CpuId>,
-    /// CPUs whose part was looked at under its lock.
+    /// The number of CPUs with a part that was examined under its lock.
     pub(crate) scanned: u32,
 }
 
@@ -192,29 +194,29 @@ impl Pool {
         self.state != PoolState::Stopped
     }
 
-    /// Returns the CPUs whose queue is throttled, for checks.
+    /// Returns the CPUs on which the group is throttled, for checks.
     pub(crate) fn throttled(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.throttled.iter().copied()
     }
 
-    /// Returns the number of the present limit: 0 without one.
+    /// Returns the number of the current limit; 0 without one.
     pub(crate) const fn limit(&self) -> u32 {
         if self.max.quota.is_some() { self.epoch } else { 0 }
     }
 
-    /// Sets where periods begin, before the first limit. Linux v6.4 `fair.c`, `init_cfs_bandwidth`:
-    /// a random part of the usual period after the machine's start.
+    /// Sets the start of the first period, before the first limit. Linux v6.4 `fair.c`,
+    /// `init_cfs_bandwidth`: a random part of the usual period after the machine's start.
     pub(crate) fn set_phase(&mut self, phase: Duration) {
         debug_assert!(self.state == PoolState::Stopped, "a group without a limit");
         self.ends = Instant::ZERO + phase;
     }
 
-    /// Sets a limit and fills the pool, or gives each CPU its part.
+    /// Sets a limit and fills the pool, or the part of every CPU.
     pub(crate) fn set(&mut self, now: Instant, max: CpuMax) -> Refreshed {
         self.max = max;
         if self.state == PoolState::Stopped {
-            // A machine has been up for many periods when a group is limited, even if the clock of
-            // its host begins with it.
+            // A real machine has been up for many periods when a group gets its limit, even if the
+            // clock of the host starts then.
             self.ends = Instant::from_nanos(self.ends.as_nanos() % max.period.as_nanos());
         }
         self.epoch = self.epoch.wrapping_add(1).max(1);
@@ -228,7 +230,7 @@ impl Pool {
         Refreshed { runtime: self.quota.total(), arm, first: self.first_throttled(), scanned }
     }
 
-    /// Forgets everything: the group is removed. Limits go on being counted.
+    /// Resets the pool of a removed group. The count of limits continues.
     pub(crate) fn clear(&mut self) {
         assert!(self.throttled.is_empty(), "a group without tasks is throttled nowhere");
         let quota = match &mut self.quota {
@@ -242,8 +244,8 @@ impl Pool {
         self.throttled.front().map(|cpu| (*cpu, self.throttled.len() as u32))
     }
 
-    /// Adds the quota of one period to the pool; at most quota and burst are kept. Where it is
-    /// divided, each CPU has its part anew. Returns how many CPUs were looked at.
+    /// Adds the quota of one period to the pool, up to quota plus burst. A divided quota is
+    /// refilled CPU by CPU. Returns the number of examined CPUs.
     fn fill(&mut self, periods: u64) -> u32 {
         let Some(quota) = self.max.quota else { return 0 };
         match &mut self.quota {
@@ -262,7 +264,7 @@ impl Pool {
         }
     }
 
-    /// Starts the period timer; returns what it is to be set to if it did not run.
+    /// Starts the period timer; returns the time to arm it for if it did not run.
     fn start(&mut self, now: Instant) -> Option<Instant> {
         if self.state != PoolState::Stopped {
             return None;
@@ -272,7 +274,7 @@ impl Pool {
         Some(self.ends)
     }
 
-    /// Moves the end of the period behind now, by whole periods; returns by how many.
+    /// Moves the end of the period past `now`, by whole periods; returns their number.
     fn forward(&mut self, now: Instant) -> u64 {
         if now < self.ends {
             return 0;
@@ -282,7 +284,7 @@ impl Pool {
         periods
     }
 
-    /// A CPU asks for quota.
+    /// Takes quota for a CPU.
     pub(crate) fn take(&mut self, now: Instant, cpu: CpuId, want: Request) -> Taken {
         if self.max.quota.is_none() {
             return Taken { amount: want.most, arm: None, scanned: 0 };
@@ -295,7 +297,7 @@ impl Pool {
         Taken { amount, arm, scanned }
     }
 
-    /// Hands out what there is; returns it, and how many CPUs were looked at.
+    /// Hands out quota as far as there is some; returns the amount and the number of examined CPUs.
     fn draw(&mut self, cpu: CpuId, want: Request) -> (Duration, u32) {
         match &mut self.quota {
             Quota::Common { runtime, .. } => {
@@ -307,7 +309,7 @@ impl Pool {
         }
     }
 
-    /// A CPU is out of quota: it is throttled unless its debt and 1 ns more can be paid.
+    /// Throttles a CPU that is out of quota, unless its debt and 1 ns can be paid.
     pub(crate) fn throttle(&mut self, now: Instant, cpu: CpuId, remaining: SignedDuration) -> Taken {
         let taken = self.take(now, cpu, Request::exactly(above(remaining, 1)));
         if remaining.as_nanos() + taken.amount.as_nanos().cast_signed() <= 0 {
@@ -317,20 +319,20 @@ impl Pool {
         taken
     }
 
-    /// A CPU is not throttled any more, after `lasted`.
+    /// Removes a CPU from the throttled ones; it was throttled for `lasted`.
     pub(crate) fn release(&mut self, cpu: CpuId, lasted: Duration) {
         let place = self.throttled.iter().position(|throttled| *throttled == cpu);
         self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
         self.stat.throttled += lasted;
     }
 
-    /// Gives quota to a throttled CPU: what it owes and 1 ns, so that it runs and asks again.
+    /// Gives quota to a throttled CPU: its debt and 1 ns, so that it runs and asks again.
     pub(crate) fn share(&mut self, cpu: CpuId, remaining: SignedDuration, lasted: Duration) -> Share {
         let (amount, scanned) = self.draw(cpu, Request::exactly(above(remaining, 1)));
         if remaining.as_nanos() + amount.as_nanos().cast_signed() > 0 {
             self.release(cpu, lasted);
         } else if matches!(self.quota, Quota::Divided(_)) {
-            // Its part does not pay its debt; that of others may.
+            // Its own part does not pay its debt; the parts of others may.
             let place = self.throttled.iter().position(|throttled| *throttled == cpu);
             self.throttled.remove(place.expect("invariant: the list has every throttled CPU"));
             self.throttled.push_back(cpu);
@@ -338,7 +340,7 @@ impl Pool {
         Share { amount, next: self.next_to_serve(), scanned }
     }
 
-    /// Returns the first throttled CPU if there is something to give.
+    /// Returns the first throttled CPU if there is quota to give.
     pub(crate) fn next_to_serve(&self) -> Option<CpuId> {
         let has_some = match &self.quota {
             Quota::Common { runtime, .. } => !runtime.is_zero(),
@@ -347,7 +349,7 @@ impl Pool {
         self.throttled.front().copied().filter(|_| has_some)
     }
 
-    /// The period timer fired. `None` if it is a timer of the past.
+    /// Handles the period timer. Returns `None` if the timer is outdated.
     pub(crate) fn refresh(&mut self, now: Instant) -> Option<Refreshed> {
         if self.state == PoolState::Stopped || self.max.quota.is_none() {
             self.state = PoolState::Stopped;
@@ -372,8 +374,8 @@ impl Pool {
         Some(Refreshed { runtime: self.quota.total(), arm, first, scanned })
     }
 
-    /// A CPU gives quota back; returns what the slack timer is to be set to. `slice` is that of
-    /// groups without one of their own.
+    /// Takes back unused quota of a CPU; returns the time to arm the slack timer for. `slice` is
+    /// the slice of groups without one of their own.
     pub(crate) fn give_back(&mut self, now: Instant, cpu: CpuId, amount: Duration, slice: Duration) -> Option<Instant> {
         self.max.quota?;
         match &mut self.quota {
@@ -391,8 +393,8 @@ impl Pool {
         Some(now + SLACK_PERIOD)
     }
 
-    /// Settles what a queue leaves behind that is freed: a rest goes back, a debt is paid as far as
-    /// there is quota.
+    /// Settles the account of a queue that is freed: the rest goes back, and a debt is paid as far
+    /// as there is quota.
     pub(crate) fn settle(&mut self, cpu: CpuId, remaining: SignedDuration) {
         match &mut self.quota {
             Quota::Common { runtime, .. } if remaining.is_negative() => {
@@ -403,8 +405,8 @@ impl Pool {
         }
     }
 
-    /// The slack timer fired: returns the first throttled CPU, and how many there are, if they are
-    /// to be served.
+    /// Handles the slack timer: returns the first throttled CPU, and how many there are, if they
+    /// are to be served.
     pub(crate) fn serve_slack(&mut self, now: Instant, slice: Duration) -> Option<(CpuId, u32)> {
         if self.slack == Slack::Stopped {
             return None;
@@ -419,13 +421,13 @@ impl Pool {
         self.first_throttled()
     }
 
-    /// Returns whether the pool is filled anyway within this time (`runtime_refresh_within`).
+    /// Returns whether the pool is refilled within this time anyway (`runtime_refresh_within`).
     fn ends_within(&self, now: Instant, time: Duration) -> bool {
         self.state != PoolState::Stopped && self.ends.since(now) < time
     }
 }
 
-/// Returns what is missing to `target` nanoseconds.
+/// Returns the amount that is missing to `target` nanoseconds.
 fn above(remaining: SignedDuration, target: i64) -> Duration {
     SignedDuration::from_nanos(target - remaining.as_nanos()).max_zero()
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use zerolag_model::{CpuId, TaskId};
 
-/// What each task remembers.
+/// The remembered CPU of every task.
 #[derive(Debug, Default)]
 pub(crate) struct RecentUsed(pub(crate) Vec<AtomicU32>);
 

@@ -1,14 +1,20 @@
-//! What the real-time tasks of a CPU may run per period, and what CPUs of a root domain lend each
-//! other of it (`RT_RUNTIME_SHARE`).
+//! The runtime of a CPU's real-time tasks per period, and loans of it between the CPUs of a root
+//! domain (`RT_RUNTIME_SHARE`).
 //!
-//! Whatever is lent, the CPUs of a root domain have together what each would have by itself
-//! ([`Scheduler::check_rt_runtime`]):
+//! Loans never change the total: the CPUs of a root domain together have the sum of their own
+//! limits ([`Scheduler::check_rt_runtime`]).
 //!
-//! | what happens | loans |
+//! | event | effect on loans |
 //! |---|---|
-//! | a CPU goes offline, or leaves the domain | it gives back what it has borrowed, to the first that may lend; and takes back what it has lent, from whoever has it |
-//! | it comes back, or joins another one | it has its limit |
-//! | the limit is set anew | forgotten: each CPU has the new one. CPUs do that one after another, and those that have done it and those that have not do not lend to each other: else what is lent in between would be lost, or be there twice |
+//! | a CPU goes offline, or leaves the domain | it settles them |
+//! | it comes online, or joins another domain | it starts with its limit |
+//! | a new limit is set | they are forgotten: every CPU has the new limit |
+//!
+//! A CPU that settles gives back its borrowed runtime, all to the first CPU that can lend, and
+//! takes back the runtime that it has lent, from any CPUs that have some.
+//!
+//! CPUs adopt a new limit one after another. CPUs that have adopted it and CPUs that have not do
+//! not lend to each other; otherwise the runtime lent in between would be lost, or counted twice.
 //!
 //! Sources: Linux v6.6 `kernel/sched/rt.c`, `do_balance_runtime`, `__disable_runtime`,
 //! `__enable_runtime`, `sched_rt_global_constraints`.
@@ -21,7 +27,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration};
 
-/// The round of CPUs that are offline: they lend nothing and borrow nothing.
+/// The round of CPUs that are offline: they neither lend nor borrow.
 pub(crate) const APART: u32 = u32::MAX;
 
 impl<L: RawMutex> Shared<L> {
@@ -29,8 +35,8 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.rt_time.store(time.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Returns what the real-time tasks of a CPU may run per period; if that is less than they need
-    /// it borrows from the others of its root domain. O(CPUs of the domain) if so.
+    /// Returns the runtime of a CPU's real-time tasks per period. If they need more, the CPU first
+    /// borrows from the others of its root domain, in O(CPUs of the domain).
     pub(crate) fn rt_runtime(&self, cpu: CpuId, needed: Duration, period: Duration) -> Duration {
         let nanos = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         let own = &self.cpus[cpu.index()].0.rt_runtime;
@@ -50,7 +56,7 @@ impl<L: RawMutex> Shared<L> {
         nanos(own)
     }
 
-    /// Returns who lends to a CPU and borrows from it.
+    /// Returns the CPUs that lend to a CPU and borrow from it.
     fn partners<'a>(&'a self, domain: &'a RootDomain<L>, cpu: CpuId) -> impl Iterator<Item = CpuId> + 'a {
         let round = self.rt_round(cpu);
         domain.span.iter().filter(move |other| *other != cpu && round != APART && self.rt_round(*other) == round)
@@ -60,8 +66,7 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.rt_round.load(Ordering::Relaxed)
     }
 
-    /// Sets what the real-time tasks of a CPU may run per period; it owes and is owed nothing then.
-    /// O(1).
+    /// Sets the runtime of a CPU's real-time tasks per period, and forgets its loans. O(1).
     pub(crate) fn set_rt_runtime(&self, cpu: CpuId, limit: RtLimit) {
         let state = &self.cpus[cpu.index()].0;
         let _lending = self.domain(cpu).rt_lending.lock();
@@ -70,11 +75,10 @@ impl<L: RawMutex> Shared<L> {
         state.rt_round.store(limit.round, Ordering::Relaxed);
     }
 
-    /// A CPU settles with those it lends to and borrows from, and is apart from then on. O(CPUs of
-    /// the domain).
+    /// Settles a CPU's loans and takes it out of lending. O(CPUs of the domain).
     ///
-    /// While a new limit comes into force it may not get everything back: who has it, has the new
-    /// limit already.
+    /// While a new limit is being adopted, the CPU may not get everything back: borrowers that have
+    /// adopted the new limit no longer have the loan.
     pub(crate) fn settle_rt_runtime(&self, cpu: CpuId, limit: Duration) {
         let state = &self.cpus[cpu.index()].0;
         let domain = self.domain(cpu);
@@ -96,8 +100,8 @@ impl<L: RawMutex> Shared<L> {
         state.rt_round.store(APART, Ordering::Relaxed);
     }
 
-    /// Returns what the CPUs of a root domain may run of which all follow the newest limit and none
-    /// is offline, and how many they are; `None` if some do not. For checks.
+    /// Returns the total runtime of a root domain's online CPUs, and their number; `None` unless
+    /// all of them have adopted the newest limit. For checks.
     pub(crate) fn rt_runtime_of(&self, domain: &RootDomain<L>) -> Option<(Duration, u64)> {
         let round = self.rt_limit.lock().round;
         let _lending = domain.rt_lending.lock();

@@ -1,33 +1,44 @@
-//! [`Shared`]: what CPUs know of each other without a lock.
+//! [`Shared`]: the state of other CPUs that a CPU can read without a lock.
 //!
-//! Small and named: per CPU a published state, per root domain `cpupri`, the overload masks and the
-//! token of the circulating IPI. Selection and balancing read only this; whoever acts on what he
-//! read checks it again under the lock of the run queue concerned. Every read goes through a
-//! [`View`], which can record or replay it.
+//! Placing and balancing tasks needs the state of many CPUs. Locking their run queues for every
+//! decision does not scale, so every CPU publishes a small, named state: its priorities and load,
+//! and per root domain `cpupri`, the overload masks and the token of the circulating IPI. Selection
+//! and balancing read only this. A CPU that acts on it checks again under the lock of the run
+//! queue concerned. Every read goes through a [`View`](crate::shared::view::View), which can record
+//! or replay it.
 //!
-//! | published | written by | stale means |
+//! Written by the holder of the CPU's run-queue lock:
+//!
+//! | published | effect of a stale value |
+//! |---|---|
+//! | priorities, `cpupri` | a push or pull finds nothing and tries the next, or is sent twice |
+//! | earliest and pushable deadline, `cpudl`, overload mask | as priorities |
+//! | root domain of a CPU | a push finds the target gone and looks again; a pull skips it |
+//! | load averages, counts, CPUs with waiting tasks | a fair task is placed one place worse |
+//! | current task | a woken task is drawn to its waker once more, or not |
+//! | load of a misfit | a stronger CPU finds no task, or one that fits, and takes none |
+//! | idle mask | two wakers choose the same idle CPU; new-idle balancing spreads them |
+//! | online mask | a task goes to a CPU that goes offline; emptying that CPU moves it on |
+//! | RT overload masks | a pull misses a task that just becomes pushable; its own CPU pushes it |
+//!
+//! Written by others:
+//!
+//! | published | written by | effect of a stale value |
 //! |---|---|---|
-//! | [`CpuState`] priorities | the CPU's lock holder, at the end of a call | a push or pull finds nothing and tries the next, or is sent twice; the recheck under the lock decides |
-//! | earliest and pushable deadline, `cpudl`, deadline overload masks | likewise | as priorities |
-//! | root domain of a CPU | the CPU's lock holder | a push finds the target gone and looks again; a pull skips it |
-//! | bandwidth of a root domain | whoever admits or lets go a task, under an inner lock | never stale |
-//! | load averages, running counts, mask of CPUs with waiting tasks | likewise | a fair task is placed one place worse |
-//! | the task that runs, and what each task has woken | the CPU's lock holder; the CPU on which it wakes | a woken task is drawn to its waker once more, or not |
-//! | what searches for idle CPUs may cost (`SIS_PROP`) | the CPU on which tasks wake; who ends its idle time | a search looks at some CPUs more or fewer |
-//! | groups that tasks bound to CPUs keep uneven | whoever balances in the domain | the domain above moves a task, or none, one round late |
-//! | load of a misfit (where CPUs differ) | the CPU's lock holder | a stronger CPU finds nobody there, or a task that fits, and takes none |
-//! | notes of deadline tasks that blocked here and left, or changed | whoever wakes or changes them; emptied by the CPU's lock holder | never stale where the sums are used: they are read first |
-//! | notes of blocked load that left | whoever wakes the task elsewhere; emptied by the CPU's lock holder | a load is too high for a tick |
-//! | idle mask | likewise | two wakers choose the same idle CPU; new-idle balancing spreads them |
-//! | online mask | likewise | a task goes to a CPU that is just leaving; whoever empties that CPU moves it on |
-//! | `cpupri` | likewise | as priorities |
-//! | RT overload masks | likewise | a CPU that lowers its priority misses a task that is just becoming pushable; its owner pushes it itself |
-//! | group weights and loads | whoever changes them; the CPU's lock holder | a group's share on this CPU is a tick late |
-//! | holders of locks | the host, when a lock is taken or given up | a waiter is parked, and is put to the holder again |
-//! | home directory | whoever moves a body | the lock holder of the home finds the slot empty and looks again |
+//! | bandwidth of a root domain | admission, under an inner lock | never stale |
+//! | last wakee of a task | CPU of the wakeup | a wakee is drawn to its waker once more, or not |
+//! | search budgets (`SIS_PROP`) | waking CPU; end of idling | a search scans more or fewer CPUs |
+//! | uneven groups of CPUs | balancing in the domain | the domain above reacts one round late |
+//! | notes of deadline tasks | waking or changing CPU | never stale: read before each use |
+//! | notes of blocked load | waking CPU | a load is too high for a tick |
+//! | group weights and loads | changing CPU; lock holder | a group's share here is a tick late |
+//! | holders of locks | host, at lock and unlock | a waiter is parked, then sent to the holder |
+//! | home directory | CPU that moves the body | lock holder finds the slot empty and looks again |
 //!
-//! A push and a pull that pass each other must not both miss: each side first publishes ("this
-//! waits here", "this CPU is less urgent now"), then a fence, then looks at the other
+//! A CPU's notes are emptied by the holder of its run-queue lock.
+//!
+//! A push and a pull that pass each other must not both miss. So each side first publishes ("this
+//! task waits here", "this CPU is less urgent now"), then executes a fence, then looks at the other
 //! ([`Rq::publish_first`](crate::Rq)).
 //!
 //! Lock order: run queues in CPU order, then at most one inner lock (`rto`, `chain`, `cpudl`,
@@ -58,13 +69,13 @@ use lock_api::{Mutex, RawMutex};
 use zerolag_model::settings::OverloadScope;
 use zerolag_model::{CpuId, CpuMask, Instant, ServerKind, Settings, TaskId};
 
-/// Keeps what different CPUs write on different cache lines (two, for the adjacent-line
+/// Keeps words that different CPUs write on different cache lines (two, for the adjacent-line
 /// prefetcher).
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct CachePadded<T>(pub(crate) T);
 
-/// What a CPU publishes of itself.
+/// The state that a CPU publishes.
 #[derive(Debug)]
 pub(crate) struct CpuState {
     /// [`PublishedPrios`], packed.
@@ -74,33 +85,34 @@ pub(crate) struct CpuState {
     pub(crate) util: AtomicU64,
     /// [`Notes`], packed: written by other CPUs.
     pub(crate) notes: AtomicU64,
-    /// What is left of its capacity for fair tasks; 0 until it has looked.
+    /// The remaining capacity for fair tasks; 0 until the CPU has computed it.
     pub(crate) capacity: AtomicU64,
-    /// Of the first CPU of a cache: one more than the CPUs that are worth a look for an idle one; 0
-    /// while nobody has said. Stale by an interval of balancing, as in the kernel: a hint.
+    /// Of the first CPU of a cache: one more than the number of CPUs worth scanning for an idle
+    /// one; 0 if not yet published. Stale by an interval of balancing, as in the kernel: a hint.
     pub(crate) idle_scan: AtomicU64,
-    /// Of the first CPU of a group: for each level whose groups begin here, a bit that says that
-    /// tasks which are bound to CPUs keep it uneven.
+    /// Of the first CPU of a group of CPUs: a bit for each level at which the group begins, set if
+    /// tasks bound to CPUs keep that group uneven.
     pub(crate) uneven: AtomicU64,
     /// [`PublishedCounts`], packed.
     pub(crate) counts: AtomicU64,
-    /// One more than the id of the task that runs; 0 if none. Stale by a switch: who wakes on this
-    /// CPU is on it.
+    /// One more than the id of the current task; 0 if none. Stale by a switch. A task that wakes
+    /// another on this CPU is itself running on it.
     pub(crate) current: AtomicU32,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     pub(crate) earliest: AtomicU64,
     pub(crate) pushable_deadline: AtomicU64,
-    /// With `RT_RUNTIME_SHARE`: what real-time tasks have run here in this period, and may run.
+    /// With `RT_RUNTIME_SHARE`: the exec time of real-time tasks here in this period, and their
+    /// limit.
     pub(crate) rt_time: AtomicU64,
     pub(crate) rt_runtime: AtomicU64,
-    /// Who lends to whom ([`RtLimit::round`]).
+    /// CPUs of the same round lend to each other ([`RtLimit::round`]).
     pub(crate) rt_round: AtomicU32,
     has_dl_notes: AtomicBool,
 }
 
 impl CpuState {
-    /// A CPU that has run nothing yet. All bits zero would be the most urgent of the real-time
-    /// priorities.
+    /// Returns the state of a CPU that has run nothing yet. All bits zero would be the most urgent
+    /// real-time priority.
     fn idle(settings: &Settings) -> Self {
         let prios = AtomicU64::new(PublishedPrios::IDLE.pack());
         let (earliest, pushable_deadline) = (AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX));
@@ -127,7 +139,7 @@ impl CpuState {
     }
 }
 
-/// Adds to notes, each field up to its width: load 32 bits, util and runnable 16.
+/// Adds to notes. Each field saturates at its width: load 32 bits, util and runnable 16.
 fn pack_notes(notes: Removed, more: Removed) -> u64 {
     let load = (notes.load + more.load).min(u64::from(u32::MAX));
     let util = (notes.util + more.util).min(u64::from(u16::MAX));
@@ -148,20 +160,20 @@ pub(crate) struct RtoToken {
     pub(crate) round: u32,
 }
 
-/// An exclusive set of CPUs within which RT tasks move.
+/// An exclusive set of CPUs within which RT tasks migrate.
 #[derive(Debug)]
 pub(crate) struct RootDomain<L: RawMutex> {
     /// Its CPUs. Each enters and leaves by itself, under its run queue's lock (`domain.rs`).
     pub(crate) span: AtomicCpuMask,
     pub(crate) cpupri: CpuPri,
     pub(crate) cpudl: CpuDl<L>,
-    /// CPUs on which a deadline task waits that could run elsewhere (`dlo_mask`).
+    /// CPUs with a waiting deadline task that could run elsewhere (`dlo_mask`).
     pub(crate) dl_overload: AtomicCpuMask,
     /// Bandwidth of its deadline tasks (`dl_bw.total_bw`).
     pub(crate) dl_booked: Mutex<L, Booked>,
-    /// Held while real-time runtime is lent.
+    /// Held while CPUs lend real-time runtime.
     pub(crate) rt_lending: Mutex<L, ()>,
-    /// `rto_loop_next`: raised by each CPU that lowers its priority.
+    /// `rto_loop_next`: incremented by every CPU that lowers its priority.
     pub(crate) loop_next: AtomicU32,
     /// `rto_loop_start`: taken by compare-and-swap by the CPU that starts the IPI.
     pub(crate) loop_start: AtomicU32,
@@ -171,11 +183,12 @@ pub(crate) struct RootDomain<L: RawMutex> {
 /// The chain of IPIs that one CPU keeps going (`ipi_per_cpu`; `rt_rq.push_flags` and `push_cpu`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PushChain {
-    /// None is on its way.
+    /// No IPI is on its way.
     Stopped,
-    /// One is at this CPU or on its way there.
+    /// An IPI is at this CPU or on its way there.
     At(CpuId),
-    /// Likewise, and the priority was lowered again meanwhile: it starts over at its source.
+    /// An IPI is at this CPU or on its way there, and the priority was lowered again meanwhile: the
+    /// chain starts over at its source.
     Restart(CpuId),
 }
 
@@ -189,34 +202,34 @@ pub(crate) struct Shared<L: RawMutex> {
     pub(crate) domains: Vec<RootDomain<L>>,
     /// The root domain of each CPU; written under the lock of its run queue.
     domain_of: Box<[AtomicU32]>,
-    /// One mask per root domain, per cpuset, or one in all: see `overload_scope`.
+    /// One mask per root domain, one per cpuset, or one in all: see `overload_scope`.
     overload: Vec<AtomicCpuMask>,
     overload_scope: OverloadScope,
     pub(crate) chains: Box<[Mutex<L, PushChain>]>,
     pub(crate) groups: GroupTable<L>,
-    /// Per CPU the load of the task that runs there and does not fit; empty where CPUs are equal.
+    /// Per CPU the load of its current task if that does not fit; empty where CPUs are equal.
     pub(crate) misfits: Box<[AtomicU64]>,
-    /// Per CPU what it is to be told of deadline tasks that have blocked there.
+    /// Per CPU the unread notes about deadline tasks that have blocked there.
     dl_notes: Box<[Mutex<L, Vec<Note>>]>,
-    /// What each CPU follows by itself ([`set_rt_runtime`](Self::set_rt_runtime)).
+    /// The limit that each CPU adopts by itself ([`set_rt_runtime`](Self::set_rt_runtime)).
     pub(crate) rt_limit: Mutex<L, RtLimit>,
     directory: Vec<AtomicU64>,
     pub(crate) wakers: Wakers,
     pub(crate) recent_used: RecentUsed,
-    /// When the last tick was due that has been counted, in nanoseconds
+    /// The due time of the last counted tick, in nanoseconds
     /// ([`Scheduler::count_tick`](crate::Scheduler::count_tick)).
     jiffies: AtomicU64,
-    /// What searches for idle CPUs may cost.
+    /// The budgets of searches for idle CPUs.
     pub(crate) budgets: Budgets,
     pub(crate) lock_owners: LockOwners,
 }
 
-/// Where a task's body is.
+/// The place of a task's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
     /// In the host's hands: parked, or on its way to a run queue.
     Parcel,
-    /// On this CPU's run queue; whoever locks it checks again.
+    /// On this CPU's run queue; check again under its lock.
     Rq(CpuId),
 }
 
@@ -286,13 +299,13 @@ impl<L: RawMutex> Shared<L> {
         self.jiffies.store(due.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Returns when the last tick was due that has been counted, in the far future if nobody counts
-    /// them.
+    /// Returns the due time of the last counted tick; in the far future if ticks are not counted.
     pub(crate) fn counted_tick(&self) -> Instant {
         Instant::from_nanos(self.jiffies.load(Ordering::Relaxed))
     }
 
-    /// Returns the root domain of a CPU. It is certain under the lock of that run queue only.
+    /// Returns the root domain of a CPU. The result is certain only under the lock of its run
+    /// queue.
     pub(crate) fn domain(&self, cpu: CpuId) -> &RootDomain<L> {
         &self.domains[self.domain_of(cpu).index()]
     }
@@ -301,14 +314,15 @@ impl<L: RawMutex> Shared<L> {
         DomainId(self.domain_of[cpu.index()].load(Ordering::Acquire) as u16)
     }
 
-    /// A CPU changes its root domain. Called under the lock of its run queue.
+    /// Changes the root domain of a CPU. Called under the lock of its run queue.
     pub(crate) fn set_domain(&self, cpu: CpuId, to: DomainId) {
         self.domain(cpu).span.remove(cpu);
         self.domain_of[cpu.index()].store(u32::from(to.0), Ordering::Release);
         self.domain(cpu).span.insert(cpu);
     }
 
-    /// Returns where overload masks are kept: `overload_scope`, or what the IPI modes need.
+    /// Returns where overload masks are kept: `overload_scope`, or the scope that the IPI modes
+    /// need.
     pub(crate) const fn overload_scope(&self) -> OverloadScope {
         self.overload_scope
     }
@@ -321,18 +335,18 @@ impl<L: RawMutex> Shared<L> {
         }
     }
 
-    /// Returns whether two CPUs are in one overload mask, as tasks of this cpuset see it.
+    /// Returns whether two CPUs share an overload mask for tasks of this cpuset.
     pub(crate) fn share_overload(&self, cpuset: CpusetId, one: CpuId, other: CpuId) -> bool {
         self.overload_index(cpuset, one) == self.overload_index(cpuset, other)
     }
 
-    /// Returns the overload mask of a root domain, which the IPI of that domain goes by.
+    /// Returns the overload mask of a root domain, which its IPI follows.
     pub(crate) fn overload_of(&self, domain: DomainId) -> &AtomicCpuMask {
         debug_assert!(self.overload_scope == OverloadScope::RootDomain);
         &self.overload[domain.index()]
     }
 
-    /// Returns the mask in which a task of this cpuset on this CPU counts.
+    /// Returns the overload mask for tasks of this cpuset on this CPU.
     pub(crate) fn overload(&self, cpuset: CpusetId, cpu: CpuId) -> &AtomicCpuMask {
         &self.overload[self.overload_index(cpuset, cpu)]
     }
@@ -342,7 +356,7 @@ impl<L: RawMutex> Shared<L> {
         self.overload.iter().map(AtomicCpuMask::snapshot)
     }
 
-    /// Returns what a CPU has published, for checks: priorities, load, counts, and whether it
+    /// Returns the published state of a CPU, for checks: priorities, load, counts, and whether it
     /// counts as idle.
     pub(crate) fn published(&self, cpu: CpuId) -> (PublishedPrios, CpuAverages, PublishedCounts, bool) {
         let state = &self.cpus[cpu.index()].0;
@@ -369,8 +383,8 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[first.index()].0.idle_scan.store(cpus + 1, Ordering::Relaxed);
     }
 
-    /// Says of a group of a level, which begins with this CPU, whether it is uneven for want of
-    /// tasks that may move.
+    /// Publishes whether a group of CPUs of a level, which begins with CPU `first`, is uneven
+    /// because its tasks cannot migrate.
     pub(crate) fn publish_uneven(&self, first: CpuId, level: usize, is_uneven: bool) {
         let word = &self.cpus[first.index()].0.uneven;
         if is_uneven {
@@ -380,9 +394,9 @@ impl<L: RawMutex> Shared<L> {
         }
     }
 
-    /// Says what load the task has that runs on a CPU and does not fit there; 0 without. Only on
-    /// machines whose CPUs differ. Stale by a switch: a hint, looked at again with the run queue in
-    /// hand.
+    /// Publishes the load of the current task of a CPU if it does not fit there, otherwise 0. Only
+    /// on machines with CPUs of different capacity. Stale by a switch: a hint, checked again under
+    /// the lock of the run queue.
     pub(crate) fn publish_misfit(&self, cpu: CpuId, load: u64) {
         if let Some(word) = self.misfits.get(cpu.index()) {
             word.store(load, Ordering::Relaxed);
@@ -393,14 +407,16 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.capacity.store(left, Ordering::Relaxed);
     }
 
-    /// A task that slept on `cpu` wakes elsewhere: what it counts there is to be taken out.
+    /// Leaves a note that a task which slept on `cpu` wakes elsewhere: `cpu` removes the task's
+    /// averages.
     pub(crate) fn leave_note(&self, cpu: CpuId, removed: Removed) {
         let notes = &self.cpus[cpu.index()].0.notes;
         let add = |word| Some(pack_notes(unpack_notes(word), removed));
         notes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).expect("invariant: it always adds");
     }
 
-    /// Tells a CPU of a deadline task that has blocked there. O(notes that it has not read).
+    /// Leaves a note about a deadline task that has blocked on a CPU. O(notes that the CPU has not
+    /// read).
     pub(crate) fn leave_dl_note(&self, cpu: CpuId, note: Note) {
         let mut notes = self.dl_notes[cpu.index()].lock();
         match notes.iter_mut().find(|earlier| earlier.task == note.task) {
@@ -414,14 +430,14 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.has_dl_notes.load(Ordering::Relaxed)
     }
 
-    /// Hands a CPU what it was told.
+    /// Passes the notes that were left for a CPU to `each`, and removes them.
     pub(crate) fn take_dl_notes(&self, cpu: CpuId, each: impl FnMut(Note)) {
         let mut notes = self.dl_notes[cpu.index()].lock();
         self.cpus[cpu.index()].0.has_dl_notes.store(false, Ordering::Relaxed);
         notes.drain(..).for_each(each);
     }
 
-    /// Returns what a CPU has not read yet, for checks.
+    /// Returns the notes that a CPU has not read yet, for checks.
     pub(crate) fn unread_dl_notes(&self, cpu: CpuId) -> Vec<Note> {
         self.dl_notes[cpu.index()].lock().clone()
     }
@@ -430,7 +446,7 @@ impl<L: RawMutex> Shared<L> {
         self.cpus[cpu.index()].0.current.store(task.map_or(0, |task| task.0 + 1), Ordering::Relaxed);
     }
 
-    /// Returns the task that a CPU said it runs, for checks.
+    /// Returns the task that a CPU has published as current, for checks.
     pub(crate) fn published_current(&self, cpu: CpuId) -> Option<TaskId> {
         let word = self.cpus[cpu.index()].0.current.load(Ordering::Relaxed);
         word.checked_sub(1).map(TaskId)
@@ -479,8 +495,8 @@ impl<L: RawMutex> Shared<L> {
         self.directory.len()
     }
 
-    /// Says where a body went. Called by whoever holds it, under the lock of that run queue if it
-    /// is one.
+    /// Records the place of a body. Called by the owner of the body; under the lock of the run
+    /// queue if it goes to one.
     pub(crate) fn set_home(&self, task: TaskId, home: Option<(CpuId, Slot)>) {
         let word = home.map_or(0, |(cpu, slot)| (u64::from(cpu.0) + 1) << 32 | u64::from(slot.0));
         self.directory[task.index()].store(word, Ordering::Release);
@@ -499,7 +515,7 @@ fn atomic_copy(mask: &CpuMask, nr_cpus: usize, threads: Threads) -> AtomicCpuMas
     copy
 }
 
-/// Returns the bandwidth that the deadline servers of some CPUs take.
+/// Returns the bandwidth of the deadline servers of some CPUs.
 fn servers_of(span: &CpuMask, config: &Config) -> Bandwidth {
     let of = |cpu| ServerKind::ALL.map(|kind| server::bandwidth(config.server(cpu, kind)).0).iter().sum::<u64>();
     Bandwidth(span.iter().map(of).sum())

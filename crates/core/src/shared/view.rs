@@ -33,38 +33,38 @@ impl<L: RawMutex> View<'_, L> {
         }
     }
 
-    /// Returns the lowest CPU at or above `from` of this CPU's domain on which a deadline task
-    /// waits.
+    /// Returns the lowest CPU at or above `from` in this CPU's root domain with a waiting deadline
+    /// task.
     pub(crate) fn next_dl_overloaded(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
     }
 
-    /// Returns whether a CPU is in the root domain of another one, whose lock is held.
+    /// Returns whether `other` is in the root domain of `cpu`. The run queue of `cpu` is locked.
     pub(crate) fn is_in_domain_of(&mut self, cpu: CpuId, other: CpuId) -> bool {
         self.observer.flag(|| self.shared.domain(cpu).span.contains(other))
     }
 
-    /// Returns the lowest idle CPU at or above `from` of this CPU's root domain.
+    /// Returns the lowest idle CPU at or above `from` in this CPU's root domain.
     pub(crate) fn next_idle_in_domain(&mut self, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.idle.next_in_both(&self.shared.domain(cpu).span, from))
     }
 
-    /// Returns where a task stays that was last on this CPU, and whose bandwidth is booked in a
-    /// root domain: there, or, if that CPU is not in it any more, on the domain's lowest that it
-    /// may use. A domain without such CPUs keeps nobody.
+    /// Returns the CPU of a task that was last on CPU `last` and has its bandwidth booked in a root
+    /// domain: `last`, or, if that CPU is no longer in the domain, the domain's lowest allowed CPU.
+    /// A domain without such CPUs does not bind the task.
     pub(crate) fn stay_in_domain(&mut self, domain: Option<DomainId>, last: CpuId, allowed: Option<&CpuMask>) -> CpuId {
         let stay = || {
             let span = &self.shared.domains[domain.unwrap_or_else(|| self.shared.domain_of(last)).index()].span;
             let may_stay = span.contains(last) && allowed.is_none_or(|mask| mask.contains(last));
             if may_stay { Some(last) } else { span.next_and(allowed, CpuId(0)) }
         };
-        // All CPUs have left its domain: it is not bound to it any more, but to its own CPUs.
+        // All CPUs have left its domain: only its own affinity binds it.
         let elsewhere = || allowed.filter(|mask| !mask.contains(last)).and_then(CpuMask::first);
         self.observer.cpu(stay).or_else(elsewhere).unwrap_or(last)
     }
 
-    /// Returns the CPU itself if it is online, else the lowest of its root domain that is and that
-    /// the task may use, if any. O(CPUs of the domain) if it is not.
+    /// Returns the CPU itself if it is online, otherwise the lowest online CPU of its root domain
+    /// that the task is allowed on, if any. O(CPUs of the domain) in the second case.
     pub(crate) fn online_in_domain(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
         self.observer.cpu(|| {
             let online = &self.shared.online;
@@ -73,40 +73,41 @@ impl<L: RawMutex> View<'_, L> {
         })
     }
 
-    /// Returns the averages that a CPU published, as of when it did ([`crate::fair::load::of_cpu`]
-    /// ages them).
+    /// Returns the averages of a CPU as of their publication
+    /// ([`Cx::averages_of`](crate::rq::cx::Cx::averages_of) decays them).
     pub(crate) fn averages(&mut self, cpu: CpuId) -> CpuAverages {
         let state = &self.shared.cpus[cpu.index()].0;
         let load = self.observer.u64(|| state.load.load(Ordering::Relaxed));
         CpuAverages::unpack(load, self.observer.u64(|| state.util.load(Ordering::Relaxed)))
     }
 
-    /// Returns what a CPU published as left of its capacity for fair tasks; 0 if it has not.
+    /// Returns the published remaining capacity of a CPU for fair tasks; 0 if it has published
+    /// none.
     pub(crate) fn capacity(&mut self, cpu: CpuId) -> u64 {
         let state = &self.shared.cpus[cpu.index()].0;
         self.observer.u64(|| state.capacity.load(Ordering::Relaxed))
     }
 
-    /// Returns the load of the task that runs on a CPU and does not fit there; 0 without.
+    /// Returns the load of the current task of a CPU if it does not fit there, otherwise 0.
     pub(crate) fn misfit(&mut self, cpu: CpuId) -> u64 {
         self.observer.u64(|| self.shared.misfits.get(cpu.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
     }
 
-    /// Returns how many CPUs of a cache are worth a look for an idle one, if anybody has said so.
-    /// `first` is its first CPU.
+    /// Returns the published number of CPUs of a cache that are worth scanning for an idle one, if
+    /// any. `first` is the first CPU of the cache.
     pub(crate) fn idle_scan(&mut self, first: CpuId) -> Option<u64> {
         let state = &self.shared.cpus[first.index()].0;
         self.observer.u64(|| state.idle_scan.load(Ordering::Relaxed)).checked_sub(1)
     }
 
-    /// Returns whether a group of a level, which begins with this CPU, is uneven for want of tasks
-    /// that may move.
+    /// Returns whether a group of CPUs of a level, which begins with CPU `first`, is uneven because
+    /// its tasks cannot migrate.
     pub(crate) fn is_uneven(&mut self, first: CpuId, level: usize) -> bool {
         let state = &self.shared.cpus[first.index()].0;
         self.observer.flag(|| state.uneven.load(Ordering::Relaxed) & 1 << level != 0)
     }
 
-    /// Takes what others left for this CPU.
+    /// Takes the notes that others left for this CPU.
     pub(crate) fn take_notes(&mut self, cpu: CpuId) -> Removed {
         let notes = &self.shared.cpus[cpu.index()].0.notes;
         let take = || match notes.load(Ordering::Relaxed) {
@@ -121,7 +122,7 @@ impl<L: RawMutex> View<'_, L> {
         PublishedCounts::unpack(self.observer.u64(|| state.counts.load(Ordering::Relaxed)))
     }
 
-    /// Returns the task that runs on a CPU.
+    /// Returns the current task of a CPU.
     pub(crate) fn current(&mut self, cpu: CpuId) -> Option<TaskId> {
         let state = &self.shared.cpus[cpu.index()].0;
         let word = self.observer.u64(|| u64::from(state.current.load(Ordering::Relaxed)));
@@ -136,7 +137,8 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.flag(|| self.shared.online.contains(cpu))
     }
 
-    /// Returns the number of idle CPUs in a range that the task may use. O(words of the range).
+    /// Returns the number of idle CPUs in a range that the task is allowed on. O(words of the
+    /// range).
     pub(crate) fn nr_idle(&mut self, allowed: Option<&CpuMask>, range: Range<u32>) -> u32 {
         self.observer.u64(|| u64::from(self.shared.idle.count_and(allowed, range))) as u32
     }
@@ -151,13 +153,13 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.flag(|| !self.shared.idle.is_empty())
     }
 
-    /// Returns the lowest idle CPU at or above `from` that the task may use.
+    /// Returns the lowest idle CPU at or above `from` that the task is allowed on.
     pub(crate) fn next_idle(&mut self, allowed: Option<&CpuMask>, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.idle.next_and(allowed, from))
     }
 
-    /// Returns the CPU itself if it is online, else the lowest one that is and that the task may
-    /// use, if any.
+    /// Returns the CPU itself if it is online, otherwise the lowest online CPU that the task is
+    /// allowed on, if any.
     pub(crate) fn online_or_other(&mut self, cpu: CpuId, allowed: Option<&CpuMask>) -> Option<CpuId> {
         self.observer.cpu(|| {
             let online = &self.shared.online;
@@ -186,13 +188,13 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| u64::from(self.shared.groups.limit(group))) as u32
     }
 
-    /// Returns what a CPU takes of a group's quota at a time, if that is its own.
+    /// Returns a group's own bandwidth slice, if it has one.
     pub(crate) fn group_slice(&mut self, group: GroupId) -> Option<Duration> {
         let nanos = self.observer.u64(|| self.shared.groups.slice(group).map_or(0, Duration::as_nanos));
         (nanos > 0).then_some(Duration::from_nanos(nanos))
     }
 
-    /// Returns how often a group's pool has been filled at the end of a period.
+    /// Returns the number of times that a group's pool was filled at the end of a period.
     pub(crate) fn group_refreshes(&mut self, group: GroupId) -> u32 {
         self.observer.u64(|| u64::from(self.shared.groups.refreshes(group))) as u32
     }
@@ -202,7 +204,7 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.u64(|| self.shared.groups.load(group))
     }
 
-    /// Returns the lowest overloaded CPU at or above `from` in that scope.
+    /// Returns the lowest overloaded CPU at or above `from` in the scope of this cpuset and CPU.
     pub(crate) fn next_overloaded(&mut self, cpuset: CpusetId, cpu: CpuId, from: CpuId) -> Option<CpuId> {
         self.observer.cpu(|| self.shared.overload(cpuset, cpu).next_and(None, from))
     }

@@ -1,18 +1,19 @@
-//! [`Wakers`]: what each task has woken. The rules are those of [`crate::balance::fair::wakers`].
+//! [`Wakers`]: the wakees of every task. The rules are those of [`crate::balance::fair::wakers`].
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerolag_model::TaskId;
 
-/// What each task has woken.
+/// The wakees of every task.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers(pub(crate) Vec<Row>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Row {
-    /// The task woken last and one, and how often it was another.
+    /// In the low half one more than the id of the task woken last, in the high half the number of
+    /// flips.
     pub(crate) last: AtomicU64,
-    /// When flips were halved last.
+    /// When the flips were last halved.
     pub(crate) halved: AtomicU64,
 }
 
@@ -22,7 +23,7 @@ impl Wakers {
         self.0.extend((have..tasks).map(|_| Row::default()));
     }
 
-    /// A new task has woken nobody, whoever had its id before.
+    /// Clears the wakee of a new task, which can have the id of an earlier one.
     pub(crate) fn forget(&self, task: TaskId) {
         self.0[task.index()].last.store(0, Ordering::Relaxed);
     }
