@@ -1,23 +1,25 @@
-//! Admission: which deadline parameters a task may have, and whether its root domain has that much
-//! bandwidth left.
+//! Admission: the deadline parameters that a task can have, and whether its root domain has enough
+//! bandwidth left for them.
 //!
 //! The sum of runtime/period of all deadline tasks of a root domain is at most 95 % of its
 //! capacity: the share that real-time tasks have (`sched_rt_runtime_us` of `sched_rt_period_us`,
-//! [`Scheduler::set_rt_bandwidth`]). What a task asks for is reserved when it asks, not when it
-//! runs, and given back at its 0-lag time after it has ended or left the class: until then it has
-//! had more than its share. Global EDF does not promise that an admitted set meets its deadlines on
-//! several CPUs, only that tardiness is bounded; on one CPU it does.
+//! [`Scheduler::set_rt_bandwidth`]). Bandwidth is reserved when a task requests it, not when the
+//! task runs. It is given back at the 0-lag time of a task that has ended or left the class: until
+//! then the task has received more than its share. With global EDF an admitted set is not
+//! guaranteed to meet its deadlines on several CPUs; only its tardiness is bounded. On one CPU it
+//! meets them.
 //!
-//! Where a deadline task may run is not its own choice: affinity and cpuset must cover its root
-//! domain, for the test would mean nothing otherwise. To confine one, give it a root domain.
+//! A deadline task cannot choose its CPUs: affinity and cpuset must cover its root domain, because
+//! the admission test would mean nothing otherwise. To confine a deadline task, give it a root
+//! domain.
 //!
 //! | error | errno | when |
 //! |---|---|---|
-//! | [`DeadlineParams`](TaskError::DeadlineParams) | EINVAL | parameters out of range or order |
-//! | [`NotWholeDomain`](TaskError::NotWholeDomain) | EPERM | it asks for the class, but may not use each CPU of the domain |
-//! | [`DeadlineAffinity`](TaskError::DeadlineAffinity) | EBUSY | a deadline task asks for fewer CPUs |
-//! | [`NoBandwidth`](TaskError::NoBandwidth) | EBUSY | the domain is booked up |
-//! | [`DeadlineForks`](TaskError::DeadlineForks) | EAGAIN | a deadline task forks |
+//! | [`DeadlineParams`] | EINVAL | parameters out of range or order |
+//! | [`NotWholeDomain`] | EPERM | it requests the class, but cannot use every CPU of the domain |
+//! | [`DeadlineAffinity`] | EBUSY | a deadline task requests fewer CPUs |
+//! | [`NoBandwidth`] | EBUSY | the domain is booked up |
+//! | [`DeadlineForks`] | EAGAIN | a deadline task forks |
 //!
 //! O(words of a CPU mask + CPUs of the domain + tasks that left less than a 0-lag time ago), under
 //! one inner lock.
@@ -25,8 +27,14 @@
 //! Sources: Linux v6.12 `kernel/sched/deadline.c` (`__checkparam_dl`, `sched_dl_overflow`,
 //! `__dl_overflow`), `core.c` (`dl_task_check_affinity`), `syscalls.c` (`__sched_setscheduler`);
 //! `deadline.c` (`inactive_task_timer`, `switched_from_dl`). differs: no timer gives bandwidth
-//! back, but whoever asks next does ([`Booked`]); a CPU that goes offline takes its share without
-//! being asked for it.
+//! back; the next request does ([`Booked`]). A CPU goes offline without a check of the booked
+//! bandwidth.
+//!
+//! [`DeadlineParams`]: TaskError::DeadlineParams
+//! [`NotWholeDomain`]: TaskError::NotWholeDomain
+//! [`DeadlineAffinity`]: TaskError::DeadlineAffinity
+//! [`NoBandwidth`]: TaskError::NoBandwidth
+//! [`DeadlineForks`]: TaskError::DeadlineForks
 
 use crate::entity::dl::DlState;
 use crate::entry::scheduler::Scheduler;
@@ -38,22 +46,22 @@ use crate::words::ids::DomainId;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMask, Instant, RtBandwidth, SchedAttr, TaskId};
 
-/// Who asks for what.
+/// A request for the parameters of a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request<'a> {
     pub(crate) task: TaskId,
     pub(crate) attr: SchedAttr,
     pub(crate) had: Option<Reserved>,
-    /// Where it may run; `None` is every CPU.
+    /// The CPUs where the task is allowed; `None` is every CPU.
     pub(crate) allowed: Option<&'a CpuMask>,
-    /// Where its root domain is looked for.
+    /// The CPU that determines its root domain.
     pub(crate) near: CpuId,
 }
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Reserves what a task needs to be of this class, in place of what it has; `None` for other
-    /// classes, which keeps what it has booked: [`give_back`](Self::give_back). The caller keeps
-    /// the answer in the task.
+    /// Reserves the bandwidth that a task needs for this class, in place of its old reservation.
+    /// Returns `None` for other classes and keeps the old booking; see
+    /// [`give_back`](Self::give_back). The caller stores the result in the task.
     pub(crate) fn reserve(&self, request: Request<'_>, now: Instant) -> Result<Option<Reserved>, TaskError> {
         let Request { task, attr, had, allowed, near } = request;
         let SchedAttr::Deadline(params) = attr else { return Ok(None) };
@@ -95,17 +103,18 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Sets what real-time tasks of each CPU may run per period (`sched_rt_runtime_us`,
-    /// `sched_rt_period_us`), and with it what deadline tasks are admitted to from now on. Every
-    /// CPU, offline ones too, then calls [`follow_rt_limit`](Self::follow_rt_limit) for itself.
+    /// Sets the time that real-time tasks of every CPU can run per period (`sched_rt_runtime_us`,
+    /// `sched_rt_period_us`), and with it the limit of deadline admission from now on. Every CPU,
+    /// also an offline one, then calls [`follow_rt_limit`](Self::follow_rt_limit) for itself.
     /// O(CPUs).
     ///
     /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_handler`, `sched_rt_global_validate`;
     /// `deadline.c`, `sched_dl_global_validate`, `sched_dl_do_global`; commit a57415f5d1e4 (5.11:
-    /// all CPUs of a root domain count, not one). differs: offline CPUs count, as when a task asks.
+    /// all CPUs of a root domain count, not one). differs: offline CPUs count, as in the admission
+    /// of a task.
     ///
     /// # Errors
-    /// It makes no sense, or a root domain has promised more; nothing is changed then.
+    /// The limit is invalid, or a root domain has promised more; nothing is changed then.
     pub fn set_rt_bandwidth(&self, now: Instant, bandwidth: RtBandwidth) -> Result<(), RtBandwidthError> {
         if !bandwidth.is_valid() {
             return Err(RtBandwidthError::Params);
@@ -125,12 +134,12 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Returns what real-time tasks of each CPU may run per period.
+    /// Returns the time that real-time tasks of every CPU can run per period.
     pub fn rt_bandwidth(&self) -> RtBandwidth {
         self.shared.rt_limit.lock().bandwidth
     }
 
-    /// Gives back what a task had at its 0-lag time: it has ended, or is of another class now.
+    /// Gives back a task's reservation at its 0-lag time: the task has ended or left the class.
     pub(crate) fn give_back(&self, task: TaskId, had: Option<Reserved>, at: Instant, now: Instant) {
         let Some(Reserved { domain, bandwidth }) = had else { return };
         let mut booked = self.shared.domains[domain.index()].dl_booked.lock();
@@ -142,7 +151,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Gives back what a task has, at the 0-lag time of its present job.
+    /// Gives back a task's reservation at the 0-lag time of its current job.
     pub(crate) fn give_back_all(&self, task: &Task, now: Instant) {
         let at = match task.attr {
             SchedAttr::Deadline(params) if task.dl.state != DlState::Fresh => task.dl.zero_lag(params),
@@ -151,7 +160,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.give_back(task.id, task.dl.reserved, at, now);
     }
 
-    /// Takes a booking out of a root domain and puts it into another, whether or not there is room.
+    /// Moves a booking from one root domain to another, whether or not there is room.
     pub(crate) fn move_booking(&self, bandwidth: Bandwidth, from: Option<DomainId>, to: Option<DomainId>) {
         if let Some(from) = from {
             let mut booked = self.shared.domains[from.index()].dl_booked.lock();
@@ -163,8 +172,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// A task is put on a CPU. If all CPUs have left the root domain where its bandwidth is booked,
-    /// it is booked here.
+    /// Moves a task's booking to the root domain of the CPU where the task is placed, if all CPUs
+    /// have left the domain where the bandwidth is booked.
     pub(crate) fn follow(&self, task: &mut Task, cpu: CpuId) {
         if let Some(had) = &mut task.dl.reserved
             && self.shared.domains[had.domain.index()].span.is_empty()
@@ -175,7 +184,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Checks that a deadline task may be confined so: `dl_task_check_affinity`.
+    /// Checks that a deadline task is allowed to have this affinity (`dl_task_check_affinity`).
     pub(crate) fn check_deadline_affinity(&self, task: &Task, allowed: Option<&CpuMask>) -> Result<(), TaskError> {
         match task.dl.reserved {
             Some(had) if !self.covers_domain(allowed, had.domain) => Err(TaskError::DeadlineAffinity(task.id)),

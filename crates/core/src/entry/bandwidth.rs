@@ -1,10 +1,10 @@
-//! New quota: the end of a period, returned slack, a new limit; and how throttled CPUs get their
-//! part, one run queue at a time.
+//! New quota: at the end of a period, for returned slack, after a new limit; and its distribution
+//! to the throttled CPUs, one run queue at a time.
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `sched_cfs_period_timer`, `sched_cfs_slack_timer`,
 //! `distribute_cfs_runtime`; `kernel/sched/core.c`, `tg_set_cfs_bandwidth`. differs: the timer's
-//! own CPU is not served last, and run queues of other CPUs are locked rather than sent an
-//! interrupt (as before 6.3).
+//! own CPU is not served last, and run queues of other CPUs are locked instead of sending these
+//! CPUs an interrupt (as before 6.3).
 
 use crate::balance::fair::distribute;
 use crate::class::fair::bandwidth::{arm, count_scanned};
@@ -18,9 +18,9 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Sets what a group may use (`cpu.max`, `cpu.max.burst`). Its pool is filled at once, and
-    /// where it is throttled it may run again; elsewhere a CPU follows when it runs the group next.
-    /// `by` is the CPU that does it.
+    /// Sets the limit of a group (`cpu.max`, `cpu.max.burst`). Its pool is filled at once, and the
+    /// group runs again on the CPUs where it is throttled. Any other CPU follows the new limit when
+    /// it runs the group next. `by` is the calling CPU.
     ///
     /// # Errors
     /// The group does not exist or is the root; the limit is out of range ([`CpuMax::check`]).
@@ -42,11 +42,11 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(distribute::begin(group, Distribute::NewLimit, set.first))
     }
 
-    /// Sets where the periods of a group begin, from the host's time zero on; they do at zero
-    /// otherwise. Before its first limit.
+    /// Sets the time at which the periods of a group start, as an offset from the host's time zero;
+    /// the default is 0. Call it before the group's first limit.
     ///
-    /// Hosts with `cfs_bandwidth_interleave` draw it, below [`CpuMax::DEFAULT_PERIOD`]: the core
-    /// has no random numbers.
+    /// Hosts with `cfs_bandwidth_interleave` draw the offset, below [`CpuMax::DEFAULT_PERIOD`]: the
+    /// core has no random numbers.
     ///
     /// # Errors
     /// The group does not exist or is the root.
@@ -54,7 +54,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.set_phase(group, phase)
     }
 
-    /// Returns what a group may use.
+    /// Returns the limit of a group.
     ///
     /// # Errors
     /// The group does not exist.
@@ -62,7 +62,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.max(group)
     }
 
-    /// Returns what a group's limit has counted since it was made (`cpu.stat`).
+    /// Returns the counters of a group's limit since the group was created (`cpu.stat`).
     ///
     /// # Errors
     /// The group does not exist.
@@ -70,7 +70,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.stat(group)
     }
 
-    /// A timer of a group fired, on any CPU. Nothing is done if it is one of the past.
+    /// Handles an expired timer of a group, on any CPU. An outdated expiry has no effect.
     pub fn group_timer(&self, group: GroupId, timer: GroupTimer, now: Clock, by: CpuId, io: &mut Io) -> Step {
         let cx = &mut self.cx(by, now, io);
         cx.io.costs.inner_locks += 1;

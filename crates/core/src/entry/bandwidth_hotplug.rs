@@ -1,15 +1,16 @@
-//! A known fault: CPUs that come and go free what is throttled elsewhere
-//! (`cfs_bandwidth_hotplug_bypass`).
+//! A known fault: hotplug of one CPU unthrottles groups on the other CPUs
+//! (`fault.cfs_bandwidth_hotplug_bypass`).
 //!
-//! When a CPU goes offline or comes back, scheduling domains are built anew, and every CPU is taken
-//! out of its root domain and put back. Until 6.13 that freed all groups that were throttled there,
-//! as is right for a CPU that dies alone, and left each limited group with 1 ns.
+//! When a CPU goes offline or comes back, the scheduling domains are rebuilt, and every CPU leaves
+//! its root domain and joins it again. Until 6.13 this unthrottled all groups that were throttled
+//! on these CPUs, which is correct only for a CPU that really goes offline, and left every limited
+//! group with 1 ns.
 //!
-//! Work: O(queues of groups here + throttled ones x depth x log n), once per change of the machine.
+//! Work: O(queues of groups here + throttled queues x depth x log n), once per hotplug event.
 //!
-//! Sources: Linux v6.12 `kernel/sched/fair.c`, `unthrottle_offline_cfs_rqs`; mended by commit
-//! af98d8a36a96 (6.14). differs: the kernel does so for the root domains of partitions that change,
-//! too.
+//! Sources: Linux v6.12 `kernel/sched/fair.c`, `unthrottle_offline_cfs_rqs`; fixed by commit
+//! af98d8a36a96 (6.14). differs: the kernel also does this for the root domains of partitions that
+//! change.
 
 use crate::class::dl_server;
 use crate::class::fair::bandwidth::with_pool;
@@ -25,8 +26,8 @@ use lock_api::RawMutex;
 use zerolag_model::SignedDuration;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// A CPU of the machine has gone offline or has come back; this is one of the others. Does
-    /// nothing unless the setting `cfs_bandwidth_hotplug_bypass` is on.
+    /// Handles the hotplug of another CPU: unthrottles the groups here. Does nothing unless the
+    /// setting `fault.cfs_bandwidth_hotplug_bypass` is on.
     pub fn domains_rebuilt(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         if !self.config.settings.bandwidth_hotplug_bypass {
             return;
@@ -41,8 +42,8 @@ impl<L: RawMutex> Scheduler<L> {
                 local.remaining = SignedDuration::from_nanos(1);
             }
         }
-        // Freeing one may put others to rest, so the list is looked at anew; bounded by the
-        // throttled queues.
+        // Unthrottling one queue can put others to rest, so the search starts again each time;
+        // bounded by the number of throttled queues.
         let throttled = |rq: &Rq| {
             let mut queues = rq.fair.by_group.iter().map(|(group, q)| (*group, *q));
             queues.find_map(|(group, q)| Some((group, q, rq.queue(q).bandwidth.throttled_since()?)))

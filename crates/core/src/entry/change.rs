@@ -1,12 +1,12 @@
-//! Changes in mid-run: what a task asks for, what it inherits, where it may run. Part of
+//! Changes of a live task: its attributes, its inherited priority, its affinity. Part of
 //! [`Scheduler`].
 //!
-//! A queued task is changed on its run queue, a parked one in its owner's hands. A change takes the
-//! task off its queue, alters it, puts it back and sees who should run now: a CPU that becomes less
-//! urgent pulls, a task that cannot run here is pushed.
+//! A queued task is changed on its run queue, a parked task while the host holds its parcel. A
+//! change dequeues the task, alters it, enqueues it again and checks which task has to run now: a
+//! CPU that becomes less urgent pulls, and a task that cannot run here is pushed.
 //!
-//! A task that holds a lock inherits from whoever waits for it ([`Lent`]): a priority, or the
-//! parameters of a deadline task, with which it is one itself until it gives the lock back.
+//! The holder of a lock inherits from the waiters for it ([`Lent`]): a priority, or the parameters
+//! of a deadline task. With the latter it counts as a deadline task until it releases the lock.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c` (`__sched_setscheduler`, `__set_cpus_allowed_ptr`,
 //! `rt_mutex_setprio`).
@@ -34,10 +34,10 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, CpuMask, DlParams, Instant, Prio, RtPriority, SchedAttr, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Changes what a queued task asks for.
+    /// Changes the attributes of a queued task.
     ///
     /// # Errors
-    /// It is not on this run queue; a deadline task is not admitted.
+    /// The task is not on this run queue; a deadline task is not admitted.
     pub fn set_attr(
         &self,
         rq: &mut Rq,
@@ -57,7 +57,7 @@ impl<L: RawMutex> Scheduler<L> {
         cx.io.event(now, rq.cpu(), || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
         if prio == rq.tasks[slot].prio && prio.is_rt() {
-            // Only the policy changes: it keeps its place.
+            // Only the policy changes: the task keeps its place.
             rq.tasks[slot].attr = attr;
             if rq.current_slot() == Some(slot) {
                 rt::set_next(rq, cx, slot);
@@ -66,7 +66,7 @@ impl<L: RawMutex> Scheduler<L> {
             return Ok(Step::Done);
         }
         if let (Some(had), Some(reserved)) = (had, reserved) {
-            // The present job goes on as it is; the next has the new parameters.
+            // The current job continues with its parameters; the next job has the new ones.
             dl::change_reserved(rq, slot, had, reserved);
             rq.tasks[slot].attr = attr;
             if rq.current_slot() == Some(slot) {
@@ -88,7 +88,7 @@ impl<L: RawMutex> Scheduler<L> {
         }))
     }
 
-    /// Changes what a parked task asks for.
+    /// Changes the attributes of a parked task.
     ///
     /// # Errors
     /// A deadline task is not admitted.
@@ -123,11 +123,11 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Lends a queued task the priority, or the deadline parameters, of whoever waits for it;
-    /// `None` takes them back. Only what is more urgent counts.
+    /// Lends a queued task the priority, or the deadline parameters, of a waiter for its lock;
+    /// `None` takes the loan back. A loan counts only if it is more urgent than the task itself.
     ///
     /// # Errors
-    /// It is not on this run queue.
+    /// The task is not on this run queue.
     pub fn inherit(
         &self,
         rq: &mut Rq,
@@ -143,7 +143,7 @@ impl<L: RawMutex> Scheduler<L> {
         let (before, after) = (body.prio, effective(body.attr, from));
         let (had, had_boost) = (body.inherited, body.dl.boost);
         rq.tasks[slot].inherited = from;
-        // Whoever is lent deadline parameters anew begins anew with them.
+        // A task with a new loan of deadline parameters starts a new job with them.
         if before == after && (had == from || boost(&rq.tasks[slot]) == had_boost && had_boost.is_none()) {
             return Ok(Step::Done);
         }
@@ -157,7 +157,7 @@ impl<L: RawMutex> Scheduler<L> {
         }))
     }
 
-    /// As [`inherit`](Self::inherit), for a parked task.
+    /// Does the same as [`inherit`](Self::inherit) for a parked task.
     pub fn inherit_parked(&self, now: Clock, parcel: &mut Parcel, from: Option<Lent>, by: CpuId, io: &mut Io) {
         let body = &mut parcel.0;
         let (task, before) = (body.id, body.prio);
@@ -170,16 +170,16 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Takes a task off its queue, changes it, puts it back and sees who should run now.
+    /// Dequeues a task, changes it, enqueues it again and checks which task has to run now.
     ///
-    /// A real-time task that becomes less urgent goes before its new equals, any other behind them.
-    /// A current task that does not come first any more is asked to give way: it may have become
-    /// less urgent, have a later deadline, or be served no longer.
+    /// A real-time task that becomes less urgent is placed before the tasks of its new priority,
+    /// any other task behind its equals. A current task that no longer comes first is asked to
+    /// yield: it can have become less urgent, have got a later deadline, or have lost its server.
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `__sched_setscheduler`, `check_class_changed`; `rt.c`,
     /// `prio_changed_rt`, `switched_from_rt`, `switched_to_rt`. differs: the kernel looks for tasks
     /// to pull only when the current task becomes less urgent, or the last real-time task leaves
-    /// the class; here whenever the most urgent one does.
+    /// the class; this scheduler whenever the most urgent task does.
     pub(crate) fn change_prio(
         &self,
         rq: &mut Rq,
@@ -223,30 +223,30 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// The current task was taken off its queue and put back: it is current again.
+    /// Makes the current task current again after it was dequeued and enqueued.
     fn go_on_running(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
         rq.note(Unpublished::ALL);
         let class = rq.tasks[slot].prio.class();
         lifecycle::set_next(rq, cx, slot, class);
     }
 
-    /// Pulls if the most urgent task here became less urgent than `highest` without a switch.
+    /// Pulls if the most urgent task here has become less urgent than `highest` without a switch.
     fn pull_after(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, highest: Prio, slot: Slot) -> Step {
         let cpuset = rq.tasks[slot].cpuset;
         rt_pull::begin(rq, cx, highest, cpuset)
     }
 
-    /// Changes where a queued task may run. One that may not stay and does not run is handed out,
-    /// to be placed anew with [`Placement::Displaced`](crate::Placement::Displaced); a running one
-    /// is displaced when it leaves. Either way there is a step to carry out.
+    /// Changes the affinity of a queued task. A waiting task that is not allowed to stay is handed
+    /// out, to be placed again with [`Placement::Displaced`](crate::Placement::Displaced); a
+    /// running one is displaced when it leaves. In both cases there is a step to carry out.
     ///
-    /// differs: the kernel neither pushes a waiting real-time task that may go to more CPUs now,
-    /// nor pulls when one that was about to run is taken away; without that a task waits that could
-    /// run.
+    /// differs: the kernel does not push a waiting real-time task that is now allowed on more CPUs,
+    /// and does not pull when a task that was about to run is taken away; without that a task waits
+    /// that could run.
     ///
     /// # Errors
-    /// It is not on this run queue; affinity and cpuset share no CPU; a deadline task must keep its
-    /// root domain.
+    /// The task is not on this run queue; affinity and cpuset share no CPU; a deadline task must
+    /// keep its root domain.
     pub fn set_affinity(
         &self,
         rq: &mut Rq,
@@ -266,7 +266,7 @@ impl<L: RawMutex> Scheduler<L> {
             body.affinity = affinity;
             body.allowed = allowed;
         });
-        // A lender does not run: where it may matters when it is woken.
+        // A lender does not run: its affinity matters when it is woken.
         let may_stay = rq.tasks[slot].may_run_on(rq.cpu()) || matches!(rq.tasks[slot].engaged, Engaged::Lends { .. });
         let mut displaced = None;
         let step = match (rq.runs(slot), rq.phase()) {
@@ -277,7 +277,8 @@ impl<L: RawMutex> Scheduler<L> {
                 Step::Done
             }
             (true, Phase::Switching { .. }) if may_stay => Step::Done,
-            // The CPU has left it: if it is not picked again, it would wait where it may not run.
+            // The CPU has left this task: if it is not picked again, it would wait on a CPU where
+            // it is not allowed.
             (true, Phase::Switching { prev, .. }) => {
                 displaced = Some(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)));
                 rt_pull::begin(rq, cx, highest, prev.cpuset)
@@ -294,7 +295,7 @@ impl<L: RawMutex> Scheduler<L> {
         Ok((displaced, step))
     }
 
-    /// Changes where a parked task may run.
+    /// Changes the affinity of a parked task.
     ///
     /// # Errors
     /// Affinity and cpuset share no CPU; a deadline task must keep its root domain.
@@ -324,8 +325,8 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Returns the priority that counts: the more urgent of one's own and the inherited one. That of
-/// the deadline class is lent with parameters only.
+/// Returns the effective priority: the more urgent of the task's own and the inherited one. The
+/// priority of the deadline class is lent only together with parameters.
 fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
     let own = attr.prio();
     let highest = Prio::from_rt(RtPriority::MAX);
@@ -336,8 +337,8 @@ fn effective(attr: SchedAttr, inherited: Option<Lent>) -> Prio {
     inherited.filter(|prio| prio.beats(own)).unwrap_or(own)
 }
 
-/// Returns the deadline parameters by which a task runs in place of its own: a deadline task takes
-/// only those of an earlier deadline (`pi_se` in `rt_mutex_setprio`).
+/// Returns the deadline parameters that replace the task's own. A deadline task takes only
+/// parameters with an earlier deadline (`pi_se` in `rt_mutex_setprio`).
 fn boost(task: &Task) -> Option<DlParams> {
     match (task.inherited, task.attr) {
         (Some(Lent::Deadline { deadline, .. }), SchedAttr::Deadline(_)) if deadline >= task.dl.abs_deadline => None,
@@ -346,7 +347,7 @@ fn boost(task: &Task) -> Option<DlParams> {
     }
 }
 
-/// What a task inherits has changed while it is on no queue.
+/// Updates the deadline entity of a task that is on no queue, after its loan has changed.
 fn lend(task: &mut Task, now: Instant) {
     let (boost, own) = (boost(task), deadline::own_params(task));
     task.dl.lend(boost, own, now);

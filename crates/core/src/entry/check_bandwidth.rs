@@ -1,4 +1,4 @@
-//! What must hold of limited groups across run queues. For tests and debugging hosts.
+//! The invariants of limited groups across run queues. For tests and debugging hosts.
 
 use crate::entry::scheduler::Scheduler;
 use crate::rq::run_queue::Rq;
@@ -7,11 +7,11 @@ use lock_api::RawMutex;
 use zerolag_model::{CpuId, GroupId};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Checks that each pool lists exactly the CPUs on which its group is throttled. `rqs` are all
+    /// Checks that every pool lists exactly the CPUs on which its group is throttled. `rqs` are all
     /// run queues.
     ///
     /// # Panics
-    /// If it does not; the message says which group.
+    /// If it does not; the message names the group.
     pub fn check_bandwidth(&self, rqs: &[&Rq]) {
         let table = &self.shared.groups;
         for group in table.ids().filter(|group| *group != GroupId::ROOT) {

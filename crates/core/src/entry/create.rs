@@ -1,8 +1,8 @@
-//! How tasks come into being. Part of [`Scheduler`].
+//! Creation of tasks. Part of [`Scheduler`].
 //!
-//! An id belongs to one task at a time. What other CPUs have in hand of a task that has ended (a
-//! push that was about to resume) must not take a later one of the same id for it, so a body that
-//! is used again counts its stays on run queues on.
+//! An id belongs to one task at a time. A continuation on another CPU can still refer to a task
+//! that has ended (a push that was about to resume). It must not take a later task with the same id
+//! for that one, so a body that is reused continues to count its stays on run queues.
 
 use crate::entity::dl::DlEntity;
 use crate::entity::fair::FairEntity;
@@ -24,7 +24,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// (`select_cpu` and `wake` with [`Placement::Fork`]).
     ///
     /// # Errors
-    /// No CPU in affinity and cpuset, an id that was not reserved, a deadline task that is not
+    /// Affinity and cpuset share no CPU; the id was not reserved; the deadline task is not
     /// admitted.
     ///
     /// [`Placement::Fork`]: crate::Placement::Fork
@@ -32,11 +32,11 @@ impl<L: RawMutex> Scheduler<L> {
         self.make_body(now, spec, 0).map(|body| Parcel(Box::new(body)))
     }
 
-    /// Creates a task in the body of one that has ended ([`Left::Dead`]), which had the same id:
-    /// for hosts on which tasks come and go without end. Allocates nothing.
+    /// Creates a task in the body of a task that has ended ([`Left::Dead`]) and had the same id,
+    /// for hosts that create and end tasks continually. Allocates nothing.
     ///
     /// # Errors
-    /// As [`create_task`](Self::create_task); the parcel is then what it was.
+    /// As for [`create_task`](Self::create_task); the parcel is then unchanged.
     ///
     /// # Panics
     /// If the ids differ.
@@ -90,14 +90,14 @@ impl<L: RawMutex> Scheduler<L> {
         })
     }
 
-    /// Checks whether a task on this run queue may fork: a deadline task may not, but with
-    /// `SCHED_FLAG_RESET_ON_FORK`.
+    /// Checks whether a task on this run queue is allowed to fork: a deadline task is allowed to
+    /// only with `SCHED_FLAG_RESET_ON_FORK`.
     ///
-    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: what it asks for counts, not what it
-    /// inherits.
+    /// Linux v6.12 `kernel/sched/core.c`, `sched_fork`: the task's own attributes count, not its
+    /// inheritance.
     ///
     /// # Errors
-    /// It is a deadline task; it is not on this run queue.
+    /// The task is a deadline task, or it is not on this run queue.
     pub fn check_fork(&self, rq: &Rq, parent: TaskId) -> Result<(), TaskError> {
         match rq.tasks[self.slot_of(rq, parent)?].attr {
             SchedAttr::Deadline(params) if params.flags.has(DlFlags::RESET_ON_FORK) => Ok(()),
@@ -122,7 +122,7 @@ mod tests {
         TaskSpec { id: TaskId(0), attr, affinity: None, group, cpuset: CpusetId::default(), born_on: CpuId(0) }
     }
 
-    /// Runs a task to its end; returns its body and how often that has been queued.
+    /// Runs a task to its end; returns its body and its number of stays.
     fn live(scheduler: &Spinning, rq: &mut Rq, parcel: Parcel, ms: u64) -> (Parcel, u32) {
         let (now, io) = (Clock::at(Instant::from_nanos(ms * 1_000_000)), &mut Io::new(Tracing::Off));
         assert_eq!(scheduler.wake(rq, now, parcel, CpuId(0), Placement::Fork, io), Step::Done);

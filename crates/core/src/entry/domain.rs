@@ -1,27 +1,30 @@
-//! Root domains that change: a CPU leaves one and joins another. Part of [`Scheduler`].
+//! Changes of root domains: a CPU leaves one and joins another. Part of [`Scheduler`].
 //!
-//! Which CPUs are a root domain follows from the partitions (`cpuset.cpus.partition`). When these
-//! change, each CPU concerned calls [`join_domain`](Scheduler::join_domain) for itself, under the
-//! lock of its own run queue; there is no moment at which all have moved, and none is needed:
-//! real-time and deadline tasks move between CPUs that are in one domain when both are locked.
+//! The CPUs of a root domain follow from the partitions (`cpuset.cpus.partition`). When the
+//! partitions change, every CPU concerned calls [`join_domain`](Scheduler::join_domain) for itself,
+//! under the lock of its own run queue. There is no moment at which all of them have moved, and
+//! none is needed: real-time and deadline tasks move only between CPUs that are in one domain while
+//! both are locked.
 //!
-//! | what | where it goes |
-//! |---|---|
-//! | the CPU in `span`, `cpupri`, `cpudl`, the overload masks | into the new domain's |
-//! | its tasks | stay on it |
-//! | bandwidth of deadline tasks queued here, and of its servers | is booked in the new domain, room or not |
-//! | bandwidth of a sleeping deadline task | stays in its domain; if that has no CPUs left, moves when the task wakes |
-//! | the old domain's IPI, on its way here or here | goes on in the old domain: it knows whose it is |
-//! | a push or a pull under way | finds at its recheck that the two CPUs are in different domains |
-//! | runtime that was borrowed (`RT_RUNTIME_SHARE`) | is given back, as what was lent; throttled real-time tasks may go on |
+//! * The CPU's entries in `span`, `cpupri`, `cpudl` and the overload masks move to the new domain.
+//! * Its tasks stay on it.
+//! * The bandwidth of its servers and of deadline tasks queued here is booked in the new domain,
+//!   even if there is no room.
+//! * The bandwidth of a sleeping deadline task stays in its domain. If that has no CPUs left, it
+//!   moves when the task wakes.
+//! * The old domain's IPI, if it is here or on its way here, continues in the old domain: it
+//!   records its domain.
+//! * A push or a pull in progress finds at its recheck that the two CPUs are in different domains.
+//! * Borrowed and lent runtime (`RT_RUNTIME_SHARE`) is given back; throttled real-time tasks
+//!   can then run again.
 //!
 //! Then the CPU looks for tasks that wait in the new domain, and for CPUs there for its own waiting
 //! tasks.
 //!
 //! Sources: Linux v6.12 `kernel/sched/topology.c` (`rq_attach_root`), `rt.c` (`rq_offline_rt`,
 //! `rq_online_rt`), `deadline.c` (`dl_add_task_root_domain`); commit 364f56653708 (v4.16), which
-//! lets the IPI hold its root domain. differs: the kernel neither pulls nor pushes then, and a task
-//! waits until the next event.
+//! lets the IPI hold its root domain. differs: the kernel neither pulls nor pushes at this point,
+//! so a task waits until the next event.
 
 use crate::balance::dl_pull;
 use crate::class::{dl, dl_server, rt};
@@ -38,7 +41,7 @@ use core::fmt;
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, TraceEvent};
 
-/// Why a CPU cannot join a root domain.
+/// The reason why a CPU cannot join a root domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DomainError {
@@ -60,12 +63,12 @@ impl fmt::Display for DomainError {
 impl core::error::Error for DomainError {}
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Moves a CPU to the root domain of a partition; that of cpuset 0 is the one of the CPUs in no
-    /// partition. Not in a switch. An isolated CPU stays where it is. O(tasks queued here + log
-    /// CPUs).
+    /// Moves a CPU to the root domain of a partition; cpuset 0 stands for the root domain of the
+    /// CPUs in no partition. Not allowed during a switch. An isolated CPU does not move. O(tasks
+    /// queued here + log CPUs).
     ///
     /// # Errors
-    /// The cpuset cannot be a partition, or does not have that CPU; nothing is changed then.
+    /// The cpuset cannot be a partition, or does not contain the CPU; nothing is changed then.
     pub fn join_domain(&self, rq: &mut Rq, now: Clock, partition: CpusetId, io: &mut Io) -> Result<Step, DomainError> {
         let cpu = rq.cpu();
         let to = self.config.domain_of(partition).ok_or(DomainError::NoPartition(partition))?;
@@ -99,11 +102,11 @@ impl<L: RawMutex> Scheduler<L> {
             dl::online_changed(rq, cx);
             self.shared.domain(cpu).cpudl.set(cpu, rq.dl_level());
         }
-        cx.io.costs.inner_locks += 2; // cpudl of the two.
+        cx.io.costs.inner_locks += 2; // one for the cpudl of each domain
         cx.io.event(now, cpu, || TraceEvent::RootDomain { domain: u32::from(to.0) });
         let waits = rq.dl.has_pushable() || rq.rt.has_pushable() && self.config.settings.rt_balance.is_active();
         if rq.is_online() && waits {
-            rq.resched(cx, Resched::Now); // What the switch leaves behind is pushed.
+            rq.resched(cx, Resched::Now); // Tasks that the switch leaves waiting are pushed.
         }
         let step = dl_pull::begin(rq, cx);
         rq.publish(cx);

@@ -1,4 +1,4 @@
-//! The life cycle of groups: made, weighed, joined, removed. Part of [`Scheduler`].
+//! The life cycle of groups: creating, weighing, joining and removing them. Part of [`Scheduler`].
 
 use crate::entity::weight::Weight;
 use crate::entry::scheduler::Scheduler;
@@ -12,10 +12,10 @@ use lock_api::RawMutex;
 use zerolag_model::{GroupId, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Makes a group. Its id is free again once it is removed.
+    /// Creates a group. Its id is free again once the group is removed.
     ///
     /// # Errors
-    /// No such parent, deeper than 32 levels, or no reserved group left
+    /// The parent does not exist, the group is deeper than 32 levels, or no reserved group is left
     /// ([`Config::with_group_reserve`]).
     ///
     /// [`Config::with_group_reserve`]: crate::Config::with_group_reserve
@@ -26,13 +26,13 @@ impl<L: RawMutex> Scheduler<L> {
     /// Removes a group that has neither tasks nor groups.
     ///
     /// # Errors
-    /// It has; or it does not exist; or it is the root.
+    /// The group has tasks or groups, does not exist, or is the root.
     pub fn remove_group(&self, group: GroupId) -> Result<(), GroupError> {
         self.shared.groups.remove(group)
     }
 
-    /// Changes a group's weight. Each CPU follows at its next tick in the group, or when something
-    /// joins or leaves it.
+    /// Changes the weight of a group. Every CPU follows at its next tick in the group, or when a
+    /// task or group joins or leaves the group there.
     ///
     /// # Errors
     /// The group does not exist, is the root, or is idle (EINVAL).
@@ -40,9 +40,8 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.change_weight(group, weight)
     }
 
-    /// Makes a group idle or normal (`cpu.idle`). Each CPU follows as for the weight; one that was
-    /// idle weighs 1024 again, whatever its weight was before.
-    ///
+    /// Makes a group idle or normal (`cpu.idle`). Every CPU follows as for the weight. A group that
+    /// was idle weighs 1024 again, whatever its weight was before.
     /// # Errors
     /// The group does not exist or is the root.
     pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {

@@ -1,13 +1,14 @@
-//! CPUs that go and come. Part of [`Scheduler`].
+//! CPU hotplug: CPUs that go offline and come back. Part of [`Scheduler`].
 //!
-//! [`offline`](Scheduler::offline) stops everything from being sent to a CPU; its waiting tasks are
-//! then taken off one by one ([`evict`](Scheduler::evict)) and placed elsewhere, the current one is
-//! displaced when it leaves.
+//! After [`offline`](Scheduler::offline) no task is sent to a CPU any more. Its waiting tasks are
+//! then taken off one by one ([`evict`](Scheduler::evict)) and placed on other CPUs; the current
+//! task is displaced when it leaves.
 //!
-//! A known fault (`cfs_bandwidth_offline_loss`): the kernel freed the limited groups of the CPU
-//! long before it was dead. Their tasks ran on, were throttled again, and when the CPU died those
-//! that were could not be picked and moved: they stayed on its run queue, whatever quota came,
-//! until the CPU was back. Here they are not freed first: who is throttled at that moment stays.
+//! A known fault (`fault.cfs_bandwidth_offline_loss`): the kernel unthrottled the limited groups of
+//! the CPU long before the CPU was dead. Their tasks ran on and were throttled again. Tasks that
+//! were throttled when the CPU died could not be picked and moved: they stayed on its run queue,
+//! whatever quota arrived, until the CPU was back. This scheduler does not unthrottle them first:
+//! tasks that are throttled when the CPU goes offline stay.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c` (`sched_cpu_deactivate`, `balance_push`), `rt.c`
 //! (`rq_offline_rt`, `rq_online_rt`); commit 0e59bdaea75f (3.17: `runtime_enabled` of a dying CPU).
@@ -28,7 +29,7 @@ use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Takes a CPU offline: nothing is sent here any more. Empty it with [`evict`](Self::evict).
+    /// Takes a CPU offline: no task is sent here any more. Empty it with [`evict`](Self::evict).
     pub fn offline(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -42,8 +43,8 @@ impl<L: RawMutex> Scheduler<L> {
         rq.publish(cx);
     }
 
-    /// Takes one waiting task off an offline CPU, to be placed elsewhere; `None` when only the
-    /// current one is left, which is displaced when it leaves.
+    /// Takes one waiting task off an offline CPU, to be placed elsewhere. `None` when only the
+    /// current task remains, which is displaced when it leaves.
     pub fn evict(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Option<Parcel> {
         assert!(!rq.is_online(), "only an offline CPU is emptied");
         rq.set_clock(now);
@@ -54,10 +55,10 @@ impl<L: RawMutex> Scheduler<L> {
             let is_lost = |slot| self.config.settings.bandwidth_offline_loss && throttle::is_barred(rq, slot);
             let Some(slot) = rq.tasks.iter().map(|(slot, _)| slot).find(|slot| !rq.runs(*slot) && !is_lost(*slot))
             else {
-                rq.publish(cx); // What was parked counted here.
+                rq.publish(cx); // Delayed tasks that were parked counted here.
                 return None;
             };
-            // A blocked one is parked and does not come back here.
+            // A delayed task or a lender is parked, and does not return here.
             if !fair::finish_delayed(rq, cx, slot) && !proxy::take_off_lender(rq, cx, slot) {
                 break slot;
             }
@@ -67,7 +68,7 @@ impl<L: RawMutex> Scheduler<L> {
         Some(Parcel(body))
     }
 
-    /// Brings a CPU back; it looks for deadline and real-time tasks that wait elsewhere.
+    /// Brings a CPU back; it pulls deadline and real-time tasks that wait on other CPUs.
     pub fn online(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -77,9 +78,9 @@ impl<L: RawMutex> Scheduler<L> {
         dl_server::update(rq, cx);
         dl::online_changed(rq, cx);
         if rq.has_running() && rq.current_slot().is_none() {
-            rq.resched(cx, Resched::Now); // What was lost here is found.
+            rq.resched(cx, Resched::Now); // Tasks that were lost here can run again.
         }
-        // Whatever waits elsewhere could not come here until now.
+        // Tasks that wait on other CPUs could not come here until now.
         let step = dl_pull::begin(rq, cx);
         rq.publish(cx);
         step

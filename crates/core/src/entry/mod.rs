@@ -1,7 +1,7 @@
 //! The entry points: every event of a host is a method of [`Scheduler`](scheduler::Scheduler).
 //!
-//! An entry point sets the clock of its run queue, makes the context of the call, lets the floors
-//! below decide and publishes. It decides nothing by itself.
+//! An entry point sets the clock of its run queue, makes the context of the call, leaves the
+//! decision to the floors below, and publishes. It decides nothing by itself.
 
 pub(crate) mod admission;
 pub(crate) mod bandwidth;

@@ -1,5 +1,5 @@
-//! User mode and kernel mode: where a task's own code is. What a CPU does for others (interrupts,
-//! switching) is neither.
+//! User mode and kernel mode of a task. Work that a CPU does for other tasks (interrupts,
+//! switching) belongs to neither.
 //!
 //! ```text
 //!            enter_kernel, or it blocks [1]
@@ -8,11 +8,11 @@
 //!            return_to_user [2]
 //! ```
 //!
-//! The host tells. A task blocks in kernel mode whatever it was doing, so one that wakes is in
-//! kernel mode until its host says that it is back in user mode: before its first instruction
-//! there, also if it then blocks again at once. Whoever throttles tasks one by one does so at [2]
-//! (`throttle`). A host that never tells has tasks that stay in kernel mode after their first wait,
-//! which matters to no other setting.
+//! The host reports the mode. A task always blocks in kernel mode, so a woken task is in kernel
+//! mode until its host reports that it is back in user mode. The host reports this before the first
+//! instruction there, also if the task then blocks again at once. Schedulers that throttle tasks
+//! one by one do so at [2] (`throttle`). If a host never reports the mode, its tasks stay in kernel
+//! mode after their first wait; no other setting depends on that.
 //!
 //! Sources: Linux v6.18 `kernel/entry/common.c`, `exit_to_user_mode_loop`.
 
@@ -26,10 +26,10 @@ use crate::words::resched::Resched;
 use lock_api::RawMutex;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// The current task enters kernel mode by itself. O(1).
+    /// Puts the current task into kernel mode. O(1).
     ///
     /// # Panics
-    /// If nothing runs on this CPU.
+    /// If no task runs on this CPU.
     #[inline]
     pub fn enter_kernel(&self, rq: &mut Rq) {
         let slot = rq.acting().expect("the host says that a task runs");
@@ -37,11 +37,12 @@ impl<L: RawMutex> Scheduler<L> {
         rq.tasks[slot].mode = TaskMode::Kernel; // [1]
     }
 
-    /// The current task is about to go on in user mode. If it ran on its group's ticket or its
-    /// group may not run, the CPU is asked to schedule: carry that out first. O(1), O(depth) if a
-    /// group is throttled here.
+    /// Returns the current task to user mode. If it ran on its group's ticket, or its group is
+    /// throttled, the CPU is asked to schedule: carry that out first. O(1), or O(depth) if a group
+    /// is throttled here.
     ///
     /// # Panics
+    /// If no task runs on this CPU.
     /// If nothing runs on this CPU.
     #[inline]
     pub fn return_to_user(&self, rq: &mut Rq, now: Clock, io: &mut Io) {

@@ -24,21 +24,22 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.lock_owners.reserve(locks);
     }
 
-    /// Says who holds a lock, alone; `None` if nobody does, or several. O(1).
+    /// Sets the single holder of a lock; `None` if there is none, or several. O(1).
     ///
     /// # Panics
-    /// If the number is beyond what was reserved.
+    /// If the number is not reserved.
     pub fn set_lock_owner(&self, lock: LockId, owner: Option<TaskId>) {
         self.shared.lock_owners.set(lock, owner);
     }
 
-    /// Returns who holds a lock.
+    /// Returns the holder of a lock.
     #[must_use]
     pub fn lock_owner(&self, lock: LockId) -> Option<TaskId> {
         self.shared.lock_owners.get(lock)
     }
 
-    /// The acting task has given up a lock: if it runs on another's turn, that may be over.
+    /// Reports that the acting task has released a lock: if it runs on another task's turn, that
+    /// turn can be over.
     pub fn lock_dropped(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         if rq.executor().is_some() {
             let cx = &mut self.cx(rq.cpu(), now, io);
@@ -46,11 +47,11 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Puts a blocked task on the run queue of whoever holds the lock that it waits for, to lend
-    /// its turn there. `[1]`
+    /// Puts a blocked task on the run queue of the holder of its lock, where it lends its turn.
+    /// `[1]`
     ///
     /// # Errors
-    /// The parcel, if nobody there could run on its turn: it stays blocked as it is.
+    /// Returns the parcel if no task there can run on its turn; the task stays blocked.
     pub fn lend(
         &self,
         rq: &mut Rq,
@@ -80,15 +81,15 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Step::Done)
     }
 
-    /// A lender is woken. [2]
+    /// Wakes a lender. [2]
     #[cold]
     #[inline(never)]
     pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, TaskError> {
         if rq.executor().is_some() {
-            rq.resched(cx, Resched::Now); // It may be one of the chain.
+            rq.resched(cx, Resched::Now); // The lender can be part of the executor's chain.
         }
         if rq.current_slot() == Some(slot) {
-            // Whoever ran on its turn goes on by its own until the CPU schedules.
+            // The executor continues on its own turn until the CPU schedules.
             let executor = rq.executor().is_some().then(|| proxy::end(rq, cx));
             lifecycle::switch_to(rq, cx, executor);
             if let Some(slot) = executor {
@@ -116,7 +117,7 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(step)
     }
 
-    /// Chooses and switches where tasks lend their turns. Counts the executor's switches instead of
+    /// Picks and switches on a run queue with lenders. Counts the executor's switches instead of
     /// the donor's.
     #[cold]
     #[inline(never)]

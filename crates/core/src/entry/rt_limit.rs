@@ -1,5 +1,5 @@
-//! Entry points of RT throttling: what real-time tasks can run per period. The rules are those of
-//! [`crate::class::rt_throttle`].
+//! Entry points of RT throttling: the time that real-time tasks can run per period. The rules are
+//! those of [`crate::class::rt_throttle`].
 
 use crate::class::rt_throttle;
 use crate::entry::scheduler::Scheduler;
@@ -11,9 +11,9 @@ use crate::words::clock::Clock;
 use lock_api::RawMutex;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// A CPU follows the limit of real-time tasks that has been [set](Self::set_rt_bandwidth). Who
-    /// is throttled stays so until the period ends; that is when it would have ended, the next one
-    /// is as long as the new one says. Without `rt_throttling` nothing is changed. O(1).
+    /// Makes a CPU follow the limit of real-time tasks that has been [set](Self::set_rt_bandwidth).
+    /// Throttled tasks stay throttled until the current period ends, at the time planned before;
+    /// the next period has the new length. Without `rt_throttling` nothing is changed. O(1).
     ///
     /// Linux v6.6 `kernel/sched/rt.c`, `sched_rt_global_constraints`, `sched_rt_do_global`.
     pub fn follow_rt_limit(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
@@ -24,7 +24,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         let limit = rt_throttle::observed(cx);
         if limit.round == rq.rt.throttle.limit.round {
-            return; // Its loans would be forgotten on one side only.
+            return; // A second update would forget loans on this side only.
         }
         lifecycle::charge_current(rq, cx);
         if let (State::Idle, Some(_)) = (rq.rt.throttle.state, limit.bandwidth.runtime)

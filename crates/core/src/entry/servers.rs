@@ -1,4 +1,4 @@
-//! Entry points of deadline servers: what a server promises. The rules are those of
+//! Entry points of deadline servers: their parameters. The rules are those of
 //! [`crate::class::dl_server`].
 
 use crate::class::dl_server;
@@ -13,14 +13,14 @@ use lock_api::RawMutex;
 use zerolag_model::{ServerKind, ServerParams};
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Changes what the deadline server of a CPU promises (`fair_server/cpuN/runtime`, `period`).
-    /// O(CPUs of the domain).
+    /// Changes the runtime and the period of a CPU's deadline server (`fair_server/cpuN/runtime`,
+    /// `period`). O(CPUs of the domain).
     ///
     /// Linux v6.12 `kernel/sched/debug.c`, `sched_fair_server_write`; `deadline.c`,
     /// `dl_server_apply_params`.
     ///
     /// # Errors
-    /// The parameters make no sense, or the root domain is booked up; nothing is changed then.
+    /// The parameters are invalid, or the root domain is booked up; nothing is changed then.
     pub fn set_server(
         &self,
         rq: &mut Rq,

@@ -1,4 +1,4 @@
-//! When a CPU needs its tick. The rules are those of [`crate::rq::ticks`].
+//! Whether a CPU needs its tick. The rules are those of [`crate::rq::ticks`].
 
 use crate::class::fair::boost;
 use crate::entity::rt;
@@ -16,14 +16,14 @@ pub(crate) fn are_needed(rq: &Rq) -> bool {
     }
 }
 
-/// Returns whether the tick may change anything here: `sched_can_stop_tick`.
+/// Returns whether the tick can change anything here (`sched_can_stop_tick`).
 #[cold]
 fn decides(rq: &Rq) -> bool {
     if !rq.dl.is_empty() {
         return true;
     }
     if rq.rt.nr_running() > 0 && !rq.rt.throttle.is_throttled() {
-        // Of several that take turns; one, or FIFO tasks, run on whatever waits below.
+        // Only several RR tasks need it: a single one and FIFO tasks continue whatever waits below.
         let in_turn = rq.rt.in_order(&rq.tasks).filter(|slot| rt::is_rr(rq.tasks[*slot].attr)).count();
         return in_turn > 1;
     }

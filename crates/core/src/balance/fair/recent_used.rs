@@ -5,7 +5,7 @@
 //!
 //! | kernels | the task remembers | when |
 //! |---|---|---|
-//! | 4.16 to 5.14 | where it woke another task | that task is allowed there and not one of many [1] |
+//! | 4.16 to 5.14 | where it woke another task | that task is allowed there, not one of many [1] |
 //! | | `prev` | it wakes on the CPU that it remembered |
 //! | since 5.15 | `prev` | it wakes, and neither the target nor `prev` is suitable |
 //!
