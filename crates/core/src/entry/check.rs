@@ -1,8 +1,8 @@
-//! What tests may ask of the whole: is everything published true, is nothing under way, is this
-//! state the same as that.
+//! Whole-machine checks for tests: the published state is true, no work is in progress, two states
+//! are equal.
 //!
-//! No decision reads any of this. All of it is O(CPUs x tasks) and needs every run queue at once,
-//! so it is for hosts that make one call at a time, or that have come to rest.
+//! No decision reads any of this. Every check is O(CPUs x tasks) and needs all run queues at once,
+//! so the checks are for hosts that make one call at a time, or that have come to rest.
 
 use crate::class::{dl, dl_server};
 use crate::entity::dl::DlState;
@@ -25,14 +25,14 @@ use zerolag_model::Prio;
 use zerolag_model::settings::OverloadScope;
 
 impl<L: RawMutex> Scheduler<L> {
-    /// Checks that what every CPU has published is the truth: priorities, load, running count, idle
-    /// flag, its level in `cpupri`, its place in the overload mask. Holds between any two calls of
-    /// a host that makes one call at a time.
+    /// Checks that the published state of every CPU is true: priorities, load, running count, idle
+    /// flag, its level in `cpupri`, its bit in the overload mask. Holds between any two calls of a
+    /// host that makes one call at a time.
     ///
-    /// Masks per cpuset are left out: they may be wrong and repair themselves.
+    /// Masks per cpuset are not checked: they can be wrong and repair themselves.
     ///
     /// # Errors
-    /// A sentence that names what is wrong.
+    /// A sentence that names the difference.
     pub fn check_published(&self, rqs: &[&Rq]) -> Result<(), String> {
         for rq in rqs {
             let cpu = rq.cpu();
@@ -93,9 +93,9 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Checks that the CPUs of each root domain have together what each would have by itself of
-    /// real-time runtime, whatever they have lent each other. Where a new limit is not yet followed
-    /// by all it cannot say. Holds between any two calls.
+    /// Checks that the CPUs of every root domain together have the real-time runtime that they have
+    /// without loans, whatever they have lent each other. While a CPU does not yet follow a new
+    /// limit, nothing is checked. Holds between any two calls.
     ///
     /// # Errors
     /// A sentence that names the root domain.
@@ -114,9 +114,9 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(())
     }
 
-    /// Checks that in each root domain just what is promised is booked: by the servers of its CPUs,
-    /// by deadline tasks on run queues, and by those in the host's hands (`parcels`). Holds between
-    /// any two calls.
+    /// Checks that the booked bandwidth of every root domain equals the sum of all promises: to the
+    /// servers of its CPUs, to deadline tasks on run queues, and to those in the host's hands
+    /// (`parcels`). Holds between any two calls.
     ///
     /// # Errors
     /// A sentence that names the root domain.
@@ -125,8 +125,8 @@ impl<L: RawMutex> Scheduler<L> {
         for rq in rqs {
             promised[self.shared.domain_of(rq.cpu()).index()] += dl_server::bandwidth_of_all(rq).0;
         }
-        // `this_bw` of each run queue: who is queued there, who has blocked there last, who has
-        // just ended.
+        // `this_bw` of every run queue: the tasks that are queued there, that blocked there last,
+        // or that have just ended there.
         let mut belongs: alloc::vec::Vec<(usize, u64)> = alloc::vec::Vec::new();
         let queued = rqs.iter().flat_map(|rq| rq.tasks.iter().map(|(_, task)| (Some(rq.cpu()), task)));
         let held = parcels.into_iter().map(|parcel| (None, &*parcel.0));
@@ -171,11 +171,11 @@ impl<L: RawMutex> Scheduler<L> {
         (prios, averages, counts, rq.is_idle_to_others())
     }
 
-    /// Checks what must hold when nothing is under way: what is published is true, and no IPI
+    /// Checks the invariants of a machine at rest: the published state is true, and no IPI
     /// circulates.
     ///
     /// # Errors
-    /// A sentence that names what is wrong.
+    /// A sentence that names the difference.
     pub fn check_quiescent(&self, rqs: &[&Rq]) -> Result<(), String> {
         self.check_published(rqs)?;
         for domain in &self.shared.domains {
@@ -198,8 +198,8 @@ impl<L: RawMutex> Scheduler<L> {
     }
 
     /// Feeds a hasher with everything that later decisions depend on: two states with equal
-    /// fingerprints behave alike if no time passes. Left out: clocks, counters, slots and
-    /// generations (a stay counts as current or over).
+    /// fingerprints behave alike if no time passes. Clocks, counters, slots and generations are
+    /// left out (a stay counts as current or over).
     pub fn fingerprint(&self, rqs: &[&Rq], into: &mut impl Hasher) {
         for rq in rqs {
             fingerprint_rq(rq, into);
@@ -209,7 +209,7 @@ impl<L: RawMutex> Scheduler<L> {
             token.cpu.hash(into);
             if token.cpu.is_some() {
                 let behind = domain.loop_next.load(Ordering::Relaxed).wrapping_sub(token.round);
-                // How many requests a round has missed does not matter, only whether it has.
+                // Only whether a round has missed a request matters, not how many.
                 (behind != 0).hash(into);
             }
         }
@@ -224,12 +224,13 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// As [`fingerprint`](Self::fingerprint), for a body in the host's hands.
+    /// Does the same as [`fingerprint`](Self::fingerprint) for a body in the host's hands.
     pub fn fingerprint_parcel(&self, parcel: &Parcel, into: &mut impl Hasher) {
         fingerprint_task(&parcel.0, into);
     }
 
-    /// As [`fingerprint`](Self::fingerprint), for a step that has not been carried out yet.
+    /// Does the same as [`fingerprint`](Self::fingerprint) for a step that has not been carried out
+    /// yet.
     pub fn fingerprint_step(&self, rqs: &[&Rq], step: Step, into: &mut impl Hasher) {
         match step {
             Step::Pair { own, other, then: PairCont::RtPush(push) } => {
@@ -254,7 +255,7 @@ fn fingerprint_rq(rq: &Rq, into: &mut impl Hasher) {
             debug(&(prev.state, stage), into);
         }
     }
-    // Bodies in order of task, then the two real-time orders, then whatever the fair class keeps.
+    // Bodies in order of task, then the two real-time orders, then the count of the fair class.
     let mut bodies: alloc::vec::Vec<&Task> = rq.tasks.iter().map(|(_, task)| task).collect();
     bodies.sort_unstable_by_key(|task| task.id);
     for task in bodies {
@@ -270,7 +271,8 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
     (task.id, task.attr, task.prio, task.inherited, task.cpuset, task.last_cpu, task.is_new, task.mode as u8)
         .hash(into);
     (&task.allowed, &task.affinity).hash(into);
-    // Among fair tasks of equal virtual times order of arrival is not part of the fingerprint.
+    // The order of arrival among fair tasks with equal virtual times is not part of the
+    // fingerprint.
     let fair = &task.fair;
     let dl = &task.dl;
     let state = match dl.state {
@@ -281,7 +283,7 @@ fn fingerprint_task(task: &Task, into: &mut impl Hasher) {
     debug(&(fair.state, fair.vruntime, fair.virtual_deadline, fair.vlag, fair.slice, fair.is_idle), into);
 }
 
-/// Hashes a value by its `Debug` text, for types that have no reason to be `Hash` otherwise.
+/// Hashes a value by its `Debug` text, for types that need no `Hash` otherwise.
 fn debug(value: &impl fmt::Debug, into: &mut impl Hasher) {
     struct Text<'a, H: Hasher>(&'a mut H);
     impl<H: Hasher> Write for Text<'_, H> {

@@ -1,4 +1,4 @@
-//! What must hold of a CPU's fair queues, recomputed the slow and obvious way. For tests and
+//! The invariants of a CPU's fair queues, recomputed the slow and obvious way. For tests and
 //! debugging hosts.
 
 use crate::class::fair::capacity;
@@ -58,8 +58,8 @@ impl Rq {
         }
     }
 
-    /// Checks that parked tasks are where they say, and that this may not run; returns how many
-    /// there are.
+    /// Checks that parked tasks are in the lists that they name, and nowhere else; returns their
+    /// number.
     fn check_parked(&self) -> usize {
         let mut listed = 0;
         for (index, queue) in self.fair.queues.iter().enumerate() {
@@ -84,7 +84,7 @@ impl Rq {
         listed.filter(|q| self.queue(*q).bandwidth.is_cut())
     }
 
-    /// Checks that what is throttled is out of everything, and that its ancestors know.
+    /// Checks that throttled queues are out of the hierarchy, and that their ancestors count them.
     fn check_throttled(&self, tasks: u32) {
         let (mut apart, mut below) = (0, alloc::vec![0; self.fair.queues.len()]);
         for q in self.all_throttled() {

@@ -2,20 +2,40 @@
 //!
 //! | event | method | locks that the host holds |
 //! |---|---|---|
-//! | a task is created | [`create_task`](Scheduler::create_task), [`recreate_task`](Scheduler::recreate_task) | none |
-//! | a task wakes: where to? | [`select_cpu`](Scheduler::select_cpu) | none |
-//! | ... and is put there | [`wake`](Scheduler::wake) | the target |
-//! | a blocked task that is still queued wakes | [`wake_queued`](Scheduler::wake_queued) | its home |
-//! | the current task changes mode | [`enter_kernel`](Scheduler::enter_kernel), [`return_to_user`](Scheduler::return_to_user) | its own |
-//! | the current task gives up its CPU | [`leave`](Scheduler::leave), [`pick`](Scheduler::pick), [`switched`](Scheduler::switched) | its own |
-//! | tick, timer, interrupt from a CPU | [`tick`](Scheduler::tick), [`timer`](Scheduler::timer), [`remote`](Scheduler::remote) | its own |
-//! | a step goes on | [`resume`](Scheduler::resume), [`resume_pair`](Scheduler::resume_pair) | one, two |
-//! | attributes, affinity, inherited priority | `set_*`, `inherit*` | its home, or the parcel in hand |
-//! | a CPU changes its root domain | [`join_domain`](Scheduler::join_domain) | its own |
-//! | a CPU goes, comes | [`offline`](Scheduler::offline), [`evict`](Scheduler::evict), [`online`](Scheduler::online) | its own |
+//! | a task is created | [`create_task`], [`recreate_task`] | none |
+//! | a task wakes: choose its CPU | [`select_cpu`] | none |
+//! | ... and place it there | [`wake`] | the target |
+//! | a blocked task that is still queued wakes | [`wake_queued`] | its home |
+//! | the current task changes mode | [`enter_kernel`], [`return_to_user`] | its own |
+//! | the current task gives up its CPU | [`leave`], [`pick`], [`switched`] | its own |
+//! | tick, timer, interrupt from a CPU | [`tick`], [`timer`], [`remote`] | its own |
+//! | a step continues | [`resume`], [`resume_pair`] | one, two |
+//! | attributes, affinity, inherited priority | `set_*`, `inherit*` | its home, or the parcel |
+//! | a CPU changes its root domain | [`join_domain`] | its own |
+//! | a CPU goes offline, comes online | [`offline`], [`evict`], [`online`] | its own |
 //!
-//! All take `&self`: what is shared is atomic or behind an inner lock, everything else is in the
-//! run queue.
+//! All methods but `reserve_*` take `&self`: shared state is atomic or behind an inner lock, and
+//! everything else is in the run queue.
+//!
+//! [`create_task`]: Scheduler::create_task
+//! [`recreate_task`]: Scheduler::recreate_task
+//! [`select_cpu`]: Scheduler::select_cpu
+//! [`wake`]: Scheduler::wake
+//! [`wake_queued`]: Scheduler::wake_queued
+//! [`enter_kernel`]: Scheduler::enter_kernel
+//! [`return_to_user`]: Scheduler::return_to_user
+//! [`leave`]: Scheduler::leave
+//! [`pick`]: Scheduler::pick
+//! [`switched`]: Scheduler::switched
+//! [`tick`]: Scheduler::tick
+//! [`timer`]: Scheduler::timer
+//! [`remote`]: Scheduler::remote
+//! [`resume`]: Scheduler::resume
+//! [`resume_pair`]: Scheduler::resume_pair
+//! [`join_domain`]: Scheduler::join_domain
+//! [`offline`]: Scheduler::offline
+//! [`evict`]: Scheduler::evict
+//! [`online`]: Scheduler::online
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_pull, rt_push, rt_select};
@@ -49,7 +69,7 @@ use zerolag_model::{
     ClassId, CpuId, CpuMask, Instant, MigrateReason, PrevState, Prio, SchedAttr, TaskCounters, TaskId, TraceEvent,
 };
 
-/// The scheduler of one machine: what its CPUs share. The run queues are the host's.
+/// The scheduler of one machine: the state that its CPUs share. The run queues belong to the host.
 #[derive(Debug)]
 pub struct Scheduler<L: RawMutex> {
     pub(crate) config: Config,
@@ -64,13 +84,13 @@ impl<L: RawMutex> Scheduler<L> {
         Self { config, shared }
     }
 
-    /// Returns what it was built from.
+    /// Returns the configuration.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Makes the run queue of a CPU, idle and online.
+    /// Creates the run queue of a CPU, idle and online.
     #[must_use]
     pub fn new_rq(&self, cpu: CpuId) -> Rq {
         let mut rq = Rq::new(cpu, &self.config);
@@ -86,14 +106,14 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.reserve_tasks(tasks);
     }
 
-    /// Returns where a task's body was when this was called; the lock of that run queue makes it
-    /// certain.
+    /// Returns where a task's body was at the time of the call; only the lock of that run queue
+    /// makes it certain.
     #[must_use]
     pub fn home(&self, task: TaskId) -> Home {
         self.shared.home(task).map_or(Home::Parcel, |(cpu, _)| Home::Rq(cpu))
     }
 
-    /// Returns the number of the root domain that a CPU is in.
+    /// Returns the number of a CPU's root domain.
     #[must_use]
     pub fn root_domain(&self, cpu: CpuId) -> usize {
         self.shared.domain_of(cpu).index()
@@ -104,7 +124,7 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.overload_snapshots()
     }
 
-    /// Returns whether a CPU that is doing this gives way to such a request now.
+    /// Returns whether a CPU in this mode yields to such a request now.
     ///
     /// Linux v6.12 `kernel/Kconfig.preempt`; lazy: `kernel/sched/core.c`, `resched_curr_lazy`.
     #[must_use]
@@ -134,8 +154,8 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// Returns the CPUs that affinity and cpuset leave; `None` if that is every CPU. Who asks for
-    /// nothing keeps away from isolated CPUs.
+    /// Returns the CPUs that affinity and cpuset leave; `None` for every CPU. A task that requests
+    /// nothing stays away from isolated CPUs.
     pub(crate) fn allowed(
         &self,
         task: TaskId,
@@ -156,9 +176,9 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Chooses the CPU for a task that is about to be placed. `by` is the CPU that wakes it.
     ///
-    /// Reads published state only; the answer is a hint that placing does not check. An offline CPU
-    /// is chosen only for a task that may use no other: a host keeps one online for each of its
-    /// tasks.
+    /// Reads published state only; the result is a hint, which `wake` does not check. An offline
+    /// CPU is chosen only for a task that can use no other: a host keeps at least one CPU online
+    /// for each of its tasks.
     pub fn select_cpu(&self, now: Clock, parcel: &Parcel, by: CpuId, why: Placement, io: &mut Io) -> CpuId {
         let cx = &mut self.cx(by, now, io);
         let task = &*parcel.0;
@@ -298,11 +318,11 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(slot)
     }
 
-    /// The current task gives up the CPU. Follow with [`pick`](Self::pick); wakeups may come
-    /// between.
+    /// Makes the current task give up the CPU. [`pick`](Self::pick) has to follow; wakeups can come
+    /// in between.
     ///
     /// # Panics
-    /// If the CPU is already between `leave` and `pick`, or an idle CPU is told that its task
+    /// If the CPU is already between `leave` and `pick`, or if an idle CPU is told that its task
     /// blocks.
     pub fn leave(&self, rq: &mut Rq, now: Clock, why: Leave, io: &mut Io) -> Left {
         assert!(rq.phase() == Phase::Running, "CPU {} leaves twice", rq.cpu());
@@ -390,8 +410,8 @@ impl<L: RawMutex> Scheduler<L> {
         body
     }
 
-    /// Chooses what runs next. Answers [`Next::Balance`] at most three times per switch; carry it
-    /// out and call again.
+    /// Picks the next task. Returns [`Next::Balance`] at most three times per switch: carry the
+    /// step out and call again.
     ///
     /// # Panics
     /// If `leave` was not called before.
@@ -416,10 +436,10 @@ impl<L: RawMutex> Scheduler<L> {
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();
         if rq.dl.has_lowered {
-            rq.resched(cx, Resched::Now); // A server left while the CPU switched: it looks elsewhere once more.
+            rq.resched(cx, Resched::Now); // A server left during the switch: search again.
         }
         if !may_stay {
-            rq.resched(cx, Resched::Now); // The CPU or its right to it went between `leave` and here: it is displaced.
+            rq.resched(cx, Resched::Now); // It is displaced: not allowed here since `leave`.
         }
         if is_due_to_park {
             rq.resched(cx, Resched::Now); // It passes through the return to user mode.
@@ -434,7 +454,7 @@ impl<L: RawMutex> Scheduler<L> {
         next_task.map_or(Next::Idle, Next::Run)
     }
 
-    /// Looks elsewhere for better work, each kind once per switch.
+    /// Searches other CPUs for better tasks, each kind of search once per switch.
     fn search(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev, stage: Stage) -> Step {
         if stage == Stage::Fresh {
             lifecycle::throttle_exhausted(rq, cx);
@@ -463,7 +483,7 @@ impl<L: RawMutex> Scheduler<L> {
         Step::Done
     }
 
-    /// The CPU has switched: tasks that the switch left waiting are pushed.
+    /// Completes a switch: pushes the tasks that the switch has left waiting.
     pub fn switched(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -476,7 +496,7 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// The periodic tick of a CPU.
+    /// Handles the periodic tick of a CPU.
     pub fn tick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -486,16 +506,16 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Counts the tick that was due last (`jiffies`): for a host on which ticks do not come at
-    /// once, when that of the CPU comes which counts for all (`tick_do_timer_cpu`). A CPU whose own
-    /// tick comes before sees the count of the tick before, and so do its balancing intervals.
-    /// Until this is called each CPU goes by its clock. O(1).
+    /// Advances the global tick count (`jiffies`). Call it on the tick of the timekeeping CPU
+    /// (`tick_do_timer_cpu`) if CPUs tick at different times. A CPU that ticks before the
+    /// timekeeping CPU still sees the previous count, and so do its balancing intervals. Until this
+    /// is first called, every CPU uses its own clock. O(1).
     pub fn count_tick(&self, now: Instant) {
         self.shared.count_tick(now.round_down_to(self.config.settings.tick_period()));
     }
 
-    /// Another CPU looks after one whose tick has stopped while a task runs (`nohz_full`), once a
-    /// second: `sched_tick_remote`.
+    /// Runs the tick of a CPU from another CPU, once a second, while the tick is stopped although a
+    /// task runs (`nohz_full`, `sched_tick_remote`).
     pub fn remote_tick(&self, rq: &mut Rq, now: Clock, by: CpuId, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(by, now, io);
@@ -521,7 +541,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
     }
 
-    /// A timer of the run queue fired.
+    /// Handles an expired timer of the run queue.
     pub fn timer(&self, rq: &mut Rq, now: Clock, timer: RqTimer, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -546,8 +566,8 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// A throttled task may run again, here or elsewhere: Linux v6.12 `deadline.c`,
-    /// `dl_task_timer`.
+    /// Replenishes a throttled task, which can then run again, here or on another CPU: Linux v6.12
+    /// `deadline.c`, `dl_task_timer`.
     fn replenish(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
         lifecycle::charge_current(rq, cx);
         let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
@@ -567,7 +587,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.resched(cx, resched);
     }
 
-    /// Work that another CPU asked for by interrupt.
+    /// Does work that another CPU requested by interrupt.
     pub fn remote(&self, rq: &mut Rq, now: Clock, work: Work, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -580,7 +600,7 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Goes on with one run queue.
+    /// Continues a step with one run queue.
     pub fn resume(&self, rq: &mut Rq, now: Clock, cont: Cont, io: &mut Io) -> Step {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -592,7 +612,7 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Goes on with two run queues: the one that the work belongs to, and the other.
+    /// Continues a step with two run queues: the one that the work belongs to, and the other.
     ///
     /// # Panics
     /// If both are the same CPU's.
@@ -613,7 +633,7 @@ impl<L: RawMutex> Scheduler<L> {
         step
     }
 
-    /// Charges the current task up to now, for whoever reads its counters.
+    /// Charges the current task up to now, so that its counters can be read.
     pub fn charge(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
@@ -622,7 +642,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.publish(cx);
     }
 
-    /// Returns what was counted for a task queued here.
+    /// Returns the counters of a task that is queued here.
     ///
     /// # Errors
     /// It is not on this run queue.
@@ -630,7 +650,7 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(rq.tasks[self.slot_of(rq, task)?].counters)
     }
 
-    /// Returns what a task queued here lends to the holder of a lock that it waits for.
+    /// Returns the loan of a task queued here to the holder of a lock that it waits for.
     ///
     /// # Errors
     /// It is not on this run queue.
@@ -638,8 +658,8 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(rq.tasks[self.slot_of(rq, task)?].lends())
     }
 
-    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped; a CPU
-    /// of `nohz_full`, only while the tick decides something.
+    /// Returns whether a CPU needs its tick: it is not idle, or idle ticks are not stopped. A
+    /// `nohz_full` CPU needs it only while the tick decides something.
     #[must_use]
     #[inline(always)]
     pub fn needs_tick(&self, rq: &Rq) -> bool {
@@ -647,8 +667,7 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-/// Apart, and given values: what is borrowed for a record has to be in memory whether one is made
-/// or not.
+/// Cold and out of line, so that building a trace record does not bloat the hot caller.
 #[cold]
 fn record_switch<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, prev: Prev, next: Option<TaskId>) {
     cx.io.event(cx.now, rq.cpu(), || TraceEvent::Switch {
