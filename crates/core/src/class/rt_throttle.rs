@@ -1,6 +1,6 @@
 //! RT throttling: the real-time tasks of a CPU can run for `sched_rt_runtime_us` in every
 //! `sched_rt_period_us`, 950 ms of a second. Tasks that exceed this wait, for the benefit of fair
-//! tasks, or of no task at all. Deadline servers have replaced it.
+//! tasks, or of no task at all. Deadline servers are its successor.
 //!
 //! ```text
 //!             [1] a real-time task is queued: the period begins

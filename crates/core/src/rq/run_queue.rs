@@ -52,10 +52,10 @@ pub struct Rq {
     #[cfg(debug_assertions)]
     called: Instant,
     pub(crate) tasks: TaskSlab,
-    /// The task that was picked (the donor, if another runs in its place).
+    /// The task that was picked: the donor, if another runs in its place.
     current: Option<Slot>,
-    /// The task that runs in place of the current one, which waits for a lock that it holds
-    /// ([`crate::balance::proxy`]).
+    /// The task that runs in place of the current one, because it holds a lock that the current one
+    /// waits for ([`crate::balance::proxy`]).
     executor: Option<Executor>,
     /// The number of queued tasks that lend their turn.
     lending: u32,

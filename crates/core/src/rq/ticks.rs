@@ -1,10 +1,10 @@
 //! [`Ticks`]: when a CPU needs its periodic tick.
 //!
-//! | CPU | ticks |
+//! | CPU | its tick runs |
 //! |---|---|
 //! | `nohz = off` | always |
 //! | otherwise | while a task runs or waits |
-//! | in `nohz_full` | while the tick decides about a waiting task, or a deadline or limited one runs |
+//! | in `nohz_full` | while it decides about a waiting task, or a deadline or limited task runs |
 //!
 //! If the tick of a CPU in `nohz_full` has stopped while a task runs, another CPU updates its
 //! clocks and averages once a second ([`Scheduler::remote_tick`](crate::Scheduler::remote_tick)),

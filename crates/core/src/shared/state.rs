@@ -12,7 +12,7 @@
 //! | published | effect of a stale value |
 //! |---|---|
 //! | priorities, `cpupri` | a push or pull finds nothing and tries the next, or is sent twice |
-//! | earliest and pushable deadline, `cpudl`, overload mask | as priorities |
+//! | earliest and pushable deadline, `cpudl`, deadline overload mask | as priorities |
 //! | root domain of a CPU | a push finds the target gone and looks again; a pull skips it |
 //! | load averages, counts, CPUs with waiting tasks | a fair task is placed one place worse |
 //! | current task | a woken task is drawn to its waker once more, or not |
@@ -83,7 +83,7 @@ pub(crate) struct CpuState {
     /// [`CpuAverages`], packed: its two words.
     pub(crate) load: AtomicU64,
     pub(crate) util: AtomicU64,
-    /// [`Notes`], packed: written by other CPUs.
+    /// [`Removed`], packed: written by other CPUs.
     pub(crate) notes: AtomicU64,
     /// The remaining capacity for fair tasks; 0 until the CPU has computed it.
     pub(crate) capacity: AtomicU64,
@@ -95,8 +95,8 @@ pub(crate) struct CpuState {
     pub(crate) uneven: AtomicU64,
     /// [`PublishedCounts`], packed.
     pub(crate) counts: AtomicU64,
-    /// One more than the id of the current task; 0 if none. Stale by a switch. A task that wakes
-    /// another on this CPU is itself running on it.
+    /// One more than the id of the current task; 0 if none. Stale by a switch, but never for a
+    /// wakeup that this CPU makes: there the waker is the current task.
     pub(crate) current: AtomicU32,
     /// [`PublishedDeadlines`]: each on its own, `FAR_FUTURE` if none.
     pub(crate) earliest: AtomicU64,

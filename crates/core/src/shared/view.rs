@@ -39,7 +39,8 @@ impl<L: RawMutex> View<'_, L> {
         self.observer.cpu(|| self.shared.domain(cpu).dl_overload.next_and(None, from))
     }
 
-    /// Returns whether `other` is in the root domain of `cpu`. The run queue of `cpu` is locked.
+    /// Returns whether `other` is in the root domain of `cpu`. The result is certain only while the
+    /// run queue of `cpu` is locked.
     pub(crate) fn is_in_domain_of(&mut self, cpu: CpuId, other: CpuId) -> bool {
         self.observer.flag(|| self.shared.domain(cpu).span.contains(other))
     }

@@ -5,8 +5,8 @@
 //! slices as tasks of the group run there ([`account`]). When the pool is empty and the slice is
 //! used up, the group's queue on that CPU is *throttled* ([`throttle`]): its entity leaves the
 //! parent's queue, and its tasks count nowhere above it. That lasts until the period ends or
-//! another CPU returns unused quota ([`Pool::refresh`], [`Pool::give_back`]). With `bandwidth =
-//! hard_limits` there is no pool; the quota is divided over the CPUs
+//! another CPU returns unused quota ([`Pool::refresh`], [`Pool::give_back`]). There is no pool with
+//! `bandwidth = hard_limits`; the quota is then divided over the CPUs
 //! ([`hard_limits`](crate::shared::hard_limits)).
 //!
 //! ```text
@@ -25,11 +25,11 @@
 //! | except for tasks that must leave the kernel first | [`boost`](super::boost) |
 //! | task by task, as each leaves the kernel | [`park`] |
 //!
-//! Use is noticed when the current task is charged: at ticks, or at once with `enforce.fair =
-//! exact`. So a CPU can use more than it took, by at most a tick. The excess is a debt that is
-//! deducted from its next share.
+//! Use is noticed when the current task is charged: at ticks, or at once if the setting is
+//! `enforce.fair = exact`. So a CPU can use more than it took, by at most a tick. The excess is a
+//! debt that is deducted from its next share.
 //!
-//! Work: O(1) per level and charge while there is quota; throttling and unthrottling are O(depth x
+//! Work: O(1) per level and charge while there is quota. Throttling and unthrottling are O(depth x
 //! log n). A refresh touches only CPUs where the group is throttled. Memory: a pool per group, and
 //! nothing on CPUs where the group has nothing queued.
 //!

@@ -29,7 +29,8 @@
 //! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for
 //! a woken task until it leaves the kernel; [2] is its open case, fully preemptible kernels
 //! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: the group runs for
-//! the boosted task alone, otherwise its busy loops would run too; the text leaves that open.
+//! the boosted task alone, otherwise the group's busy loops would run as well; the text leaves that
+//! open.
 
 use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
 use crate::class::fair::run::rearm;

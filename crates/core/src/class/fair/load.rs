@@ -13,7 +13,7 @@
 //!
 //! Averages are updated where a signal changes: when an entity joins or leaves, begins or ends to
 //! run, or changes its weight. The root queue is also updated at ticks and when its CPU balances. A
-//! CPU without events does nothing; a CPU that reads its published load applies the decay itself.
+//! CPU without events does nothing; another CPU that reads its published load applies the decay.
 //!
 //! With `load_tracking = weights` (kernels before 3.8) the load of a CPU is the sum of the weights
 //! queued there, and none of this is done. On a machine with one CPU none of it is done either,

@@ -9,8 +9,8 @@
 //!
 //! Util is *invariant*: averages pass on a clock that is slowed down, by the CPU's capacity, while
 //! a weak CPU runs a task. So util is the part of the strongest CPU that a task would use. When the
-//! CPU idles, the clock catches up. It stays behind if the CPU was never idle, because then the
-//! missed part of the signal is unknown.
+//! CPU idles, the clock catches up, unless util is full. Then the CPU was busy all along, the
+//! missed part of the signal is unknown, and the clock stays behind.
 //!
 //! ```text
 //!   averages' clock = task clock - lag
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The need of a task is the larger of its util and an *estimate*: its recent util at the moments
-//! when it went to sleep ([`Estimate`](crate::entity::pelt::Estimate)).
+//! when it went to sleep ([`Estimate`](crate::entity::fair::Estimate)).
 //!
 //! None of this is done on machines with equal CPUs, or without load tracking.
 //!
@@ -40,7 +40,7 @@ use crate::words::level::FULL_CAPACITY;
 use lock_api::RawMutex;
 use zerolag_model::{ClassId, CpuId, CpuMask};
 
-/// Returns the capacity that a task needs which is not queued; `None` where CPUs are equal.
+/// Returns the capacity need of a task that is not queued; `None` where CPUs are equal.
 pub(crate) fn need<L: RawMutex>(cx: &Cx<'_, L>, task: &Task) -> Option<u64> {
     cx.config.topology.asymmetry()?;
     if !cx.config.settings.tracks_load() {
@@ -57,7 +57,7 @@ pub(crate) fn fits_cpu<L: RawMutex>(cx: &mut Cx<'_, L>, need: Option<u64>, cpu: 
     need.is_none_or(|util| asymmetric::fits(util, cx.capacity_of(cpu)))
 }
 
-/// Returns the capacity that a queued task needs, as of its last update. `task_util_est`.
+/// Returns the capacity need of a queued task, as of its last update. `task_util_est`.
 pub(crate) fn util_of(task: &Task) -> u64 {
     task.fair.estimate.at_least(task.fair.average.util)
 }
