@@ -8,8 +8,8 @@
 //!   (`sgc->imbalance`). One task is taken from it, whatever the averages are.
 //! * *Shared*: it is a core with several busy threads, seen by an idle CPU (`smt_balance`, 6.6).
 //!   One task is taken from it.
-//! * *Misfit*: it has at most as many tasks as CPUs, and one of them needs more than its CPU has. A
-//!   stronger CPU takes that task, even while it runs.
+//! * *Misfit*: one of its tasks needs more than its CPU has. A stronger CPU takes that task, even
+//!   while it runs.
 //! * *Spare*: it has fewer tasks than CPUs, or they do not fill it. An idle CPU takes tasks from it
 //!   if two of them share a CPU.
 //! * *Busy*: it has as many tasks as CPUs, and they fill it. Nothing is taken from it.

@@ -3,8 +3,8 @@
 //!
 //! The *flips* of a task count how often it woke a different task than the time before; they are
 //! halved once a second. A wakeup is *wide* if both tasks have at least as many flips as the cache
-//! has CPUs, and one of them has that many times as many as the other. The task of a wide wakeup is
-//! placed near the CPU where it ran, and is not drawn to its waker.
+//! has CPUs, and one of them has at least that many times the flips of the other. The task of a
+//! wide wakeup is placed near the CPU where it ran, and is not drawn to its waker.
 //!
 //! The wakeups of a task are shared state, one row per task. A row changes when its task, as the
 //! current task of its CPU, wakes another; a wakeup by an interrupt counts as one by the current
