@@ -62,6 +62,14 @@ fn wrong_arguments_say_what_would_be_right() {
         (&["run", "examples/audio.json", "--set", "rt_balanc=passive"], &["did you mean `rt_balance`"]),
         (&["run", "examples/audio.json", "--set", "rt_balance"], &["KEY=VALUE"]),
         (&["run", "examples/audio.json", "--set", "hz=0"], &["0 is outside 1..=10000"]),
+        (&["compare", "examples/audio.json", "--vary", "hz=100,250", "--machine", "2x2"], &["expected four numbers"]),
+        (
+            &["compare", "examples/audio.json", "--vary", "hz=100,250", "--costs", "defualt"],
+            &["did you mean `default`"],
+        ),
+        (&["run", "/dev/null", "--set", "hz=100"], &["/dev/null"]),
+        (&["run", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
+        (&["cyclictest", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
         (&["rt-migrate-test", "--set", "hzz=1"], &["--set hzz=1", "did you mean `hz`"]),
         (&["run", "examples/audio.json", "--kernel", "6.13"], &["known are 2.6.23", "6.12"]),
         (&["run", "examples/audio.json", "--machine", "2x2"], &["expected four numbers"]),
@@ -467,6 +475,38 @@ fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something()
     let figures: Vec<&str> = preempted.split_whitespace().collect();
     assert!(matches!(figures[..], [_, "0", after, "new"] if after != "0"), "{}", upgrade.stdout);
     assert_eq!(zerolag(&["compare", "examples/audio.json", "--kernel", "6.12"]).code, Some(2));
+}
+
+#[test]
+fn comparisons_and_searches_take_the_machine_the_costs_and_quiet() {
+    let duplicate = b"{\"tasks\": {\"a\": {\"loop\": 2, \"run\": 1000, \"run\": 3000}}}";
+    for command in [
+        &["compare", "-", "--vary", "hz=100,1000", "--runs", "1", "--json"][..],
+        &["sweep", "-", "--set", "hz=100,1000", "--runs", "1", "--json", "--show", "*.run"],
+        &["explain", "-", "--json"],
+    ] {
+        let stdout = |args: &[&str]| {
+            let ended = zerolag_with(&[command, args].concat(), duplicate);
+            assert_eq!(ended.code, Some(0), "{command:?} {args:?}: {}", ended.stderr);
+            let is_quiet = args.contains(&"-q");
+            assert_eq!(ended.stderr.is_empty(), is_quiet, "{command:?} {args:?}: {}", ended.stderr);
+            ended.stdout
+        };
+        let plain = stdout(&["-q", "--machine", "1x1x2x2"]);
+        assert_eq!(plain, stdout(&["--machine", "1x1x2x2"]), "{command:?}");
+        assert_ne!(plain, stdout(&["-q", "--costs", "zero"]), "{command:?}: costs of zero change figures");
+    }
+}
+
+#[test]
+fn a_parameter_of_a_scenario_is_set_beside_cyclictest_too() {
+    let scenario = b"parameters = { work = \"1ms\" }\n[task.a]\nsteps = [{ run = \"${work}\" }, { sleep = \"1ms\" }]\n";
+    let worst = |set: &str| {
+        let ended = zerolag_with(&["cyclictest", "-", "-q", "-l", "50", "--cpus", "1", "--set", set], scenario);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stdout
+    };
+    assert_ne!(worst("work=1us"), worst("work=8ms"));
 }
 
 #[test]

@@ -61,7 +61,8 @@ impl Texts {
     }
 
     fn add(&mut self, name: &str, text: &str, by: Option<usize>) {
-        if !self.whole.is_empty() {
+        // Also after an empty text: `text` expects the line break between any two.
+        if !self.parts.is_empty() {
             self.whole.push('\n');
         }
         let start = self.whole.len();

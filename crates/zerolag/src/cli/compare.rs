@@ -1,10 +1,11 @@
 //! `zerolag compare`: one workload under several kernels or settings.
 
 use super::failure::Failure;
-use super::options::{MachineArgs, WorkloadArgs};
-use super::{Done, code, options, output, run};
+use super::options::{self, DurationArgs, KernelArgs, MACHINE, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
+use super::plan::plan_of;
+use super::{Done, code, output};
 use zerolag::compare::{self, Variant};
-use zerolag::model::{Duration, KernelVersion};
+use zerolag::model::KernelVersion;
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
@@ -12,26 +13,17 @@ pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// A kernel; give two or more, the first is the baseline
-    #[arg(long = "kernel", value_name = "VERSION", value_parser = options::kernel)]
+    #[arg(long = "kernel", help_heading = MACHINE, value_name = "VERSION", value_parser = options::kernel)]
     kernels: Vec<KernelVersion>,
     /// The values of a setting, as in rt_balance=passive,pull_locked; instead of kernels
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with = "kernels")]
     vary: Option<String>,
-    /// Runs per variant; each run adds 1 to the seed
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    runs: u64,
-    /// Duration of each run [default: the file's, else 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
-    duration: Option<Duration>,
-    /// A machine of N CPUs under one cache
-    #[arg(long, value_name = "N", value_parser = options::cpus)]
-    cpus: Option<zerolag::model::Topology>,
-    /// Change a setting in all variants
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = options::setting)]
-    set: Vec<(String, String)>,
-    /// The first seed [default: the file's, else 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    #[command(flatten)]
+    runs: RunsArgs<5>,
+    #[command(flatten)]
+    duration: DurationArgs,
+    #[command(flatten)]
+    sim: SimArgs,
     /// Print JSON with all figures, changed or not
     #[arg(long)]
     json: bool,
@@ -40,7 +32,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     let variants = variants(args)?;
-    let compared = compare::run(&variants, args.runs).map_err(|error| Failure::input(error.to_string()))?;
+    let compared = compare::run(&variants, args.runs.runs).map_err(|error| Failure::input(error.to_string()))?;
     if args.json {
         let json = serde_json::to_string_pretty(&compared).map_err(|error| Failure::Failed(error.to_string()))?;
         output::print(&format!("{json}\n"))?;
@@ -53,10 +45,11 @@ pub(crate) fn run(args: &Args) -> Done {
 fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
     // Notes about the file are printed once.
     let plan = |kernel, more: Option<(String, String)>, is_first: bool| {
-        let set = args.set.iter().cloned().chain(more).collect();
-        let (cpus, seed) = (args.cpus.clone(), args.seed);
-        let machine = MachineArgs { cpus, machine: None, kernel, set, costs: None, seed };
-        run::plan_of(&args.workload, &machine, args.duration, !is_first)
+        let (kernel, duration) = (KernelArgs { kernel }, args.duration.clone());
+        let mut run = RunArgs { sim: args.sim.clone(), kernel, duration };
+        run.sim.machine.set.extend(more);
+        run.sim.quiet.quiet |= !is_first;
+        plan_of(&args.workload, &run)
     };
     if let Some(vary) = &args.vary {
         let (key, values) = vary

@@ -6,13 +6,12 @@
 //! Differs: without `-l` and `-D` the test ends after 10 s of simulated time; process ids are those
 //! of the trace.
 
-use super::convert::TraceFormat;
 use super::failure::{Failure, eprintln_lossy};
-use super::options::MachineArgs;
+use super::options::{TraceArgs, WorkloadArgs};
+use super::plan::{load_scenario, plan_of_scenario};
 use super::progress::{Progress, catch_interrupts, interrupted};
-use super::rt_migrate_test::{micros, tool_duration};
-use super::tracing::{self, Target};
-use super::{Done, code, input, output};
+use super::tool::{ToolArgs, micros, tool_duration};
+use super::{Done, code, output, tracing};
 use serde_json::json;
 use std::path::PathBuf;
 use zerolag::Plan;
@@ -20,7 +19,7 @@ use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPri
 use zerolag::sim::Tracing;
 use zerolag::simulation::DEFAULT_DURATION;
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
-use zerolag::workload::{self, LoadOptions, Scenario, default_machine};
+use zerolag::workload::{self, Program};
 
 /// Arguments of `zerolag cyclictest`.
 #[derive(Debug, clap::Args)]
@@ -75,9 +74,6 @@ pub(crate) struct Args {
     /// Spread priority levels starting at specified value
     #[arg(long)]
     priospread: bool,
-    /// Print a summary only on exit
-    #[arg(short, long)]
-    quiet: bool,
     /// Use relative timer instead of absolute
     #[arg(short, long)]
     relative: bool,
@@ -91,25 +87,21 @@ pub(crate) struct Args {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
     #[command(flatten)]
-    machine: MachineArgs,
-    /// Write a trace
-    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
-    trace: Option<PathBuf>,
-    /// The trace's format [default: by extension, .zlt, .pftrace or .txt]
-    #[arg(long, value_name = "FORMAT", requires = "trace", help_heading = "Simulation")]
-    trace_format: Option<TraceFormat>,
+    tool: ToolArgs,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    let trace = args.trace.target()?;
     for path in args.json.iter().chain(&args.histfile) {
         output::check_target(path)?;
     }
     let (test, plan) = plan(args)?;
     catch_interrupts();
     let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
-    let mut progress = Progress::new(total, "ms", args.quiet);
+    let mut progress = Progress::new(total, "ms", args.tool.sim.is_quiet());
     let threads = tracing::record(&plan, trace, |recorder| {
         let mut machine = plan.build(Tracing::On)?;
         let mut sink = (test.collector(), recorder);
@@ -118,13 +110,7 @@ pub(crate) fn run(args: &Args) -> Done {
     });
     progress.finish();
     let threads = threads?;
-    if !args.quiet {
-        let meta = plan.meta();
-        eprintln_lossy(&format!(
-            "simulated: {}, kernel {}, costs {}, seed {}",
-            meta.machine, meta.kernel, meta.costs, plan.config.seed
-        ));
-    }
+    args.tool.say_what_was_simulated(&plan);
     let lines = printed(args, &test, &threads);
     match &args.histfile {
         Some(path) if test.histogram.is_some() => {
@@ -141,32 +127,28 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Builds the plan of the run.
 fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
-    let beside = args.workload.as_ref().map(|path| load(path, args)).transpose()?;
-    let machine = args
-        .machine
-        .topology()
-        .or_else(|| beside.as_ref().map(Scenario::machine_or_default))
-        .unwrap_or_else(default_machine);
-    let test = test(args, machine.nr_cpus())?;
-    let costs = args.machine.costs()?;
-    let mut plan = match beside {
-        Some(mut scenario) => {
+    let workload = args.workload.clone().map(WorkloadArgs::of);
+    let machine_args = &args.tool.sim.machine;
+    let beside = workload.map(|workload| {
+        let scenario = load_scenario(&workload, machine_args, machine_args.topology())?;
+        Ok::<_, Failure>((workload, scenario))
+    });
+    let (test, plan) = match beside.transpose()? {
+        Some((workload, mut scenario)) => {
+            let machine = machine_args.topology().unwrap_or_else(|| scenario.machine_or_default());
+            let test = test(args, machine.nr_cpus())?;
             scenario.machine = Some(machine);
             scenario.program = test.program(scenario.program);
-            Plan::on_kernel(scenario, args.machine.kernel).map_err(|error| Failure::input(error.to_string()))?
+            let plan = plan_of_scenario(&workload, scenario, &args.tool.sim, &args.tool.kernel)?;
+            (test, plan)
         }
         None => {
-            let kernel = args.machine.kernel.unwrap_or_default();
-            Plan::of_program(test.program(workload::Program::default()), machine, kernel)
+            let machine = args.tool.machine();
+            let test = test(args, machine.nr_cpus())?;
+            let plan = args.tool.plan(test.program(Program::default()), machine)?;
+            (test, plan)
         }
     };
-    if let Some(costs) = costs {
-        plan = plan.with_costs(costs);
-    }
-    if let Some(seed) = args.machine.seed {
-        plan = plan.with_seed(seed);
-    }
-    args.machine.apply_settings(&mut plan.config.settings)?;
     // All cycles of the slowest thread, plus time for the last one to be late.
     let longest = test.interval(test.threads.saturating_sub(1));
     let cycles = test.loops.map(|loops| {
@@ -180,12 +162,6 @@ fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
         (None, None) => DEFAULT_DURATION,
     };
     Ok((test, plan.for_duration(duration.min(workload::random::MAX_TIME))))
-}
-
-fn load(path: &std::path::Path, args: &Args) -> Result<Scenario, Failure> {
-    let (name, bytes) = input::read(path)?;
-    let options = LoadOptions { machine_override: args.machine.topology(), ..LoadOptions::default() };
-    workload::load(&name, &bytes, &options).map_err(|error| Failure::Workload(Box::new(error)))
 }
 
 fn test(args: &Args, cpus: usize) -> Result<Cyclictest, Failure> {

@@ -1,8 +1,9 @@
 //! `zerolag explain`: explains the longest waits as chains of causes that add up to them.
 
 use super::failure::Failure;
-use super::options::{self, MachineArgs, WorkloadArgs};
-use super::{Done, code, output, run};
+use super::options::{self, RunArgs, WorkloadArgs};
+use super::plan::plan_of;
+use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -29,9 +30,6 @@ pub(crate) struct Args {
     /// Run again with one setting changed, and show the difference per cause (workloads only)
     #[arg(long, value_name = "KEY=VALUE", value_parser = options::setting)]
     what_if: Option<(String, String)>,
-    /// Duration of the run [default: the file's, else 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
-    duration: Option<Duration>,
     /// Write a trace for the Perfetto viewer, with the reasons of these waits next to each task's
     /// track
     #[arg(long, value_name = "FILE")]
@@ -40,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    machine: MachineArgs,
+    run: RunArgs,
 }
 
 /// Runs the subcommand.
@@ -59,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Done {
         }
         return print(args, &found, None);
     }
-    let plan = run::plan_of(&args.workload, &args.machine, args.duration, false)?;
+    let plan = plan_of(&args.workload, &args.run)?;
     let found = match &args.perfetto {
         None => simulate(&plan, options())?,
         Some(path) => {

@@ -3,20 +3,31 @@
 use super::failure::Failure;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::OnceLock;
 use zerolag::workload;
+
+/// The standard input, which can be read once only: a comparison loads its workload for each
+/// variant.
+static STDIN: OnceLock<Vec<u8>> = OnceLock::new();
 
 /// Reads a file, or stdin, up to the largest size of a workload.
 pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     let limit = workload::input::INPUT_MAX as u64 + 1;
-    let mut bytes = Vec::new();
-    let (name, done) = if path == Path::new("-") {
-        ("<stdin>".to_owned(), io::stdin().lock().take(limit).read_to_end(&mut bytes))
-    } else {
-        let name = path.display().to_string();
-        (name, std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)))
+    let all = |from: &mut dyn Read| {
+        let mut bytes = Vec::new();
+        from.take(limit).read_to_end(&mut bytes).map(|_| bytes)
     };
-    done.map_err(|error| Failure::reading(&name, &error))?;
-    Ok((name, bytes))
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { "<stdin>".to_owned() } else { path.display().to_string() };
+    let bytes = match STDIN.get().filter(|_| is_stdin) {
+        Some(bytes) => Ok(bytes.clone()),
+        None if is_stdin => all(&mut io::stdin().lock()).map(|bytes| STDIN.get_or_init(|| bytes).clone()),
+        None => std::fs::File::open(path).and_then(|mut file| all(&mut file)),
+    };
+    match bytes {
+        Ok(bytes) => Ok((name, bytes)),
+        Err(error) => Err(Failure::reading(&name, &error)),
+    }
 }
 
 /// Reads an included file.

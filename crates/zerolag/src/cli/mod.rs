@@ -15,10 +15,9 @@ mod failure;
 mod init;
 mod input;
 mod man;
-#[cfg(target_os = "linux")]
-mod on_linux;
 mod options;
 mod output;
+mod plan;
 mod progress;
 mod report;
 mod repro;
@@ -29,6 +28,7 @@ mod schema;
 mod settings;
 mod spec;
 mod sweep;
+mod tool;
 mod tracing;
 mod validate;
 #[cfg(target_os = "linux")]

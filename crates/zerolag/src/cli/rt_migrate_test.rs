@@ -4,20 +4,18 @@
 //! and into the JSON. Differs: the exit code of a failed check is 1, not 255; `-D` ends the test
 //! without calling it a failure; process ids are those of the trace.
 
-use super::convert::TraceFormat;
-use super::failure::{Failure, eprintln_lossy};
-use super::options::{self, MachineArgs};
+use super::failure::Failure;
+use super::options::{self, TraceArgs};
 use super::progress::{Progress, catch_interrupts, interrupted};
-use super::tracing::{self, Target};
-use super::{Done, code, output};
+use super::tool::{ToolArgs, micros, millis, nanos, tool_duration};
+use super::{Done, code, output, tracing};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
-use zerolag::model::{Duration, Topology};
+use zerolag::model::Duration;
 use zerolag::sim::Tracing;
 use zerolag::tools::rt_migrate::{Edition, Printed, Row, RtMigrate, Totals};
-use zerolag::workload::default_machine;
 
 /// Arguments of `zerolag rt-migrate-test`.
 #[derive(Debug, clap::Args)]
@@ -47,9 +45,6 @@ pub(crate) struct Args {
     /// Base priority to start RT tasks with
     #[arg(short, long, value_name = "PRIO", default_value_t = 2, allow_negative_numbers = true)]
     prio: u8,
-    /// Print a summary only on exit
-    #[arg(short, long)]
-    quiet: bool,
     /// Run time (ms) to busy loop the threads
     #[arg(short, long, value_name = "TIME", default_value = "20", value_parser = millis)]
     run_time: Duration,
@@ -57,7 +52,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "TIME", default_value = "100", value_parser = millis)]
     sleep_time: Duration,
     #[command(flatten)]
-    machine: MachineArgs,
+    tool: ToolArgs,
     /// The tool's edition: 2.4, or 2007 (no thread is pinned; only iterations are printed)
     #[arg(long, value_name = "EDITION", default_value = "2.4", value_parser = edition, help_heading = "Simulation")]
     edition: Edition,
@@ -65,26 +60,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "119ns", value_parser = options::duration, help_heading = "Simulation")]
     loop_time: Duration,
     /// The longest time to leave the barrier [default: 2us; 0ns with costs zero]
-    #[arg(long, value_name = "TIME", value_parser = any_duration, help_heading = "Simulation")]
+    #[arg(long, value_name = "TIME", value_parser = nanos, help_heading = "Simulation")]
     jitter: Option<Duration>,
-    /// Write a trace
-    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
-    trace: Option<PathBuf>,
-    /// The trace's format [default: by extension, .zlt or .txt]
-    #[arg(long, value_name = "FORMAT", requires = "trace", help_heading = "Simulation")]
-    trace_format: Option<TraceFormat>,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
-    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
+    let trace = args.trace.target()?;
     if let Some(path) = &args.json {
         output::check_target(path)?;
     }
     let (test, plan) = plan(args)?;
     catch_interrupts();
     let total = u64::from(test.loops);
-    let mut progress = Progress::new(total, "iterations", args.quiet);
+    let mut progress = Progress::new(total, "iterations", args.tool.sim.is_quiet());
     let iteration = (test.sleep * 2).as_nanos();
     let rows = tracing::record(&plan, trace, |recorder| {
         let mut machine = plan.build(Tracing::On)?;
@@ -98,13 +89,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(at) = failed {
         rows.truncate(at + 1);
     }
-    if !args.quiet {
-        let meta = plan.meta();
-        eprintln_lossy(&format!(
-            "simulated: {}, kernel {}, costs {}, seed {}",
-            meta.machine, meta.kernel, meta.costs, plan.config.seed
-        ));
-    }
+    args.tool.say_what_was_simulated(&plan);
     output::print(&printed(args, &test, &rows, failed.is_some()))?;
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &rows, failed.is_some());
@@ -119,11 +104,10 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Builds the plan of the run.
 fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
-    let machine: Topology = args.machine.topology().unwrap_or_else(default_machine);
+    let machine = args.tool.machine();
     let cpus = machine.nr_cpus();
     let tasks = args.tasks.unwrap_or_else(|| u32::try_from(cpus + 1).unwrap_or(u32::MAX));
-    let costs = args.machine.costs()?;
-    let is_exact = costs.as_ref().is_some_and(|costs| costs.name == "zero");
+    let is_exact = args.tool.sim.costs()?.is_some_and(|costs| costs.name == "zero");
     let defaults = RtMigrate::new(tasks);
     let mut test = RtMigrate {
         edition: args.edition,
@@ -143,12 +127,7 @@ fn plan(args: &Args) -> Result<(RtMigrate, Plan), Failure> {
         let iterations = duration.as_nanos() / (test.sleep * 2).as_nanos() + 1;
         test.loops = test.loops.min(u32::try_from(iterations).unwrap_or(u32::MAX));
     }
-    let kernel = args.machine.kernel.unwrap_or_default();
-    let mut plan = Plan::of_program(test.program(cpus), machine, kernel).with_seed(args.machine.seed.unwrap_or(0));
-    if let Some(costs) = costs {
-        plan = plan.with_costs(costs);
-    }
-    args.machine.apply_settings(&mut plan.config.settings)?;
+    let plan = args.tool.plan(test.program(cpus), machine)?;
     Ok((test, plan))
 }
 
@@ -231,41 +210,6 @@ fn edition(text: &str) -> Result<Edition, String> {
         "2007" => Ok(Edition::Y2007),
         "2.4" => Ok(Edition::V2_4),
         _ => Err("known are 2007, 2.4".to_owned()),
-    }
-}
-
-/// Reads whole units, or a number with a unit of its own.
-fn in_unit(text: &str, unit: Duration) -> Result<Duration, String> {
-    if let Ok(count) = text.parse::<u64>() {
-        return count.checked_mul(unit.as_nanos()).map(Duration::from_nanos).ok_or_else(|| "it is too long".to_owned());
-    }
-    text.parse().map_err(|_| format!("expected a whole number (its unit is {unit}), or one with a unit, as in 20ms"))
-}
-
-fn millis(text: &str) -> Result<Duration, String> {
-    in_unit(text, Duration::from_millis(1))
-}
-
-pub(crate) fn micros(text: &str) -> Result<Duration, String> {
-    in_unit(text, Duration::from_micros(1))
-}
-
-fn any_duration(text: &str) -> Result<Duration, String> {
-    in_unit(text, Duration::from_nanos(1))
-}
-
-/// Reads seconds, or a number with `s`, `m`, `h` or `d`.
-pub(crate) fn tool_duration(text: &str) -> Result<Duration, String> {
-    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-    let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
-    let (number, seconds) = unit.unwrap_or((text, 1));
-    let count: u64 =
-        number.parse().map_err(|_| "expected a whole number of seconds, or one with m, h or d".to_owned())?;
-    let most = zerolag::workload::random::MAX_TIME.as_nanos() / 1_000_000_000;
-    match count.checked_mul(seconds) {
-        Some(0) => Err("the duration must be above zero".to_owned()),
-        Some(time) if time <= most => Ok(Duration::from_secs(time)),
-        _ => Err("at most 10 years can be simulated".to_owned()),
     }
 }
 

@@ -19,8 +19,9 @@
 //! Debian's 6.1.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{self, MachineArgs};
+use super::options;
 use super::progress::{Progress, catch_interrupts, interrupted};
+use super::tool::ToolArgs;
 use super::tracing::Target;
 use super::{Done, code, output};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -38,7 +39,6 @@ use zerolag::tools::timerlat::{self, HistOptions, Timerlat};
 use zerolag::tools::workstation::{Noise, sources};
 use zerolag::trace::{Meta, Trace};
 use zerolag::workload::Program;
-use zerolag::workload::default_machine;
 use zerolag::workload::program::TaskDef;
 
 /// How latencies are shown.
@@ -94,13 +94,10 @@ struct Common {
     /// At the end, however it is reached: trace[,file=FILE]
     #[arg(long, value_name = "ACTION", value_parser = action)]
     on_end: Option<SaveTrace>,
-    /// Print the result only
-    #[arg(short, long)]
-    quiet: bool,
     #[command(flatten)]
     idle: IdleArgs,
     #[command(flatten)]
-    machine: MachineArgs,
+    tool: ToolArgs,
     /// Load next to the tool
     #[arg(long, value_enum, default_value = "none", help_heading = "Simulation")]
     load: Load,
@@ -112,31 +109,35 @@ struct Common {
     isolcpus: Option<CpuMask>,
 }
 
+/// The heading of options without effect.
+const IDLE: &str = "Accepted as rtla's, without effect";
+/// The heading of refused options.
+const REFUSED: &str = "Refused of rtla's";
+
 /// Options of rtla that have no effect in a simulation: accepted, so that copied command lines
 /// work.
 #[derive(Debug, ClapArgs)]
-#[command(next_help_heading = "Accepted as rtla's, without effect")]
 struct IdleArgs {
     /// CPUs of rtla's own threads
-    #[arg(short = 'H', long, value_name = "CPU-LIST", value_parser = cpu_list)]
+    #[arg(short = 'H', long, value_name = "CPU-LIST", value_parser = cpu_list, help_heading = IDLE)]
     house_keeping: Option<CpuMask>,
     /// The threads' control group
-    #[arg(short = 'C', long, value_name = "CGROUP", require_equals = true)]
+    #[arg(short = 'C', long, value_name = "CGROUP", require_equals = true, help_heading = IDLE)]
     cgroup: Option<Option<String>>,
     /// Print rtla's own actions
-    #[arg(short = 'D', long)]
+    #[arg(short = 'D', long, help_heading = IDLE)]
     debug: bool,
     /// Events to trace
-    #[arg(short, long, value_name = "SYS:EVENT")]
+    #[arg(short, long, value_name = "SYS:EVENT", help_heading = IDLE)]
     event: Vec<String>,
     /// A filter of the preceding event
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, value_name = "FILTER", help_heading = IDLE)]
     filter: Vec<String>,
     /// A trigger of the preceding event
-    #[arg(long, value_name = "TRIGGER")]
+    #[arg(long, value_name = "TRIGGER", help_heading = IDLE)]
     trigger: Vec<String>,
     /// Size of the trace's buffer
-    #[arg(long, value_name = "KB")]
+    #[arg(long, value_name = "KB", help_heading = IDLE)]
     trace_buffer_size: Option<u64>,
 }
 
@@ -164,22 +165,21 @@ fn action(text: &str) -> Result<SaveTrace, String> {
 
 /// Options of `rtla timerlat` that would change the result, and that a simulation cannot follow.
 #[derive(Debug, ClapArgs)]
-#[command(next_help_heading = "Refused of rtla's")]
 struct RefusedArgs {
     /// Wait for a program that reads timerlat_fd: a simulation has none, use -u
-    #[arg(short = 'U', long)]
+    #[arg(short = 'U', long, help_heading = REFUSED)]
     user_load: bool,
     /// Wake the threads at offsets from each other: they start together
-    #[arg(short = 'A', long, value_name = "US")]
+    #[arg(short = 'A', long, value_name = "US", help_heading = REFUSED)]
     aligned: Option<u64>,
     /// Print the auto-analysis only: use -a, and `zerolag explain` with the trace
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", help_heading = REFUSED)]
     aa_only: Option<u64>,
     /// Print the running tasks at the threshold: the trace of -t contains them
-    #[arg(long)]
+    #[arg(long, help_heading = REFUSED)]
     dump_tasks: bool,
     /// Run a BPF program at the threshold: a simulation starts no programs
-    #[arg(long, value_name = "PROGRAM")]
+    #[arg(long, value_name = "PROGRAM", help_heading = REFUSED)]
     bpf_action: Option<String>,
 }
 
@@ -255,19 +255,19 @@ pub(crate) struct TimerlatArgs {
     #[arg(short, long, conflicts_with = "user_threads")]
     kernel_threads: bool,
     /// Stack traces of the interrupt before a late thread (us)
-    #[arg(short, long, value_name = "US", help_heading = "Accepted as rtla's, without effect")]
+    #[arg(short, long, value_name = "US", help_heading = IDLE)]
     stack: Option<u64>,
     /// Bound of the exit from idle states (us)
-    #[arg(long, value_name = "US", help_heading = "Accepted as rtla's, without effect")]
+    #[arg(long, value_name = "US", help_heading = IDLE)]
     dma_latency: Option<u64>,
     /// Disable auto-analysis: there is none
-    #[arg(long, help_heading = "Accepted as rtla's, without effect")]
+    #[arg(long, help_heading = IDLE)]
     no_aa: bool,
     /// Truncation of stacks: truncate, skip, full
-    #[arg(long, value_name = "FORMAT", help_heading = "Accepted as rtla's, without effect")]
+    #[arg(long, value_name = "FORMAT", help_heading = IDLE)]
     stack_format: Option<String>,
     /// Deepest idle state of measured CPUs
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Accepted as rtla's, without effect")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = IDLE)]
     deepest_idle_state: Option<i64>,
     /// hist: without latencies of interrupts
     #[arg(long)]
@@ -444,16 +444,10 @@ impl Common {
 
     /// Returns the plan without its program, and the machine's CPUs.
     fn plan(&self) -> Result<(Plan, CpuMask), Failure> {
-        let machine = self.machine.topology().unwrap_or_else(default_machine);
-        let kernel = self.machine.kernel.unwrap_or_default();
+        let machine = self.tool.machine();
         let all = CpuMask::first_n(machine.nr_cpus());
-        let mut plan = Plan::of_program(Program::default(), machine, kernel)
-            .with_seed(self.machine.seed.unwrap_or(0))
-            .for_duration(self.warm_up.saturating_add(self.duration));
-        if let Some(costs) = self.machine.costs()? {
-            plan = plan.with_costs(costs);
-        }
-        self.machine.apply_settings(&mut plan.config.settings)?;
+        let mut plan = self.tool.plan(Program::default(), machine)?;
+        plan.config.duration = Some(self.warm_up.saturating_add(self.duration));
         if let Some(isolated) = &self.isolcpus {
             plan.config.settings.isolcpus.clone_from(isolated);
         }
@@ -502,7 +496,7 @@ impl Common {
             }
         }
         let total = self.warm_up.saturating_add(self.duration);
-        let mut progress = Progress::new(total.as_nanos() / 1_000_000, "ms", self.quiet);
+        let mut progress = Progress::new(total.as_nanos() / 1_000_000, "ms", self.tool.sim.is_quiet());
         let begin = Instant::ZERO.saturating_add(self.warm_up);
         // Checked periodically: an observer of records cannot end the run.
         let over = core::cell::Cell::new(None);
@@ -512,13 +506,7 @@ impl Common {
             if over.get().is_some() { ControlFlow::Break(()) } else { progress.at(now.as_nanos() / 1_000_000) }
         });
         progress.finish();
-        if !self.quiet {
-            let meta = plan.meta();
-            eprintln_lossy(&format!(
-                "simulated: {}, kernel {}, costs {}, seed {}",
-                meta.machine, meta.kernel, meta.costs, plan.config.seed
-            ));
-        }
+        self.tool.say_what_was_simulated(plan);
         let kept = watched.kept;
         if over.get().is_none() && saves.at_threshold.is_some() && saves.in_the_end.is_none() {
             eprintln_lossy("note: no threshold was passed, no trace is saved");

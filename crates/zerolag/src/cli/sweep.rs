@@ -2,15 +2,15 @@
 //! goal.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::{MachineArgs, WorkloadArgs};
+use super::options::{self, RunArgs, RunsArgs, WorkloadArgs};
 use super::output::JsonArgs;
+use super::plan::{load_scenario, plan_of};
 use super::progress::{Progress, catch_interrupts};
-use super::{Done, code, options, output, run};
+use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use zerolag::goals::Verdict;
-use zerolag::model::Duration;
 use zerolag::report::table::{Align, Table};
 use zerolag::simulation::Plan;
 use zerolag::sweep::search::{self, Found, Trial};
@@ -32,16 +32,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
     #[command(flatten)]
-    machine: MachineArgs,
+    run: RunArgs,
     /// Figures, as in goals, separated by commas [default: of services, of limits, else of tasks]
     #[arg(long, value_name = "FIGURE,...", value_delimiter = ',')]
     show: Vec<String>,
-    /// Runs per cell; each run adds 1 to the seed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    runs: u64,
-    /// Duration of each run [default: the file's, else 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = options::duration)]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    runs: RunsArgs<3>,
     /// Search for the smallest value of this instead: cpu.max, cpu.max.burst, cpu.weight, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
     smallest: Option<String>,
@@ -81,7 +77,7 @@ type Pairs = Vec<(String, String)>;
 fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
     let (mut axes, mut fixed): (Vec<Axis>, Pairs) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
-    for (key, values) in &args.machine.set {
+    for (key, values) in &args.run.sim.machine.set {
         if !seen.insert(key) {
             let help = format!("write --set {key}=V1,V2");
             return Err(Failure::input_help(format!("--set {key} is given twice"), help));
@@ -104,10 +100,12 @@ fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
 
 /// Returns the plan under these values.
 fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan, Failure> {
-    let mut machine = args.machine.clone();
+    let mut run = args.run.clone();
+    run.sim.quiet.quiet |= !is_first;
+    let machine = &mut run.sim.machine;
     machine.set.clear();
     // The file's declarations are known only after reading it.
-    let declared = run::load_scenario(&args.workload, &machine, machine.topology())?;
+    let declared = load_scenario(&args.workload, machine, machine.topology())?;
     let mut knobs: Vec<(Knob, &str, &str)> = Vec::new();
     for (key, value) in pairs {
         let wrong = |reason: String| Failure::input(format!("--set {key}={value}: {reason}"));
@@ -116,16 +114,16 @@ fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan,
             continue;
         }
         match key.as_str() {
-            "kernel" => machine.kernel = Some(options::kernel(value).map_err(wrong)?),
+            "kernel" => run.kernel.kernel = Some(options::kernel(value).map_err(wrong)?),
             "cpus" => (machine.machine, machine.cpus) = (None, Some(options::cpus(value).map_err(wrong)?)),
-            "seed" => machine.seed = Some(value.parse().map_err(|_| wrong("expected a whole number".to_owned()))?),
+            "seed" => run.sim.seed = Some(value.parse().map_err(|_| wrong("expected a whole number".to_owned()))?),
             _ => match Knob::find(key, &declared.program) {
                 None => machine.set.push((key.clone(), value.clone())),
                 Some(found) => knobs.push((found.map_err(|error| knob_failure(key, value, &error))?, key, value)),
             },
         }
     }
-    let mut plan = run::plan_of(&args.workload, &machine, args.duration, !is_first)?;
+    let mut plan = plan_of(&args.workload, &run)?;
     let mut program = (*plan.program).clone();
     // A burst above the quota is only wrong once everything is set: the burst is applied where it
     // is valid first.
@@ -159,8 +157,8 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
     };
     catch_interrupts();
-    let mut progress = Progress::new(plans.len() as u64 * args.runs, "runs", false);
-    let grid = Grid::run(axes, figures, &plans, args.runs, |done| progress.at(done as u64));
+    let mut progress = Progress::new(plans.len() as u64 * args.runs.runs, "runs", args.run.sim.is_quiet());
+    let grid = Grid::run(axes, figures, &plans, args.runs.runs, |done| progress.at(done as u64));
     progress.finish();
     let grid = match grid {
         Ok(grid) => grid,
@@ -198,14 +196,14 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
     };
     let goals: Vec<Goal> = args.such_that.iter().map(goal).collect::<Result<_, _>>()?;
     catch_interrupts();
-    let mut progress = Progress::new(12 * args.runs, "runs or so", false);
-    let found = search::smallest(&plan, knob, &goals, args.runs, |done| progress.at(done as u64));
+    let mut progress = Progress::new(12 * args.runs.runs, "runs or so", args.run.sim.is_quiet());
+    let found = search::smallest(&plan, knob, &goals, args.runs.runs, |done| progress.at(done as u64));
     progress.finish();
     let found = match found {
         Ok(found) => found,
         Err(error) => return failed(&error),
     };
-    args.json.publish(|| search_text(key, &found, args.runs), || search_json(key, &found, args.runs))?;
+    args.json.publish(|| search_text(key, &found, args.runs.runs), || search_json(key, &found, args.runs.runs))?;
     Ok(if found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }
 

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 #[cfg(target_os = "linux")]
 use super::options;
+use super::options::QuietArgs;
 use super::progress::{Progress, catch_interrupts};
 use super::{Done, code, output};
 use std::ops::ControlFlow;
@@ -40,9 +41,8 @@ pub(crate) struct Args {
     #[cfg(target_os = "linux")]
     #[arg(long, requires = "live")]
     pub(crate) json: bool,
-    /// Print no progress
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
 }
 
 /// Runs the subcommand.
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Done {
         return super::validate_live::run(args, &cases.into_iter().flatten().collect::<Vec<_>>());
     }
     catch_interrupts();
-    let mut progress = Progress::new(paths.len() as u64, "cases", args.quiet);
+    let mut progress = Progress::new(paths.len() as u64, "cases", args.quiet.quiet);
     let mut comparisons = Vec::new();
     for (done, case) in cases.into_iter().flatten().enumerate() {
         if progress.at(done as u64) == ControlFlow::Break(()) {

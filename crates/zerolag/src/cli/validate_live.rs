@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
     let costs = args.costs.as_deref().map(options::costs).transpose()?;
     let live = LiveOptions { runs: u32::from(args.runs), duration: args.duration, costs };
     catch_interrupts();
-    let mut progress = Progress::new(cases.len() as u64, "cases", args.quiet);
+    let mut progress = Progress::new(cases.len() as u64, "cases", args.quiet.quiet);
     let mut comparisons = Vec::new();
     for (done, case) in cases.iter().enumerate() {
         if progress.at(done as u64) == ControlFlow::Break(()) {

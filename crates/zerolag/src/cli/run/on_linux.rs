@@ -1,10 +1,10 @@
 //! `zerolag run --on linux`: a workload on the host's own kernel.
 
-use super::failure::{Failure, carets, eprintln_lossy};
-use super::progress::{catch_interrupts, interrupted};
-use super::run::{Args, load_scenario, write_log};
-use super::tracing::Target;
-use super::{Done, code, output, view};
+use super::args::{Args, write_log};
+use crate::cli::failure::{Failure, carets, eprintln_lossy};
+use crate::cli::plan::load_scenario;
+use crate::cli::progress::{catch_interrupts, interrupted};
+use crate::cli::{Done, code, view};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use zerolag::goals::{self, Verdict};
@@ -27,12 +27,7 @@ const DRIFT_WARNING: i64 = 20;
 
 /// Runs the workload.
 pub(crate) fn run(args: &Args) -> Done {
-    let trace = args.trace.as_deref().map(|path| Target::new(path, args.trace_format)).transpose()?;
-    let trace = trace.map(|target| target.with_marks(&args.rtapp_marks)).transpose()?;
-    if let Some(dir) = &args.rtapp_log {
-        output::check_target(&dir.join("log"))?;
-    }
-    args.json.check()?;
+    let trace = args.outputs()?;
     let (plan, goals) = plan(args, if trace.is_some() { Recording::Kernel } else { Recording::Off })?;
     catch_interrupts();
     let figures = run_on_host(&plan, interrupted)
@@ -46,12 +41,12 @@ pub(crate) fn run(args: &Args) -> Done {
         report.figures.trace.records.iter().for_each(|record| log.record(record));
         write_log(dir, &log)?;
     }
-    args.json.publish(|| as_text(&report, args.quiet), || view::host_json(&report))?;
+    args.json.publish(|| as_text(&report, args.run.sim.is_quiet()), || view::host_json(&report))?;
     let verdicts = goals::judge(&goals, &report.summary);
     for verdict in &verdicts {
         eprintln_lossy(&format!("goal {verdict}"));
     }
-    Ok(match verdict(&report, args.quiet) {
+    Ok(match verdict(&report, args.run.sim.is_quiet()) {
         code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
         code => code,
     })
@@ -121,11 +116,12 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
 /// goals.
 fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
     let host = Host::look();
+    let (sim, machine_args) = (&args.run.sim, &args.run.sim.machine);
     let simulated = [
-        ("--machine", args.machine.machine.is_some()),
-        ("--kernel", args.machine.kernel.is_some()),
-        ("--set", !args.machine.set.is_empty()),
-        ("--costs", args.machine.costs.is_some()),
+        ("--machine", machine_args.machine.is_some()),
+        ("--kernel", args.run.kernel.kernel.is_some()),
+        ("--set", !machine_args.set.is_empty()),
+        ("--costs", sim.costs.is_some()),
     ];
     if let Some((option, _)) = simulated.iter().find(|(_, given)| *given) {
         return Err(Failure::input_help(
@@ -136,26 +132,26 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
             "leave it out, or leave `--on linux` out",
         ));
     }
-    let nr_cpus = args.machine.cpus.as_ref().map_or(host.nr_cpus, |cpus| to_u32(cpus.nr_cpus()));
+    let nr_cpus = machine_args.cpus.as_ref().map_or(host.nr_cpus, |cpus| to_u32(cpus.nr_cpus()));
     if nr_cpus > host.nr_cpus {
         return Err(Failure::input(format!("--cpus {nr_cpus}: this host has {} CPUs", host.nr_cpus)));
     }
     let machine = Topology::flat(nr_cpus).map_err(|error| Failure::input(error.to_string()))?;
-    let scenario = load_scenario(&args.workload, &args.machine, Some(machine))?;
-    if !args.quiet {
+    let scenario = load_scenario(&args.workload, machine_args, Some(machine))?;
+    if !args.run.sim.is_quiet() {
         say_what_does_not_apply(&scenario, &host);
     }
-    let mut duration = args.duration.or(scenario.duration);
+    let mut duration = args.run.duration.duration.or(scenario.duration);
     if duration.is_none() && scenario.program.tasks.iter().any(|task| task.turns.is_none()) {
-        if !args.quiet {
+        if !args.run.sim.is_quiet() {
             eprintln_lossy(&format!(
                 "note: tasks loop forever and no duration is given: running {DEFAULT_DURATION} (-d)"
             ));
         }
         duration = Some(DEFAULT_DURATION);
     }
-    let cpus = args.machine.cpus.as_ref().map(|_| CpuMask::first_n(nr_cpus as usize));
-    let seed = args.machine.seed.or(scenario.seed).unwrap_or_default();
+    let cpus = machine_args.cpus.as_ref().map(|_| CpuMask::first_n(nr_cpus as usize));
+    let seed = sim.seed.or(scenario.seed).unwrap_or_default();
     let options = Options { duration, cpus, seed, record };
     let program = if args.rtapp_log.is_some() || !args.rtapp_marks.is_empty() {
         rtapp_marks::instrument(&scenario.program, &args.rtapp_marks)

@@ -1,0 +1,30 @@
+//! Options that several subcommands share: each is written once, and flattened into the arguments
+//! of every subcommand that has it.
+//!
+//! | struct | options | in |
+//! |---|---|---|
+//! | [`WorkloadArgs`] | the workload's file and how it is read | subcommands that need a workload |
+//! | [`MachineArgs`] | `--cpus`, `--machine`, `--set` | whatever reads a workload for a machine |
+//! | [`SimArgs`] | those, `--costs`, `--seed`, `--quiet` | every subcommand that runs a workload |
+//! | [`KernelArgs`] | `--kernel` | those that run it on one kernel |
+//! | [`DurationArgs`] | `--duration` | all but tools, which have their own |
+//! | [`RunArgs`] | [`SimArgs`], [`KernelArgs`] and [`DurationArgs`] | `run`, `sweep`, `explain` |
+//! | [`QuietArgs`] | `--quiet` | those, and `validate` |
+//! | [`RunsArgs`] | `--runs` | subcommands that compare variants |
+//! | [`TraceArgs`] | `--trace`, `--trace-format` | those that can write a trace of the whole run |
+//!
+//! The test of this module checks that an option has one help text, one value name and one parser
+//! wherever it occurs; exceptions are named there, each with its reason.
+
+mod run;
+#[cfg(test)]
+mod tests;
+
+mod trace;
+mod values;
+mod workload;
+
+pub(crate) use run::{DurationArgs, KernelArgs, MACHINE, MachineArgs, QuietArgs, RunArgs, RunsArgs, SimArgs};
+pub(crate) use trace::{TRACE, TraceArgs};
+pub(crate) use values::{costs, cpus, duration, kernel, setting};
+pub(crate) use workload::WorkloadArgs;

@@ -1,0 +1,134 @@
+//! The machine, its scheduler, and how long it runs.
+
+use super::values::{self, cpus, duration, kernel, machine, setting};
+use crate::cli::failure::{Failure, eprintln_lossy};
+use clap::Args;
+use zerolag::Plan;
+use zerolag::model::{Duration, KernelVersion, Settings, Topology};
+use zerolag::sim::Costs;
+
+/// The heading of the options that a simulation depends on. Each option names its heading: one that
+/// is set for a struct also applies to the options after it.
+pub(crate) const MACHINE: &str = "Machine and scheduler";
+
+/// The machine, and values of settings and parameters.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MachineArgs {
+    /// A machine of N CPUs under one cache
+    #[arg(help_heading = MACHINE, long, value_name = "N", value_parser = cpus, allow_negative_numbers = true, conflicts_with = "machine")]
+    pub(crate) cpus: Option<Topology>,
+    /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
+    #[arg(help_heading = MACHINE, long, value_name = "SxLxCxT", value_parser = machine)]
+    pub(crate) machine: Option<Topology>,
+    /// Change a setting of the scheduler (`zerolag settings` lists them), or a parameter of the
+    /// scenario
+    #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    pub(crate) set: Vec<(String, String)>,
+}
+
+impl MachineArgs {
+    /// Returns the requested machine.
+    pub(crate) fn topology(&self) -> Option<Topology> {
+        self.cpus.clone().or_else(|| self.machine.clone())
+    }
+
+    /// Applies the settings given on the command line, except parameters of the scenario. Reports
+    /// every wrong one.
+    fn apply(&self, parameters: &[String], settings: &mut Settings) -> Result<(), Failure> {
+        let mut wrong = Vec::new();
+        for (key, value) in self.set.iter().filter(|(key, _)| !parameters.contains(key)) {
+            match settings.set(key, value) {
+                Err(error) => wrong.push(format!("--set {key}={value}: {error}")),
+                Ok(()) => {
+                    if let Some(name) = Settings::renamed(key) {
+                        eprintln_lossy(&format!("note: `{key}` is now called `{name}`"));
+                    }
+                }
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::input(wrong.join("\nerror: "))) }
+    }
+}
+
+/// The options of every subcommand that runs a workload.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimArgs {
+    #[command(flatten)]
+    pub(crate) machine: MachineArgs,
+    /// The costs of operations: zero, default, or a TOML file [default: the file's, else default]
+    #[arg(help_heading = MACHINE, long, value_name = "PROFILE")]
+    pub(crate) costs: Option<String>,
+    /// Seed of all random numbers [default: the file's, else 0]
+    #[arg(help_heading = MACHINE, long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) quiet: QuietArgs,
+}
+
+impl SimArgs {
+    /// Returns whether notes and progress are not to be printed.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet.quiet
+    }
+
+    /// Returns the requested cost profile.
+    pub(crate) fn costs(&self) -> Result<Option<Costs>, Failure> {
+        self.costs.as_deref().map(values::costs).transpose()
+    }
+
+    /// Applies costs, settings and seed to a plan; `parameters` are the names that a scenario
+    /// declares, which are no settings.
+    pub(crate) fn apply(&self, parameters: &[String], mut plan: Plan) -> Result<Plan, Failure> {
+        if let Some(costs) = self.costs()? {
+            plan = plan.with_costs(costs);
+        }
+        self.machine.apply(parameters, &mut plan.config.settings)?;
+        if let Some(seed) = self.seed {
+            plan = plan.with_seed(seed);
+        }
+        Ok(plan)
+    }
+}
+
+/// Less output.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QuietArgs {
+    /// Print no notes and no progress; `run` prints only its summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+/// The kernel of a subcommand that runs one.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KernelArgs {
+    /// The kernel to simulate [default: the file's, else 6.12]
+    #[arg(help_heading = MACHINE, long, value_name = "VERSION", value_parser = kernel)]
+    pub(crate) kernel: Option<KernelVersion>,
+}
+
+/// The duration of a run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DurationArgs {
+    /// Duration of each run [default: the file's, else until all tasks end, else 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) duration: Option<Duration>,
+}
+
+/// Everything that a run of one workload on one kernel depends on, besides the workload.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+    #[command(flatten)]
+    pub(crate) duration: DurationArgs,
+}
+
+/// The number of runs of each variant; `DEFAULT` if none is given.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunsArgs<const DEFAULT: u64> {
+    /// Runs per variant; each run adds 1 to the seed
+    #[arg(long, value_name = "N", default_value_t = DEFAULT, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub(crate) runs: u64,
+}

@@ -1,0 +1,92 @@
+//! `zerolag run`: a workload on a simulated machine.
+
+use super::args::{Args, write_log};
+use crate::cli::failure::{Failure, eprintln_lossy};
+use crate::cli::plan::plan_of;
+use crate::cli::progress::{Progress, catch_interrupts};
+use crate::cli::tracing::{self, Target};
+use crate::cli::{Done, code, view};
+use std::sync::Arc;
+use zerolag::Plan;
+use zerolag::goals::{self, Verdict};
+use zerolag::report::human::Human;
+use zerolag::sim::{End, Wait};
+use zerolag::simulation::{Checks, Observe, Report};
+use zerolag::tools::rtapp_log::Log;
+use zerolag::tools::rtapp_marks;
+
+/// Runs the workload.
+pub(crate) fn run(args: &Args) -> Done {
+    let trace = args.outputs()?;
+    let mut plan = plan_of(&args.workload, &args.run)?;
+    let mut log = args.rtapp_log.as_ref().map(|_| Log::new(Arc::clone(&plan.program)));
+    if log.is_some() || !args.rtapp_marks.is_empty() {
+        plan.program = Arc::new(rtapp_marks::instrument(&plan.program, &args.rtapp_marks));
+    }
+    catch_interrupts();
+    let report = simulate(&plan, trace, args, log.as_mut())?;
+    if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
+        write_log(dir, log)?;
+    }
+    args.json.publish(|| view::text(&report, args.run.sim.is_quiet()), || view::json(&report))?;
+    let verdicts = goals::judge(&plan.goals, &report.summary);
+    for verdict in &verdicts {
+        eprintln_lossy(&format!("goal {verdict}"));
+    }
+    Ok(match verdict(&report) {
+        code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
+        code => code,
+    })
+}
+
+/// Reports failures on stderr, and returns the exit code.
+fn verdict(report: &Report) -> u8 {
+    match &report.outcome.why {
+        End::Interrupted => {
+            eprintln_lossy(&format!("interrupted after {} of simulated time", Human(report.summary.elapsed)));
+            return code::INTERRUPTED;
+        }
+        why if !why.is_ok() => {
+            eprintln_lossy(&format!("error: {why}"));
+            return code::FAILURE;
+        }
+        _ => {}
+    }
+    if !report.outcome.left_waiting.is_empty() {
+        eprintln_lossy(&left_waiting(&report.outcome.left_waiting));
+    }
+    if report.checks.as_ref().is_some_and(|checks| !checks.is_clean()) {
+        eprintln_lossy("error: the run breaks rules of scheduling (see `checks`)");
+        return code::FAILURE;
+    }
+    code::OK
+}
+
+/// Lists the tasks that still wait for an event that never came: the run idled to its end.
+fn left_waiting(waits: &[Wait]) -> String {
+    const LISTED: usize = 10;
+    let mut text = "warning: no event will wake these tasks; the run idled to its end".to_owned();
+    for wait in waits.iter().take(LISTED) {
+        text.push_str(&format!("\n  {wait}"));
+    }
+    if let Some(more) = waits.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        text.push_str(&format!("\n  and {more} more"));
+    }
+    text
+}
+
+/// Runs the plan, with or without a trace.
+fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args, log: Option<&mut Log>) -> Result<Report, Failure> {
+    let checks = if args.no_check { Checks::Off } else { Checks::On };
+    let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
+    let mut progress = Progress::new(total, "ms", args.run.sim.is_quiet());
+    let report = tracing::record(plan, trace, |recorder| {
+        let observe = Observe { checks, ..Observe::default() };
+        let mut sink = (recorder, log);
+        let report = plan.run_into(observe, &mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
+        let end = report.outcome.end;
+        Ok((report, end))
+    });
+    progress.finish();
+    report
+}

@@ -1,0 +1,79 @@
+//! The common part of tools that build their own workload: `cyclictest`, `rt-migrate-test`,
+//! `timerlat`, `osnoise`.
+//!
+//! stdout is the tool's; machine, kernel, costs and seed of the simulation go to stderr.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::options::{KernelArgs, SimArgs};
+use zerolag::Plan;
+use zerolag::model::{Duration, Topology};
+use zerolag::workload::{Program, default_machine};
+
+/// The simulation under a tool.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ToolArgs {
+    #[command(flatten)]
+    pub(crate) sim: SimArgs,
+    #[command(flatten)]
+    pub(crate) kernel: KernelArgs,
+}
+
+impl ToolArgs {
+    /// Returns the machine of a tool that runs alone.
+    pub(crate) fn machine(&self) -> Topology {
+        self.sim.machine.topology().unwrap_or_else(default_machine)
+    }
+
+    /// Returns the plan of a program built by the tool.
+    pub(crate) fn plan(&self, program: Program, machine: Topology) -> Result<Plan, Failure> {
+        let kernel = self.kernel.kernel.unwrap_or_default();
+        self.sim.apply(&[], Plan::of_program(program, machine, kernel))
+    }
+
+    /// Prints the parts of the plan that the tool's own output does not name.
+    pub(crate) fn say_what_was_simulated(&self, plan: &Plan) {
+        if !self.sim.is_quiet() {
+            let meta = plan.meta();
+            let (machine, kernel, costs, seed) = (meta.machine, meta.kernel, meta.costs, plan.config.seed);
+            eprintln_lossy(&format!("simulated: {machine}, kernel {kernel}, costs {costs}, seed {seed}"));
+        }
+    }
+}
+
+/// Reads whole units, or a number with a unit of its own.
+fn in_unit(text: &str, unit: Duration) -> Result<Duration, String> {
+    if let Ok(count) = text.parse::<u64>() {
+        return count.checked_mul(unit.as_nanos()).map(Duration::from_nanos).ok_or_else(|| "it is too long".to_owned());
+    }
+    text.parse().map_err(|_| format!("expected a whole number (its unit is {unit}), or one with a unit, as in 20ms"))
+}
+
+/// Reads milliseconds.
+pub(crate) fn millis(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_millis(1))
+}
+
+/// Reads microseconds.
+pub(crate) fn micros(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_micros(1))
+}
+
+/// Reads nanoseconds.
+pub(crate) fn nanos(text: &str) -> Result<Duration, String> {
+    in_unit(text, Duration::from_nanos(1))
+}
+
+/// Reads seconds, or a number with `s`, `m`, `h` or `d`.
+pub(crate) fn tool_duration(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+    let unit = units.into_iter().find_map(|(suffix, seconds)| Some((text.strip_suffix(suffix)?, seconds)));
+    let (number, seconds) = unit.unwrap_or((text, 1));
+    let count: u64 =
+        number.parse().map_err(|_| "expected a whole number of seconds, or one with m, h or d".to_owned())?;
+    let most = zerolag::workload::random::MAX_TIME.as_nanos() / 1_000_000_000;
+    match count.checked_mul(seconds) {
+        Some(0) => Err("the duration must be above zero".to_owned()),
+        Some(time) if time <= most => Ok(Duration::from_secs(time)),
+        _ => Err("at most 10 years can be simulated".to_owned()),
+    }
+}
