@@ -1,0 +1,63 @@
+//! Every setting as users and traces see it, compared with a recorded text: names, meanings,
+//! values, the steps of the presets, refusals, and the order in traces.
+
+use std::fmt::Write as _;
+use zerolag_model::{KernelVersion, Settings};
+
+const RECORDED: &str = include_str!("data/settings.txt");
+
+/// Texts that most settings refuse, each for another reason.
+const TEXTS: [&str; 5] = ["x", "0", "18446744073709551615", "18446744073709551616", "400s"];
+
+fn describe() -> String {
+    let mut text = String::new();
+    let presets: Vec<Vec<String>> = KernelVersion::ALL
+        .iter()
+        .map(|version| version.settings().entries().map(|(_, value)| value).collect())
+        .collect();
+    let mut rows: Vec<usize> = (0..Settings::TABLE.len()).collect();
+    rows.sort_by_key(|&row| Settings::TABLE[row].name.starts_with("fault."));
+    for row in rows {
+        let setting = &Settings::TABLE[row];
+        writeln!(text, "{}: {} ({})", setting.name, setting.doc, setting.values).expect("a string takes everything");
+        let mut before = None;
+        for (version, values) in KernelVersion::ALL.iter().zip(&presets) {
+            let value = &values[row];
+            if before != Some(value) {
+                writeln!(text, "  {version} `{value}`").expect("a string takes everything");
+            }
+            before = Some(value);
+        }
+        for wrong in TEXTS {
+            let mut settings = Settings::default();
+            match settings.set(setting.name, wrong) {
+                Err(error) => writeln!(text, "  refused: {error}").expect("a string takes everything"),
+                Ok(()) => {
+                    let value = settings.entries().nth(row).expect("a row").1;
+                    writeln!(text, "  {wrong:?} is `{value}`").expect("a string takes everything");
+                }
+            }
+        }
+    }
+    let keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.key).collect();
+    writeln!(text, "in traces: {}", keys.join(", ")).expect("a string takes everything");
+    text
+}
+
+#[test]
+fn settings_are_as_recorded() {
+    let described = describe();
+    if described == RECORDED {
+        return;
+    }
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/settings.txt");
+    std::fs::write(path, &described).expect("a writable directory");
+    let differs = described.lines().zip(RECORDED.lines()).position(|(now, then)| now != then);
+    let line = differs.unwrap_or_else(|| described.lines().count().min(RECORDED.lines().count()));
+    panic!(
+        "line {}: {:?}, recorded {:?}; if that is meant, copy {path} to tests/data",
+        line + 1,
+        described.lines().nth(line),
+        RECORDED.lines().nth(line)
+    );
+}
