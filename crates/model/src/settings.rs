@@ -4,14 +4,14 @@
 //! A scheduler that covers twenty years of kernels has many switches. If each were read, shown and
 //! documented in its own place, the places would contradict each other. So a setting is one row of
 //! [`Settings::TABLE`]: its key (the kernel's own name where there is one), its meaning and its
-//! values. Scenario files, `--set` and the reports all use that table, so a new setting is one
-//! field and one row. A preset ([`KernelVersion`]) is a function from a version to `Settings`, and
-//! an upgrade is a what-if like any other change.
+//! values. Scenario files, `--set` and the reports all use that table. The row also holds the field
+//! of `Settings` and its value in each preset ([`KernelVersion`]), so a new setting is one row of
+//! `settings/table.rs`. A preset is a function from a version to `Settings`, and an upgrade is a
+//! what-if like any other change.
 //!
 //! The table contains only settings that the scheduler obeys. A switch is added together with its
 //! mechanism.
 
-use crate::cpumask::CpuMask;
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,6 +22,11 @@ mod nearest;
 mod table;
 
 pub use nearest::nearest;
+
+/// Joins names for help texts.
+macro_rules! list {
+    ($first:literal $($name:literal)*) => { concat!($first $(, " | ", $name)*) };
+}
 
 macro_rules! switch {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
@@ -53,6 +58,7 @@ macro_rules! switch {
         }
 
         impl Value for $name {
+            const VALUES: &'static str = list!($($text)+);
             fn show(&self) -> String {
                 self.name().to_string()
             }
@@ -80,9 +86,12 @@ pub use protection::SliceProtection;
 pub use recent_used::RecentUsedCpu;
 pub use rt::{OverloadScope, RtBalance, RtOverload};
 pub use servers::{CpuServer, CpuServers, FairServer, ServerStart, ServerStop, ServerWakeup};
+pub use table::Settings;
 
 /// A type of settings.
 trait Value: Sized {
+    /// How its values are listed in help texts.
+    const VALUES: &'static str;
     fn show(&self) -> String;
     fn read(text: &str) -> Result<Self, String>;
 }
@@ -137,6 +146,7 @@ switch! {
 }
 
 impl Value for bool {
+    const VALUES: &'static str = "on | off";
     fn show(&self) -> String {
         if *self { "on" } else { "off" }.to_string()
     }
@@ -167,179 +177,6 @@ fn read_integer(text: &str, low: u64, high: u64) -> Result<u64, String> {
     if (low..=high).contains(&value) { Ok(value) } else { Err(format!("{value} is outside {low}..={high}")) }
 }
 
-/// Every switch and tunable that the scheduler obeys.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// Key `fair`.
-    pub fair: FairAlgorithm,
-    /// Key `rt_balance`.
-    pub rt_balance: RtBalance,
-    /// Key `overload_scope`. The IPI modes of `rt_balance` always keep one mask per root domain, as
-    /// do the kernels that have them: the IPI belongs to the root domain.
-    pub overload_scope: OverloadScope,
-    /// Key `rt_overload`.
-    pub rt_overload: RtOverload,
-    /// Key `rt_ipi_skip_self`: a CPU does not forward the root domain's IPI to itself (commit
-    /// 94894c9c477e, 2026).
-    pub rt_ipi_skip_self: bool,
-    /// Key `rt_push_skip_stuck`: try the next pushable task when the first has nowhere to go.
-    pub rt_push_skip_stuck: bool,
-    /// Key `rt_select_on_wake`: a waking RT task selects a CPU before it is enqueued (2.6.25);
-    /// otherwise it is enqueued where it ran and pushed from there, as in the 2007 text.
-    pub rt_select_on_wake: bool,
-    /// Key `preempt`.
-    pub preempt: Preempt,
-    /// Key `enforce.fair`.
-    pub enforce_fair: Grain,
-    /// Key `enforce.rt`.
-    pub enforce_rt: Grain,
-    /// Key `enforce.dl`.
-    pub enforce_dl: Grain,
-    /// Key `hz`: ticks per second.
-    pub hz: u32,
-    /// Key `nohz`: idle CPUs stop their tick.
-    pub nohz: bool,
-    /// Key `nohz_full`: CPUs that stop their tick while one task runs.
-    pub nohz_full: CpuMask,
-    /// Key `isolcpus`: CPUs without load balancing, for tasks whose affinity names them.
-    pub isolcpus: CpuMask,
-    /// Key `isolcpus_conflict`: a cpuset with isolated CPUs cannot be a partition (6.7, commit
-    /// 4a74e418881f). Before, it could, and its isolated CPUs stayed without load balancing.
-    pub isolcpus_conflict: bool,
-    /// Key `sched_rr_timeslice_ms`.
-    pub rr_timeslice: Duration,
-    /// Key `tunable_scaling`.
-    pub tunable_scaling: TunableScaling,
-    /// Key `base_slice_ns` (EEVDF), before scaling by CPUs.
-    pub base_slice: Duration,
-    /// Key `sched_latency_ns` (CFS), before scaling.
-    pub latency: Duration,
-    /// Key `sched_min_granularity_ns` (CFS), before scaling.
-    pub min_granularity: Duration,
-    /// Key `sched_wakeup_granularity_ns` (CFS), before scaling.
-    pub wakeup_granularity: Duration,
-    /// Key `features.RUN_TO_PARITY` (EEVDF).
-    pub run_to_parity: bool,
-    /// Key `slice_protection`.
-    pub slice_protection: SliceProtection,
-    /// Key `group_min_slice` (EEVDF, 6.12): a group uses the shortest slice of its tasks.
-    pub group_min_slice: bool,
-    /// Key `features.PLACE_LAG` (EEVDF).
-    pub place_lag: bool,
-    /// Key `features.PLACE_REL_DEADLINE` (EEVDF, 6.12).
-    pub place_rel_deadline: bool,
-    /// Key `features.PREEMPT_SHORT` (EEVDF, 6.12).
-    pub preempt_short: bool,
-    /// Key `features.DELAY_DEQUEUE` (EEVDF, 6.12).
-    pub delay_dequeue: bool,
-    /// Key `features.SIS_UTIL`: the busier a cache is, the fewer of its CPUs are searched for an
-    /// idle one (6.0, commit 70fb5ccf2ebb).
-    pub sis_util: bool,
-    /// Key `features.SIS_PROP`: limits the search for an idle CPU in proportion to the waking CPU's
-    /// average idle time (4.13 to 5.19, commits 1ad3aaf3fcd2, 70fb5ccf2ebb).
-    pub sis_prop: bool,
-    /// Key `wake_wide`: a wakee is not pulled towards a waker with many wakees (3.12).
-    pub wake_wide: bool,
-    /// Key `recent_used_cpu`.
-    pub recent_used_cpu: RecentUsedCpu,
-    /// Key `smt_balance`: idle CPUs pull from cores whose threads share it, idle cores first, and
-    /// busy CPUs do not balance groups that all have spare capacity (6.6, commits fee1759e4f04,
-    /// b1bfeab9b002, 7ff1693236f5).
-    pub smt_balance: bool,
-    /// Key `newidle_min_idle`: a CPU whose average idle time is below `migration_cost_ns` does no
-    /// new-idle balancing (2.6.32 to 5.15; removed by commit c5b0a7eefc70).
-    pub newidle_min_idle: bool,
-    /// Key `newidle_cost_bump`: a failed new-idle search raises the recorded search cost to 1.5
-    /// times its maximum (6.17 and 6.18; commit 155213a2aed4, later reverted by d206fbad9328).
-    pub newidle_cost_bump: bool,
-    /// Key `features.WAKEUP_PREEMPTION`.
-    pub wakeup_preemption: bool,
-    /// Key `bandwidth`.
-    pub bandwidth: BandwidthControl,
-    /// Key `hierarchical_running`: throttled tasks do not count as running, and none is migrated to
-    /// a CPU where its group is throttled (3.2). Without it, a CPU whose tasks are all throttled
-    /// does no new-idle balancing.
-    pub hierarchical_running: bool,
-    /// Key `sched_cfs_bandwidth_slice_us`: the slice that a CPU takes out of a group's pool at a
-    /// time.
-    pub bandwidth_slice: Duration,
-    /// Key `cfs_bandwidth_slice_steps`: a CPU's first two requests to the pool are a quarter and
-    /// half of a slice, and none is more than a quarter of the remaining quota (Turner & Rao 2010,
-    /// "some sort of limited step-function"; in no kernel).
-    pub bandwidth_slice_steps: bool,
-    /// Key `cfs_bandwidth_interleave`: the periods of each group begin at a random offset that its
-    /// host draws (6.4, commit 41abdba93747); without it, the periods of all groups begin at the
-    /// same time.
-    pub bandwidth_interleave: bool,
-    /// Key `cfs_bandwidth_zero_start`: a new limit gives a CPU a runtime of 0 instead of 1 ns, so
-    /// the CPU can be throttled while a group above it is unthrottled (fixed in 6.18 by commit
-    /// 956dfda6a708).
-    pub bandwidth_zero_start: bool,
-    /// Key `cfs_bandwidth_hotplug_bypass`: a CPU that goes offline or online unthrottles all other
-    /// CPUs (fixed in 6.14 by commit af98d8a36a96).
-    pub bandwidth_hotplug_bypass: bool,
-    /// Key `cfs_bandwidth_offline_loss`: tasks that are throttled on a CPU that goes offline stay
-    /// there (fixed in 3.17 by commit 0e59bdaea75f).
-    pub bandwidth_offline_loss: bool,
-    /// Key `yield_forfeits` (EEVDF, 6.18): an eligible task that yields forfeits the rest of its
-    /// request.
-    pub yield_forfeits: bool,
-    /// Key `proxy_exec`: a task that waits for a lock in the kernel lends its turn to the holder
-    /// (6.17, off unless built in).
-    pub proxy_exec: bool,
-    /// Key `cfs_bandwidth_expiry`: a CPU's unused quota expires at the end of the period (3.2 to
-    /// 5.3).
-    pub bandwidth_expiry: bool,
-    /// Key `cfs_bandwidth_slack`: a CPU without tasks of the group to run returns its quota to the
-    /// pool (3.2).
-    pub bandwidth_slack: bool,
-    /// Key `throttle`.
-    pub throttle: Throttle,
-    /// Key `load_tracking`.
-    pub load_tracking: LoadTracking,
-    /// Key `migration_cost_ns`: a task that ran more recently than this counts as cache hot.
-    pub migration_cost: Duration,
-    /// Key `nr_migrate`: the most tasks that one round of balancing examines.
-    pub nr_migrate: u32,
-    /// Key `rt_throttling`: real-time tasks of a CPU get at most `rt_runtime` in each `rt_period`.
-    pub rt_throttling: bool,
-    /// Key `sched_rt_runtime_us`.
-    pub rt_runtime: Duration,
-    /// Key `sched_rt_period_us`.
-    pub rt_period: Duration,
-    /// Key `features.RT_RUNTIME_SHARE`: a CPU whose real-time tasks need more borrows from the
-    /// others of its root domain.
-    pub rt_runtime_share: bool,
-    /// Key `rt_period_timer_lost`: real-time tasks that already run when `sched_rt_runtime_us` is
-    /// first set are throttled forever (fixed in 5.17 by commit 9b58e976b3b3).
-    pub rt_period_timer_lost: bool,
-    /// Key `fair_server`.
-    pub fair_server: FairServer,
-    /// Key `fair_server.start`.
-    pub fair_server_start: ServerStart,
-    /// Key `fair_server.runtime`.
-    pub fair_server_runtime: Duration,
-    /// Key `fair_server.period`.
-    pub fair_server_period: Duration,
-    /// Key `fair_server.scaled`: a server is charged for work, not for run time, so it runs longer
-    /// on slower CPUs (6.12 to 6.15; fixed by commit fc975cfb3639). Frequencies are not modelled,
-    /// capacities are.
-    pub fair_server_scaled: bool,
-    /// Key `fair_server.stop`.
-    pub fair_server_stop: ServerStop,
-    /// Key `fair_server.wakeup`.
-    pub fair_server_wakeup: ServerWakeup,
-    /// Key `fair_server.resched_lost`: if the server is found exhausted during a switch, the
-    /// reschedule request is lost and the fair task keeps the CPU, no longer under the server
-    /// (since 6.12, commit fd03c5b85855; not fixed in 7.1).
-    pub fair_server_resched_lost: bool,
-    /// Key `fair_server.cpus`: CPUs with a different server.
-    pub fair_server_cpus: CpuServers,
-    /// Key `watchdog_thresh` (seconds): how long a CPU may be in IPI and lock work without serving
-    /// a timer; zero is forever. The scheduler ignores it: hosts and monitors use it.
-    pub watchdog_thresh: Duration,
-}
-
 /// One row of [`Settings::TABLE`].
 pub struct Setting {
     /// The key in traces, which never changes.
@@ -351,6 +188,8 @@ pub struct Setting {
     pub doc: &'static str,
     /// The format of its values.
     pub values: &'static str,
+    /// The key behind which traces have it, if that is not its place in the table.
+    after: Option<&'static str>,
     show: fn(&Settings) -> String,
     read: fn(&mut Settings, &str) -> Result<(), String>,
 }
@@ -400,7 +239,7 @@ impl Settings {
     /// `hrtick_start`).
     pub const SHORTEST_HRTICK: Duration = Duration::from_micros(10);
 
-    /// Every setting: one row each.
+    /// Every setting: one row each, faults of kernels last.
     pub const TABLE: &'static [Setting] = table::ROWS;
 
     /// Sets one setting from its text.
@@ -417,6 +256,17 @@ impl Settings {
     /// Returns the text of every setting, in the order of the table.
     pub fn entries(&self) -> impl Iterator<Item = (&'static Setting, String)> + '_ {
         Self::TABLE.iter().map(|setting| (setting, (setting.show)(self)))
+    }
+
+    /// Returns the key and text of every setting as traces have them, in an order that never
+    /// changes.
+    pub fn recorded(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        let at_its_place = Self::TABLE.iter().filter(|setting| setting.after.is_none());
+        let in_order = at_its_place.flat_map(|setting| {
+            let behind = move |other: &&Setting| other.after == Some(setting.key);
+            core::iter::once(setting).chain(Self::TABLE.iter().filter(behind))
+        });
+        in_order.map(|setting| (setting.key, (setting.show)(self)))
     }
 
     /// Returns the known key that is most similar to `key`, if any is within three edits.

@@ -15,10 +15,7 @@ fn describe() -> String {
         .iter()
         .map(|version| version.settings().entries().map(|(_, value)| value).collect())
         .collect();
-    let mut rows: Vec<usize> = (0..Settings::TABLE.len()).collect();
-    rows.sort_by_key(|&row| Settings::TABLE[row].name.starts_with("fault."));
-    for row in rows {
-        let setting = &Settings::TABLE[row];
+    for (row, setting) in Settings::TABLE.iter().enumerate() {
         writeln!(text, "{}: {} ({})", setting.name, setting.doc, setting.values).expect("a string takes everything");
         let mut before = None;
         for (version, values) in KernelVersion::ALL.iter().zip(&presets) {
@@ -39,7 +36,8 @@ fn describe() -> String {
             }
         }
     }
-    let keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.key).collect();
+    let settings = Settings::default();
+    let keys: Vec<&str> = settings.recorded().map(|(key, _)| key).collect();
     writeln!(text, "in traces: {}", keys.join(", ")).expect("a string takes everything");
     text
 }

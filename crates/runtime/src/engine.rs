@@ -137,7 +137,7 @@ impl Engine {
         // records of other CPUs can lie between them.
         records.sort_by_key(|record| record.at);
         let mut meta = Meta::new(Source::Runtime, Machine::Known(config.topology().clone()));
-        meta.settings = config.settings().entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
+        meta.settings = config.settings().recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         meta.start = records.first().map_or(Instant::ZERO, |first| first.at);
         meta.end = self.now();
         Trace { meta, records }

@@ -148,7 +148,7 @@ impl Plan {
         meta.seed = Some(self.config.seed);
         self.kernel.name().clone_into(&mut meta.kernel);
         meta.costs.clone_from(&self.config.costs.name);
-        meta.settings = self.config.settings.entries().map(|(row, value)| (row.key.to_owned(), value)).collect();
+        meta.settings = self.config.settings.recorded().map(|(key, value)| (key.to_owned(), value)).collect();
         meta
     }
 

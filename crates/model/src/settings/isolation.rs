@@ -8,6 +8,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 impl Value for CpuMask {
+    const VALUES: &'static str = "a list of CPUs";
     fn show(&self) -> String {
         self.to_string()
     }

@@ -123,6 +123,7 @@ impl Settings {
 }
 
 impl Value for CpuServers {
+    const VALUES: &'static str = "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...";
     fn show(&self) -> String {
         let one = |one: &CpuServer| match one.budget {
             None => format!("{}={}", one.cpus, one.server),
@@ -144,7 +145,7 @@ fn read_cpu_server(entry: &str) -> Result<CpuServer, String> {
         None => (rest, None),
         Some((server, budget)) => (server, Some(budget)),
     };
-    let read = |text: &str| read_duration(text.trim(), NS);
+    let read = |text: &str| read_duration(text.trim(), NS.length);
     let budget = match budget.map(|budget| (budget, budget.split_once('/'))) {
         None => None,
         Some((budget, None)) => return Err(format!("`{budget}` is not RUNTIME/PERIOD")),

@@ -1,416 +1,385 @@
-//! The rows of [`Settings::TABLE`]: the key of each setting, and how it is shown and read.
+//! [`Settings`] and [`Settings::TABLE`]: one row per setting.
+//!
+//! A row has all that is known of a setting, so a new one is added here and nowhere else:
+//!
+//! ```text
+//! /// More for readers of code: the source, the commits.
+//! "key": "meaning",
+//!     field: Type(UNIT, LOW..=HIGH) = value in the first preset, V6_12 => value since 6.12;
+//! ```
+//!
+//! The text of the possible values comes from the type, and for numbers from the unit or the range.
+//! The macro makes of the rows the fields of `Settings` with their documentation, the presets
+//! ([`KernelVersion::settings`]) and the table.
+//!
+//! Faults of kernels are a section of their own. Four of them were settings like others at first:
+//! traces keep their earlier key and its place among the settings (`recorded as ... after ...`), so
+//! that the same run gives the same bytes. A new fault needs neither.
+//!
+//! Two faults of kernels are values of other settings: `recent_used_cpu = prev_unchecked` and
+//! `fair_server.wakeup = stuck`. They exclude the other values of their setting: a CPU remembered
+//! as in 4.16 cannot also be remembered as in 5.15, and a server that begins a new period cannot
+//! also cut its runtime. A switch next to the setting would add combinations that no kernel has,
+//! and a second key to every trace.
 
-use super::{Setting, Value, read_duration, read_integer};
+use super::{
+    BandwidthControl, CpuServers, FairAlgorithm, FairServer, Grain, KernelVersion, LoadTracking, OverloadScope,
+    Preempt, RecentUsedCpu, RtBalance, RtOverload, ServerStart, ServerStop, ServerWakeup, Setting, SliceProtection,
+    Throttle, TunableScaling, Value, read_duration, read_integer,
+};
+use crate::cpumask::CpuMask;
 use crate::server::ServerParams;
 use crate::time::Duration;
 use alloc::format;
 use alloc::string::ToString as _;
 
-macro_rules! value {
-    ($key:literal, $field:ident, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            name: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.show(),
-            read: |settings, text| {
-                settings.$field = Value::read(text)?;
-                Ok(())
-            },
-        }
-    };
+/// The unit of a bare number.
+pub(super) struct Unit {
+    pub(super) length: Duration,
+    /// How it is written in help texts.
+    name: &'static str,
 }
 
-/// A fault of kernels that presets reproduce. `$key` is its earlier name, which traces keep.
-macro_rules! fault {
-    ($name:literal, $key:literal, $field:ident, $doc:literal) => {
-        Setting { name: $name, ..value!($key, $field, "on | off", $doc) }
-    };
-}
+pub(super) const NS: Unit = Unit { length: Duration::from_nanos(1), name: "nanoseconds" };
+const US: Unit = Unit { length: Duration::from_micros(1), name: "microseconds" };
+const MS: Unit = Unit { length: Duration::from_millis(1), name: "milliseconds" };
+const SECONDS_OR_NEVER: Unit = Unit { length: Duration::from_secs(1), name: "seconds; 0 is never" };
 
-macro_rules! duration {
-    ($key:literal, $field:ident, $unit:expr, $low:expr, $high:expr, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            name: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.to_string(),
-            read: |settings, text| {
-                let value = read_duration(text, $unit)?;
-                if value < $low || value > $high {
-                    return Err(format!("{value} is outside {}..={}", $low, $high));
-                }
-                settings.$field = value;
-                Ok(())
-            },
-        }
-    };
-}
-
-macro_rules! integer {
-    ($key:literal, $field:ident, $low:literal, $high:literal, $values:literal, $doc:literal) => {
-        Setting {
-            key: $key,
-            name: $key,
-            doc: $doc,
-            values: $values,
-            show: |settings| settings.$field.to_string(),
-            read: |settings, text| {
-                let value = read_integer(text, $low, $high)?;
-                settings.$field = u32::try_from(value).map_err(|_| format!("{value} does not fit 32 bits"))?;
-                Ok(())
-            },
-        }
-    };
-}
-
-pub(super) const NS: Duration = Duration::from_nanos(1);
-const US: Duration = Duration::from_micros(1);
-const MS: Duration = Duration::from_millis(1);
 /// The kernel's bounds of every granularity (`kernel/sched/debug.c`): 100 us to 1 s.
 const GRANULARITY_MIN: Duration = Duration::from_micros(100);
 const GRANULARITY_MAX: Duration = Duration::from_secs(1);
+/// The longest period of RT throttling (2^22 us).
+const RT_MAX: Duration = Duration::from_micros(1 << 22);
 
-pub(super) const ROWS: &[Setting] = &[
-    value!("fair", fair, "cfs | eevdf", "algorithm of the fair class"),
-    value!(
-        "rt_balance",
-        rt_balance,
-        "passive | active_and_passive | pull_locked | ipi_per_cpu | ipi_root_domain",
-        "how waiting real-time tasks find a CPU"
-    ),
-    value!(
-        "overload_scope",
-        overload_scope,
-        "global | cpuset | root_domain",
-        "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)"
-    ),
-    value!("rt_overload", rt_overload, "queued | pushable", "what makes a CPU RT-overloaded"),
-    value!("rt_ipi_skip_self", rt_ipi_skip_self, "on | off", "a CPU does not forward the root domain's IPI to itself"),
-    value!(
-        "rt_push_skip_stuck",
-        rt_push_skip_stuck,
-        "on | off",
-        "push the next task when the first pushable one has nowhere to go"
-    ),
-    value!("rt_select_on_wake", rt_select_on_wake, "on | off", "a waking RT task selects a CPU before it is enqueued"),
-    value!("preempt", preempt, "none | voluntary | full | lazy | rt", "where kernel mode can be preempted"),
-    value!("enforce.fair", enforce_fair, "tick | exact", "when an exhausted fair slice takes effect"),
-    value!("enforce.rt", enforce_rt, "tick | exact", "when an exhausted RR slice takes effect"),
-    value!("enforce.dl", enforce_dl, "tick | exact", "when an exhausted deadline budget takes effect"),
-    integer!("hz", hz, 1, 10000, "1..10000", "ticks per second"),
-    value!("nohz", nohz, "on | off", "idle CPUs stop their tick"),
-    value!("nohz_full", nohz_full, "a list of CPUs", "CPUs that stop their tick while one task runs"),
-    value!("isolcpus", isolcpus, "a list of CPUs", "CPUs without load balancing, for tasks that are confined to them"),
-    value!("isolcpus_conflict", isolcpus_conflict, "on | off", "a cpuset with isolated CPUs cannot be a partition"),
-    duration!(
-        "sched_rr_timeslice_ms",
-        rr_timeslice,
-        MS,
-        MS,
-        Duration::from_secs(1_000),
-        "milliseconds",
-        "time slice of SCHED_RR"
-    ),
-    value!(
-        "tunable_scaling",
-        tunable_scaling,
-        "none | logarithmic | linear",
-        "how fair granularities grow with the CPUs"
-    ),
-    duration!(
-        "base_slice_ns",
-        base_slice,
-        NS,
-        GRANULARITY_MIN,
-        GRANULARITY_MAX,
-        "nanoseconds",
-        "EEVDF: slice before scaling by CPUs"
-    ),
-    duration!(
-        "sched_latency_ns",
-        latency,
-        NS,
-        GRANULARITY_MIN,
-        GRANULARITY_MAX,
-        "nanoseconds",
-        "CFS: period in which every task runs once, before scaling"
-    ),
-    duration!(
-        "sched_min_granularity_ns",
-        min_granularity,
-        NS,
-        GRANULARITY_MIN,
-        GRANULARITY_MAX,
-        "nanoseconds",
-        "CFS: shortest slice, before scaling"
-    ),
-    duration!(
-        "sched_wakeup_granularity_ns",
-        wakeup_granularity,
-        NS,
-        Duration::ZERO,
-        GRANULARITY_MAX,
-        "nanoseconds",
-        "CFS: how far behind a woken task must be to preempt, before scaling"
-    ),
-    value!(
-        "features.RUN_TO_PARITY",
-        run_to_parity,
-        "on | off",
-        "EEVDF: current runs until its lag is zero or its slice ends"
-    ),
-    value!(
-        "slice_protection",
-        slice_protection,
-        "request | min_slice",
-        "EEVDF: how long RUN_TO_PARITY protects a picked task"
-    ),
-    value!("group_min_slice", group_min_slice, "on | off", "EEVDF: a group uses the shortest slice of its tasks"),
-    value!(
-        "yield_forfeits",
-        yield_forfeits,
-        "on | off",
-        "EEVDF: a task that yields forfeits the rest of its request (6.18)"
-    ),
-    value!("features.PLACE_LAG", place_lag, "on | off", "EEVDF: tasks keep their lag over sleep"),
-    value!(
-        "features.PLACE_REL_DEADLINE",
-        place_rel_deadline,
-        "on | off",
-        "EEVDF: a task that migrates while runnable continues its request"
-    ),
-    value!(
-        "features.PREEMPT_SHORT",
-        preempt_short,
-        "on | off",
-        "EEVDF: a woken task with a shorter slice ends the protection of the current one"
-    ),
-    value!(
-        "features.DELAY_DEQUEUE",
-        delay_dequeue,
-        "on | off",
-        "EEVDF: a blocked task stays queued until its lag is repaid"
-    ),
-    value!(
-        "features.SIS_UTIL",
-        sis_util,
-        "on | off",
-        "the busier a cache is, the fewer of its CPUs are searched for an idle one"
-    ),
-    value!(
-        "features.SIS_PROP",
-        sis_prop,
-        "on | off",
-        "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)"
-    ),
-    value!("wake_wide", wake_wide, "on | off", "a wakee is not pulled towards a waker with many wakees (3.12)"),
-    value!(
-        "recent_used_cpu",
-        recent_used_cpu,
-        "off | waker | prev_unchecked | prev",
-        "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)"
-    ),
-    value!(
-        "smt_balance",
-        smt_balance,
-        "on | off",
-        "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)"
-    ),
-    value!(
-        "newidle_min_idle",
-        newidle_min_idle,
-        "on | off",
-        "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)"
-    ),
-    value!(
-        "newidle_cost_bump",
-        newidle_cost_bump,
-        "on | off",
-        "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)"
-    ),
-    value!(
-        "features.WAKEUP_PREEMPTION",
-        wakeup_preemption,
-        "on | off",
-        "a woken fair task may preempt the current one"
-    ),
-    value!(
-        "throttle",
-        throttle,
-        "immediate | boost_on_wakeup | boost_in_kernel | at_user_return",
-        "which tasks stop where a limited group has no quota left"
-    ),
-    value!(
-        "load_tracking",
-        load_tracking,
-        "weights | pelt",
-        "the measure of load for placing and balancing fair tasks"
-    ),
-    value!("bandwidth", bandwidth, "pool | hard_limits", "where the quota of a limited group is kept"),
-    value!(
-        "hierarchical_running",
-        hierarchical_running,
-        "on | off",
-        "throttled tasks do not count as running, and none is migrated to a CPU where its group is throttled"
-    ),
-    duration!(
-        "sched_cfs_bandwidth_slice_us",
-        bandwidth_slice,
-        Duration::from_micros(1),
-        Duration::from_micros(1),
-        Duration::from_secs(1_000),
-        "microseconds",
-        "quota that a CPU takes out of a limited group's pool at a time"
-    ),
-    value!(
-        "cfs_bandwidth_slice_steps",
-        bandwidth_slice_steps,
-        "on | off",
-        "a CPU's first two requests are a quarter and half of a slice, none is more than a quarter of the pool"
-    ),
-    value!(
-        "proxy_exec",
-        proxy_exec,
-        "on | off",
-        "a task that waits for a lock in the kernel lends its turn to the holder"
-    ),
-    value!(
-        "cfs_bandwidth_interleave",
-        bandwidth_interleave,
-        "on | off",
-        "each limited group's periods begin at a random offset"
-    ),
-    value!(
-        "cfs_bandwidth_zero_start",
-        bandwidth_zero_start,
-        "on | off",
-        "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)"
-    ),
-    fault!(
-        "fault.cfs_bandwidth_hotplug_bypass",
-        "cfs_bandwidth_hotplug_bypass",
-        bandwidth_hotplug_bypass,
-        "a CPU that goes offline or online unthrottles the groups on all other CPUs (until 6.13)"
-    ),
-    fault!(
-        "fault.cfs_bandwidth_offline_loss",
-        "cfs_bandwidth_offline_loss",
-        bandwidth_offline_loss,
-        "tasks that are throttled on a CPU that goes offline stay there (until 3.16)"
-    ),
-    value!(
-        "cfs_bandwidth_expiry",
-        bandwidth_expiry,
-        "on | off",
-        "a CPU's unused quota expires at the end of the period"
-    ),
-    value!(
-        "cfs_bandwidth_slack",
-        bandwidth_slack,
-        "on | off",
-        "a CPU without tasks of a limited group to run returns its quota, all but 1 ms"
-    ),
-    duration!(
-        "migration_cost_ns",
-        migration_cost,
-        NS,
-        Duration::ZERO,
-        GRANULARITY_MAX,
-        "nanoseconds",
-        "a task that ran more recently than this is cache hot"
-    ),
-    integer!("nr_migrate", nr_migrate, 1, 1024, "1..1024", "most tasks that one round of balancing examines"),
-    value!("rt_throttling", rt_throttling, "on | off", "real-time tasks get at most a share of each period"),
-    duration!(
-        "sched_rt_runtime_us",
-        rt_runtime,
-        US,
-        Duration::ZERO,
-        Duration::from_micros(1 << 22),
-        "microseconds",
-        "time that real-time tasks of a CPU may run per period, with rt_throttling"
-    ),
-    duration!(
-        "sched_rt_period_us",
-        rt_period,
-        US,
-        US,
-        Duration::from_micros(1 << 22),
-        "microseconds",
-        "period of rt_throttling"
-    ),
-    value!(
-        "features.RT_RUNTIME_SHARE",
-        rt_runtime_share,
-        "on | off",
-        "a CPU borrows real-time runtime from the others of its root domain"
-    ),
-    fault!(
-        "fault.rt_period_timer_lost",
-        "rt_period_timer_lost",
-        rt_period_timer_lost,
-        "a real-time busy loop that runs when a limit is set is throttled forever (until 5.16)"
-    ),
-    value!("fair_server", fair_server, "off | immediate | deferred", "deadline server of each CPU's fair tasks"),
-    value!(
-        "fair_server.start",
-        fair_server_start,
-        "rt_and_fair | fair",
-        "which tasks must be queued for the fair server to start"
-    ),
-    duration!(
-        "fair_server.runtime",
-        fair_server_runtime,
-        NS,
-        Duration::ZERO,
-        ServerParams::PERIOD_MAX,
-        "nanoseconds",
-        "runtime of the fair server per period"
-    ),
-    duration!(
-        "fair_server.period",
-        fair_server_period,
-        NS,
-        ServerParams::PERIOD_MIN,
-        ServerParams::PERIOD_MAX,
-        "nanoseconds",
-        "period of the fair server"
-    ),
-    value!(
-        "fair_server.scaled",
-        fair_server_scaled,
-        "on | off",
-        "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)"
-    ),
-    value!("fair_server.stop", fair_server_stop, "empty | picked", "when a server without fair tasks stops"),
-    value!(
-        "fair_server.wakeup",
-        fair_server_wakeup,
-        "stuck | new_period | revised_always | revised",
-        "what a deferred server does if it is started with a job that it may not continue"
-    ),
-    fault!(
-        "fault.fair_server_resched_lost",
-        "fair_server.resched_lost",
-        fair_server_resched_lost,
-        "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait (since 6.12)"
-    ),
-    value!(
-        "fair_server.cpus",
-        fair_server_cpus,
-        "CPUS=off|immediate|deferred[:RUNTIME/PERIOD]; ...",
-        "CPUs with a different fair server"
-    ),
-    duration!(
-        "watchdog_thresh",
-        watchdog_thresh,
-        MS * 1_000,
-        Duration::ZERO,
-        Duration::from_secs(60),
-        "seconds; 0 is never",
-        "how long a CPU may be in IPI and lock work without serving a timer"
-    ),
-];
+/// Whether the steps of a preset are in the order of versions.
+const fn ascends(ranks: &[u8]) -> bool {
+    let mut at = 1;
+    while at < ranks.len() {
+        if ranks[at - 1] >= ranks[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// The value of a setting in a kernel: that of the last step that the kernel has reached.
+macro_rules! preset {
+    ($kernel:ident, $value:expr) => { $value };
+    ($kernel:ident, $value:expr, $since:ident => $step:expr $(, $later:ident => $next:expr)*) => {
+        preset!(
+            $kernel,
+            if $kernel as u8 >= KernelVersion::$since as u8 { $step } else { $value }
+            $(, $later => $next)*
+        )
+    };
+}
+
+/// One row of the table. The kind of its type decides how it is shown and read.
+macro_rules! row {
+    ($key:expr, $name:expr, $after:expr, $doc:literal, $field:ident: Duration($unit:ident, $range:expr)) => {
+        row!($key, $name, $after, $doc, $unit.name, $field.to_string, |text| {
+            let value = read_duration(text, $unit.length)?;
+            let range = $range;
+            if !range.contains(&value) {
+                return Err(format!("{value} is outside {}..={}", range.start(), range.end()));
+            }
+            value
+        })
+    };
+    ($key:expr, $name:expr, $after:expr, $doc:literal, $field:ident: u32($low:literal..=$high:literal)) => {
+        row!($key, $name, $after, $doc, concat!($low, "..", $high), $field.to_string, |text| {
+            let value = read_integer(text, $low, $high)?;
+            u32::try_from(value).map_err(|_| format!("{value} does not fit 32 bits"))?
+        })
+    };
+    ($key:expr, $name:expr, $after:expr, $doc:literal, $field:ident: $type:ident) => {
+        row!($key, $name, $after, $doc, <$type>::VALUES, $field.show, |text| Value::read(text)?)
+    };
+    (
+        $key:expr, $name:expr, $after:expr, $doc:literal, $values:expr, $field:ident.$show:ident,
+        |$text:ident| $read:expr
+    ) => {
+        Setting {
+            key: $key,
+            name: $name,
+            after: $after,
+            doc: $doc,
+            values: $values,
+            show: |settings| settings.$field.$show(),
+            read: |settings, $text| {
+                settings.$field = $read;
+                Ok(())
+            },
+        }
+    };
+}
+
+macro_rules! settings {
+    (
+        settings { $(
+            $(#[$more:meta])*
+            $name:literal: $doc:literal,
+            $field:ident: $type:ident $(($($range:tt)+))? = $first:expr $(, $since:ident => $step:expr)*;
+        )+ }
+        faults { $(
+            $(#[$fault_more:meta])*
+            $fault:literal: $fault_doc:literal $((recorded as $key:literal after $after:literal))?,
+            $fault_field:ident: bool = $fault_first:expr $(, $fault_since:ident => $fault_step:expr)*;
+        )+ }
+    ) => {
+        /// Every switch and tunable that the scheduler obeys.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct Settings {
+            $(
+                #[doc = concat!("Key `", $name, "`: ", $doc, ".\n\n")]
+                $(#[$more])*
+                pub $field: $type,
+            )+
+            $(
+                #[doc = concat!("Key `", $fault, "`: ", $fault_doc, ".\n\n")]
+                $(#[$fault_more])*
+                pub $fault_field: bool,
+            )+
+        }
+
+        /// Every setting: one row each, faults last.
+        pub(super) const ROWS: &[Setting] = &[
+            $(row!($name, $name, None, $doc, $field: $type $(($($range)+))?),)+
+            $(row!(
+                either!($($key)? $fault), $fault, either!($(Some($after))? None), $fault_doc, $fault_field: bool
+            ),)+
+        ];
+
+        /// Returns the value of each setting in a kernel.
+        pub(super) fn preset(kernel: KernelVersion) -> Settings {
+            $(const { assert!(ascends(&[$(KernelVersion::$since as u8),*]), $name) };)+
+            $(const { assert!(ascends(&[$(KernelVersion::$fault_since as u8),*]), $fault) };)+
+            Settings {
+                $($field: preset!(kernel, $first $(, $since => $step)*),)+
+                $($fault_field: preset!(kernel, $fault_first $(, $fault_since => $fault_step)*),)+
+            }
+        }
+    };
+}
+
+/// The first of one or two.
+macro_rules! either {
+    ($first:literal $($second:literal)?) => {
+        $first
+    };
+    (Some($first:literal) None) => {
+        Some($first)
+    };
+    (None) => {
+        None
+    };
+}
+
+settings! {
+    settings {
+        "fair": "algorithm of the fair class",
+            fair: FairAlgorithm = FairAlgorithm::Cfs, V6_6 => FairAlgorithm::Eevdf;
+        "rt_balance": "how waiting real-time tasks find a CPU",
+            rt_balance: RtBalance =
+                RtBalance::Passive,
+                V2_6_25 => RtBalance::PullLocked,
+                V4_1 => RtBalance::IpiPerCpu,
+                V4_15 => RtBalance::IpiRootDomain;
+        /// The IPI modes of `rt_balance` always keep one mask per root domain, as do the kernels
+        /// that have them: the IPI belongs to the root domain.
+        "overload_scope": "where the mask of RT-overloaded CPUs is kept (the IPI modes of rt_balance: per root domain)",
+            overload_scope: OverloadScope = OverloadScope::Global, V2_6_25 => OverloadScope::RootDomain;
+        "rt_overload": "what makes a CPU RT-overloaded",
+            rt_overload: RtOverload = RtOverload::Queued, V6_12 => RtOverload::Pushable;
+        /// Commit 94894c9c477e, 2026.
+        "rt_ipi_skip_self": "a CPU does not forward the root domain's IPI to itself",
+            rt_ipi_skip_self: bool = false;
+        "rt_push_skip_stuck": "push the next task when the first pushable one has nowhere to go",
+            rt_push_skip_stuck: bool = false;
+        /// Since 2.6.25. Otherwise it is enqueued where it ran and pushed from there, as in the
+        /// 2007 text.
+        "rt_select_on_wake": "a waking RT task selects a CPU before it is enqueued",
+            rt_select_on_wake: bool = false, V2_6_25 => true;
+        "preempt": "where kernel mode can be preempted",
+            preempt: Preempt = Preempt::Voluntary, V6_18 => Preempt::Lazy;
+        "enforce.fair": "when an exhausted fair slice takes effect",
+            enforce_fair: Grain = Grain::Tick;
+        "enforce.rt": "when an exhausted RR slice takes effect",
+            enforce_rt: Grain = Grain::Tick;
+        "enforce.dl": "when an exhausted deadline budget takes effect",
+            enforce_dl: Grain = Grain::Tick;
+        "hz": "ticks per second",
+            hz: u32(1..=10_000) = 250;
+        "nohz": "idle CPUs stop their tick",
+            nohz: bool = true;
+        "nohz_full": "CPUs that stop their tick while one task runs",
+            nohz_full: CpuMask = CpuMask::new();
+        /// For tasks whose affinity names them.
+        "isolcpus": "CPUs without load balancing, for tasks that are confined to them",
+            isolcpus: CpuMask = CpuMask::new();
+        /// Since 6.7, commit 4a74e418881f. Before, it could, and its isolated CPUs stayed without
+        /// load balancing.
+        "isolcpus_conflict": "a cpuset with isolated CPUs cannot be a partition",
+            isolcpus_conflict: bool = false, V6_12 => true;
+        "sched_rr_timeslice_ms": "time slice of SCHED_RR",
+            rr_timeslice: Duration(MS, MS.length..=Duration::from_secs(1_000)) = Duration::from_millis(100);
+        "tunable_scaling": "how fair granularities grow with the CPUs",
+            tunable_scaling: TunableScaling = TunableScaling::Logarithmic;
+        "base_slice_ns": "EEVDF: slice before scaling by CPUs",
+            base_slice: Duration(NS, GRANULARITY_MIN..=GRANULARITY_MAX) =
+                Duration::from_micros(750), V6_12 => Duration::from_micros(700);
+        "sched_latency_ns": "CFS: period in which every task runs once, before scaling",
+            latency: Duration(NS, GRANULARITY_MIN..=GRANULARITY_MAX) =
+                Duration::from_millis(20), V3_2 => Duration::from_millis(6);
+        "sched_min_granularity_ns": "CFS: shortest slice, before scaling",
+            min_granularity: Duration(NS, GRANULARITY_MIN..=GRANULARITY_MAX) =
+                Duration::from_micros(4_000), V3_2 => Duration::from_micros(750);
+        "sched_wakeup_granularity_ns": "CFS: how far behind a woken task must be to preempt, before scaling",
+            wakeup_granularity: Duration(NS, Duration::ZERO..=GRANULARITY_MAX) =
+                Duration::from_micros(10_000), V3_2 => Duration::from_micros(1_000);
+        "features.RUN_TO_PARITY": "EEVDF: current runs until its lag is zero or its slice ends",
+            run_to_parity: bool = false, V6_6 => true;
+        "slice_protection": "EEVDF: how long RUN_TO_PARITY protects a picked task",
+            slice_protection: SliceProtection = SliceProtection::Request, V6_18 => SliceProtection::MinSlice;
+        /// Since 6.12.
+        "group_min_slice": "EEVDF: a group uses the shortest slice of its tasks",
+            group_min_slice: bool = false, V6_12 => true;
+        "yield_forfeits": "EEVDF: a task that yields forfeits the rest of its request (6.18)",
+            yield_forfeits: bool = false, V6_18 => true;
+        "features.PLACE_LAG": "EEVDF: tasks keep their lag over sleep",
+            place_lag: bool = false, V6_6 => true;
+        /// Since 6.12.
+        "features.PLACE_REL_DEADLINE": "EEVDF: a task that migrates while runnable continues its request",
+            place_rel_deadline: bool = false, V6_12 => true;
+        /// Since 6.12.
+        "features.PREEMPT_SHORT": "EEVDF: a woken task with a shorter slice ends the protection of the current one",
+            preempt_short: bool = false, V6_12 => true;
+        /// Since 6.12.
+        "features.DELAY_DEQUEUE": "EEVDF: a blocked task stays queued until its lag is repaid",
+            delay_dequeue: bool = false, V6_12 => true;
+        /// Since 6.0, commit 70fb5ccf2ebb.
+        "features.SIS_UTIL": "the busier a cache is, the fewer of its CPUs are searched for an idle one",
+            sis_util: bool = false, V6_1 => true;
+        /// Commits 1ad3aaf3fcd2, 70fb5ccf2ebb.
+        "features.SIS_PROP":
+            "limits the search for an idle CPU in proportion to the waking CPU's average idle time (4.13 to 5.19)",
+            sis_prop: bool = false, V4_15 => true, V6_1 => false;
+        "wake_wide": "a wakee is not pulled towards a waker with many wakees (3.12)",
+            wake_wide: bool = false, V4_1 => true;
+        "recent_used_cpu": "the CPU that a fair task remembers, to wake there if it idles (4.16, 5.15, 6.5)",
+            recent_used_cpu: RecentUsedCpu =
+                RecentUsedCpu::Off,
+                V5_4 => RecentUsedCpu::Waker,
+                V5_15 => RecentUsedCpu::PrevUnchecked,
+                V6_6 => RecentUsedCpu::Prev;
+        /// Cores whose threads share them, idle cores first; a busy CPU does not balance groups
+        /// that all have spare capacity. Commits fee1759e4f04, b1bfeab9b002, 7ff1693236f5.
+        "smt_balance": "idle CPUs pull from cores that several tasks share; busy CPUs do not (6.6)",
+            smt_balance: bool = false, V6_6 => true;
+        /// From 2.6.32; removed by commit c5b0a7eefc70.
+        "newidle_min_idle":
+            "no new-idle balancing on a CPU whose average idle time is below migration_cost_ns (until 5.15)",
+            newidle_min_idle: bool = false, V3_2 => true, V6_1 => false;
+        /// Commit 155213a2aed4, later reverted by d206fbad9328.
+        "newidle_cost_bump":
+            "a failed new-idle search raises the recorded search cost to 1.5 times its maximum (6.17, 6.18)",
+            newidle_cost_bump: bool = false, V6_18 => true;
+        "features.WAKEUP_PREEMPTION": "a woken fair task may preempt the current one",
+            wakeup_preemption: bool = true;
+        "throttle": "which tasks stop where a limited group has no quota left",
+            throttle: Throttle = Throttle::Immediate, V6_18 => Throttle::AtUserReturn;
+        "load_tracking": "the measure of load for placing and balancing fair tasks",
+            load_tracking: LoadTracking = LoadTracking::Weights, V4_1 => LoadTracking::Pelt;
+        "bandwidth": "where the quota of a limited group is kept",
+            bandwidth: BandwidthControl = BandwidthControl::Pool;
+        /// Since 3.2. Without it, a CPU whose tasks are all throttled does no new-idle balancing.
+        "hierarchical_running":
+            "throttled tasks do not count as running, and none is migrated to a CPU where its group is throttled",
+            hierarchical_running: bool = false, V3_2 => true;
+        "sched_cfs_bandwidth_slice_us": "quota that a CPU takes out of a limited group's pool at a time",
+            bandwidth_slice: Duration(US, US.length..=Duration::from_secs(1_000)) = Duration::from_millis(5);
+        /// Turner & Rao 2010, "some sort of limited step-function"; in no kernel.
+        "cfs_bandwidth_slice_steps":
+            "a CPU's first two requests are a quarter and half of a slice, none is more than a quarter of the pool",
+            bandwidth_slice_steps: bool = false;
+        /// Since 6.17, off unless built in.
+        "proxy_exec": "a task that waits for a lock in the kernel lends its turn to the holder",
+            proxy_exec: bool = false;
+        /// The host draws the offset (6.4, commit 41abdba93747). Without it, the periods of all
+        /// groups begin at the same time.
+        "cfs_bandwidth_interleave": "each limited group's periods begin at a random offset",
+            bandwidth_interleave: bool = false, V6_6 => true;
+        /// The CPU can then be throttled while a group above it is unthrottled (fixed in 6.18 by
+        /// commit 956dfda6a708). Not among the faults: it did harm only with throttling task by
+        /// task, which no release before the fix has (6.18-rc1 to rc4).
+        "cfs_bandwidth_zero_start": "a new limit gives a CPU a runtime of 0 instead of 1 ns (until 6.17)",
+            bandwidth_zero_start: bool = true, V6_18 => false;
+        /// From 3.2 to 5.3.
+        "cfs_bandwidth_expiry": "a CPU's unused quota expires at the end of the period",
+            bandwidth_expiry: bool = true, V5_4 => false;
+        /// Since 3.2.
+        "cfs_bandwidth_slack": "a CPU without tasks of a limited group to run returns its quota, all but 1 ms",
+            bandwidth_slack: bool = false, V3_2 => true;
+        "migration_cost_ns": "a task that ran more recently than this is cache hot",
+            migration_cost: Duration(NS, Duration::ZERO..=GRANULARITY_MAX) = Duration::from_micros(500);
+        "nr_migrate": "most tasks that one round of balancing examines",
+            nr_migrate: u32(1..=1024) = 32;
+        "rt_throttling": "real-time tasks get at most a share of each period",
+            rt_throttling: bool = false, V2_6_25 => true, V6_12 => false;
+        "sched_rt_runtime_us": "time that real-time tasks of a CPU may run per period, with rt_throttling",
+            rt_runtime: Duration(US, Duration::ZERO..=RT_MAX) = Duration::from_millis(950);
+        "sched_rt_period_us": "period of rt_throttling",
+            rt_period: Duration(US, US.length..=RT_MAX) = Duration::from_secs(1);
+        /// A CPU whose real-time tasks need more borrows.
+        "features.RT_RUNTIME_SHARE": "a CPU borrows real-time runtime from the others of its root domain",
+            rt_runtime_share: bool = true, V5_15 => false;
+        "fair_server": "deadline server of each CPU's fair tasks",
+            fair_server: FairServer = FairServer::Off, V6_12 => FairServer::Deferred;
+        "fair_server.start": "which tasks must be queued for the fair server to start",
+            fair_server_start: ServerStart = ServerStart::Fair;
+        "fair_server.runtime": "runtime of the fair server per period",
+            fair_server_runtime: Duration(NS, Duration::ZERO..=ServerParams::PERIOD_MAX) =
+                ServerParams::DEFAULT.runtime;
+        "fair_server.period": "period of the fair server",
+            fair_server_period: Duration(NS, ServerParams::PERIOD_MIN..=ServerParams::PERIOD_MAX) =
+                ServerParams::DEFAULT.period;
+        /// A server is charged for work, not for run time, so it runs longer on slower CPUs (fixed
+        /// by commit fc975cfb3639). Frequencies are not modelled, capacities are.
+        "fair_server.scaled": "the fair server's runtime is scaled by the capacity of its CPU (6.12 to 6.15)",
+            fair_server_scaled: bool = false, V6_12 => true, V6_18 => false;
+        "fair_server.stop": "when a server without fair tasks stops",
+            fair_server_stop: ServerStop = ServerStop::Picked;
+        "fair_server.wakeup": "what a deferred server does if it is started with a job that it may not continue",
+            fair_server_wakeup: ServerWakeup = ServerWakeup::Revised;
+        "fair_server.cpus": "CPUs with a different fair server",
+            fair_server_cpus: CpuServers = CpuServers::default();
+        /// The scheduler ignores it: hosts and monitors use it.
+        "watchdog_thresh": "how long a CPU may be in IPI and lock work without serving a timer",
+            watchdog_thresh: Duration(SECONDS_OR_NEVER, Duration::ZERO..=Duration::from_secs(60)) =
+                Duration::from_secs(10);
+    }
+    faults {
+        /// Fixed in 6.14 by commit af98d8a36a96.
+        "fault.cfs_bandwidth_hotplug_bypass":
+            "a CPU that goes offline or online unthrottles the groups on all other CPUs (until 6.13)"
+            (recorded as "cfs_bandwidth_hotplug_bypass" after "cfs_bandwidth_zero_start"),
+            bandwidth_hotplug_bypass: bool = true, V6_18 => false;
+        /// Fixed in 3.17 by commit 0e59bdaea75f.
+        "fault.cfs_bandwidth_offline_loss":
+            "tasks that are throttled on a CPU that goes offline stay there (until 3.16)"
+            (recorded as "cfs_bandwidth_offline_loss" after "cfs_bandwidth_zero_start"),
+            bandwidth_offline_loss: bool = true, V4_1 => false;
+        /// `sched_rt_runtime_us` set for the first time. Fixed in 5.17 by commit 9b58e976b3b3.
+        "fault.rt_period_timer_lost":
+            "a real-time busy loop that runs when a limit is set is throttled forever (until 5.16)"
+            (recorded as "rt_period_timer_lost" after "features.RT_RUNTIME_SHARE"),
+            rt_period_timer_lost: bool = false, V2_6_25 => true, V5_4 => false;
+        /// The reschedule request is lost, and the fair task runs no longer under the server. Since
+        /// commit fd03c5b85855; not fixed in 7.1.
+        "fault.fair_server_resched_lost":
+            "if a switch finds the fair server exhausted, the fair task keeps the CPU although others wait (since 6.12)"
+            (recorded as "fair_server.resched_lost" after "fair_server.wakeup"),
+            fair_server_resched_lost: bool = false, V6_12 => true;
+    }
+}

@@ -1,6 +1,7 @@
 //! Tests of the texts that settings accept and refuse.
 
 use super::*;
+use alloc::vec::Vec;
 
 #[test]
 fn every_setting_reads_back_what_it_shows() {
@@ -39,9 +40,21 @@ fn a_bare_number_is_in_the_unit_that_the_key_names() {
 }
 
 #[test]
+fn traces_have_each_setting_once() {
+    let settings = Settings::default();
+    let mut recorded: Vec<&str> = settings.recorded().map(|(key, _)| key).collect();
+    let mut keys: Vec<&str> = Settings::TABLE.iter().map(|setting| setting.key).collect();
+    recorded.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(recorded, keys, "a fault is recorded after a key that exists");
+}
+
+#[test]
 fn faults_are_a_group_and_keep_their_earlier_names() {
     let faults = || Settings::TABLE.iter().filter(|setting| setting.name != setting.key);
     assert_eq!(faults().count(), 4);
+    let mut section = Settings::TABLE.iter().skip_while(|setting| !setting.name.starts_with("fault."));
+    assert!(section.all(|setting| setting.name.starts_with("fault.")), "faults are the last section");
     for fault in faults() {
         assert!(fault.name.starts_with("fault."), "{fault:?}");
         assert_eq!(Settings::renamed(fault.key), Some(fault.name));

@@ -15,9 +15,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     let settings = args.kernel.settings();
-    let mut rows: Vec<_> = settings.entries().collect();
-    // Faults of kernels are a group of their own.
-    rows.sort_by_key(|(row, _)| row.name.starts_with("fault."));
+    let rows: Vec<_> = settings.entries().collect();
     let keys = rows.iter().map(|(row, _)| row.name.len()).max().unwrap_or(0);
     let values = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
     let mut text = format!("kernel {}\n\n{:keys$}  {:values$}  meaning (values)\n", args.kernel, "key", "value");
