@@ -363,6 +363,22 @@ fn a_file_of_version_1_reads_and_is_written_again_byte_by_byte() {
     assert_eq!(bytes_of(&trace), VERSION_1);
 }
 
+/// Five records of every kind, and their fields as text, written when the codec was two
+/// functions written by hand.
+const EVERY_KIND: (&[u8], &str) =
+    (include_bytes!("../../tests/data/every-kind.zlt"), include_str!("../../tests/data/every-kind.txt"));
+
+#[test]
+fn every_kind_reads_as_recorded_and_is_written_again_byte_by_byte() {
+    let trace = Trace::from_bytes(EVERY_KIND.0).unwrap();
+    let mut text = EVERY_KIND.1.lines();
+    for record in &trace.records {
+        assert_eq!(format!("{} {} {:?}", record.at.as_nanos(), record.cpu, record.event), text.next().unwrap());
+    }
+    assert_eq!(text.next(), None);
+    assert_eq!(bytes_of(&trace), EVERY_KIND.0);
+}
+
 #[test]
 fn an_extended_kind_is_refused_by_name() {
     let mut bytes = bytes_of(&sample(0));
