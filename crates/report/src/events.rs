@@ -7,51 +7,100 @@
 //! ```
 //!
 //! The word after the CPU is the event's *kind*; [`KINDS`] lists them. Tasks are called by their
-//! names. The totals at the end of a run are not listed.
+//! names. The totals at the end of a run are not listed. Words and texts come from the table of
+//! events (`crates/model/src/event/table.rs`); here is how each type of fields is said.
 
 use crate::summary::{policy_text, prio_text};
-use core::fmt::Write;
+use core::fmt::{self, Write};
+use std::sync::Arc;
 use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::{CpuId, Instant, Mark, PrevState, Record, RequestStep, ServerParams, TaskId, TraceEvent};
+use zerolag_model::{
+    CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Mark, MigrateReason, PrevState, Prio, Record,
+    RequestStep, SchedAttr, ServerKind, ServerParams, ServerState, SignedDuration, TaskCounters, TaskId, TraceEvent,
+    trace_events,
+};
 use zerolag_trace::{IdTable, Trace};
 
+/// Makes of the table of events the words of the kinds, and the line of an event.
+macro_rules! lines {
+    ($(
+        $(#[$doc:meta])*
+        $event:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)+ }
+        $($number:literal ($($own:ident),* $(; $($part:ident),+)?) $({ $($rest:tt)+ })?
+            $(=> $word:literal $text:tt)?),+;
+    )+) => {
+        /// The word of every kind of the container, in the order of the table.
+        const WORDS: &[&str] = &[$($($($word,)?)+)+];
+
+        /// Returns an event's kind and description; `None` for totals.
+        fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
+            match &record.event {
+                $($(TraceEvent::$event { $($own,)* $($($rest)+)? } => {
+                    $(let $own = Said($own, names);)*
+                    $($(let $part = Said($part, names);)+)?
+                    // Not every line has every field.
+                    let _ = ($(&$own,)* $($(&$part,)+)?);
+                    said!($($word $text, record, names)?)
+                })+)+
+            }
+        }
+    };
+}
+
+/// The description of a kind: the text of the table, or a function for a line that is not a
+/// sequence of fields.
+macro_rules! said {
+    () => {
+        None
+    };
+    ($word:literal $text:literal, $record:ident, $names:ident) => {
+        Some(($word, format!($text)))
+    };
+    ($word:literal $line:ident, $record:ident, $names:ident) => {
+        Some(($word, $line(&$record.event, $record.at, $names)))
+    };
+}
+
+trace_events!(lines);
+
 /// All kinds of event, by the names that lists and filters use.
-pub const KINDS: &[&str] = &[
-    "new",
-    "exit",
-    "waking",
-    "wakeup",
-    "switch",
-    "migrate",
-    "attr",
-    "inherit",
-    "affinity",
-    "overload",
-    "resched",
-    "ipi",
-    "irq",
-    "spin",
-    "wait",
-    "take",
-    "drop",
-    "mark",
-    "request",
-    "dl",
-    "server",
-    "domain",
-    "hotplug",
-    "rt-throttle",
-    "syscall",
-    "boost",
-    "throttle-task",
-    "proxy",
-    "group",
-    "limit",
-    "weight",
-    "refresh",
-    "throttle",
-    "unthrottle",
-];
+pub const KINDS: &[&str] = &distinct::<{ count_distinct(WORDS) }>(WORDS);
+
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
+
+/// Returns whether a word is the first of its kind. Rows with the same word follow each other.
+const fn is_first(words: &[&str], at: usize) -> bool {
+    at == 0 || !is_same(words[at], words[at - 1])
+}
+
+const fn count_distinct(words: &[&str]) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while at < words.len() {
+        count += is_first(words, at) as usize;
+        at += 1;
+    }
+    count
+}
+
+const fn distinct<const N: usize>(words: &[&'static str]) -> [&'static str; N] {
+    let mut all = [""; N];
+    let (mut count, mut at) = (0, 0);
+    while at < words.len() {
+        if is_first(words, at) {
+            all[count] = words[at];
+            count += 1;
+        }
+        at += 1;
+    }
+    all
+}
 
 /// Lists the events of a trace whose time and kind `wanted` accepts. O(records).
 #[must_use]
@@ -102,106 +151,46 @@ pub(crate) const fn why_left(state: PrevState) -> &'static str {
     }
 }
 
-/// Returns an event's kind and description; `None` for totals.
-fn line(record: &Record, names: &Names) -> Option<(&'static str, String)> {
-    let name = |task: &TaskId| names.of(*task);
-    Some(match &record.event {
-        TraceEvent::TaskNew { task, attr, .. } => ("new", format!("{} {}", name(task), policy_text(*attr))),
-        TraceEvent::TaskExit { task } => ("exit", name(task)),
-        TraceEvent::Waking { task, target, .. } => ("waking", format!("{} -> cpu{target}", name(task))),
-        TraceEvent::Wakeup { task, .. } => ("wakeup", name(task)),
-        TraceEvent::Switch { prev, prev_state, next, .. } => {
-            let (prev, next) = (names.of_current(*prev), names.of_current(*next));
-            ("switch", format!("{prev} -> {next}{}", why_left(*prev_state)))
+/// A field in a line of text.
+struct Said<'a, T>(&'a T, &'a Names);
+
+/// How a type of fields is said.
+macro_rules! say {
+    ($($type:ty: |$value:ident, $names:ident| $text:expr;)+) => {$(
+        impl fmt::Display for Said<'_, $type> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let Self($value, $names) = self;
+                write!(f, "{}", $text)
+            }
         }
-        TraceEvent::Migrate { task, from, to, reason, .. } => {
-            ("migrate", format!("{} cpu{from} -> cpu{to} ({})", name(task), reason.name()))
-        }
-        TraceEvent::AttrChange { task, attr } => ("attr", format!("{} {}", name(task), policy_text(*attr))),
-        TraceEvent::PrioInherit { task, from, to } => {
-            ("inherit", format!("{} {} -> {}", name(task), prio_text(*from), prio_text(*to)))
-        }
-        TraceEvent::Affinity { task, cpus } => ("affinity", format!("{} {cpus}", name(task))),
-        TraceEvent::RtOverload { overloaded } => ("overload", if *overloaded { "set" } else { "cleared" }.to_owned()),
-        TraceEvent::DlThrottle { task, until, left } => {
-            ("dl", format!("{} throttled until {until}, {left} left", name(task)))
-        }
-        TraceEvent::DlReplenish { task, deadline, budget } => {
-            ("dl", format!("{} has {budget} until {deadline}", name(task)))
-        }
-        TraceEvent::DlOverrun { task } => ("dl", format!("{} is told of an overrun (SIGXCPU)", name(task))),
-        TraceEvent::Server { kind, state } => ("server", format!("{} {state}", kind.name())),
-        TraceEvent::ServerParams { kind, params } => {
-            let (name, ServerParams { runtime, period, .. }) = (kind.name(), params);
-            ("server", format!("{name} set to {runtime} in {period}"))
-        }
-        TraceEvent::Hotplug { online } => ("hotplug", if *online { "online" } else { "offline" }.to_owned()),
-        TraceEvent::RootDomain { domain } => ("domain", domain.to_string()),
-        TraceEvent::RtThrottle { throttled: true } => ("rt-throttle", "begins".to_owned()),
-        TraceEvent::RtThrottle { throttled: false } => ("rt-throttle", "ends".to_owned()),
-        TraceEvent::NeedResched { by } => ("resched", format!("asked by cpu{by}")),
-        TraceEvent::IpiSend { to, reason } => ("ipi", ipi(*to, *reason)),
-        TraceEvent::IrqEnter { irq } => ("irq", format!("{} begins", irq_name(*irq))),
-        TraceEvent::IrqExit { irq } => ("irq", format!("{} ends", irq_name(*irq))),
-        TraceEvent::LockContended { rq } => ("spin", format!("for the run queue of cpu{rq}")),
-        TraceEvent::LockAcquired { rq, waited } => {
-            ("spin", format!("ends after {waited}: has the run queue of cpu{rq}"))
-        }
-        TraceEvent::WaitLock { task, lock, holder } => {
-            let holder = holder.map_or_else(String::new, |holder| format!(", held by {}", names.of(holder)));
-            ("wait", format!("{} for lock {lock}{holder}", name(task)))
-        }
-        TraceEvent::TakeLock { task, lock } => ("take", format!("{} lock {lock}", name(task))),
-        TraceEvent::DropLock { task, lock } => ("drop", format!("{} lock {lock}", name(task))),
-        TraceEvent::Syscall { task, enters: true } => ("syscall", format!("{} enters", name(task))),
-        TraceEvent::Syscall { task, enters: false } => ("syscall", format!("{} leaves", name(task))),
-        TraceEvent::Boost { task, boosted: true } => ("boost", format!("{} begins", name(task))),
-        TraceEvent::Boost { task, boosted: false } => ("boost", format!("{} ends", name(task))),
-        TraceEvent::Proxy { task, donor: Some(donor), .. } => {
-            ("proxy", format!("{} runs for {}", name(task), name(donor)))
-        }
-        TraceEvent::Proxy { task, donor: None, .. } => ("proxy", format!("{} runs for itself", name(task))),
-        TraceEvent::TaskThrottle { task, throttled: true } => ("throttle-task", format!("{} off", name(task))),
-        TraceEvent::TaskThrottle { task, throttled: false } => ("throttle-task", format!("{} back", name(task))),
-        TraceEvent::Mark { task, mark } => ("mark", format!("{} {}", name(task), mark_text(mark))),
-        TraceEvent::QueueNew { queue, name } => ("request", format!("queue {queue} is of {name}")),
-        TraceEvent::Request { queue, request, step } => {
-            let says = match step {
-                RequestStep::Arrive { due } if *due == record.at => "arrives".to_owned(),
-                RequestStep::Arrive { due } => format!("arrives, due at {due}"),
-                RequestStep::Start { task } => format!("is taken by {}", name(task)),
-                RequestStep::End { task } => format!("is done by {}", name(task)),
-                RequestStep::Drop => "is dropped".to_owned(),
-            };
-            ("request", format!("{request} of queue {queue} {says}"))
-        }
-        TraceEvent::GroupNew { group, path, .. } => ("group", format!("{group} {path}")),
-        TraceEvent::GroupGone { group } => ("group", format!("{group} is removed")),
-        TraceEvent::GroupChange { task, group } => ("group", format!("{} moves to {group}", name(task))),
-        TraceEvent::GroupWeight { group, weight } => ("weight", format!("group {group} weighs {weight}")),
-        TraceEvent::GroupMax { group, max } => ("limit", format!("group {group} cpu.max {max}")),
-        TraceEvent::BandwidthRefresh { group, runtime, throttled } => {
-            let throttled = if *throttled { ", was throttled" } else { "" };
-            ("refresh", format!("group {group} has {runtime}{throttled}"))
-        }
-        TraceEvent::Throttle { group } => ("throttle", format!("group {group}")),
-        TraceEvent::Unthrottle { group } => ("unthrottle", format!("group {group}")),
-        TraceEvent::CpuTotals { .. } | TraceEvent::TaskTotals { .. } | TraceEvent::GroupTotals { .. } => return None,
-    })
+    )+};
 }
 
-fn ipi(to: CpuId, reason: IpiReason) -> String {
-    let reason = match reason {
+say! {
+    u32: |number, _names| number;
+    u64: |number, _names| number;
+    TaskId: |task, names| names.of(**task);
+    Option<TaskId>: |task, names| names.of_current(**task);
+    CpuId: |cpu, _names| cpu;
+    GroupId: |group, _names| group;
+    Arc<str>: |text, _names| text;
+    Arc<CpuMask>: |cpus, _names| cpus;
+    Instant: |at, _names| at;
+    Duration: |time, _names| time;
+    SignedDuration: |time, _names| time;
+    Prio: |prio, _names| prio_text(**prio);
+    SchedAttr: |attr, _names| policy_text(**attr);
+    PrevState: |state, _names| why_left(**state);
+    MigrateReason: |reason, _names| reason.name();
+    ServerKind: |kind, _names| kind.name();
+    ServerState: |state, _names| state;
+    IpiReason: |reason, _names| match reason {
         IpiReason::Resched => "resched",
         IpiReason::RtPush => "rt push",
         IpiReason::IdleBalance => "idle balance",
         IpiReason::ActiveBalance => "active balance",
     };
-    format!("-> cpu{to} ({reason})")
-}
-
-const fn irq_name(irq: Irq) -> &'static str {
-    match irq {
+    Irq: |irq, _names| match irq {
         Irq::Tick => "tick",
         Irq::Timer => "timer",
         Irq::Ipi => "ipi",
@@ -209,16 +198,29 @@ const fn irq_name(irq: Irq) -> &'static str {
         Irq::Softirq => "softirq",
         Irq::Hardware => "hardware",
         Irq::Nmi => "nmi",
-    }
+    };
 }
 
-fn mark_text(mark: &Mark) -> String {
-    match mark {
-        Mark::Phase { phase, turn } => format!("phase {phase} of turn {turn}"),
-        Mark::TimerDue { due, slack } => format!("timer due at {due}, slack {slack}"),
-        Mark::Stamp { label, exec } => format!("stamp {label} after {exec} of CPU time"),
-        Mark::TurnEnd { turn } => format!("turn {turn} ends"),
-    }
+/// A wait for a lock: a part of the line only if there is a holder.
+fn wait_lock(event: &TraceEvent, _at: Instant, names: &Names) -> String {
+    let TraceEvent::WaitLock { task, lock, holder } = event else { unreachable!("invariant: the table names this") };
+    let holder = holder.map_or_else(String::new, |holder| format!(", held by {}", names.of(holder)));
+    format!("{} for lock {lock}{holder}", names.of(*task))
+}
+
+/// The arrival of a request: its time is said if it is not the record's.
+fn arrival(event: &TraceEvent, at: Instant, _names: &Names) -> String {
+    let TraceEvent::Request { queue, request, step: RequestStep::Arrive { due } } = event else {
+        unreachable!("invariant: the table names this")
+    };
+    let due = if *due == at { String::new() } else { format!(", due at {due}") };
+    format!("{request} of queue {queue} arrives{due}")
+}
+
+/// A limit, in the format of `cpu.max`.
+fn limit(event: &TraceEvent, _at: Instant, _names: &Names) -> String {
+    let TraceEvent::GroupMax { group, max } = event else { unreachable!("invariant: the table names this") };
+    format!("group {group} cpu.max {max}")
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! has no trace point (marks, totals, run-queue locks, overload marks, affinities) are dropped: the
 //! text is a view, our own format is the archive. A parent with process id 0 means "none".
 //!
+//! The lines are code and not derived from the table of events: each trace point has its own names
+//! of fields, and most need state that the event does not have (a name, the priority of the
+//! previous task, whether a wakeup is the first).
+//!
 //! Source: Linux v6.12 `kernel/trace/trace_output.c, trace_print_context`;
 //! `include/trace/events/{sched,irq,ipi}.h`.
 

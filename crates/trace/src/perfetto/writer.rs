@@ -1,4 +1,5 @@
-//! From records to packets.
+//! From records to packets. These are code and not derived from the table of events: one event can
+//! begin or end slices of several tracks, and packets of the scheduler's are gathered per CPU.
 
 use super::schema::{
     CompactSched, Data, FtraceEvent, FtraceEventBundle, IrqEntry, IrqExit, Kind, Migrate, PiSetprio, Process,

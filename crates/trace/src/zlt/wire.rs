@@ -50,6 +50,11 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
+    /// Returns a byte further on without taking it.
+    pub(super) fn peek(&self, ahead: usize) -> Option<u8> {
+        self.bytes.get(self.at + ahead).copied()
+    }
+
     #[inline]
     pub(super) fn varint(&mut self) -> Result<u64, Reason> {
         let mut value = 0;
