@@ -1,12 +1,17 @@
 //! [`Node`]: TOML as a tree that borrows from the text, every value and key with its position,
 //! members in the order of the text.
 //!
-//! The tree of the crate `toml` takes 70 times the size of the text, and most of the time of
-//! reading a scenario went into page faults for it. It also keeps tables sorted, which no reader
-//! wants. So the tree is built here from the events of `toml_parser`, the lexer and grammar on
-//! which `toml` is built. The error messages are still those of `toml`: [`parse`] only reports
-//! *that* the text is invalid, and then `toml` reads it again and returns all its errors. Tests
-//! compare the two on valid and on damaged texts.
+//! Why not the tree of the crate `toml` (`DeTable`): on 8.9 MB of generated text it takes 172
+//! instructions per byte (204 with members in the order of the text), ours 130, and 619 MB of
+//! memory (459), ours 125. Most of its 0.9 CPU-seconds go into page faults; the whole reading,
+//! checking and lowering takes 0.46 with our tree and would take twice that. A usual scenario of
+//! 1.5 KB shows no difference. Price: about 500 lines in `build`; [`Node`] and [`Members`] would
+//! stay, since readers need positions over several files. The figures are in `docs/lab/speed.md`.
+//!
+//! So the tree is built here from the events of `toml_parser`, the lexer and grammar on which
+//! `toml` is built. The error messages are still those of `toml`, so nothing is lost: [`parse`]
+//! only reports *that* the text is invalid, and then `toml` reads it again and returns all its
+//! errors with their places. Tests compare the two on valid and on damaged texts.
 //!
 //! A valid text is parsed statement by statement, so that the tokens of only a few statements are
 //! in memory.
