@@ -43,7 +43,7 @@
 //!                     let [own, other] = self.rqs
 //!                         .get_disjoint_mut([own.index(), other.index()])
 //!                         .unwrap();
-//!                     let now = PairClock { own: now, other: now };
+//!                     let now = PairClock::at(now);
 //!                     self.scheduler.resume_pair(own, other, now, then, &mut self.io)
 //!                 }
 //!                 Step::Again { own, then } => // long work: the lock was released in between
@@ -199,12 +199,14 @@
 //! | `class`, `lifecycle` | the events of a task: enqueue, dequeue, pick, charge, leave |
 //! | `balance` | wakeup placement, and moves between CPUs |
 //! | `entry` | one method per event of a host |
+//! | [`call`] | the same methods as data, for hosts that record, replay or draw them |
 #![no_std]
 #![warn(missing_docs)]
 
 extern crate alloc;
 
 mod balance;
+pub mod call;
 mod class;
 mod entity;
 mod entry;
@@ -218,6 +220,7 @@ mod words;
 pub use entity::weight::Weight;
 pub use entry::domain::DomainError;
 pub use entry::scheduler::Scheduler;
+pub use rq::inspect::Inspect;
 pub use rq::run_queue::Rq;
 pub use shared::state::Home;
 pub use task::body::{Parcel, Task, TaskSpec};
@@ -225,7 +228,7 @@ pub use task::io::{Io, Left, Tracing};
 pub use words::atomic_mask::Threads;
 pub use words::clock::{Clock, PairClock};
 pub use words::config::{Config, ConfigError, Partition};
-pub use words::error::{DlParamError, RtBandwidthError, ServerError, TaskError};
+pub use words::error::{DlParamError, NotHere, RtBandwidthError, ServerError, TaskError};
 pub use words::group::{GroupError, Idleness};
 pub use words::ids::{CpusetId, DomainId, LockId};
 pub use words::life::{CpuMode, Leave, Placement};

@@ -126,11 +126,11 @@ fn a_served_task_that_leaves_the_fair_class_is_not_served_any_more() {
         }
         happen(Event::Leave { cpu, why: Leave::Preempted });
         happen(Event::Go(Agent(0)));
-        assert_eq!(world.rqs[0].serving(), Some(ServerKind::Fair));
+        assert_eq!(world.rqs[0].inspect().serving(), Some(ServerKind::Fair));
         let task = world.rqs[0].current().expect("a fair task");
         assert!(world.apply(&Event::SetAttr { by, task, attr }));
         world.check().unwrap_or_else(|reason| panic!("{attr:?}: {reason}"));
-        assert_eq!(world.rqs[0].serving(), None, "{attr:?}");
+        assert_eq!(world.rqs[0].inspect().serving(), None, "{attr:?}");
         assert_eq!(world.rqs[0].current_prio(), attr.prio());
         assert_eq!(world.rqs[0].need_resched() == Resched::No, comes_first, "{attr:?}");
     }
@@ -162,18 +162,22 @@ fn a_second_kind_of_server_serves_its_class() {
         happen(&mut world, Event::Go(by));
     }
     schedule(&mut world, Leave::Preempted);
-    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(0)), None), "it is deferred by default");
+    assert_eq!(
+        (world.rqs[0].current(), world.rqs[0].inspect().serving()),
+        (Some(TaskId(0)), None),
+        "it is deferred by default"
+    );
     world.pass(ms(8));
     happen(&mut world, Event::Timer { cpu });
     schedule(&mut world, Leave::Preempted);
-    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(1)), Some(kind)));
+    assert_eq!((world.rqs[0].current(), world.rqs[0].inspect().serving()), (Some(TaskId(1)), Some(kind)));
     assert_eq!(world.rqs[0].current_prio(), Prio::DEADLINE);
     world.pass(ms(1));
     happen(&mut world, Event::Tick { cpu });
     assert_eq!(world.rqs[0].server(kind).2, ms(1).to_signed(), "its class's time is charged to it");
     schedule(&mut world, Leave::Block);
     assert_eq!(world.rqs[0].server(kind).1, zerolag_model::ServerState::Stopped);
-    assert_eq!((world.rqs[0].current(), world.rqs[0].serving()), (Some(TaskId(0)), None));
+    assert_eq!((world.rqs[0].current(), world.rqs[0].inspect().serving()), (Some(TaskId(0)), None));
 }
 
 fn run(random: &mut Random<'_>) -> Result<u64, (String, String)> {

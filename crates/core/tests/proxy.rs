@@ -77,8 +77,8 @@ impl World {
         };
         self.parked.append(&mut self.io.parked);
         self.io.ops.clear();
-        self.rqs[cpu].check_loans();
-        self.rqs[cpu].check_fair();
+        self.rqs[cpu].inspect().check_loans();
+        self.rqs[cpu].inspect().check_fair();
         next
     }
 
@@ -90,7 +90,7 @@ impl World {
                 Step::Done => return,
                 Step::Pair { own, other, then } => {
                     let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two CPUs");
-                    let now = zerolag_core::PairClock { own: now, other: now };
+                    let now = zerolag_core::PairClock::at(now);
                     self.scheduler.resume_pair(own, other, now, then, &mut self.io)
                 }
                 Step::Again { own, then } => self.scheduler.resume(&mut self.rqs[own.index()], now, then, &mut self.io),
@@ -103,7 +103,7 @@ impl World {
         let woken = self.scheduler.wake_queued(&mut self.rqs[cpu], now, TaskId(task), CpuId(cpu as u32), &mut self.io);
         self.parked.append(&mut self.io.parked);
         self.io.ops.clear();
-        self.rqs[cpu].check_loans();
+        self.rqs[cpu].inspect().check_loans();
         woken.is_ok()
     }
 
@@ -132,14 +132,14 @@ fn the_holder_runs_on_the_turn_of_a_waiter_and_is_charged_once() {
     world.inverted();
     world.pass(2);
     assert_eq!(world.schedule(0, Leave::BlockOn(LOCK)), Some(0), "low runs for high");
-    assert_eq!(world.rqs[0].donor(), Some(TaskId(2)));
+    assert_eq!(world.rqs[0].inspect().donor(), Some(TaskId(2)));
     world.pass(3);
     assert_eq!((world.exec(0, 0), world.exec(1, 0), world.exec(2, 0)), (4, 0, 2), "CPU time is whose code ran");
     assert_eq!(world.schedule(0, Leave::Preempted), Some(0), "nothing has changed");
     world.pass(1);
     world.scheduler.set_lock_owner(LOCK, None);
     assert!(world.wake_lender(2, 0));
-    assert_eq!(world.rqs[0].donor(), None);
+    assert_eq!(world.rqs[0].inspect().donor(), None);
     assert_eq!(world.schedule(0, Leave::Preempted), Some(2));
     assert_eq!((world.exec(0, 0), world.exec(2, 0)), (5, 2));
     assert_eq!(world.schedule(0, Leave::Block), Some(1), "low is low again");
@@ -164,7 +164,7 @@ fn a_circle_runs_no_task() {
     world.scheduler.enter_kernel(&mut world.rqs[0]);
     assert_eq!(world.schedule(0, Leave::BlockOn(LOCK)), Some(0));
     assert_eq!(world.schedule(0, Leave::BlockOn(LockId(1))), Some(1), "they wait for each other");
-    assert_eq!(world.rqs[0].nr_lending(), 0);
+    assert_eq!(world.rqs[0].inspect().nr_lending(), 0);
 }
 
 /// The holder's group has no quota. The waiter's group is charged, on the holder's CPU, and the

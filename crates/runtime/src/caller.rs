@@ -13,13 +13,13 @@
 //!
 //! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
-use crate::calls::{self, Answer, Call, LeftAs, Refused, Rqs, Under};
 use crate::engine::{Engine, Queue};
-use crate::task::{Place, Task};
+use crate::task::Task;
 use parking_lot::MutexGuard;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
 use zerolag_core::{
     Clock, Costs, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Step, TaskMode, TaskSpec, Tracing,
     Work,
@@ -96,7 +96,7 @@ impl<'e> Caller<'e> {
                 let (mut first, mut second) = (lock(own.min(other)), lock(own.max(other)));
                 let (queue, peer) = if own < other { (&mut first, &mut second) } else { (&mut second, &mut first) };
                 let wall = engine.now();
-                let now = PairClock { own: queue.clock(wall), other: peer.clock(wall) };
+                let now = PairClock { wall, own: queue.clock(wall).task, other: peer.clock(wall).task };
                 self.perform(Rqs::Two([&mut queue.rq, &mut peer.rq], now), call)
             }
         };
@@ -116,7 +116,7 @@ impl<'e> Caller<'e> {
         let engine = self.engine;
         let Buffers { io, kicks, ipis } = self.buffers.as_mut().expect("invariant: given back on drop only");
         let answer = match &engine.recorder {
-            None => calls::apply(&engine.scheduler, rqs, &call, &mut self.hand, io),
+            None => call.apply(&engine.scheduler, rqs, &mut self.hand, io),
             Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
         };
         if let Some(trace) = engine.trace.as_ref().filter(|_| !io.trace.is_empty()) {

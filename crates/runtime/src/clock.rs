@@ -6,13 +6,13 @@
 //! CPU's own thread, which can be in the middle of a poll.
 
 use crate::caller::Caller;
-use crate::calls::Call;
 use crate::engine::Engine;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
+use zerolag_core::call::Call;
 use zerolag_core::{GroupTimer, RqTimer};
 use zerolag_model::{CpuId, GroupId, Instant};
 

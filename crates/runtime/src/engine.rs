@@ -1,17 +1,18 @@
 //! [`Engine`]: the scheduler on real threads, with its run queues, tasks, ids and threads.
 
 use crate::caller::Caller;
-use crate::calls::{Answer, Call};
 use crate::clock::{self, Timeline};
 use crate::coop;
 use crate::record::Recorder;
-use crate::task::{Place, Task};
+use crate::task::Task;
 use crate::worker::Seat;
 use parking_lot::{Mutex, RawMutex, RwLock};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use zerolag_core::call::Place;
+use zerolag_core::call::{Answer, Call};
 use zerolag_core::{Clock, Home, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};

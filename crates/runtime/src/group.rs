@@ -1,7 +1,6 @@
 //! [`Group`]: tasks that share a weight and a limit, and the CPU time that they have used.
 
 use crate::caller::Caller;
-use crate::calls::{Answer, Call, Refused};
 use crate::coop;
 use crate::engine::Engine;
 use crate::spawn::{SpawnError, TaskBuilder};
@@ -11,6 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use zerolag_core::call::{Answer, Call, Refused};
 use zerolag_core::{GroupError, Weight};
 use zerolag_model::{CpuId, CpuMax, CpuStat, GroupId, TraceEvent};
 
@@ -155,7 +155,7 @@ impl std::error::Error for GroupSetError {}
 fn refused(answer: &Result<Answer, Refused>) -> GroupSetError {
     match answer {
         Err(Refused::Group(error)) => GroupSetError(error.to_string()),
-        Err(Refused::Task(_)) | Ok(_) => unreachable!("invariant: about a group, a group or an error is answered"),
+        Err(_) | Ok(_) => unreachable!("invariant: a call about a group returns a group or its error"),
     }
 }
 
@@ -239,7 +239,7 @@ impl Group {
     /// The weight is out of range, or this is the root group, which has no weight.
     pub fn set_weight(&self, weight: u64) -> Result<(), GroupSetError> {
         let weight = weight_of(weight)?;
-        let answer = caller(&self.state.engine).call(Call::SetWeight { group: self.state.id, weight });
+        let answer = caller(&self.state.engine).call(Call::SetGroupWeight { group: self.state.id, weight });
         if answer.is_ok() { Ok(()) } else { Err(refused(&answer)) }
     }
 
@@ -261,7 +261,7 @@ impl Group {
     /// limit.
     pub fn set_max(&self, max: CpuMax) -> Result<(), GroupSetError> {
         let mut caller = caller(&self.state.engine);
-        let answer = caller.call(Call::SetMax { group: self.state.id, max, by: caller.cpu });
+        let answer = caller.call(Call::SetGroupMax { group: self.state.id, max, by: caller.cpu });
         let Ok(Answer::Step(step)) = answer else { return Err(refused(&answer)) };
         caller.carry(step);
         Ok(())

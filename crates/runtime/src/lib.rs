@@ -53,7 +53,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `calls` | every call of the core, as data |
 //! | `engine` | run queues, tasks, ids, threads |
 //! | `caller` | makes calls: takes the locks, performs the call, carries out its consequences |
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
@@ -65,7 +64,6 @@
 #![warn(missing_docs)]
 
 mod caller;
-mod calls;
 mod clock;
 mod coop;
 mod engine;

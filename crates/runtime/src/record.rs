@@ -5,27 +5,14 @@
 //! While the recorder is on, the CPUs make their calls one at a time: that defines the order. The
 //! core's decisions depend on nothing else.
 
-use crate::calls::{self, Answer, Call, Refused, Rqs, Under};
 use parking_lot::{Mutex, RawMutex};
 use std::fmt;
-use zerolag_core::{Clock, Config, Io, PairClock, Parcel, Rq, Scheduler, Tracing};
-
-#[derive(Clone, Copy, Debug)]
-enum Now {
-    One(Clock),
-    Two(PairClock),
-}
-
-#[derive(Debug)]
-struct Entry {
-    call: Call,
-    now: Now,
-    answer: Result<Answer, Refused>,
-}
+use zerolag_core::call::{Answer, Call, Made, Player, Refused, Rqs};
+use zerolag_core::{Config, Io, Parcel, Scheduler};
 
 #[derive(Debug, Default)]
 struct Log {
-    entries: Vec<Entry>,
+    entries: Vec<Made>,
     /// The number of calls that no longer fitted.
     missed: u64,
 }
@@ -49,14 +36,11 @@ impl Recorder {
         hand: &mut Option<Parcel>,
         io: &mut Io,
     ) -> Result<Answer, Refused> {
-        let now = match &rqs {
-            Rqs::None(now) | Rqs::One(_, now) => Now::One(*now),
-            Rqs::Two(_, now) => Now::Two(*now),
-        };
         let mut log = self.log.lock();
-        let answer = calls::apply(scheduler, rqs, &call, hand, io);
+        let made = Made::apply(scheduler, rqs, call, hand, io);
+        let answer = made.answer.clone();
         if log.entries.len() < self.limit {
-            log.entries.push(Entry { call, now, answer: answer.clone() });
+            log.entries.push(made);
         } else {
             log.missed += 1;
         }
@@ -123,34 +107,12 @@ impl Recording {
     /// # Errors
     /// The first result that differs. Then the core is not a function of its inputs.
     pub fn replay(&self) -> Result<(), Diverged> {
-        let mut scheduler: Scheduler<RawMutex> = Scheduler::new(self.config.clone());
-        scheduler.reserve_tasks(self.tasks);
-        let mut rqs: Vec<Rq> = self.config.topology().cpus().map(|cpu| scheduler.new_rq(cpu)).collect();
-        let mut bodies: Vec<Option<Parcel>> = (0..self.tasks).map(|_| None).collect();
-        let mut io = Io::new(Tracing::Off);
-        for (index, entry) in self.log.entries.iter().enumerate() {
-            let mut hand = entry.call.handed().and_then(|task| bodies[task.index()].take());
-            let rqs = match (entry.call.under(), entry.now) {
-                (Under::None, Now::One(now)) => Rqs::None(now),
-                (Under::One(cpu), Now::One(now)) => Rqs::One(&mut rqs[cpu.index()], now),
-                (Under::Two(own, other), Now::Two(now)) => {
-                    let pair = rqs.get_disjoint_mut([own.index(), other.index()]);
-                    Rqs::Two(pair.expect("invariant: a pair is two CPUs"), now)
-                }
-                (Under::None | Under::One(_), Now::Two(_)) | (Under::Two(..), Now::One(_)) => {
-                    unreachable!("invariant: recorded together")
-                }
-            };
-            let answer = calls::apply(&scheduler, rqs, &entry.call, &mut hand, &mut io);
-            if answer != entry.answer {
-                let what = format!("{:?} answered {:?}, and {answer:?} again", entry.call, entry.answer);
-                return Err(Diverged { call: index, what });
-            }
-            for parcel in hand.into_iter().chain(io.parked.drain(..)) {
-                let task = parcel.id();
-                bodies[task.index()] = Some(parcel);
-            }
-            io.ops.clear();
+        let mut player: Player<RawMutex> = Player::new(self.config.clone(), self.tasks);
+        for (index, made) in self.log.entries.iter().enumerate() {
+            player.repeat(made).map_err(|again| {
+                let what = format!("recorded {made:?}, and now {again:?}");
+                Diverged { call: index, what }
+            })?;
         }
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! [`TaskBuilder`]: the scheduling parameters of a new task, and its start.
 
 use crate::caller::Caller;
-use crate::calls::Refused;
 use crate::coop;
 use crate::group::Group;
-use crate::task::{Body, Place, Shared, Task};
+use crate::task::{Body, Shared, Task};
 use crate::{JoinHandle, to_model};
 use parking_lot::Mutex;
 use std::fmt;
@@ -12,6 +11,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use zerolag_core::call::Place;
+use zerolag_core::call::Refused;
 use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
 use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
 
@@ -121,7 +122,7 @@ impl TaskBuilder {
             engine.give_back(id, caller.hand.take());
             return Err(match refused {
                 Refused::Task(error) => SpawnError::Refused(error),
-                Refused::Group(_) => unreachable!("invariant: about a task, errors of tasks are answered"),
+                _ => unreachable!("invariant: a call about a task returns an error of tasks"),
             });
         }
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);

@@ -34,26 +34,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use zerolag_core::{Lent, Parcel, most_urgent};
+use zerolag_core::call::Place;
+use zerolag_core::{Lent, most_urgent};
 use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
 /// The work of a task, including the delivery of its result to the handle.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Where a task's body is.
-#[derive(Debug)]
-pub(crate) enum Place {
-    /// Here: the task sleeps.
-    Parked(Parcel),
-    /// With a thread that is about to place it.
-    OnItsWay,
-    /// On a run queue, running or waiting.
-    Queued,
-    /// On a run queue, asleep.
-    Delayed,
-    /// Given back: the task has ended.
-    Dead,
-}
 
 #[derive(Debug)]
 pub(crate) struct Body {

@@ -346,7 +346,7 @@ fn admitted_sets_miss_nothing_on_one_cpu() {
 /// Lipari & Baruah 2000, theorem 2: a task that reclaims harms no other. Half of what each periodic
 /// task has reserved it does not use; one takes that over.
 #[test]
-fn who_reclaims_breaks_no_deadline_on_one_cpu() {
+fn a_task_that_reclaims_breaks_no_deadline_on_one_cpu() {
     let mut below = random(2000);
     let mut gained = 0;
     for set in 0..40 {
@@ -378,7 +378,7 @@ fn who_reclaims_breaks_no_deadline_on_one_cpu() {
 }
 
 #[test]
-fn who_overruns_never_has_more_than_his_bandwidth() {
+fn a_task_that_overruns_never_gets_more_than_its_bandwidth() {
     let greedy = endless("greedy", ms(2, 10));
     let mut program =
         periodic(&table(&[(0, 7_000, 10_000), (500, 1_000, 40_000)]), PeriodicPolicy::Deadline).expect("a table");

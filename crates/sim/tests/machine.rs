@@ -160,7 +160,7 @@ fn adding_a_task_changes_no_other_tasks_draws() {
 }
 
 #[test]
-fn a_circle_of_locks_ends_the_run_with_who_waits_for_whom() {
+fn a_circle_of_locks_ends_the_run_and_names_each_wait() {
     let (a, b) = (ResourceId(0), ResourceId(1));
     let taker = |name, first, second| {
         task(name, SchedAttr::NORMAL, None, vec![Action::Lock(first), run_for(ms(5)), Action::Lock(second)])
@@ -341,7 +341,7 @@ fn layers_are_where_the_work_was() {
 }
 
 #[test]
-fn a_given_duration_is_waited_for_unless_somebody_holds_what_others_wait_for() {
+fn a_given_duration_is_waited_for_unless_a_task_holds_what_others_wait_for() {
     let waiter = task("patient", SchedAttr::NORMAL, Some(1), vec![Action::Suspend(ResourceId(0))]);
     let program = Program {
         tasks: vec![waiter],

@@ -477,9 +477,8 @@ const PLAIN: &[&str] = &[
     "crates/workload",
     "crates/trace",
     "crates/zerolag",
-    "crates/core/tests",
-    "crates/core/benches",
-    "crates/core/examples",
+    "crates/core",
+    "crates/runtime",
 ];
 
 /// The widest comment line. Longer lines are hard to read, and too wide for two files side by side.

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_keeps_his_job_only_if_the_bandwidth_was_his() {
+    fn a_waking_task_keeps_its_job_only_within_its_bandwidth() {
         let params = params(2, 10, 10);
         for (ran, wakes, expected) in [(1, 4, (1, 10)), (1, 5, (1, 10)), (1, 6, (2, 16)), (0, 3, (2, 13))] {
             let mut entity = after_running(params, ran);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_throttled_is_replenished_when_it_wakes() {
+    fn a_task_that_sleeps_throttled_is_replenished_when_it_wakes() {
         let params = params(2, 10, 10);
         let sleeper = || {
             let mut entity = after_running(params, 2);

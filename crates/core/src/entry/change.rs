@@ -22,7 +22,7 @@ use crate::task::body::{Parcel, Task};
 use crate::task::deadline;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
-use crate::words::error::TaskError;
+use crate::words::error::{NotHere, TaskError};
 use crate::words::ids::Slot;
 use crate::words::life::{Dequeue, Dequeued, Engaged, Enqueue};
 use crate::words::resched::Resched;
@@ -135,7 +135,7 @@ impl<L: RawMutex> Scheduler<L> {
         task: TaskId,
         from: Option<Lent>,
         io: &mut Io,
-    ) -> Result<Step, TaskError> {
+    ) -> Result<Step, NotHere> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let slot = self.slot_to_change(rq, cx, task)?;

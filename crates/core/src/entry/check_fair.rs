@@ -5,6 +5,7 @@ use crate::class::fair::capacity;
 use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::fair::tally::Tally;
 use crate::queue::fair::{eevdf, turn};
+use crate::rq::inspect::Inspect;
 use crate::rq::run_queue::Rq;
 use alloc::format;
 use alloc::string::String;
@@ -12,13 +13,19 @@ use alloc::vec::Vec;
 use zerolag_model::ClassId;
 use zerolag_model::settings::FairAlgorithm;
 
-impl Rq {
+impl Inspect<'_> {
     /// Checks the fair queues: every sum and count equals what the entities say, every queued task
-    /// is reachable from the root or a throttled queue, someone is eligible. O(n log n).
+    /// is reachable from the root or a throttled queue, an entity is eligible. O(n log n).
     ///
     /// # Panics
     /// If something does not hold; the message says what.
-    pub fn check_fair(&self) {
+    pub fn check_fair(self) {
+        self.rq.check_fair();
+    }
+}
+
+impl Rq {
+    fn check_fair(&self) {
         let mut tasks = 0;
         let mut pending: Vec<QueueIx> = alloc::vec![QueueIx::ROOT];
         pending.extend(self.throttled_queues().filter(|q| !self.queue(*q).entity.is_queued()));

@@ -65,7 +65,7 @@ impl<L: RawMutex> Scheduler<L> {
         }
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        let slot = self.slot_to_change(rq, cx, task).map_err(|_| GroupError::NotHere(task))?;
+        let slot = self.slot_to_change(rq, cx, task)?;
         self.shared.groups.join(group)?;
         self.shared.groups.quit(rq.tasks[slot].group);
         cx.io.event(now, rq.cpu(), || TraceEvent::GroupChange { task, group });

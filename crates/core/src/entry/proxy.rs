@@ -6,11 +6,12 @@ use crate::class::fair::boost;
 use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
+use crate::rq::inspect::Inspect;
 use crate::rq::run_queue::{Phase, Prev, Rq};
 use crate::task::body::Parcel;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
-use crate::words::error::TaskError;
+use crate::words::error::NotHere;
 use crate::words::ids::{LockId, Slot};
 use crate::words::life::{Dequeue, Engaged, Enqueue};
 use crate::words::resched::Resched;
@@ -84,7 +85,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// Wakes a lender. [2]
     #[cold]
     #[inline(never)]
-    pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, TaskError> {
+    pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, NotHere> {
         if rq.executor().is_some() {
             rq.resched(cx, Resched::Now); // The lender can be part of the executor's chain.
         }
@@ -101,7 +102,7 @@ impl<L: RawMutex> Scheduler<L> {
             let task = rq.tasks[slot].id;
             proxy::take_off(rq, cx, slot, Dequeue::Migrate);
             rq.publish(cx);
-            return Err(TaskError::NotHere(task));
+            return Err(NotHere(task));
         }
         proxy::free(rq, cx, slot);
         if rq.tasks[slot].prio.class() == ClassId::Fair {
@@ -134,22 +135,20 @@ impl<L: RawMutex> Scheduler<L> {
     }
 }
 
-impl Rq {
+impl Inspect<'_> {
     /// Checks that loans are what they should be. For tests and debugging hosts.
     ///
     /// # Panics
     /// If something does not hold.
-    pub fn check_loans(&self) {
-        let lending = self.tasks.iter().filter(|(_, task)| matches!(task.engaged, Engaged::Lends { .. })).count();
-        assert_eq!(self.nr_lending() as usize, lending, "lenders are counted");
-        let executing = self.tasks.iter().find(|(_, task)| task.engaged == Engaged::Executes).map(|(slot, _)| slot);
-        assert_eq!(executing, self.executor().map(|executor| executor.slot), "the executor is known");
-        if let (Some(_), Some(donor)) = (self.executor(), self.current_slot()) {
-            assert!(matches!(self.tasks[donor].engaged, Engaged::Lends { .. }), "a donor lends");
+    pub fn check_loans(self) {
+        let rq = self.rq;
+        let lending = rq.tasks.iter().filter(|(_, task)| matches!(task.engaged, Engaged::Lends { .. })).count();
+        assert_eq!(rq.nr_lending() as usize, lending, "lenders are counted");
+        let executing = rq.tasks.iter().find(|(_, task)| task.engaged == Engaged::Executes).map(|(slot, _)| slot);
+        assert_eq!(executing, rq.executor().map(|executor| executor.slot), "the executor is known");
+        if let (Some(_), Some(donor)) = (rq.executor(), rq.current_slot()) {
+            assert!(matches!(rq.tasks[donor].engaged, Engaged::Lends { .. }), "a donor lends");
         }
-        assert!(
-            self.executor().is_none() || self.phase() == Phase::Running,
-            "the CPU leaves the executor, not the donor"
-        );
+        assert!(rq.executor().is_none() || rq.phase() == Phase::Running, "the CPU leaves the executor, not the donor");
     }
 }

@@ -53,7 +53,7 @@ use crate::task::io::{Io, Left, Tracing};
 use crate::words::clock::{Clock, PairClock};
 use crate::words::config::Config;
 use crate::words::error;
-use crate::words::error::TaskError;
+use crate::words::error::{NotHere, TaskError};
 use crate::words::ids::{CpusetId, Slot};
 use crate::words::life::{CpuMode, Dequeue, Dequeued, Engaged, Enqueue, Leave, Placement};
 use crate::words::mode::TaskMode;
@@ -264,14 +264,7 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// It is not here any more: its body has been parked (maybe by this very call, because it may
     /// not run here any more: see [`Io::parked`]), or it has been moved. Look up its home again.
-    pub fn wake_queued(
-        &self,
-        rq: &mut Rq,
-        now: Clock,
-        task: TaskId,
-        by: CpuId,
-        io: &mut Io,
-    ) -> Result<Step, TaskError> {
+    pub fn wake_queued(&self, rq: &mut Rq, now: Clock, task: TaskId, by: CpuId, io: &mut Io) -> Result<Step, NotHere> {
         rq.set_clock(now);
         let slot = self.slot_of(rq, task)?;
         let cx = &mut self.cx(by, now, io);
@@ -283,10 +276,10 @@ impl<L: RawMutex> Scheduler<L> {
         let may_stay = rq.is_online() && rq.tasks[slot].may_run_on(rq.cpu());
         if !may_stay && fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
-            return Err(TaskError::NotHere(task));
+            return Err(NotHere(task));
         }
         if !fair::wake_delayed(rq, cx, slot) {
-            return Err(TaskError::NotHere(task));
+            return Err(NotHere(task));
         }
         dl_server::update(rq, cx);
         let (prio, target) = (rq.tasks[slot].prio, rq.cpu());
@@ -298,22 +291,22 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Step::Done)
     }
 
-    pub(crate) fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, TaskError> {
+    pub(crate) fn slot_of(&self, rq: &Rq, task: TaskId) -> Result<Slot, NotHere> {
         match self.shared.home(task) {
             Some((cpu, slot)) if cpu == rq.cpu() && rq.tasks.get(slot).is_some_and(|body| body.id == task) => Ok(slot),
-            _ => Err(TaskError::NotHere(task)),
+            _ => Err(NotHere(task)),
         }
     }
 
     /// Returns the slot of a task that is about to be changed. One that is blocked but still queued
     /// is parked first: its body goes to [`Io::parked`], and it is not here any more.
-    pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, TaskError> {
+    pub(crate) fn slot_to_change(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, task: TaskId) -> Result<Slot, NotHere> {
         let slot = self.slot_of(rq, task)?;
         lifecycle::charge_current(rq, cx);
         rq.publish(cx);
         if fair::finish_delayed(rq, cx, slot) {
             rq.publish(cx);
-            return Err(TaskError::NotHere(task));
+            return Err(NotHere(task));
         }
         Ok(slot)
     }
@@ -618,9 +611,9 @@ impl<L: RawMutex> Scheduler<L> {
     /// If both are the same CPU's.
     pub fn resume_pair(&self, own: &mut Rq, other: &mut Rq, now: PairClock, cont: PairCont, io: &mut Io) -> Step {
         assert!(own.cpu() != other.cpu(), "a pair is two run queues");
-        own.set_clock(now.own);
-        other.set_clock(now.other);
-        let cx = &mut self.cx(own.cpu(), now.own, io);
+        own.set_clock(now.own());
+        other.set_clock(now.other());
+        let cx = &mut self.cx(own.cpu(), now.own(), io);
         let step = match cont {
             PairCont::RtPush(push) => rt_push::resume(own, other, cx, push),
             PairCont::RtPull { scope } => rt_pull::resume(own, other, cx, scope),
@@ -646,7 +639,7 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// # Errors
     /// It is not on this run queue.
-    pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, TaskError> {
+    pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, NotHere> {
         Ok(rq.tasks[self.slot_of(rq, task)?].counters)
     }
 
@@ -654,7 +647,7 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// # Errors
     /// It is not on this run queue.
-    pub fn lends(&self, rq: &Rq, task: TaskId) -> Result<Lent, TaskError> {
+    pub fn lends(&self, rq: &Rq, task: TaskId) -> Result<Lent, NotHere> {
         Ok(rq.tasks[self.slot_of(rq, task)?].lends())
     }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod cx;
 pub(crate) mod fair_view;
+pub(crate) mod inspect;
 pub(crate) mod run_queue;
 pub(crate) mod ticks;

@@ -22,7 +22,6 @@ use crate::rq::cx::Cx;
 use crate::rq::ticks::Ticks;
 use crate::shared::cpudl::DlLevel;
 use crate::task::body::Task;
-use crate::task::deadline;
 use crate::task::slab::TaskSlab;
 use crate::words::atomic_mask::Threads;
 use crate::words::clock::Clock;
@@ -36,9 +35,8 @@ use crate::words::unpublished::Unpublished;
 use alloc::boxed::Box;
 use core::sync::atomic::{Ordering, fence};
 use lock_api::RawMutex;
-use zerolag_model::attr::SchedAttr;
 use zerolag_model::{
-    ClassId, CpuId, Duration, GroupId, Instant, PrevState, Prio, ServerKind, ServerParams, ServerState, Settings,
+    ClassId, CpuId, Duration, Instant, PrevState, Prio, ServerKind, ServerParams, ServerState, Settings,
     SignedDuration, TaskId, TraceEvent,
 };
 
@@ -190,7 +188,7 @@ impl Rq {
 
     /// Returns the absolute deadline by which the current task runs, its own or its server's.
     #[must_use]
-    pub fn current_deadline(&self) -> Option<Instant> {
+    pub(crate) fn current_deadline(&self) -> Option<Instant> {
         match (self.current, self.dl.serving) {
             (Some(_), Some(kind)) => self.dl.server(kind).queued().map(|(deadline, _)| deadline),
             (Some(slot), None) if self.tasks[slot].prio.class() == ClassId::Deadline => {
@@ -207,19 +205,6 @@ impl Rq {
         let server = self.dl.server(kind);
         let (state, left) = server.shows();
         (server.params(), state, left)
-    }
-
-    /// Returns whether the real-time tasks of this CPU are throttled until the next period (RT
-    /// throttling).
-    #[must_use]
-    pub const fn is_rt_throttled(&self) -> bool {
-        self.rt.throttle.is_throttled()
-    }
-
-    /// Returns the server that runs the current task, if any.
-    #[must_use]
-    pub const fn serving(&self) -> Option<ServerKind> {
-        self.dl.serving
     }
 
     /// Returns whether this CPU has been asked to reschedule, and how urgently.
@@ -254,58 +239,10 @@ impl Rq {
         !self.has_running() && self.current.is_none()
     }
 
-    /// Returns the tasks queued here, including the current one, with their effective priority. For
-    /// checks: O(slots).
-    pub fn queued(&self) -> impl Iterator<Item = (TaskId, Prio)> + '_ {
-        self.tasks.iter().map(|(_, task)| (task.id, task.prio))
-    }
-
-    /// Returns whether a queued task is allowed on a CPU. For checks: O(slots).
-    #[must_use]
-    pub fn may_run_on(&self, task: TaskId, cpu: CpuId) -> bool {
-        self.tasks.iter().any(|(_, body)| body.id == task && body.may_run_on(cpu))
-    }
-
-    /// Returns the requested scheduling attributes of a queued task. For checks: O(slots).
-    #[must_use]
-    pub fn attr(&self, task: TaskId) -> Option<SchedAttr> {
-        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.attr)
-    }
-
-    /// Returns whether a task here must wait until its class gets more time: a deadline task that
-    /// waits for its next budget, or a real-time task while these are throttled. For checks:
-    /// O(slots).
-    #[must_use]
-    pub fn is_throttled(&self, task: TaskId) -> bool {
-        let is = |body: &Task| deadline::is_throttled(body) || body.prio.is_rt() && self.rt.throttle.is_throttled();
-        self.tasks.iter().any(|(_, body)| body.id == task && is(body))
-    }
-
-    /// Returns the absolute deadline and the remaining budget of a deadline task here. For checks:
-    /// O(slots).
-    #[must_use]
-    pub fn deadline(&self, task: TaskId) -> Option<(Instant, SignedDuration)> {
-        let body = self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body)?;
-        (body.prio == Prio::DEADLINE).then_some((body.dl.abs_deadline, body.dl.runtime_left))
-    }
-
-    /// Returns whether a task is blocked but still queued here ([`crate::Left::Delayed`]). For
-    /// checks: O(slots).
-    #[must_use]
-    pub fn is_delayed(&self, task: TaskId) -> bool {
-        self.tasks.iter().any(|(_, body)| body.id == task && body.fair.is_delayed())
-    }
-
     /// Returns whether this CPU is online.
     #[must_use]
     pub const fn is_online(&self) -> bool {
         self.is_online
-    }
-
-    /// Returns the group of a queued task. For checks: O(slots).
-    #[must_use]
-    pub fn group(&self, task: TaskId) -> Option<GroupId> {
-        self.tasks.iter().find(|(_, body)| body.id == task).map(|(_, body)| body.group)
     }
 
     /// Returns the task clock of this CPU (`rq_clock_task`).
@@ -655,15 +592,9 @@ impl Rq {
         self.acting().map_or(TaskMode::User, |slot| self.tasks[slot].mode)
     }
 
-    /// Returns the donor: the current task, if another task runs in its place.
-    #[must_use]
-    pub fn donor(&self) -> Option<TaskId> {
-        self.executor.and(self.current).map(|slot| self.tasks[slot].id)
-    }
-
     /// Returns the number of tasks here that lend their turn.
     #[must_use]
-    pub const fn nr_lending(&self) -> u32 {
+    pub(crate) const fn nr_lending(&self) -> u32 {
         self.lending
     }
 

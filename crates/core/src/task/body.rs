@@ -26,7 +26,7 @@ use alloc::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, GroupId, Instant, Prio, SchedAttr, TaskCounters, TaskId};
 
 /// The description of a new task.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskSpec {
     /// Its id, a dense number.
     pub id: TaskId,

@@ -21,11 +21,30 @@ impl Clock {
     }
 }
 
-/// The clocks of two run queues at one instant: task time passes differently on each.
+/// The clocks of the two run queues of a pair at one moment: one wall time, and the task time of
+/// each CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PairClock {
-    /// The clocks of the run queue that the work belongs to.
-    pub own: Clock,
-    /// The clocks of the other run queue.
-    pub other: Clock,
+    /// Wall time, the same for both.
+    pub wall: Instant,
+    /// Task time of the run queue that the work belongs to.
+    pub own: Instant,
+    /// Task time of the other.
+    pub other: Instant,
+}
+
+impl PairClock {
+    /// Returns clocks that agree on both CPUs if those of `now` agree.
+    #[must_use]
+    pub const fn at(now: Clock) -> Self {
+        Self { wall: now.wall, own: now.task, other: now.task }
+    }
+
+    pub(crate) const fn own(self) -> Clock {
+        Clock { wall: self.wall, task: self.own }
+    }
+
+    pub(crate) const fn other(self) -> Clock {
+        Clock { wall: self.wall, task: self.other }
+    }
 }

@@ -4,6 +4,18 @@ use crate::words::ids::CpusetId;
 use core::fmt;
 use zerolag_model::{DlParams, GroupId, ServerParams, TaskId};
 
+/// The task is not on the run queue that was given: look up its home again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotHere(pub TaskId);
+
+impl fmt::Display for NotHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} is not on this run queue", self.0)
+    }
+}
+
+impl core::error::Error for NotHere {}
+
 /// Why a task cannot be created or changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -28,7 +40,13 @@ pub enum TaskError {
     /// A deadline task forks: its child would be a deadline task that was not admitted (EAGAIN).
     DeadlineForks(TaskId),
     /// The task is not on the given run queue: look up its home again.
-    NotHere(TaskId),
+    NotHere(NotHere),
+}
+
+impl From<NotHere> for TaskError {
+    fn from(error: NotHere) -> Self {
+        Self::NotHere(error)
+    }
 }
 
 impl fmt::Display for TaskError {
@@ -49,7 +67,7 @@ impl fmt::Display for TaskError {
                 write!(f, "the root domain of task {task} has not enough bandwidth left (EBUSY)")
             }
             Self::DeadlineForks(task) => write!(f, "deadline task {task} cannot fork (EAGAIN)"),
-            Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+            Self::NotHere(error) => error.fmt(f),
         }
     }
 }

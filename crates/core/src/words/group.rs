@@ -1,8 +1,9 @@
 //! Groups as hosts see them: their maximum depth, whether they are idle, and why a change is
 //! refused.
 
+use crate::words::error::NotHere;
 use core::fmt;
-use zerolag_model::{CpuMaxError, GroupId, TaskId};
+use zerolag_model::{CpuMaxError, GroupId};
 
 /// The maximum level of a group; the root has level 0.
 pub(crate) const MAX_DEPTH: usize = 32;
@@ -26,7 +27,7 @@ pub enum GroupError {
     /// The group still has child groups.
     HasChildren(GroupId),
     /// The task is not on the given run queue: look up its home again.
-    NotHere(TaskId),
+    NotHere(NotHere),
     /// The limit is out of range (EINVAL).
     Max(CpuMaxError),
 }
@@ -41,9 +42,15 @@ impl fmt::Display for GroupError {
             Self::IsIdle(group) => write!(f, "group {group} is idle, and its weight is that of idle groups (EINVAL)"),
             Self::HasTasks(group) => write!(f, "group {group} still has tasks"),
             Self::HasChildren(group) => write!(f, "group {group} still has groups"),
-            Self::NotHere(task) => write!(f, "task {task} is not on this run queue"),
+            Self::NotHere(error) => error.fmt(f),
             Self::Max(wrong) => write!(f, "{wrong} (EINVAL)"),
         }
+    }
+}
+
+impl From<NotHere> for GroupError {
+    fn from(error: NotHere) -> Self {
+        Self::NotHere(error)
     }
 }
 

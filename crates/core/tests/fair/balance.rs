@@ -68,7 +68,7 @@ fn affinity_holds() {
             assert!(task.is_none_or(|task| allowed(task).contains(*cpu)), "task {task:?} on CPU {cpu}");
         }
         for rq in &host.rqs {
-            rq.check_fair();
+            rq.inspect().check_fair();
         }
     }
 }
@@ -153,7 +153,7 @@ fn equal_hogs_end_up_spread_on_every_machine() {
                     host.run(host.now + ms(37));
                 }
                 for rq in &host.rqs {
-                    rq.check_fair();
+                    rq.inspect().check_fair();
                 }
             }
         }

@@ -184,7 +184,7 @@ impl Host {
                         self.strayed = Some((own, other));
                     }
                     let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
-                    self.sched.resume_pair(own, other, PairClock { own: clock, other: clock }, then, &mut self.io)
+                    self.sched.resume_pair(own, other, PairClock::at(clock), then, &mut self.io)
                 }
                 Step::Again { own, then } => self.sched.resume(&mut self.rqs[own.index()], clock, then, &mut self.io),
             };
@@ -428,8 +428,8 @@ impl Host {
         self.sched.check_bandwidth(&self.rqs.iter().collect::<Vec<_>>());
         let mut seen = vec![0; self.tasks.len()];
         for rq in &self.rqs {
-            rq.check_fair();
-            for (task, _) in rq.queued() {
+            rq.inspect().check_fair();
+            for (task, _) in rq.inspect().queued() {
                 seen[task.index()] += 1;
                 assert_eq!(self.sched.home(task), zerolag_core::Home::Rq(rq.cpu()), "the home of task {task}");
             }

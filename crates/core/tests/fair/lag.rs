@@ -76,11 +76,11 @@ fn a_task_with_negative_lag_stays_queued_until_it_is_repaid() {
     let sleeper = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::RunSleep(ms(3), ms(60)));
     let hog = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
     // It runs its 3 ms in one piece and is then ahead of its share.
-    while host.sched.home(sleeper) != Home::Parcel && !host.rqs[0].is_delayed(sleeper) {
+    while host.sched.home(sleeper) != Home::Parcel && !host.rqs[0].inspect().is_delayed(sleeper) {
         let step = host.now + Duration::from_micros(100);
         host.run(step);
     }
-    assert!(host.rqs[0].is_delayed(sleeper), "it owes service");
+    assert!(host.rqs[0].inspect().is_delayed(sleeper), "it owes service");
     assert_eq!(host.rqs[0].current(), Some(hog));
     host.check();
     let later = host.now + ms(20);

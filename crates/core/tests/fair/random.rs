@@ -124,7 +124,7 @@ impl World {
                 let Some(task) = self.task(task) else { return };
                 let is_blocked = match self.host.sched.home(task) {
                     zerolag_core::Home::Parcel => true,
-                    zerolag_core::Home::Rq(cpu) => self.host.rqs[cpu.index()].is_delayed(task),
+                    zerolag_core::Home::Rq(cpu) => self.host.rqs[cpu.index()].inspect().is_delayed(task),
                 };
                 if is_blocked {
                     self.host.wake(task, zerolag_model::CpuId(0));
@@ -240,9 +240,10 @@ impl World {
             return;
         }
         let pinned = |rq: &zerolag_core::Rq| {
-            let elsewhere =
-                |task| (0..4).any(|to| to != cpu && rq.may_run_on(task, zerolag_model::CpuId::from_index(to)));
-            rq.queued().any(|(task, _)| !elsewhere(task))
+            let elsewhere = |task| {
+                (0..4).any(|to| to != cpu && rq.inspect().may_run_on(task, zerolag_model::CpuId::from_index(to)))
+            };
+            rq.inspect().queued().any(|(task, _)| !elsewhere(task))
         };
         if pinned(&host.rqs[cpu]) {
             return;

@@ -1,8 +1,9 @@
 //! The rules of a [`World`]: those that hold after every event, those that hold when no work is
 //! under way, and the definition of quiescence.
 
-use super::{Agent, Body, Event, Job, Then, World};
+use super::{Agent, Event, Job, Then, World};
 use std::hash::{Hash, Hasher};
+use zerolag_core::call::Place;
 use zerolag_core::{Home, Leave, Resched, Rq};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, Prio, ServerKind, ServerState, TaskId};
@@ -17,11 +18,11 @@ impl World {
         self.scheduler.check_published(&rqs)?;
         self.scheduler.check_booked(&rqs, self.parcels())?;
         self.scheduler.check_rt_runtime()?;
-        let mut seen: Vec<Option<CpuId>> = vec![None; self.bodies.len()];
+        let mut seen: Vec<Option<CpuId>> = vec![None; self.places.len()];
         for rq in &self.rqs {
             let mut count = 0;
-            for (task, _) in rq.queued() {
-                count += u32::from(!rq.is_throttled(task));
+            for (task, _) in rq.inspect().queued() {
+                count += u32::from(!rq.inspect().is_throttled(task));
                 if let Some(other) = seen[task.index()].replace(rq.cpu()) {
                     return Err(format!("task {task} is on CPU {other} and on CPU {}", rq.cpu()));
                 }
@@ -31,15 +32,15 @@ impl World {
             }
             self.check_cpu(rq)?;
         }
-        for (index, body) in self.bodies.iter().enumerate() {
+        for (index, place) in self.places.iter().enumerate() {
             let task = TaskId::from_index(index);
             let home = match self.scheduler.home(task) {
                 Home::Parcel => None,
                 Home::Rq(cpu) => Some(cpu),
             };
-            let queued = matches!(body, Body::Queued | Body::Delayed);
+            let queued = place.as_ref().is_some_and(Place::is_on_rq);
             if home != seen[index] || queued != home.is_some() {
-                return Err(format!("task {task} is {body:?}, on CPU {:?}, and at home on {home:?}", seen[index]));
+                return Err(format!("task {task} is {place:?}, on CPU {:?}, and at home on {home:?}", seen[index]));
             }
         }
         self.note_shadows();
@@ -50,7 +51,7 @@ impl World {
         let cpu = rq.cpu();
         let place = &self.cpus[cpu.index()];
         let switching = self.is_switching(cpu);
-        if let Some(current) = rq.current().filter(|current| !rq.queued().any(|(task, _)| task == *current)) {
+        if let Some(current) = rq.current().filter(|current| !rq.inspect().queued().any(|(task, _)| task == *current)) {
             return Err(format!("CPU {cpu} runs task {current}, which is not queued there"));
         }
         if switching {
@@ -66,18 +67,18 @@ impl World {
         if asked {
             return Ok(());
         }
-        for (task, prio) in rq.queued().filter(|(task, _)| !rq.is_throttled(*task)) {
+        for (task, prio) in rq.inspect().queued().filter(|(task, _)| !rq.inspect().is_throttled(*task)) {
             if prio.beats(Prio::FIRST_FAIR) && prio.beats(rq.current_prio()) || is_earlier(rq, task) {
                 return Err(format!("CPU {cpu}: task {task} beats the current one, but no switch is requested"));
             }
-            let awake = matches!(self.bodies[task.index()], Body::Queued);
-            if place.is_online && awake && !rq.may_run_on(task, cpu) {
+            let awake = matches!(self.places[task.index()], Some(Place::Queued));
+            if place.is_online && awake && !rq.inspect().may_run_on(task, cpu) {
                 return Err(format!("CPU {cpu}: task {task} may not be here, and is not moved"));
             }
         }
         for kind in ServerKind::ALL {
             if let (_, ServerState::Queued { deadline }, _) = rq.server(kind)
-                && rq.current_deadline().is_none_or(|current| deadline < current)
+                && rq.inspect().current_deadline().is_none_or(|current| deadline < current)
             {
                 return Err(format!("CPU {cpu}: the {} comes first, but no switch is requested", kind.name()));
             }
@@ -92,8 +93,9 @@ impl World {
     }
 
     fn awake<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
-        let wants = |task: TaskId| matches!(self.bodies[task.index()], Body::Queued) && !rq.is_throttled(task);
-        rq.queued().filter(move |(task, _)| wants(*task))
+        let wants =
+            |task: TaskId| matches!(self.places[task.index()], Some(Place::Queued)) && !rq.inspect().is_throttled(task);
+        rq.inspect().queued().filter(move |(task, _)| wants(*task))
     }
 
     fn waiting_rt<'a>(&'a self, rq: &'a Rq) -> impl Iterator<Item = (TaskId, Prio)> + 'a {
@@ -115,7 +117,8 @@ impl World {
         let mut shadowed = vec![None; self.shadowed.len()];
         for rq in &self.rqs {
             for (task, prio) in self.waiting_rt(rq) {
-                let stuck = |other: TaskId| (0..self.setup.nr_cpus).any(|cpu| !rq.may_run_on(other, CpuId(cpu)));
+                let stuck =
+                    |other: TaskId| (0..self.setup.nr_cpus).any(|cpu| !rq.inspect().may_run_on(other, CpuId(cpu)));
                 let behind =
                     self.waiting_rt(rq).any(|(other, ahead)| other != task && !prio.beats(ahead) && stuck(other));
                 if behind || self.shadowed[task.index()] == Some(rq.cpu()) {
@@ -181,7 +184,7 @@ impl World {
     /// pulled away since.
     fn check_earliest(&self) -> Result<(), String> {
         for rq in &self.rqs {
-            let is_free = |there: &Rq, task| self.domain_of(rq.cpu()).all(|cpu| there.may_run_on(task, cpu));
+            let is_free = |there: &Rq, task| self.domain_of(rq.cpu()).all(|cpu| there.inspect().may_run_on(task, cpu));
             let all_free = |there: &Rq| {
                 let of_deadlines = self.awake(there).filter(|(_, prio)| *prio == Prio::DEADLINE);
                 of_deadlines.map(|(task, _)| task).all(|task| is_free(there, task))
@@ -190,11 +193,11 @@ impl World {
                 continue;
             }
             for task in self.waiting_dl(rq) {
-                let deadline = |rq: &Rq, task| rq.deadline(task).map(|(deadline, _)| deadline);
+                let deadline = |rq: &Rq, task| rq.inspect().deadline(task).map(|(deadline, _)| deadline);
                 let mine = deadline(rq, task).expect("a deadline task");
                 let later = self.domain_of(rq.cpu()).find(|cpu| {
                     let there = &self.rqs[cpu.index()];
-                    let runs = there.current_deadline();
+                    let runs = there.inspect().current_deadline();
                     self.cpus[cpu.index()].is_online && runs.is_none_or(|runs| mine < runs)
                 });
                 if let Some(cpu) = later {
@@ -233,8 +236,8 @@ impl World {
                 let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
                 let better = self.domain_of(rq.cpu()).find(|cpu| {
                     self.cpus[cpu.index()].is_online
-                        && !self.rqs[cpu.index()].is_rt_throttled()
-                        && rq.may_run_on(task, *cpu)
+                        && !self.rqs[cpu.index()].inspect().is_rt_throttled()
+                        && rq.inspect().may_run_on(task, *cpu)
                         && prio.beats(self.rqs[cpu.index()].current_prio())
                 });
                 if let Some(cpu) = better.filter(|_| !exempt) {
@@ -254,7 +257,7 @@ impl World {
     /// 89, has task 4 waiting and was kicked.
     pub(crate) fn show(&self) -> String {
         let cpus = self.rqs.iter().zip(&self.cpus).map(|(rq, place)| {
-            let tasks = rq.queued().map(|(task, prio)| {
+            let tasks = rq.inspect().queued().map(|(task, prio)| {
                 let mark = if rq.current() == Some(task) { "*" } else { "" };
                 format!(" {task}@{prio}{mark}")
             });
@@ -291,9 +294,9 @@ impl World {
                 }
             }
         }
-        for body in &self.bodies {
-            core::mem::discriminant(body).hash(into);
-            if let Body::Parked(parcel) = body {
+        for place in &self.places {
+            place.as_ref().map(core::mem::discriminant).hash(into);
+            if let Some(Place::Parked(parcel)) = place {
                 self.scheduler.fingerprint_parcel(parcel, into);
             }
         }
@@ -310,7 +313,7 @@ impl World {
 
 /// Returns whether a deadline task precedes the current one, which is also a deadline task.
 fn is_earlier(rq: &Rq, task: TaskId) -> bool {
-    rq.deadline(task).zip(rq.current_deadline()).is_some_and(|((task, _), current)| task < current)
+    rq.inspect().deadline(task).zip(rq.inspect().current_deadline()).is_some_and(|((task, _), current)| task < current)
 }
 
 /// FNV-1a with a final mix: the same number on every platform.

@@ -117,7 +117,7 @@ impl Machine {
                 Step::Pair { own, other, then } => {
                     let [own, other] =
                         self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("a pair is two CPUs");
-                    let now = PairClock { own: now, other: now };
+                    let now = PairClock::at(now);
                     self.scheduler.resume_pair(own, other, now, then, &mut self.io)
                 }
                 Step::Again { own, then } => self.scheduler.resume(&mut self.rqs[own.index()], now, then, &mut self.io),

@@ -21,8 +21,9 @@ mod judge;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
 use zerolag_core::{
-    Clock, Config, CpusetId, Home, Io, Leave, Left, Lent, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
+    Clock, Config, CpusetId, Home, Io, Leave, Lent, MAX_OPS, Next, Op, PairClock, Parcel, Partition, Placement,
     Resched, Rq, RqTimer, Scheduler, Step, TaskError, TaskSpec, Tracing, Work,
 };
 use zerolag_model::settings::{OverloadScope, RtOverload};
@@ -116,21 +117,6 @@ pub(crate) enum Then {
     Pick,
 }
 
-/// The place of a task, in the host's view.
-#[derive(Debug)]
-pub(crate) enum Body {
-    Unborn,
-    /// Asleep, with its body.
-    Parked(Parcel),
-    /// In some agent's job.
-    OnItsWay,
-    /// Awake, on a run queue.
-    Queued,
-    /// Asleep, but still on a run queue.
-    Delayed,
-    Dead,
-}
-
 #[derive(Debug)]
 pub(crate) struct Cpu {
     /// Whether it was kicked since it last left its task.
@@ -155,7 +141,8 @@ pub(crate) struct World {
     pub(crate) rqs: Vec<Rq>,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) jobs: Vec<VecDeque<Job>>,
-    pub(crate) bodies: Vec<Body>,
+    /// Where each task is; `None` before it is created.
+    pub(crate) places: Vec<Option<Place>>,
     pub(crate) now: Instant,
     /// Events that changed something.
     pub(crate) events: u64,
@@ -166,6 +153,8 @@ pub(crate) struct World {
     /// The partition that each CPU is in.
     partitions: Vec<CpusetId>,
     io: Io,
+    /// The body that a call is given, or hands out.
+    hand: Option<Parcel>,
 }
 
 impl World {
@@ -195,13 +184,14 @@ impl World {
                 })
                 .collect(),
             jobs: (0..setup.nr_cpus as usize + setup.outside).map(|_| VecDeque::new()).collect(),
-            bodies: (0..setup.nr_tasks).map(|_| Body::Unborn).collect(),
+            places: (0..setup.nr_tasks).map(|_| None).collect(),
             shadowed: vec![None; setup.nr_tasks as usize],
             where_allowed: vec![(None, CpusetId::default()); setup.nr_tasks as usize],
             now: Instant::ZERO,
             events: 0,
             partitions,
             io: Io::new(Tracing::Off),
+            hand: None,
             scheduler,
             setup,
         }
@@ -222,7 +212,7 @@ impl World {
             Event::Wake { by, task } => self.wake(*by, *task),
             Event::Leave { cpu, why } => self.leave(*cpu, *why),
             Event::Deliver { cpu, nth } => self.deliver(*cpu, *nth),
-            Event::Tick { cpu } => self.own(*cpu, |scheduler, rq, now, io| scheduler.tick(rq, now, io)),
+            Event::Tick { cpu } => self.own(*cpu, &Call::Tick { cpu: *cpu }),
             Event::Timer { cpu } => self.fire(*cpu),
             Event::SetAttr { by, task, attr } => self.set_attr(*by, *task, *attr),
             Event::SetAffinity { by, task, affinity } => self.set_affinity(*by, *task, affinity.clone()),
@@ -231,11 +221,8 @@ impl World {
             Event::Evict { cpu } => self.evict(*cpu),
             Event::Online { cpu } => self.online(*cpu),
             Event::SetServer { cpu, kind, runtime, period } => self.set_server(*cpu, *kind, *runtime, *period),
-            Event::SetRtBandwidth { bandwidth } => self.scheduler.set_rt_bandwidth(self.now, *bandwidth).is_ok(),
-            Event::FollowRtLimit { cpu } => self.own(*cpu, |scheduler, rq, now, io| {
-                scheduler.follow_rt_limit(rq, now, io);
-                Step::Done
-            }),
+            Event::SetRtBandwidth { bandwidth } => self.call(&Call::SetRtBandwidth { bandwidth: *bandwidth }).is_ok(),
+            Event::FollowRtLimit { cpu } => self.own(*cpu, &Call::FollowRtLimit { cpu: *cpu }),
             Event::Join { cpu, partition } => self.join(*cpu, *partition),
         };
         if done {
@@ -261,6 +248,30 @@ impl World {
         Clock::at(self.now)
     }
 
+    /// Makes a call, processes its output, and returns its answer.
+    fn call(&mut self, call: &Call) -> Result<Answer, Refused> {
+        let now = self.clock();
+        let rqs = match call.under() {
+            Under::None => Rqs::None(now),
+            Under::One(cpu) => Rqs::One(&mut self.rqs[cpu.index()], now),
+            Under::Two(own, other) => {
+                let pair = self.rqs.get_disjoint_mut([own.index(), other.index()]);
+                Rqs::Two(pair.expect("a pair is two CPUs"), PairClock::at(now))
+            }
+        };
+        let answer = call.apply(&self.scheduler, rqs, &mut self.hand, &mut self.io);
+        self.after();
+        answer
+    }
+
+    /// Makes a call that returns a step and is never refused.
+    fn step(&mut self, call: &Call) -> Step {
+        match self.call(call) {
+            Ok(Answer::Step(step)) => step,
+            other => panic!("{call:?} returned {other:?}"),
+        }
+    }
+
     /// Processes the output of a call.
     fn after(&mut self) {
         assert!(self.io.ops.len() <= MAX_OPS, "one call makes at most {MAX_OPS} operations: {:?}", self.io.ops);
@@ -275,9 +286,9 @@ impl World {
         }
         while let Some(parcel) = self.io.parked.pop() {
             let task = parcel.id();
-            let place = &mut self.bodies[task.index()];
-            assert!(matches!(place, Body::Delayed), "task {task} was parked while {place:?}");
-            *place = Body::Parked(parcel);
+            let place = &mut self.places[task.index()];
+            assert!(matches!(place, Some(Place::Delayed)), "task {task} was parked while {place:?}");
+            *place = Some(Place::Parked(parcel));
         }
         let costs = core::mem::take(&mut self.io.costs);
         // A stale bit in one of several cpusets' masks is found and cleared at the next search.
@@ -292,7 +303,7 @@ impl World {
                 RtOverload::Queued => 2,
                 RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
             };
-            let urgent = |rq: &Rq| rq.queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
+            let urgent = |rq: &Rq| rq.inspect().queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
             let is_queued = |rq: &Rq, kind| matches!(rq.server(kind).1, ServerState::Queued { .. });
             let is_served = |rq: &Rq| ServerKind::ALL.into_iter().any(|kind| is_queued(rq, kind));
             let crowded = self.rqs.iter().any(|rq| urgent(rq) + usize::from(is_served(rq)) >= waits(rq));
@@ -310,24 +321,15 @@ impl World {
 
     fn go(&mut self, agent: Agent) -> bool {
         let Some(job) = self.jobs.get_mut(agent.0).and_then(VecDeque::pop_front) else { return false };
-        let now = self.clock();
         match job {
             Job::Pick => self.pick(self.cpu_of(agent)),
-            Job::Carry { step, then } => {
-                let step = match step {
+            Job::Carry { step, then: after } => {
+                let step = self.step(&match step {
                     Step::Done => unreachable!("is no job"),
-                    Step::Pair { own, other, then } => {
-                        let [own, other] =
-                            self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("a pair is two CPUs");
-                        let now = PairClock { own: now, other: now };
-                        self.scheduler.resume_pair(own, other, now, then, &mut self.io)
-                    }
-                    Step::Again { own, then } => {
-                        self.scheduler.resume(&mut self.rqs[own.index()], now, then, &mut self.io)
-                    }
-                };
-                self.after();
-                self.push_step(agent, step, then);
+                    Step::Pair { own, other, then } => Call::Pair { own, other, then },
+                    Step::Again { own, then } => Call::Resume { own, then },
+                });
+                self.push_step(agent, step, after);
             }
             Job::Place { parcel, why, target } => self.place(agent, parcel, why, target),
         }
@@ -335,18 +337,22 @@ impl World {
     }
 
     fn place(&mut self, agent: Agent, parcel: Parcel, why: Placement, target: Option<CpuId>) {
-        let (by, now) = (self.cpu_of(agent), self.clock());
+        let (by, task) = (self.cpu_of(agent), parcel.id());
         let fresh = target.is_none();
-        let target = target.unwrap_or_else(|| self.scheduler.select_cpu(now, &parcel, by, why, &mut self.io));
-        assert!(parcel.allowed().is_none_or(|mask| mask.contains(target)), "{parcel:?} may not go to CPU {target}");
-        self.after();
+        self.hand = Some(parcel);
+        let cpu = target.unwrap_or_else(|| match self.call(&Call::Select { task, by, why }) {
+            Ok(Answer::Cpu(cpu)) => cpu,
+            other => panic!("task {task} has no CPU: {other:?}"),
+        });
+        let parcel = self.hand.take().expect("it stays in hand");
+        assert!(parcel.allowed().is_none_or(|mask| mask.contains(cpu)), "{parcel:?} may not go to CPU {cpu}");
         if fresh && self.setup.hints == Hints::Stale {
-            self.jobs[agent.0].push_front(Job::Place { parcel, why, target: Some(target) });
+            self.jobs[agent.0].push_front(Job::Place { parcel, why, target: Some(cpu) });
             return;
         }
-        self.bodies[parcel.id().index()] = Body::Queued;
-        let step = self.scheduler.wake(&mut self.rqs[target.index()], now, parcel, by, why, &mut self.io);
-        self.after();
+        self.places[task.index()] = Some(Place::Queued);
+        self.hand = Some(parcel);
+        let step = self.step(&Call::Wake { cpu, task, by, why });
         self.push_step(agent, step, Then::Nothing);
     }
 
@@ -369,48 +375,50 @@ impl World {
         affinity: Option<Arc<CpuMask>>,
         cpuset: CpusetId,
     ) -> bool {
-        let unborn = matches!(self.bodies.get(id.index()), Some(Body::Unborn));
+        let unborn = matches!(self.places.get(id.index()), Some(None));
         if !unborn || !self.is_free(by) || !self.has_room(affinity.as_deref(), cpuset) {
             return false;
         }
         let born_on = self.cpu_of(by);
         self.where_allowed[id.index()] = (affinity.clone(), cpuset);
         let spec = TaskSpec { id, attr, affinity, group: GroupId::ROOT, cpuset, born_on };
-        let parcel = match self.scheduler.create_task(Clock::at(self.now), spec) {
-            Ok(parcel) => parcel,
+        match self.call(&Call::CreateTask { spec }) {
+            Ok(_) => {}
             Err(error) if is_refusal(&error) => return false,
             Err(error) => panic!("task {id} cannot be created: {error}"),
-        };
-        self.bodies[id.index()] = Body::OnItsWay;
+        }
+        let parcel = self.hand.take().expect("a created task is in hand");
+        self.places[id.index()] = Some(Place::OnItsWay);
         self.jobs[by.0].push_back(Job::Place { parcel, why: Placement::Fork, target: None });
         true
     }
 
     fn wake(&mut self, by: Agent, task: TaskId) -> bool {
-        if !self.is_free(by) || task.index() >= self.bodies.len() {
+        let Some(place) = self.places.get_mut(task.index()).filter(|_| self.jobs[by.0].is_empty()) else {
             return false;
-        }
-        match core::mem::replace(&mut self.bodies[task.index()], Body::OnItsWay) {
-            Body::Parked(parcel) => {
+        };
+        match place.replace(Place::OnItsWay) {
+            Some(Place::Parked(parcel)) => {
                 self.jobs[by.0].push_back(Job::Place { parcel, why: Placement::Wakeup, target: None });
                 true
             }
-            Body::Delayed => {
-                let Home::Rq(home) = self.scheduler.home(task) else { panic!("task {task} has no home") };
-                let (now, cpu) = (self.clock(), self.cpu_of(by));
-                let woken = self.scheduler.wake_queued(&mut self.rqs[home.index()], now, task, cpu, &mut self.io);
-                self.bodies[task.index()] = if woken.is_ok() { Body::Queued } else { Body::Delayed };
-                self.after();
-                match woken {
-                    Ok(step) => self.push_step(by, step, Then::Nothing),
+            Some(Place::Delayed) => {
+                *place = Some(Place::Delayed);
+                let Home::Rq(cpu) = self.scheduler.home(task) else { panic!("task {task} has no home") };
+                let caller = self.cpu_of(by);
+                match self.call(&Call::WakeQueued { cpu, task, by: caller }) {
+                    Ok(Answer::Step(step)) => {
+                        self.places[task.index()] = Some(Place::Queued);
+                        self.push_step(by, step, Then::Nothing);
+                        true
+                    }
                     // It may not run there any more and has been parked.
-                    Err(TaskError::NotHere(_)) => return self.wake(by, task),
-                    Err(error) => panic!("task {task} cannot be woken: {error}"),
+                    Ok(Answer::NotHere) => self.wake(by, task),
+                    other => panic!("task {task} cannot be woken: {other:?}"),
                 }
-                true
             }
             other => {
-                self.bodies[task.index()] = other;
+                *place = other;
                 false
             }
         }
@@ -426,29 +434,21 @@ impl World {
         }
         self.cpus[cpu.index()].kicked = false;
         self.cpus[cpu.index()].runs = None;
-        let now = self.clock();
-        let left = self.scheduler.leave(&mut self.rqs[cpu.index()], now, why, &mut self.io);
-        let (is, parcel) = match left {
-            Left::Queued => (Body::Queued, None),
-            Left::Parked(parcel) => (Body::Parked(parcel), None),
-            Left::Delayed => (Body::Delayed, None),
-            Left::Displaced(parcel) => (Body::OnItsWay, Some(parcel)),
-            Left::Dead(_) => (Body::Dead, None),
-        };
+        let Ok(Answer::Left(left)) = self.call(&Call::Leave { cpu, why }) else { panic!("CPU {cpu} has not left") };
+        let place = Place::after(left, &mut self.hand);
+        let displaced = self.hand.take().filter(|_| left == LeftAs::Displaced);
         if let Some(task) = current {
-            self.bodies[task.index()] = is;
+            self.places[task.index()] = Some(place);
         }
-        self.after();
-        self.jobs[agent.0].extend(parcel.map(|parcel| Job::Place { parcel, why: Placement::Displaced, target: None }));
+        let place = |parcel| Job::Place { parcel, why: Placement::Displaced, target: None };
+        self.jobs[agent.0].extend(displaced.map(place));
         self.jobs[agent.0].push_back(Job::Pick);
         true
     }
 
     fn pick(&mut self, cpu: CpuId) {
-        let (agent, now) = (Self::agent_of(cpu), self.clock());
-        let rq = &mut self.rqs[cpu.index()];
-        let next = self.scheduler.pick(rq, now, &mut self.io);
-        self.after();
+        let agent = Self::agent_of(cpu);
+        let Ok(Answer::Next(next)) = self.call(&Call::Pick { cpu }) else { panic!("CPU {cpu} has not picked") };
         let task = match next {
             Next::Balance(step) => return self.push_step(agent, step, Then::Pick),
             Next::Idle => None,
@@ -456,21 +456,18 @@ impl World {
         };
         self.cpus[cpu.index()].runs = task;
         if task.is_some() {
-            let step = self.scheduler.switched(&mut self.rqs[cpu.index()], now, &mut self.io);
-            self.after();
+            let step = self.step(&Call::Switched { cpu });
             self.push_step(agent, step, Then::Nothing);
         }
     }
 
     /// An event of a CPU itself, which needs the CPU to be in no other event.
-    fn own(&mut self, cpu: CpuId, call: impl FnOnce(&Scheduler<Lock>, &mut Rq, Clock, &mut Io) -> Step) -> bool {
+    fn own(&mut self, cpu: CpuId, call: &Call) -> bool {
         let agent = Self::agent_of(cpu);
         if !self.is_free(agent) {
             return false;
         }
-        let now = self.clock();
-        let step = call(&self.scheduler, &mut self.rqs[cpu.index()], now, &mut self.io);
-        self.after();
+        let step = self.step(call);
         self.push_step(agent, step, Then::Nothing);
         true
     }
@@ -480,7 +477,7 @@ impl World {
             return false;
         }
         let work = self.cpus[cpu.index()].ipis.remove(nth);
-        self.own(cpu, |scheduler, rq, now, io| scheduler.remote(rq, now, work, io))
+        self.own(cpu, &Call::Remote { cpu, work })
     }
 
     fn fire(&mut self, cpu: CpuId) -> bool {
@@ -491,73 +488,59 @@ impl World {
             return false;
         }
         *self.cpus[cpu.index()].timer(timer) = None;
-        self.own(cpu, |scheduler, rq, now, io| scheduler.timer(rq, now, timer, io))
+        self.own(cpu, &Call::Timer { cpu, timer })
     }
 
     /// Changes a task wherever it is; `false` if its body is on its way or does not exist.
-    fn change(
-        &mut self,
-        by: Agent,
-        task: TaskId,
-        parked: impl FnOnce(&Scheduler<Lock>, &mut Parcel, CpuId, Clock, &mut Io),
-        queued: impl FnOnce(&Scheduler<Lock>, &mut Rq, Clock, &mut Io) -> Result<(Option<Parcel>, Step), TaskError>,
-    ) -> bool {
-        if !self.is_free(by) || task.index() >= self.bodies.len() {
+    fn change(&mut self, by: Agent, task: TaskId, parked: &Call, queued: impl FnOnce(CpuId) -> Call) -> bool {
+        if !self.is_free(by) || task.index() >= self.places.len() {
             return false;
         }
-        let (now, cpu) = (self.clock(), self.cpu_of(by));
-        match (&mut self.bodies[task.index()], self.scheduler.home(task)) {
-            (Body::Unborn | Body::OnItsWay | Body::Dead, _) => return false,
-            (Body::Parked(parcel), _) => {
-                parked(&self.scheduler, parcel, cpu, now, &mut self.io);
-                self.after();
+        match (self.places[task.index()].take(), self.scheduler.home(task)) {
+            (other @ (None | Some(Place::OnItsWay | Place::Dead)), _) => {
+                self.places[task.index()] = other;
+                return false;
             }
-            (body @ (Body::Queued | Body::Delayed), Home::Rq(home)) => {
-                let asleep = matches!(body, Body::Delayed);
-                match queued(&self.scheduler, &mut self.rqs[home.index()], now, &mut self.io) {
-                    Ok((displaced, step)) => {
-                        if let Some(parcel) = displaced {
-                            *body = Body::OnItsWay;
+            (Some(Place::Parked(parcel)), _) => {
+                self.hand = Some(parcel);
+                if let Err(error) = self.call(parked) {
+                    assert!(is_refusal(&error), "task {task} cannot be changed: {error}");
+                }
+                self.places[task.index()] = self.hand.take().map(Place::Parked);
+            }
+            (Some(place @ (Place::Queued | Place::Delayed)), Home::Rq(home)) => {
+                let asleep = matches!(place, Place::Delayed);
+                self.places[task.index()] = Some(place);
+                match self.call(&queued(home)) {
+                    Ok(Answer::Step(step)) => {
+                        if let Some(parcel) = self.hand.take() {
+                            self.places[task.index()] = Some(Place::OnItsWay);
                             let why = Placement::Displaced;
                             self.jobs[by.0].push_back(Job::Place { parcel, why, target: None });
                         }
-                        self.after();
                         self.push_step(by, step, Then::Nothing);
                     }
-                    Err(TaskError::NotHere(_)) if asleep => {
+                    Ok(Answer::NotHere) if asleep => {
                         // It slept and has been parked without the change.
-                        self.after();
-                        assert!(matches!(self.bodies[task.index()], Body::Parked(_)), "task {task} is lost");
+                        assert!(matches!(self.places[task.index()], Some(Place::Parked(_))), "task {task} is lost");
                     }
-                    Err(error) if is_refusal(&error) => self.after(),
-                    Err(error) => panic!("task {task} cannot be changed: {error}"),
+                    Err(error) if is_refusal(&error) => {}
+                    other => panic!("task {task} cannot be changed: {other:?}"),
                 }
             }
-            (Body::Queued | Body::Delayed, Home::Parcel) => panic!("task {task} is queued, but has no home"),
+            (Some(Place::Queued | Place::Delayed), Home::Parcel) => panic!("task {task} is queued, but has no home"),
         }
         true
     }
 
     fn set_attr(&mut self, by: Agent, task: TaskId, attr: SchedAttr) -> bool {
-        self.change(
-            by,
-            task,
-            |scheduler, parcel, cpu, now, io| {
-                if let Err(error) = scheduler.set_attr_parked(now, parcel, attr, cpu, io) {
-                    assert!(is_refusal(&error), "task {task} cannot be changed: {error}");
-                }
-            },
-            |scheduler, rq, now, io| scheduler.set_attr(rq, now, task, attr, io).map(|step| (None, step)),
-        )
+        let parked = Call::SetAttrParked { task, attr, by: self.cpu_of(by) };
+        self.change(by, task, &parked, |cpu| Call::SetAttr { cpu, task, attr })
     }
 
     fn inherit(&mut self, by: Agent, task: TaskId, from: Option<Lent>) -> bool {
-        self.change(
-            by,
-            task,
-            |scheduler, parcel, cpu, now, io| scheduler.inherit_parked(now, parcel, from, cpu, io),
-            |scheduler, rq, now, io| scheduler.inherit(rq, now, task, from, io).map(|step| (None, step)),
-        )
+        let parked = Call::InheritParked { task, from, by: self.cpu_of(by) };
+        self.change(by, task, &parked, |cpu| Call::Inherit { cpu, task, from })
     }
 
     fn set_affinity(&mut self, by: Agent, task: TaskId, affinity: Option<Arc<CpuMask>>) -> bool {
@@ -565,18 +548,10 @@ impl World {
         if !self.has_room(affinity.as_deref(), cpuset) {
             return false;
         }
-        let (for_parked, for_queued) = (affinity.clone(), affinity.clone());
-        let asleep = matches!(self.bodies.get(task.index()), Some(Body::Delayed));
-        let done = self.change(
-            by,
-            task,
-            |scheduler, parcel, cpu, now, io| {
-                if let Err(error) = scheduler.set_affinity_parked(now, parcel, for_parked, cpu, io) {
-                    assert!(is_refusal(&error), "task {task} cannot be confined: {error}");
-                }
-            },
-            |scheduler, rq, now, io| scheduler.set_affinity(rq, now, task, for_queued, io),
-        );
+        let asleep = matches!(self.places.get(task.index()), Some(Some(Place::Delayed)));
+        let parked = Call::SetAffinityParked { task, affinity: affinity.clone(), by: self.cpu_of(by) };
+        let queued = |cpu| Call::SetAffinity { cpu, task, affinity: affinity.clone() };
+        let done = self.change(by, task, &parked, queued);
         if done && !asleep {
             self.where_allowed[task.index()].0 = affinity;
         }
@@ -588,30 +563,27 @@ impl World {
             return false;
         }
         self.cpus[cpu.index()].is_online = false;
-        let alive = |body: &Body| !matches!(body, Body::Unborn | Body::Dead);
-        let mut tasks = self.bodies.iter().zip(&self.where_allowed).filter(|(body, _)| alive(body));
+        let alive = |place: &Option<Place>| !matches!(place, None | Some(Place::Dead));
+        let mut tasks = self.places.iter().zip(&self.where_allowed).filter(|(place, _)| alive(place));
         if !tasks.all(|(_, (affinity, cpuset))| self.has_room(affinity.as_deref(), *cpuset))
             || self.cpus.iter().all(|cpu| !cpu.is_online)
         {
             self.cpus[cpu.index()].is_online = true;
             return false;
         }
-        self.scheduler.offline(&mut self.rqs[cpu.index()], Clock::at(self.now), &mut self.io);
-        self.after();
-        true
+        self.step(&Call::Offline { cpu }) == Step::Done
     }
 
     fn evict(&mut self, cpu: CpuId) -> bool {
         if !self.is_free(Self::agent_of(cpu)) || self.cpus[cpu.index()].is_online {
             return false;
         }
-        let now = self.clock();
         let before = self.rqs[cpu.index()].nr_running();
-        let parcel = self.scheduler.evict(&mut self.rqs[cpu.index()], now, &mut self.io);
-        self.after();
+        let evicted = self.step(&Call::Evict { cpu });
+        assert_eq!(evicted, Step::Done);
         // Sleeping tasks are parked, whether or not a task that is awake is found.
-        let Some(parcel) = parcel else { return self.rqs[cpu.index()].nr_running() < before };
-        self.bodies[parcel.id().index()] = Body::OnItsWay;
+        let Some(parcel) = self.hand.take() else { return self.rqs[cpu.index()].nr_running() < before };
+        self.places[parcel.id().index()] = Some(Place::OnItsWay);
         self.jobs[cpu.index()].push_back(Job::Place { parcel, why: Placement::Displaced, target: None });
         true
     }
@@ -620,7 +592,7 @@ impl World {
         if self.cpus[cpu.index()].is_online {
             return false;
         }
-        self.own(cpu, |scheduler, rq, now, io| scheduler.online(rq, now, io)) && {
+        self.own(cpu, &Call::Online { cpu }) && {
             self.cpus[cpu.index()].is_online = true;
             true
         }
@@ -631,14 +603,17 @@ impl World {
     fn set_server(&mut self, cpu: CpuId, kind: ServerKind, runtime: Duration, period: Duration) -> bool {
         let (has, _, _) = self.rqs[cpu.index()].server(kind);
         let params = ServerParams { runtime, period, ..has };
-        self.own(cpu, |scheduler, rq, now, io| {
-            let before = rq.server(kind);
-            match scheduler.set_server(rq, now, kind, params, io) {
-                Ok(()) => assert_eq!(rq.server(kind).0, params),
-                Err(_) => assert_eq!(rq.server(kind), before, "a refused change changes nothing"),
-            }
-            Step::Done
-        })
+        if !self.is_free(Self::agent_of(cpu)) {
+            return false;
+        }
+        let before = self.rqs[cpu.index()].server(kind);
+        let changed = self.call(&Call::SetServer { cpu, kind, params });
+        let after = self.rqs[cpu.index()].server(kind);
+        match changed {
+            Ok(_) => assert_eq!(after.0, params),
+            Err(_) => assert_eq!(after, before, "a refused change changes nothing"),
+        }
+        true
     }
 
     fn join(&mut self, cpu: CpuId, partition: CpusetId) -> bool {
@@ -649,7 +624,7 @@ impl World {
         if !can_be || self.partitions[cpu.index()] == partition {
             return false;
         }
-        self.own(cpu, |scheduler, rq, now, io| scheduler.join_domain(rq, now, partition, io).expect("a partition")) && {
+        self.own(cpu, &Call::JoinDomain { cpu, partition }) && {
             self.partitions[cpu.index()] = partition;
             true
         }
@@ -663,9 +638,9 @@ impl World {
 
     /// The bodies that are not on a run queue.
     fn parcels(&self) -> impl Iterator<Item = &Parcel> {
-        let parked = self.bodies.iter().filter_map(|body| match body {
-            Body::Parked(parcel) => Some(parcel),
-            Body::Unborn | Body::OnItsWay | Body::Queued | Body::Delayed | Body::Dead => None,
+        let parked = self.places.iter().filter_map(|place| match place {
+            Some(Place::Parked(parcel)) => Some(parcel),
+            None | Some(Place::OnItsWay | Place::Queued | Place::Delayed | Place::Dead) => None,
         });
         let on_their_way = self.jobs.iter().flatten().filter_map(|job| match job {
             Job::Place { parcel, .. } => Some(parcel),
@@ -676,7 +651,8 @@ impl World {
 }
 
 /// Whether a deadline task was not admitted.
-fn is_refusal(error: &TaskError) -> bool {
+fn is_refusal(error: &Refused) -> bool {
+    let Refused::Task(error) = error else { return false };
     matches!(
         error,
         TaskError::DeadlineParams(..)

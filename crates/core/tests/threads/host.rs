@@ -1,28 +1,17 @@
 //! The host: a thread per CPU, one for devices, and the work that they pass to each other.
 
-use crate::log::{Answer, CPUS, Call, Entry, TASKS, clock, create, name_of};
+use crate::log::{CPUS, Entry, TASKS, clock, spec};
 use parking_lot::{Mutex, MutexGuard, RawMutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::Thread;
+use zerolag_core::call::{Answer, Call, Made, Place, Rqs, Under};
 use zerolag_core::{
-    Clock, Home, Io, Leave, Left, Lent, Next, Observer, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
-    Scheduler, Step, TaskError, Tracing, Work,
+    Clock, Home, Io, Leave, Lent, Next, Observer, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer, Scheduler,
+    Step, Tracing, Work,
 };
 use zerolag_model::{CpuId, CpuMask, Nice, RtPriority, SchedAttr, TaskId};
-
-/// The place of a task. Its own lock, taken inside run-queue locks, never around them.
-#[derive(Debug)]
-pub(crate) enum Body {
-    Parked(Parcel),
-    /// In a thread's hands.
-    OnItsWay,
-    Queued,
-    /// Asleep, but still on a run queue.
-    Delayed,
-    Dead,
-}
 
 /// The work that other threads leave for a CPU.
 #[derive(Default)]
@@ -45,7 +34,8 @@ pub(crate) struct Host {
     pub(crate) scheduler: Scheduler<RawMutex>,
     pub(crate) rqs: Vec<Mutex<Rq>>,
     pub(crate) inboxes: Vec<Inbox>,
-    pub(crate) bodies: Vec<Mutex<Body>>,
+    /// Where each task is. Taken inside run-queue locks, never around them.
+    pub(crate) places: Vec<Mutex<Place>>,
     pub(crate) tickets: AtomicU64,
     /// The remaining operations of this round.
     pub(crate) budget: AtomicI64,
@@ -61,13 +51,15 @@ pub(crate) struct Caller<'a> {
     pub(crate) random: u64,
     /// The CPU's task; unused by threads that are not CPUs.
     pub(crate) runs: Option<TaskId>,
+    /// The body that a call is given, or hands out.
+    hand: Option<Parcel>,
 }
 
 impl<'a> Caller<'a> {
     pub(crate) fn new(host: &'a Host, cpu: CpuId, seed: u64) -> Self {
         let mut io = Io::new(Tracing::Off);
         io.observer = Observer::Record(Vec::new());
-        Self { host, cpu, io, log: Vec::new(), random: seed, runs: None }
+        Self { host, cpu, io, log: Vec::new(), random: seed, runs: None, hand: None }
     }
 
     /// splitmix64.
@@ -84,16 +76,36 @@ impl<'a> Caller<'a> {
         (ticket, clock(ticket))
     }
 
-    /// Logs a call and executes its operations in `io`. The locks of the call are still held.
-    fn log(&mut self, ticket: u64, call: Call, answer: Answer) {
-        let Observer::Record(reads) = &mut self.io.observer else { unreachable!("it records") };
-        let reads = core::mem::take(reads);
+    /// Makes a call, with its locks.
+    fn call(&mut self, call: Call) -> Answer {
+        let host = self.host;
+        match call.under() {
+            Under::None => {
+                let (ticket, now) = self.ticket();
+                self.under(ticket, Rqs::None(now), call)
+            }
+            Under::One(cpu) => {
+                let mut rq = host.rqs[cpu.index()].lock();
+                let (ticket, now) = self.ticket();
+                self.under(ticket, Rqs::One(&mut rq, now), call)
+            }
+            Under::Two(own, other) => {
+                let (mut rq, mut peer) = lock_pair(host, own, other);
+                let (ticket, now) = self.ticket();
+                self.under(ticket, Rqs::Two([&mut rq, &mut peer], PairClock::at(now)), call)
+            }
+        }
+    }
+
+    /// Makes a call whose locks are held, logs it and executes its operations.
+    fn under(&mut self, ticket: u64, rqs: Rqs<'_>, call: Call) -> Answer {
+        let made = Made::apply(&self.host.scheduler, rqs, call, &mut self.hand, &mut self.io);
+        let answer = made.answer.clone().unwrap_or_else(|error| panic!("{:?}: {error}", made.call));
         let ops: Vec<Op> = self.io.ops.drain(..).collect();
-        let parked: Vec<TaskId> = self.io.parked.iter().map(Parcel::id).collect();
         for parcel in self.io.parked.drain(..) {
-            let mut body = self.host.bodies[parcel.id().index()].lock();
-            assert!(matches!(*body, Body::Delayed), "{parcel:?} was parked while {body:?}");
-            *body = Body::Parked(parcel);
+            let mut place = self.host.places[parcel.id().index()].lock();
+            assert!(matches!(*place, Place::Delayed), "{parcel:?} was parked while {place:?}");
+            *place = Place::Parked(parcel);
         }
         for op in &ops {
             match *op {
@@ -118,218 +130,160 @@ impl<'a> Caller<'a> {
                 Op::ArmTimer { .. } | Op::CancelTimer { .. } => {}
             }
         }
-        self.log.push(Entry { ticket, call, reads, answer, ops, parked });
+        self.log.push(Entry { ticket, made, ops });
+        answer
     }
 
-    /// Calls with one run queue locked.
-    fn with(
-        &mut self,
-        cpu: CpuId,
-        call: Call,
-        enter: impl FnOnce(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Step,
-    ) -> Step {
-        let host = self.host;
-        let mut rq = host.rqs[cpu.index()].lock();
-        let (ticket, now) = self.ticket();
-        let step = enter(&host.scheduler, &mut rq, now, &mut self.io);
-        self.log(ticket, call, Answer::Step(step));
-        step
+    /// Makes a call that returns a step, and executes it to its end.
+    fn make(&mut self, call: Call) {
+        match self.call(call) {
+            Answer::Step(step) => self.carry(step),
+            Answer::NotHere => {}
+            other => unreachable!("{other:?} is no step"),
+        }
     }
 
     /// Executes a step to its end.
     fn carry(&mut self, step: Step) {
-        let host = self.host;
         let mut step = step;
         loop {
-            step = match step {
+            let call = match step {
                 Step::Done => return,
-                Step::Again { own, then } => {
-                    self.with(own, Call::Resume { cpu: own, then }, |scheduler, rq, now, io| {
-                        scheduler.resume(rq, now, then, io)
-                    })
-                }
-                Step::Pair { own, other, then } => {
-                    let (mut rq, mut peer) = lock_pair(host, own, other);
-                    let (ticket, now) = self.ticket();
-                    let now = PairClock { own: now, other: now };
-                    let step = host.scheduler.resume_pair(&mut rq, &mut peer, now, then, &mut self.io);
-                    self.log(ticket, Call::Pair { own, other, then }, Answer::Step(step));
-                    step
-                }
+                Step::Again { own, then } => Call::Resume { own, then },
+                Step::Pair { own, other, then } => Call::Pair { own, other, then },
             };
+            let Answer::Step(next) = self.call(call) else { unreachable!("a continuation returns a step") };
+            step = next;
         }
     }
 
     pub(crate) fn create(&mut self, task: TaskId, attr: SchedAttr) {
-        let (ticket, _) = self.ticket();
-        let parcel = create(&self.host.scheduler, task, attr);
-        self.log(ticket, Call::Create { task, attr }, Answer::Nothing);
-        self.place(parcel, Placement::Fork);
+        let created = self.call(Call::CreateTask { spec: spec(task, attr) });
+        assert_eq!(created, Answer::DONE);
+        self.place(task, Placement::Fork);
     }
 
-    fn place(&mut self, parcel: Parcel, why: Placement) {
-        let (host, by, task) = (self.host, self.cpu, parcel.id());
-        let (ticket, now) = self.ticket();
-        let cpu = host.scheduler.select_cpu(now, &parcel, by, why, &mut self.io);
-        self.log(ticket, Call::Select { task, by, why }, Answer::Cpu(cpu));
-        let step = {
+    /// Places the task in hand.
+    fn place(&mut self, task: TaskId, why: Placement) {
+        let (host, by) = (self.host, self.cpu);
+        let Answer::Cpu(cpu) = self.call(Call::Select { task, by, why }) else { unreachable!("a CPU is chosen") };
+        let answer = {
             let mut rq = host.rqs[cpu.index()].lock();
             let (ticket, now) = self.ticket();
-            *host.bodies[task.index()].lock() = Body::Queued;
-            let step = host.scheduler.wake(&mut rq, now, parcel, by, why, &mut self.io);
-            self.log(ticket, Call::Wake { cpu, task, by, why }, Answer::Step(step));
-            step
+            *host.places[task.index()].lock() = Place::Queued;
+            self.under(ticket, Rqs::One(&mut rq, now), Call::Wake { cpu, task, by, why })
         };
+        let Answer::Step(step) = answer else { unreachable!("a wakeup returns a step") };
         self.carry(step);
     }
 
     /// Wakes a task if it sleeps.
     fn wake(&mut self, task: TaskId) {
         let (host, by) = (self.host, self.cpu);
-        let mut body = host.bodies[task.index()].lock();
-        match core::mem::replace(&mut *body, Body::OnItsWay) {
-            Body::Parked(parcel) => {
-                drop(body);
-                self.place(parcel, Placement::Wakeup);
+        let mut place = host.places[task.index()].lock();
+        match core::mem::replace(&mut *place, Place::OnItsWay) {
+            Place::Parked(parcel) => {
+                drop(place);
+                self.hand = Some(parcel);
+                self.place(task, Placement::Wakeup);
             }
-            Body::Delayed => {
-                *body = Body::Delayed;
-                drop(body);
+            Place::Delayed => {
+                *place = Place::Delayed;
+                drop(place);
                 let Home::Rq(cpu) = host.scheduler.home(task) else { return };
                 let mut rq = host.rqs[cpu.index()].lock();
-                if !matches!(*host.bodies[task.index()].lock(), Body::Delayed) {
+                if !matches!(*host.places[task.index()].lock(), Place::Delayed) {
                     return;
                 }
                 let (ticket, now) = self.ticket();
-                let woken = host.scheduler.wake_queued(&mut rq, now, task, by, &mut self.io);
-                if woken.is_ok() {
-                    *host.bodies[task.index()].lock() = Body::Queued;
-                }
-                let answer = Answer::Changed(woken.clone().map(|step| (None, step)));
-                self.log(ticket, Call::WakeQueued { cpu, task, by }, answer);
+                let woken = self.under(ticket, Rqs::One(&mut rq, now), Call::WakeQueued { cpu, task, by });
+                let Answer::Step(step) = woken else { return };
+                *host.places[task.index()].lock() = Place::Queued;
                 drop(rq);
-                if let Ok(step) = woken {
-                    self.carry(step);
-                }
+                self.carry(step);
             }
-            other => *body = other,
+            other => *place = other,
         }
     }
 
-    /// Changes a task wherever it is, if it exists.
-    fn set_attr(&mut self, task: TaskId, attr: SchedAttr) {
-        let (host, by) = (self.host, self.cpu);
-        let mut body = host.bodies[task.index()].lock();
-        if let Body::Parked(parcel) = &mut *body {
-            let (ticket, now) = self.ticket();
-            host.scheduler.set_attr_parked(now, parcel, attr, by, &mut self.io).expect("a class that is built");
-            self.log(ticket, Call::SetAttrParked { task, attr, by }, Answer::Nothing);
-            return;
-        }
-        drop(body);
-        self.change(
-            task,
-            |cpu| Call::SetAttr { cpu, task, attr },
-            |scheduler, rq, now, io| scheduler.set_attr(rq, now, task, attr, io).map(|step| (None, step)),
-        );
-    }
-
-    fn set_affinity(&mut self, task: TaskId, affinity: Option<Arc<CpuMask>>) {
-        let (host, by) = (self.host, self.cpu);
-        let mut body = host.bodies[task.index()].lock();
-        if let Body::Parked(parcel) = &mut *body {
-            let (ticket, now) = self.ticket();
-            host.scheduler
-                .set_affinity_parked(now, parcel, affinity.clone(), by, &mut self.io)
-                .expect("a mask within the machine");
-            self.log(ticket, Call::SetAffinityParked { task, affinity, by }, Answer::Nothing);
-            return;
-        }
-        drop(body);
-        let for_log = affinity.clone();
-        self.change(
-            task,
-            |cpu| Call::SetAffinity { cpu, task, affinity: for_log },
-            |scheduler, rq, now, io| scheduler.set_affinity(rq, now, task, affinity, io),
-        );
-    }
-
-    fn inherit(&mut self, task: TaskId, from: Option<Lent>) {
-        self.change(
-            task,
-            |cpu| Call::Inherit { cpu, task, from },
-            |scheduler, rq, now, io| scheduler.inherit(rq, now, task, from, io).map(|step| (None, step)),
-        );
-    }
-
-    /// Looks a queued task up, locks its home, and looks it up again there.
-    fn change(
-        &mut self,
-        task: TaskId,
-        call: impl FnOnce(CpuId) -> Call,
-        enter: impl FnOnce(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Result<(Option<Parcel>, Step), TaskError>,
-    ) {
+    /// Changes a task wherever it is, if it exists: parked, or on the run queue of a CPU.
+    fn change(&mut self, task: TaskId, parked: Option<Call>, queued: impl FnOnce(CpuId) -> Call) {
         let host = self.host;
+        let mut place = host.places[task.index()].lock();
+        if let (Some(call), Place::Parked(_)) = (parked, &*place) {
+            let Place::Parked(parcel) = core::mem::replace(&mut *place, Place::OnItsWay) else {
+                unreachable!("it is parked")
+            };
+            self.hand = Some(parcel);
+            let changed = self.call(call);
+            assert_eq!(changed, Answer::DONE);
+            *place = Place::Parked(self.hand.take().expect("it stays in hand"));
+            return;
+        }
+        drop(place);
         let Home::Rq(cpu) = host.scheduler.home(task) else { return };
         let mut rq = host.rqs[cpu.index()].lock();
         let (ticket, now) = self.ticket();
-        let changed = enter(&host.scheduler, &mut rq, now, &mut self.io);
-        let ids = match &changed {
-            Ok((parcel, step)) => Ok((parcel.as_ref().map(Parcel::id), *step)),
-            Err(error) => Err(error.clone()),
-        };
-        if matches!(ids, Ok((Some(_), _))) {
-            *host.bodies[task.index()].lock() = Body::OnItsWay;
+        let changed = self.under(ticket, Rqs::One(&mut rq, now), queued(cpu));
+        if self.hand.is_some() {
+            *host.places[task.index()].lock() = Place::OnItsWay;
         }
-        self.log(ticket, call(cpu), Answer::Changed(ids));
         drop(rq);
-        if let Ok((parcel, step)) = changed {
+        let displaced = self.hand.take();
+        if let Answer::Step(step) = changed {
             self.carry(step);
-            if let Some(parcel) = parcel {
-                self.place(parcel, Placement::Displaced);
-            }
         }
+        if displaced.is_some() {
+            self.hand = displaced;
+            self.place(task, Placement::Displaced);
+        }
+    }
+
+    fn set_attr(&mut self, task: TaskId, attr: SchedAttr) {
+        let parked = Call::SetAttrParked { task, attr, by: self.cpu };
+        self.change(task, Some(parked), |cpu| Call::SetAttr { cpu, task, attr });
+    }
+
+    fn set_affinity(&mut self, task: TaskId, affinity: Option<Arc<CpuMask>>) {
+        let parked = Call::SetAffinityParked { task, affinity: affinity.clone(), by: self.cpu };
+        self.change(task, Some(parked), |cpu| Call::SetAffinity { cpu, task, affinity });
+    }
+
+    fn inherit(&mut self, task: TaskId, from: Option<Lent>) {
+        self.change(task, None, |cpu| Call::Inherit { cpu, task, from });
     }
 
     /// The CPU leaves its task and picks another.
     fn schedule(&mut self, why: Leave) {
         let (host, cpu) = (self.host, self.cpu);
         host.inboxes[cpu.index()].kicked.store(false, Ordering::Release);
-        let displaced = {
+        {
             let mut rq = host.rqs[cpu.index()].lock();
             let (ticket, now) = self.ticket();
             let current = rq.current();
-            let left = host.scheduler.leave(&mut rq, now, why, &mut self.io);
-            let answer = Answer::Left(name_of(&left), current);
-            let (is, displaced) = match left {
-                Left::Queued => (Body::Queued, None),
-                Left::Parked(parcel) => (Body::Parked(parcel), None),
-                Left::Delayed => (Body::Delayed, None),
-                Left::Displaced(parcel) => (Body::OnItsWay, Some(parcel)),
-                Left::Dead(_) => (Body::Dead, None),
-            };
+            let answer = self.under(ticket, Rqs::One(&mut rq, now), Call::Leave { cpu, why });
+            let Answer::Left(left) = answer else { unreachable!("a task that leaves is somewhere") };
+            let place = Place::after(left, &mut self.hand);
             if let Some(task) = current {
-                *host.bodies[task.index()].lock() = is;
+                *host.places[task.index()].lock() = place;
             }
-            self.log(ticket, Call::Leave { cpu, why }, answer);
-            displaced
-        };
-        if let Some(parcel) = displaced {
-            self.place(parcel, Placement::Displaced);
+        }
+        if let Some(displaced) = self.hand.as_ref().map(Parcel::id) {
+            self.place(displaced, Placement::Displaced);
         }
         loop {
             let (next, step) = {
                 let mut rq = host.rqs[cpu.index()].lock();
                 let (ticket, now) = self.ticket();
-                let next = host.scheduler.pick(&mut rq, now, &mut self.io);
-                self.log(ticket, Call::Pick { cpu }, Answer::Next(next));
+                let answer = self.under(ticket, Rqs::One(&mut rq, now), Call::Pick { cpu });
+                let Answer::Next(next) = answer else { unreachable!("a pick chooses") };
                 let step = match next {
                     Next::Balance(step) => step,
                     Next::Idle => Step::Done,
                     Next::Run(_) => {
                         let (ticket, now) = self.ticket();
-                        let step = host.scheduler.switched(&mut rq, now, &mut self.io);
-                        self.log(ticket, Call::Switched { cpu }, Answer::Step(step));
+                        let answer = self.under(ticket, Rqs::One(&mut rq, now), Call::Switched { cpu });
+                        let Answer::Step(step) = answer else { unreachable!("a switch returns a step") };
                         step
                     }
                 };
@@ -352,9 +306,7 @@ impl<'a> Caller<'a> {
         loop {
             let Some(work) = inbox.ipis.lock().pop_front() else { break };
             any = true;
-            let step = self
-                .with(cpu, Call::Remote { cpu, work }, |scheduler, rq, now, io| scheduler.remote(rq, now, work, io));
-            self.carry(step);
+            self.make(Call::Remote { cpu, work });
         }
         if inbox.kicked.swap(false, Ordering::AcqRel) {
             let asked = host.rqs[cpu.index()].lock().need_resched() != Resched::No;
@@ -411,15 +363,9 @@ impl<'a> Caller<'a> {
                 self.inherit(other, from);
             }
             58 if self.host.inboxes[cpu.index()].timer.swap(false, Ordering::AcqRel) => {
-                let step = self.with(cpu, Call::Timer { cpu }, |scheduler, rq, now, io| {
-                    scheduler.timer(rq, now, RqTimer::Slice, io)
-                });
-                self.carry(step);
+                self.make(Call::Timer { cpu, timer: RqTimer::Slice });
             }
-            _ => {
-                let step = self.with(cpu, Call::Tick { cpu }, |scheduler, rq, now, io| scheduler.tick(rq, now, io));
-                self.carry(step);
-            }
+            _ => self.make(Call::Tick { cpu }),
         }
     }
 
@@ -491,26 +437,27 @@ pub(crate) fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
         if rq.current() != caller.runs {
             return Err(format!("CPU {} runs {:?} and was told {:?}", rq.cpu(), rq.current(), caller.runs));
         }
-        for (task, prio) in rq.queued() {
+        for (task, prio) in rq.inspect().queued() {
             places[task.index()] += 1;
-            let body = host.bodies[task.index()].lock();
-            if host.scheduler.home(task) != Home::Rq(rq.cpu()) || !matches!(*body, Body::Queued | Body::Delayed) {
-                return Err(format!("task {task} is on CPU {}, and {body:?}", rq.cpu()));
+            let place = host.places[task.index()].lock();
+            if host.scheduler.home(task) != Home::Rq(rq.cpu()) || !place.is_on_rq() {
+                return Err(format!("task {task} is on CPU {}, and {place:?}", rq.cpu()));
             }
             if !prio.is_rt() || rq.current() == Some(task) {
                 continue;
             }
-            let better = views.iter().find(|to| rq.may_run_on(task, to.cpu()) && prio.beats(to.current_prio()));
+            let better =
+                views.iter().find(|to| rq.inspect().may_run_on(task, to.cpu()) && prio.beats(to.current_prio()));
             if let Some(to) = better {
                 return Err(format!("task {task} waits on CPU {} and could preempt on CPU {}", rq.cpu(), to.cpu()));
             }
         }
     }
-    for (index, body) in host.bodies.iter().enumerate() {
-        let expected = match &*body.lock() {
-            Body::Queued | Body::Delayed => 1,
-            Body::Parked(_) | Body::Dead => 0,
-            Body::OnItsWay => return Err(format!("task {index} was dropped on its way")),
+    for (index, place) in host.places.iter().enumerate() {
+        let expected = match &*place.lock() {
+            Place::Queued | Place::Delayed => 1,
+            Place::Parked(_) | Place::Dead => 0,
+            Place::OnItsWay => return Err(format!("task {index} was dropped on its way")),
         };
         if places[index] != expected {
             return Err(format!("task {index} is in {} run queues", places[index]));

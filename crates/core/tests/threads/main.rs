@@ -20,19 +20,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `log` | the record of a call, and the construction of the scheduler |
+//! | `log` | the record of a call ([`Made`](zerolag_core::call::Made)), and the configuration |
 //! | `host` | the threads |
-//! | `replay` | the same calls on one thread |
+//! | `replay` | the same calls on one thread, by a [`Player`](zerolag_core::call::Player) |
 
 mod host;
 mod log;
 mod replay;
 
-use crate::host::{Body, Caller, Host, Inbox, check, come_to_rest};
-use crate::log::{CPUS, Call, Entry, TASKS, build};
+use crate::host::{Caller, Host, Inbox, check, come_to_rest};
+use crate::log::{CPUS, Entry, TASKS, config};
 use crate::replay::replay;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use zerolag_core::Scheduler;
+use zerolag_core::call::{Call, Place};
 use zerolag_model::settings::{OverloadScope, RtBalance};
 use zerolag_model::{CpuId, KernelVersion, Settings, TaskId};
 
@@ -47,12 +49,14 @@ fn hold_and_replay(rt_balance: RtBalance, rt_ipi_skip_self: bool, rounds: u32, b
         rr_timeslice: zerolag_model::Duration::from_millis(1),
         ..KernelVersion::V6_12.settings()
     };
-    let (scheduler, rqs) = build(&settings);
+    let mut scheduler = Scheduler::new(config(&settings));
+    scheduler.reserve_tasks(TASKS as usize);
+    let rqs: Vec<_> = (0..CPUS).map(|cpu| Mutex::new(scheduler.new_rq(CpuId(cpu)))).collect();
     let host = Host {
         scheduler,
-        rqs: rqs.into_iter().map(Mutex::new).collect(),
+        rqs,
         inboxes: (0..CPUS).map(|_| Inbox::default()).collect(),
-        bodies: (0..TASKS).map(|_| Mutex::new(Body::OnItsWay)).collect(),
+        places: (0..TASKS).map(|_| Mutex::new(Place::OnItsWay)).collect(),
         tickets: AtomicU64::new(0),
         budget: AtomicI64::new(0),
     };
@@ -75,8 +79,8 @@ fn hold_and_replay(rt_balance: RtBalance, rt_ipi_skip_self: bool, rounds: u32, b
     }
     let mut log: Vec<Entry> = callers.iter_mut().chain([&mut device]).flat_map(|caller| caller.log.drain(..)).collect();
     log.sort_unstable_by_key(|entry| entry.ticket);
-    let moved = log.iter().filter(|entry| matches!(entry.call, Call::Pair { .. })).count();
-    let reads: usize = log.iter().map(|entry| entry.reads.len()).sum();
+    let moved = log.iter().filter(|entry| matches!(entry.made.call, Call::Pair { .. })).count();
+    let reads: usize = log.iter().map(|entry| entry.made.reads.as_ref().map_or(0, Vec::len)).sum();
     println!("{rt_balance}: {} calls, {moved} on two run queues, {reads} reads; {rounds} times at rest", log.len());
     replay(&settings, &log, &host);
     assert!(log.len() > 20_000, "only {} calls were made", log.len());

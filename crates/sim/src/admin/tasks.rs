@@ -15,7 +15,7 @@ use crate::program::state::Programs;
 use crate::program::task::{State, WaitFor};
 use crate::queue::Phase;
 use std::sync::Arc;
-use zerolag_core::{CpusetId, Home, TaskError, TaskSpec};
+use zerolag_core::{CpusetId, Home, NotHere, TaskSpec};
 use zerolag_model::{CpuId, SchedAttr, TaskId, TraceEvent};
 use zerolag_workload::change::Change;
 
@@ -226,7 +226,7 @@ impl Groups {
             (Change::Group { .. }, Some(target)) => {
                 // It fails when the task sleeps and was still queued: see below.
                 let moved = scheduler.set_group(rq, clock, task, target, io);
-                moved.map(|step| (None, step)).map_err(|_| TaskError::NotHere(task))
+                moved.map(|step| (None, step)).map_err(|_| NotHere(task).into())
             }
             _ => unreachable!("not of a task's queue"),
         })?;

@@ -40,7 +40,7 @@ impl Kernel {
                         .cpus
                         .get_disjoint_mut([own.index(), other.index()])
                         .expect("invariant: a pair is two CPUs of this machine");
-                    let now = PairClock { own: a.clock(self.now), other: b.clock(self.now) };
+                    let now = PairClock { wall: self.now, own: a.clock(self.now).task, other: b.clock(self.now).task };
                     let step = self.scheduler.resume_pair(&mut a.rq, &mut b.rq, now, then, &mut self.io);
                     self.unlock_pair(cpu, own, other);
                     step

@@ -8,7 +8,6 @@ pub(crate) const FLOORS: Floors = &[
         "words",
         "words/atomic_mask",
         "words/clock",
-        "words/group",
         "words/ids",
         "words/level",
         "words/mode",
@@ -18,6 +17,7 @@ pub(crate) const FLOORS: Floors = &[
         "words/wait",
     ],
     &["words/bandwidth", "words/config", "words/error", "words/life", "words/op", "words/step"],
+    &["words/group"],
     // Entities: what a task or a group carries.
     &["entity", "entity/dl", "entity/pelt", "entity/rt", "entity/vtime"],
     &["entity/weight"],
@@ -71,7 +71,7 @@ pub(crate) const FLOORS: Floors = &[
     // The run queue of one CPU.
     &["rq", "rq/cx", "rq/ticks"],
     &["rq/run_queue"],
-    &["rq/fair_view"],
+    &["rq/fair_view", "rq/inspect"],
     // Classes: what happens to a queue. The eight files of the fair class are one recursion.
     &[
         "class",
@@ -132,5 +132,10 @@ pub(crate) const FLOORS: Floors = &[
         "entry/servers",
     ],
     &["entry/change", "entry/create"],
+    // The same as data.
+    &["call/data"],
+    &["call/apply", "call/place"],
+    &["call/player"],
+    &["call"],
     &["lib"],
 ];

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_before_its_zero_lag_time_has_been_active_all_the_while() {
+    fn a_task_that_wakes_before_its_zero_lag_time_has_been_active_all_the_while() {
         let (mut sums, bandwidth) = (Sums::new(), Bandwidth(100));
         sums.join(bandwidth);
         let place = sums.linger(TaskId(1), bandwidth, at(5), Then::Inactive);

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_share_writers_do_not_and_nobody_overtakes() {
+    fn readers_share_writers_do_not_and_no_task_overtakes() {
         let [a, b, c, d] = [0, 1, 2, 3].map(TaskId);
         let mut semaphore = RwSemaphore::default();
         assert!(semaphore.down(a, Access::Read));
