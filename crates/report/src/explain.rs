@@ -547,7 +547,7 @@ impl Explanation {
         self.names.text(chain, Dated::Yes)
     }
 
-    /// Returns all waits and totals as JSON, schema `zerolag.explain.v1`: times in nanoseconds.
+    /// Returns all waits and totals as JSON: times in nanoseconds.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let waits: Vec<serde_json::Value> = self
@@ -573,7 +573,7 @@ impl Explanation {
             .collect();
         let totals: serde_json::Map<String, serde_json::Value> =
             self.totals.iter().map(|(says, time)| (says.clone(), time.as_nanos().into())).collect();
-        serde_json::json!({ "schema": "zerolag.explain.v1", "waits": waits, "count": self.count, "totals_ns": totals })
+        serde_json::json!({ "waits": waits, "count": self.count, "totals_ns": totals })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The figures as JSON.
 //!
-//! `schema_version` is raised when a key changes its meaning or is removed; new keys do not raise
-//! it. All times are integers in nanoseconds, and their keys say so; figures of groups have the
-//! kernel's names and units (`throttled_usec`). Keys are in a fixed order and nothing depends on
-//! the host, so equal runs give equal bytes. Data that describes the run and not its result is
+//! The version in `schema` is raised when a key changes its meaning or is removed; new keys do not
+//! raise it. All times are integers in nanoseconds, and their keys say so; figures of groups have
+//! the kernel's names and units (`throttled_usec`). Keys are in a fixed order and nothing depends
+//! on the host, so equal runs give equal bytes. Data that describes the run and not its result is
 //! under `meta`.
 
 use crate::summary::{Migrations, Relation, Summary, WaitEnd, policy_text};
@@ -13,8 +13,8 @@ use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason};
 use zerolag_trace::Machine;
 
-/// The version of the schema.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The name and version of the schema.
+pub const SCHEMA: &str = "zerolag.figures.v1";
 
 /// Renders a summary as JSON with indentation, without a newline at the end.
 ///
@@ -26,7 +26,7 @@ pub fn render(summary: &Summary) -> Result<String, serde_json::Error> {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    schema_version: u32,
+    schema: &'static str,
     meta: Meta<'a>,
     elapsed_ns: u64,
     idle_ns: u64,
@@ -186,7 +186,7 @@ struct Blocker {
 impl<'a> Document<'a> {
     fn of(summary: &'a Summary) -> Self {
         Self {
-            schema_version: SCHEMA_VERSION,
+            schema: SCHEMA,
             meta: meta(&summary.meta),
             elapsed_ns: summary.elapsed.as_nanos(),
             idle_ns: summary.idle().0.as_nanos(),
@@ -354,7 +354,9 @@ mod tests {
     fn equal_runs_give_equal_bytes_with_the_figures_in_them() {
         let text = render(&Metrics::of(&two_hogs_and_a_fifo())).unwrap();
         assert_eq!(text, render(&Metrics::of(&two_hogs_and_a_fifo())).unwrap());
-        assert!(text.starts_with("{\n  \"schema_version\": 1,\n  \"meta\": {\n    \"producer\": \"zerolag script\","));
+        assert!(text.starts_with(
+            "{\n  \"schema\": \"zerolag.figures.v1\",\n  \"meta\": {\n    \"producer\": \"zerolag script\","
+        ));
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["tasks"][2]["policy"], "FIFO 5");
         assert_eq!(value["tasks"][0]["run_ns"], 6_000_000);

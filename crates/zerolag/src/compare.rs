@@ -7,7 +7,8 @@
 //! counts are summed; for latencies the worst instance counts.
 
 use crate::simulation::{Checks, Observe, Plan};
-use serde::Serialize;
+use crate::variant::{self, Label};
+use serde_json::{Map, Value, json};
 use std::fmt;
 use zerolag_model::Duration;
 use zerolag_report::human::Human;
@@ -24,15 +25,14 @@ const FEW_WAKEUPS: u64 = 10;
 /// A plan and its name.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Its name in tables: `6.12`.
-    pub name: String,
+    /// Its name in tables, `6.12`, and its values.
+    pub label: Label,
     /// Its plan; its seed is that of the first run.
     pub plan: Plan,
 }
 
 /// The unit of a figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Percent of one CPU.
     Percent,
@@ -43,7 +43,7 @@ pub enum Unit {
 }
 
 /// One figure over the seeds.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Range {
     /// The mean.
     pub mean: f64,
@@ -54,12 +54,14 @@ pub struct Range {
 }
 
 /// One figure of a task or group under every variant.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// The task, the path of a group, or `all`.
-    pub who: String,
-    /// The name of the figure.
+    pub owner: String,
+    /// The name of the figure in tables.
     pub figure: &'static str,
+    /// The name of the figure in JSON, as in goals where they have it: `latency.p99`.
+    pub key: &'static str,
     /// Its unit.
     pub unit: Unit,
     /// In the order of the variants.
@@ -79,10 +81,10 @@ impl Row {
 }
 
 /// One workload under several variants.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Comparison {
-    /// Their names.
-    pub variants: Vec<String>,
+    /// Their names and values.
+    pub variants: Vec<Label>,
     /// Runs per variant.
     pub runs: u64,
     /// The first seed.
@@ -91,21 +93,22 @@ pub struct Comparison {
     pub rows: Vec<Row>,
 }
 
-/// A figure of a task: its name, its unit, and its value over several instances.
-type Figure = (&'static str, Unit, fn(&[&TaskSummary], Duration) -> f64);
+/// A figure of a task: its name in tables and in JSON, its unit, and its value over several
+/// instances.
+type Figure = (&'static str, &'static str, Unit, fn(&[&TaskSummary], Duration) -> f64);
 
 const FIGURES: [Figure; 8] = [
-    ("run", Unit::Percent, |tasks, elapsed| {
+    ("run", "run", Unit::Percent, |tasks, elapsed| {
         let run: f64 = tasks.iter().map(|task| task.run.as_nanos() as f64).sum();
         run * 100.0 / elapsed.as_nanos().max(1) as f64
     }),
-    ("latency p50", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p50)),
-    ("latency p99", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p99)),
-    ("latency max", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.max)),
-    ("longest wait", Unit::Ns, |tasks, _| worst(tasks, |task| Some(task.wait_max))),
-    ("preempted", Unit::Count, |tasks, _| sum(tasks, |task| task.preemptions)),
-    ("moves", Unit::Count, |tasks, _| sum(tasks, |task| task.migrations.total())),
-    ("missed", Unit::Count, |tasks, _| sum(tasks, |task| task.missed)),
+    ("latency p50", "latency.p50", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p50)),
+    ("latency p99", "latency.p99", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.p99)),
+    ("latency max", "latency.max", Unit::Ns, |tasks, _| latency(tasks, |latency| latency.max)),
+    ("longest wait", "wait.max", Unit::Ns, |tasks, _| worst(tasks, |task| Some(task.wait_max))),
+    ("preempted", "preemptions", Unit::Count, |tasks, _| sum(tasks, |task| task.preemptions)),
+    ("moves", "migrations", Unit::Count, |tasks, _| sum(tasks, |task| task.migrations.total())),
+    ("missed", "missed", Unit::Count, |tasks, _| sum(tasks, |task| task.missed)),
 ];
 
 fn worst(tasks: &[&TaskSummary], time: impl Fn(&TaskSummary) -> Option<Duration>) -> f64 {
@@ -132,20 +135,41 @@ pub fn run(variants: &[Variant], runs: u64) -> Result<Comparison, SimError> {
         for run in 0..runs {
             let plan = variant.plan.clone().with_seed(seed.wrapping_add(run));
             let report = plan.run(Observe { checks: Checks::Off, worst_waits: 0 })?;
-            for (place, (who, figure, unit, value)) in measure(&plan.program, &report.summary).into_iter().enumerate() {
+            for (place, (row, value)) in measure(&plan.program, &report.summary).into_iter().enumerate() {
                 if rows.len() == place {
-                    rows.push(Row { who, figure, unit, values: Vec::new() });
+                    rows.push(row);
                 }
                 rows[place].add(index, value, runs);
             }
         }
     }
     rows.retain(|row| row.values.iter().any(|range| range.max != 0.0));
-    let variants = variants.iter().map(|variant| variant.name.clone()).collect();
+    let variants = variants.iter().map(|variant| variant.label.clone()).collect();
     Ok(Comparison { variants, runs, seed, rows })
 }
 
+impl Unit {
+    /// Returns its name in JSON.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Percent => "percent",
+            Self::Ns => "ns",
+            Self::Count => "count",
+        }
+    }
+}
+
 impl Row {
+    /// Returns its name with its unit, for JSON.
+    fn json_key(&self) -> String {
+        let end = match self.unit {
+            Unit::Percent => "_percent",
+            Unit::Ns => "_ns",
+            Unit::Count => "",
+        };
+        format!("{}.{}{end}", self.owner, self.key)
+    }
+
     fn add(&mut self, variant: usize, value: f64, runs: u64) {
         if self.values.len() == variant {
             self.values.push(Range { mean: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY });
@@ -158,8 +182,9 @@ impl Row {
 }
 
 /// Returns all figures of a run, in an order that depends only on the program.
-fn measure(program: &Program, summary: &Summary) -> Vec<(String, &'static str, Unit, f64)> {
+fn measure(program: &Program, summary: &Summary) -> Vec<(Row, f64)> {
     let mut figures = Vec::new();
+    let row = |owner: &str, figure, key, unit| Row { owner: owner.to_owned(), figure, key, unit, values: Vec::new() };
     // A thread is named `task-index`.
     let instances_of = |name: &str| -> Vec<&TaskSummary> {
         let is_instance = |task: &&TaskSummary| task.name.rsplit_once('-').is_some_and(|(task, _)| task == name);
@@ -167,8 +192,8 @@ fn measure(program: &Program, summary: &Summary) -> Vec<(String, &'static str, U
     };
     for task in &program.tasks {
         let instances = instances_of(&task.name);
-        for (figure, unit, value) in FIGURES {
-            figures.push((task.name.to_string(), figure, unit, value(&instances, summary.elapsed)));
+        for (figure, key, unit, value) in FIGURES {
+            figures.push((row(&task.name, figure, key, unit), value(&instances, summary.elapsed)));
         }
     }
     for (index, group) in program.groups.iter().enumerate() {
@@ -178,33 +203,61 @@ fn measure(program: &Program, summary: &Summary) -> Vec<(String, &'static str, U
             .filter(|task| task.phases.first().and_then(|phase| phase.group).or(task.group) == Some(index))
             .flat_map(|task| instances_of(&task.name))
             .collect();
-        for (figure, unit, value) in FIGURES {
-            figures.push((group.path.to_string(), figure, unit, value(&members, summary.elapsed)));
+        for (figure, key, unit, value) in FIGURES {
+            figures.push((row(&group.path, figure, key, unit), value(&members, summary.elapsed)));
         }
     }
     let all: Vec<&TaskSummary> = summary.tasks.iter().collect();
-    for (figure, unit, value) in FIGURES {
-        figures.push(("all".to_owned(), figure, unit, value(&all, summary.elapsed)));
+    for (figure, key, unit, value) in FIGURES {
+        figures.push((row("all", figure, key, unit), value(&all, summary.elapsed)));
     }
-    figures.push(("all".to_owned(), "switches", Unit::Count, summary.switches as f64));
+    figures.push((row("all", "switches", "switches", Unit::Count), summary.switches as f64));
     figures
+}
+
+impl Comparison {
+    /// Returns all figures as JSON, changed or not: each variant has them by `OWNER.FIGURE`, `rows`
+    /// lists owners and figures in the order of the table.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let figures = |variant: usize| -> Map<String, Value> {
+            let figure = |row: &Row| {
+                let range = row.values.get(variant)?;
+                Some((row.json_key(), json!({ "mean": range.mean, "min": range.min, "max": range.max })))
+            };
+            self.rows.iter().filter_map(figure).collect()
+        };
+        let variants = self.variants.iter().enumerate();
+        let variants: Vec<Value> =
+            variants.map(|(at, label)| label.to_json([("figures", Value::Object(figures(at)))])).collect();
+        let row = |row: &Row| {
+            json!({
+                "key": row.json_key(), "owner": row.owner, "figure": row.figure, "unit": row.unit.name(),
+                "changed": row.has_changed(),
+            })
+        };
+        let mut document = variant::document("zerolag.compare.v1", self.runs, Some(self.seed), &variants);
+        document["rows"] = self.rows.iter().map(row).collect();
+        document
+    }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = self.seed.wrapping_add(self.runs.saturating_sub(1));
         let seeds = if self.runs == 1 { format!("seed {}", self.seed) } else { format!("seeds {}..{last}", self.seed) };
-        writeln!(f, "{}: {} runs each, {seeds}\n", self.variants.join(" against "), self.runs)?;
+        let names: Vec<&str> = self.variants.iter().map(|label| label.name.as_str()).collect();
+        writeln!(f, "{}: {} runs each, {seeds}\n", names.join(" against "), self.runs)?;
         let changed: Vec<&Row> = self.rows.iter().filter(|row| row.has_changed()).collect();
         let mut columns = vec![("task", Align::Left), ("figure", Align::Left)];
-        columns.extend(self.variants.iter().map(|name| (name.as_str(), Align::Right)));
+        columns.extend(names.iter().map(|name| (*name, Align::Right)));
         columns.push(("change", Align::Right));
         let mut table = Table::new(&columns);
         let mut previous = "";
         for row in &changed {
-            let who = if row.who == previous { "" } else { row.who.as_str() };
-            previous = &row.who;
-            let mut cells = vec![who.to_owned(), row.figure.to_owned()];
+            let owner = if row.owner == previous { "" } else { row.owner.as_str() };
+            previous = &row.owner;
+            let mut cells = vec![owner.to_owned(), row.figure.to_owned()];
             cells.extend(row.values.iter().map(|range| value(row.unit, range.mean)));
             cells.push(change(row));
             table.push(cells);

@@ -15,6 +15,7 @@
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
 //! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
+//! | [`variant`] | variants of a workload as JSON |
 //! | [`validate`] | simulation results compared with recorded kernels |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, complete |
 //!
@@ -50,6 +51,7 @@ pub mod spec;
 pub mod sweep;
 pub mod tools;
 pub mod validate;
+pub mod variant;
 
 pub use zerolag_check as check;
 pub use zerolag_core as core;

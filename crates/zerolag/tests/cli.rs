@@ -70,6 +70,8 @@ fn wrong_arguments_say_what_would_be_right() {
         (&["run", "/dev/null", "--set", "hz=100"], &["/dev/null"]),
         (&["run", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
         (&["cyclictest", "examples/audio.json", "--set", "hzz=1", "--set", "hz=0"], &["--set hzz=1", "--set hz=0"]),
+        (&["validate", "--json", "--markdown"], &["cannot be used with '--markdown'"]),
+        (&["validate", "--json"], &["--live"]),
         (&["rt-migrate-test", "--set", "hzz=1"], &["--set hzz=1", "did you mean `hz`"]),
         (&["run", "examples/audio.json", "--kernel", "6.13"], &["known are 2.6.23", "6.12"]),
         (&["run", "examples/audio.json", "--machine", "2x2"], &["expected four numbers"]),
@@ -251,7 +253,7 @@ fn json_is_one_object_with_everything() {
     let ended = zerolag(&["run", "examples/rt-overload.toml", "-d", "500ms", "--json"]);
     assert_eq!(ended.code, Some(0));
     let value: serde_json::Value = serde_json::from_str(&ended.stdout).expect("stdout is JSON alone");
-    assert_eq!(value["schema_version"], 1);
+    assert_eq!(value["schema"], "zerolag.figures.v1");
     assert_eq!(value["meta"]["kernel"], "6.12");
     assert_eq!(value["meta"]["costs"], "default");
     assert_eq!(value["meta"]["seed"], 0);
@@ -495,6 +497,99 @@ fn comparisons_and_searches_take_the_machine_the_costs_and_quiet() {
         let plain = stdout(&["-q", "--machine", "1x1x2x2"]);
         assert_eq!(plain, stdout(&["--machine", "1x1x2x2"]), "{command:?}");
         assert_ne!(plain, stdout(&["-q", "--costs", "zero"]), "{command:?}: costs of zero change figures");
+    }
+}
+
+/// A schema, the parts of a command line, and the keys of a variant's results.
+type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
+
+#[test]
+fn every_json_names_its_schema_and_variants_have_one_form() {
+    let dir = scratch("schema");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let example = "examples/audio.json";
+    let trace = path("a.zlt");
+    let ended = zerolag(&["run", example, "-q", "-d", "300ms", "--trace", &trace]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let short = ["-q", "-d", "300ms"];
+    let two = ["--runs", "2"];
+    let cases: [Case<'_>; 9] = [
+        ("zerolag.figures.v1", &[&["run", example], &short], &[]),
+        ("zerolag.figures.v1", &[&["report", &trace]], &[]),
+        ("zerolag.compare.v1", &[&["compare", example, "--vary", "hz=100,250"], &short, &two], &["figures"]),
+        ("zerolag.sweep.v1", &[&["sweep", example, "--set", "hz=100,250"], &short, &two], &["figures"]),
+        ("zerolag.explain.v2", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
+        ("zerolag.explain.v2", &[&["explain", &trace]], &["explanation"]),
+        (
+            "zerolag.sweep.smallest.v1",
+            &[
+                &["sweep", "examples/web-service-limit.toml", "--smallest", "workers", "--such-that"],
+                &["request_latency.p50 <= 10s", "-q", "-d", "2s", "--runs", "1"],
+            ],
+            &["met", "goals"],
+        ),
+        ("zerolag.cyclictest.v1", &[&["cyclictest", "-q", "-l", "2"]], &[]),
+        ("zerolag.rt-migrate-test.v1", &[&["rt-migrate-test", "-q", "-l", "2"]], &[]),
+    ];
+    for (schema, args, results) in cases {
+        let args = args.concat();
+        let file = path("out.json");
+        drop(std::fs::remove_file(&file));
+        let text = zerolag(&args);
+        let both = zerolag(&[&args[..], &[&format!("--json={file}")]].concat());
+        assert_eq!((both.code, &both.stdout), (Some(0), &text.stdout), "{args:?}: {}", both.stderr);
+        let written = std::fs::read_to_string(&file).expect("written");
+        if !schema.contains("test") {
+            let alone = zerolag(&[&args[..], &["--json"]].concat());
+            assert_eq!((alone.code, &alone.stdout), (Some(0), &written), "{args:?}: {}", alone.stderr);
+        }
+        let json: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+        assert_eq!(json["schema"], schema, "{args:?}");
+        if results.is_empty() {
+            continue;
+        }
+        let variants = json["variants"].as_array().expect("variants");
+        assert!(json["runs"].as_u64().is_some_and(|runs| runs > 0), "{args:?}");
+        assert_eq!(json["seed"].is_u64(), !args.contains(&trace.as_str()), "{args:?}");
+        assert!(variants.len() == 2 || !json["seed"].is_u64() || schema.contains("smallest"), "{args:?}");
+        for variant in variants {
+            let mut keys: Vec<&str> = variant.as_object().expect("an object").keys().map(String::as_str).collect();
+            keys.retain(|key| !results.contains(key));
+            assert_eq!(keys, ["name", "values"], "{args:?}");
+            assert!(results.iter().all(|result| !variant[*result].is_null()), "{args:?}");
+            assert!(variant["values"].is_object(), "{args:?}");
+        }
+        if args.contains(&"hz=100,250") {
+            assert_eq!(variants[1]["values"]["hz"], "250", "{args:?}");
+        }
+    }
+    let ended = zerolag(&["compare", example, "--vary", "hz=100,250", "-q", "-d", "300ms", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    for row in json["rows"].as_array().expect("rows") {
+        let key = row["key"].as_str().expect("a key");
+        assert!(key.starts_with(row["owner"].as_str().expect("an owner")), "{row}");
+        assert!(json["variants"][0]["figures"][key]["mean"].is_f64(), "{row}");
+    }
+    assert!(json["variants"][1]["figures"]["all.latency.p99_ns"].is_object(), "{json}");
+}
+
+#[test]
+fn a_json_file_that_cannot_be_written_is_refused_before_the_run() {
+    let example = "examples/audio.json";
+    for args in [
+        &["run", example][..],
+        &["compare", example, "--vary", "hz=100,250"],
+        &["sweep", example, "--set", "hz=100,250"],
+        &["explain", example],
+        &["report", "crates/trace/tests/data/mixed-2cpu.perf.txt.gz"],
+        #[cfg(target_os = "linux")]
+        &["calibrate", "/dev/null"],
+        #[cfg(target_os = "linux")]
+        &["validate", "--live", "conformance/fair/two-hogs.toml"],
+    ] {
+        let ended = zerolag(&[args, &["--json=examples"]].concat());
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("is a directory"), "{args:?}: {}", ended.stderr);
     }
 }
 

@@ -92,6 +92,7 @@ fn a_case_is_held_against_this_host() {
     // here.
     assert!(matches!(ended.status.code(), Some(0 | 99)), "{}", text(&ended.stderr));
     let value: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!(value["schema"], "zerolag.validate.live.v1");
     for compared in value["cases"].as_array().expect("two cases") {
         if let Some(why) = compared["skipped"].as_str() {
             println!("skipped: {why}");

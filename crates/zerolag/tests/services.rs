@@ -132,9 +132,9 @@ fn a_sweep_is_a_table_in_the_order_of_its_values() {
     let (_, json, _) = zerolag(&["--set", "cpu.max.burst=0,200000", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let p99 =
-        |cell: usize| json["cells"][cell]["figures"]["request_latency.p99_ns"]["mean"].as_f64().expect("a figure");
+        |cell: usize| json["variants"][cell]["figures"]["request_latency.p99_ns"]["mean"].as_f64().expect("a figure");
     assert!(p99(0) > 1.5 * p99(1), "{json}");
-    assert_eq!(json["cells"][1]["values"]["cpu.max.burst"], "200000");
+    assert_eq!(json["variants"][1]["values"]["cpu.max.burst"], "200000");
 }
 
 #[test]
@@ -144,11 +144,11 @@ fn the_smallest_limit_reaches_the_goal_and_one_step_less_does_not() {
     assert_eq!(code, Some(0), "{stderr}");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let least = json["least"].as_str().expect("a value");
-    let trials = json["trials"].as_array().expect("trials");
-    let at = trials.iter().position(|trial| trial["value"] == least).expect("it was tried");
+    let trials = json["variants"].as_array().expect("trials");
+    let at = trials.iter().position(|trial| trial["values"]["cpu.max"] == least).expect("it was tried");
     assert_eq!((&trials[at]["met"], &trials[at - 1]["met"]), (&true.into(), &false.into()), "{json}");
     let quota = |trial: &serde_json::Value| -> u64 {
-        trial["value"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).expect("microseconds")
+        trial["name"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).expect("microseconds")
     };
     assert_eq!(quota(&trials[at]) - quota(&trials[at - 1]), 1_000, "a hundredth of a CPU: {json}");
     // An impossible goal is met by no value: exit code 99.

@@ -2,6 +2,7 @@
 //! host.
 
 use super::failure::{Failure, eprintln_lossy};
+use super::output::JsonArgs;
 use super::progress::{catch_interrupts, interrupted};
 use super::{Done, code, output};
 use serde_json::{Value, json};
@@ -17,9 +18,8 @@ use zerolag::report::table::{Align, Table};
 pub(crate) struct Args {
     /// The profile to write: TOML, for `zerolag run --costs FILE`
     file: PathBuf,
-    /// Print the measurements as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     /// Exit with code 99 if a predicted median is off by more than this
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(i64).range(1..=1000))]
     within: Option<i64>,
@@ -28,6 +28,7 @@ pub(crate) struct Args {
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
     output::check_target(&args.file)?;
+    args.json.check()?;
     catch_interrupts();
     let made = match calibrate(&interrupted) {
         Ok(made) => made,
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Done {
     };
     let toml = made.to_toml();
     output::write_text(&args.file, &toml)?;
-    output::print(&if args.json { as_json(&made) } else { table(&made) })?;
+    args.json.publish(|| table(&made), || as_json(&made))?;
     for note in &made.notes {
         eprintln_lossy(&format!("note: {note}"));
     }
@@ -114,7 +115,7 @@ fn as_json(made: &Calibration) -> String {
         })
         .collect();
     let value = json!({
-        "schema_version": 1,
+        "schema": "zerolag.calibrate.v1",
         "profile": made.costs.name,
         "kernel": made.kernel.name(),
         "tick_period_ns": made.direct.tick_period.map(Duration::as_nanos),

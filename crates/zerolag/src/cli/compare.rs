@@ -2,10 +2,12 @@
 
 use super::failure::Failure;
 use super::options::{self, DurationArgs, KernelArgs, MACHINE, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
+use super::output::JsonArgs;
 use super::plan::plan_of;
-use super::{Done, code, output};
+use super::{Done, code};
 use zerolag::compare::{self, Variant};
 use zerolag::model::KernelVersion;
+use zerolag::variant::Label;
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
@@ -24,25 +26,22 @@ pub(crate) struct Args {
     duration: DurationArgs,
     #[command(flatten)]
     sim: SimArgs,
-    /// Print JSON with all figures, changed or not
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
     let variants = variants(args)?;
     let compared = compare::run(&variants, args.runs.runs).map_err(|error| Failure::input(error.to_string()))?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&compared).map_err(|error| Failure::Failed(error.to_string()))?;
-        output::print(&format!("{json}\n"))?;
-    } else {
-        output::print(&compared.to_string())?;
-    }
+    args.json.publish(|| compared.to_string(), || format!("{:#}\n", compared.to_json()))?;
     Ok(code::OK)
 }
 
 fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
+    let label =
+        |key: &str, value: &str| Label { name: value.to_owned(), values: vec![(key.to_owned(), value.to_owned())] };
     // Notes about the file are printed once.
     let plan = |kernel, more: Option<(String, String)>, is_first: bool| {
         let (kernel, duration) = (KernelArgs { kernel }, args.duration.clone());
@@ -61,7 +60,7 @@ fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
         }
         let variant = |(index, value): (usize, &&str)| {
             let plan = plan(None, Some((key.to_owned(), (*value).to_owned())), index == 0)?;
-            Ok(Variant { name: (*value).to_owned(), plan })
+            Ok(Variant { label: label(key, value), plan })
         };
         return values.iter().enumerate().map(variant).collect();
     }
@@ -70,7 +69,7 @@ fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
         return Err(Failure::input_help("nothing to compare: give two kernels or more", help));
     }
     let variant = |(index, kernel): (usize, &KernelVersion)| {
-        Ok(Variant { name: kernel.name().to_owned(), plan: plan(Some(*kernel), None, index == 0)? })
+        Ok(Variant { label: label("kernel", kernel.name()), plan: plan(Some(*kernel), None, index == 0)? })
     };
     args.kernels.iter().enumerate().map(variant).collect()
 }

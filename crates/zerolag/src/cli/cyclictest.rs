@@ -281,6 +281,7 @@ fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
     let list: serde_json::Map<_, _> =
         (0..).zip(threads).map(|(number, latencies)| (number.to_string(), thread(number, latencies))).collect();
     let value = json!({
+        "schema": "zerolag.cyclictest.v1",
         "file_version": 1,
         "rt_test_version": "2.40",
         "return_code": 0,

@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use super::options::{self, RunArgs, WorkloadArgs};
+use super::output::JsonArgs;
 use super::plan::plan_of;
 use super::{Done, code, output};
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use zerolag::sim::{Sink, Tracing};
 use zerolag::simulation::Plan;
 use zerolag::trace::Trace;
 use zerolag::trace::perfetto::PerfettoWriter;
+use zerolag::variant::{self, Label};
 
 /// Arguments of `zerolag explain`.
 #[derive(Debug, clap::Args)]
@@ -34,15 +36,15 @@ pub(crate) struct Args {
     /// track
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(flatten)]
     run: RunArgs,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
     if let Some(path) = &args.perfetto {
         output::check_target(path)?;
     }
@@ -55,9 +57,10 @@ pub(crate) fn run(args: &Args) -> Done {
         if let Some(path) = &args.perfetto {
             mark(path, &trace, &found)?;
         }
-        return print(args, &found, None);
+        return print(args, &found, None, None);
     }
     let plan = plan_of(&args.workload, &args.run)?;
+    let seed = plan.config.seed;
     let found = match &args.perfetto {
         None => simulate(&plan, options())?,
         Some(path) => {
@@ -73,10 +76,10 @@ pub(crate) fn run(args: &Args) -> Done {
             let mut plan = plan;
             let set = plan.config.settings.set(key, value);
             set.map_err(|error| Failure::input(format!("--what-if {key}={value}: {error}")))?;
-            Some((format!("{key}={value}"), simulate(&plan, options())?))
+            Some((Label::of_values(vec![(key.clone(), value.clone())], ""), simulate(&plan, options())?))
         }
     };
-    print(args, &found, other.as_ref())
+    print(args, &found, other.as_ref(), Some(seed))
 }
 
 /// Reads the input as a trace, if it is one.
@@ -130,20 +133,23 @@ fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Failure> {
     Ok(listener.0.finish(outcome.end))
 }
 
-fn print(args: &Args, found: &Explanation, other: Option<&(String, Explanation)>) -> Done {
-    if args.json {
-        let mut json = found.to_json();
+/// Prints the explanation, and the difference that a change makes; `seed` is that of the run, if it
+/// is not a recorded trace.
+fn print(args: &Args, found: &Explanation, other: Option<&(Label, Explanation)>, seed: Option<u64>) -> Done {
+    let text = || {
+        let mut text = found.to_string();
         if let Some((change, other)) = other {
-            json["what_if"] = serde_json::json!({ "change": change, "result": other.to_json() });
+            difference(&mut text, &change.name, found, other);
         }
-        output::print(&format!("{json:#}\n"))?;
-        return Ok(code::OK);
-    }
-    let mut text = found.to_string();
-    if let Some((change, other)) = other {
-        difference(&mut text, change, found, other);
-    }
-    output::print(&text)?;
+        text
+    };
+    let json = || {
+        let first = Label::of_values(Vec::new(), AS_IT_IS);
+        let all = [(&first, found)].into_iter().chain(other.map(|(label, other)| (label, other)));
+        let variants: Vec<_> = all.map(|(label, found)| label.to_json([("explanation", found.to_json())])).collect();
+        format!("{:#}\n", variant::document("zerolag.explain.v2", 1, seed, &variants))
+    };
+    args.json.publish(text, json)?;
     Ok(code::OK)
 }
 
@@ -160,12 +166,15 @@ fn difference(text: &mut String, change: &str, before: &Explanation, after: &Exp
         writeln!(text, "{:>10} {:>10}  {what}", Human(was).to_string(), Human(is).to_string())
             .expect("invariant: a string takes everything");
     };
-    line(longest(before), longest(after), &format!("longest wait: as it is, with {change}"));
+    line(longest(before), longest(after), &format!("longest wait: {AS_IT_IS}, with {change}"));
     line(sum(before), sum(after), "all waits, of which");
     for (was, is, kind) in rows.into_iter().filter(|(was, is, _)| was != is).take(SHOWN) {
         line(was, is, kind);
     }
 }
+
+/// The name of the workload without the change.
+const AS_IT_IS: &str = "as it is";
 
 /// How many kinds of causes the difference lists.
 const SHOWN: usize = 20;

@@ -184,6 +184,7 @@ fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> Strin
     };
     let threads: serde_json::Map<_, _> = (0..test.tasks).map(|task| (task.to_string(), thread(task))).collect();
     let value = json!({
+        "schema": "zerolag.rt-migrate-test.v1",
         "file_version": 1,
         "rt_test_version": "2.40",
         "return_code": u8::from(failed),

@@ -15,6 +15,7 @@ use zerolag::report::table::{Align, Table};
 use zerolag::simulation::Plan;
 use zerolag::sweep::search::{self, Found, Trial};
 use zerolag::sweep::{self, Axis, Figure, Grid, Knob, RunError, knob};
+use zerolag::variant::{self, Label};
 use zerolag::workload::goal::Goal;
 
 /// Arguments of `zerolag sweep`.
@@ -203,7 +204,10 @@ fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
         Ok(found) => found,
         Err(error) => return failed(&error),
     };
-    args.json.publish(|| search_text(key, &found, args.runs.runs), || search_json(key, &found, args.runs.runs))?;
+    args.json.publish(
+        || search_text(key, &found, args.runs.runs),
+        || search_json(key, &found, args.runs.runs, plan.config.seed),
+    )?;
     Ok(if found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }
 
@@ -228,18 +232,21 @@ fn search_text(key: &str, found: &Found, runs: u64) -> String {
     )
 }
 
-fn search_json(key: &str, found: &Found, runs: u64) -> String {
+fn search_json(key: &str, found: &Found, runs: u64, seed: u64) -> String {
     let trial = |trial: &Trial| {
         let goals: Vec<_> = trial
             .verdicts
             .iter()
             .map(|verdict| serde_json::json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
             .collect();
-        serde_json::json!({ "value": trial.written, "met": trial.is_met(), "goals": goals })
+        let label = Label { name: trial.written.clone(), values: vec![(key.to_owned(), trial.written.clone())] };
+        label.to_json([("met", trial.is_met().into()), ("goals", goals.into())])
     };
     let trials: Vec<_> = found.trials.iter().map(trial).collect();
     let least = found.least.as_ref().map(|trial| trial.written.clone());
-    let json = serde_json::json!({ "schema_version": 1, "key": key, "least": least, "runs": runs, "trials": trials });
+    let mut json = variant::document("zerolag.sweep.smallest.v1", runs, Some(seed), &trials);
+    json["key"] = key.into();
+    json["least"] = least.into();
     format!("{json:#}\n")
 }
 

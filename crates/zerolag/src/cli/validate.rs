@@ -4,6 +4,8 @@ use super::failure::Failure;
 #[cfg(target_os = "linux")]
 use super::options;
 use super::options::QuietArgs;
+#[cfg(target_os = "linux")]
+use super::output::JsonArgs;
 use super::progress::{Progress, catch_interrupts};
 use super::{Done, code, output};
 use std::ops::ControlFlow;
@@ -14,6 +16,7 @@ use zerolag::validate::{self, Case, ValidateError};
 
 /// Arguments of `zerolag validate`.
 #[derive(Debug, clap::Args)]
+#[cfg_attr(target_os = "linux", command(mut_arg("json", |json| json.requires("live").conflicts_with("markdown"))))]
 pub(crate) struct Args {
     /// Case files, or directories of them
     #[arg(default_value = "conformance")]
@@ -37,10 +40,9 @@ pub(crate) struct Args {
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "FILE", requires = "live")]
     pub(crate) costs: Option<String>,
-    /// Print the live comparison as JSON
     #[cfg(target_os = "linux")]
-    #[arg(long, requires = "live")]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
     #[command(flatten)]
     pub(crate) quiet: QuietArgs,
 }
@@ -62,6 +64,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     #[cfg(target_os = "linux")]
     if args.live {
+        args.json.check()?;
         return super::validate_live::run(args, &cases.into_iter().flatten().collect::<Vec<_>>());
     }
     catch_interrupts();

@@ -4,7 +4,7 @@ use super::failure::eprintln_lossy;
 use super::options;
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::validate::{Args, failure};
-use super::{Done, code, output};
+use super::{Done, code};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args, cases: &[Case]) -> Done {
         comparisons.extend(run_live(case, &live, &interrupted).map_err(failure)?);
     }
     progress.finish();
-    output::print(&if args.json { as_json(&comparisons, &live) } else { as_text(&comparisons) })?;
+    args.json.publish(|| as_text(&comparisons), || as_json(&comparisons, &live))?;
     if interrupted() {
         return Ok(code::INTERRUPTED);
     }
@@ -112,7 +112,7 @@ fn as_json(comparisons: &[LiveComparison], live: &LiveOptions) -> String {
         })
         .collect();
     let value = json!({
-        "schema_version": 1,
+        "schema": "zerolag.validate.live.v1",
         "runs": live.runs,
         "duration_ns": live.duration.as_nanos(),
         "costs": live.costs.as_ref().map(|costs| costs.name.clone()),

@@ -1,6 +1,7 @@
 //! A grid as a table, as JSON and as a plot.
 
 use super::{Figure, Grid, Range};
+use crate::variant::{self, Label};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use zerolag_model::Duration;
@@ -43,20 +44,18 @@ impl Grid {
     /// Returns the grid as JSON, with a line break at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let cells: Vec<Value> = self
+        let variants: Vec<Value> = self
             .cells
             .iter()
             .map(|cell| {
-                let values: Map<String, Value> =
-                    self.axes.iter().zip(&cell.values).map(|(axis, value)| (axis.key.clone(), json!(value))).collect();
+                let values = self.axes.iter().zip(&cell.values).map(|(axis, value)| (axis.key.clone(), value.clone()));
                 let figures: Map<String, Value> =
                     self.figures.iter().zip(&cell.figures).map(|(figure, range)| (key(figure), json!(range))).collect();
-                json!({ "values": values, "figures": figures })
+                Label::of_values(values.collect(), "").to_json([("figures", Value::Object(figures))])
             })
             .collect();
-        let grid = json!({
-            "schema_version": 1, "runs": self.runs, "seed": self.seed, "axes": self.axes, "cells": cells,
-        });
+        let mut grid = variant::document("zerolag.sweep.v1", self.runs, Some(self.seed), &variants);
+        grid["axes"] = json!(self.axes);
         format!("{grid:#}\n")
     }
 

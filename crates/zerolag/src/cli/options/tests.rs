@@ -18,7 +18,6 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["cyclictest", "rt-migrate-test"], "duration", "the tools' own, with units of their own"),
     (&["timerlat", "osnoise"], "duration", "rtla's own, with units of its own"),
     (&["validate"], "duration", "real time on this host"),
-    (&["calibrate", "compare", "explain", "validate"], "json", "takes no file"),
     (&["cyclictest", "rt-migrate-test"], "json", "the tools' own, in the tools' format"),
     (&["compare"], "kernel", "several kernels"),
     (&["settings"], "kernel", "runs nothing; its default is no file's"),

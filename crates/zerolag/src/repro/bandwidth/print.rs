@@ -116,7 +116,7 @@ impl Results {
             })
         };
         json!({
-            "schema_version": 1,
+            "schema": "zerolag.repro.bandwidth.v1",
             "experiment": "bandwidth",
             "cells": self.values.iter().map(cell).collect::<Vec<_>>(),
             "summary": Method::ALL.map(summary),

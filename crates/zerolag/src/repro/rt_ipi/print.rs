@@ -68,7 +68,7 @@ impl Results {
     pub fn to_json(&self) -> Value {
         let runs: Vec<Value> = self.findings.iter().map(finding_json).collect();
         json!({
-            "schema_version": 1,
+            "schema": "zerolag.repro.rt-ipi.v1",
             "experiment": "rt-ipi",
             "seed": self.experiment.seed,
             "waves": self.experiment.waves,
