@@ -46,8 +46,9 @@ impl KernelVersion {
     ///   5.9 (`2586af1ac187`).
     /// * Kernels since 6.12 have the fair server instead (`5f6bd380c7bd`), until 6.15 with a
     ///   runtime that is scaled by the capacity of the CPU (`fc975cfb3639`). Its stop and wakeup
-    ///   are those of the stable kernels of 2026 (6.12.103 and later); [`ServerStop`] and
-    ///   [`ServerWakeup`] document earlier behaviour.
+    ///   are those of the stable kernels of 2026 (6.12.103 and later);
+    ///   [`ServerStop`](super::ServerStop) and [`ServerWakeup`](super::ServerWakeup) document
+    ///   earlier behaviour.
     /// * Since 6.18 limits throttle task by task (`throttle_cfs_rq_work`).
     /// * The fix of 5.17 and of the stable kernels of January 2022 (`9b58e976b3b3`, 4.14.263) is
     ///   included in 5.4 and later.
