@@ -59,7 +59,10 @@ impl Rq {
             at = self.fair.recency.newer(slot);
         }
         assert_eq!(listed, queued, "tasks by recency");
+        let rest = self.fair.queues.iter().filter(|queue| queue.rests).count();
+        assert_eq!(rest, self.fair.resting.len(), "a queue that rests is listed once");
         for queue in &self.fair.resting {
+            assert!(self.queue(*queue).rests, "a listed queue rests");
             assert_eq!(self.queue(*queue).nr_queued, 0, "a resting queue is empty");
             assert_eq!(self.queue(*queue).entity.state, FairState::Off, "a resting queue's group is not queued");
         }

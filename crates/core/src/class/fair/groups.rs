@@ -81,6 +81,7 @@ fn find_or_make<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, group: GroupId, pa
             let ix = fair.by_group[index].1;
             let old = &fair.queues[ix.index()];
             assert!(!old.entity.is_queued() && old.nr_queued == 0, "a removed group has no tasks");
+            queue.rests = old.rests;
             fair.queues[ix.index()] = queue;
             ix
         }
@@ -132,15 +133,12 @@ impl FairRq {
         self.by_group.binary_search_by_key(&group, |(id, _)| *id).ok().map(|index| self.by_group[index].1)
     }
 
-    /// Returns whether a queue rests. O(resting).
-    pub(crate) fn rests(&self, ix: QueueIx) -> bool {
-        self.resting.contains(&ix)
-    }
-
-    /// Ends the rest of a queue, because its group's entity is queued again.
+    /// Ends the rest of a queue, because its group's entity is queued again. O(resting) if it
+    /// rests.
     pub(crate) fn wake_queue(&mut self, ix: QueueIx) {
-        if let Some(place) = self.resting.iter().rposition(|resting| *resting == ix) {
-            self.resting.remove(place);
+        if core::mem::take(&mut self.queues[ix.index()].rests) {
+            let place = self.resting.iter().rposition(|resting| *resting == ix);
+            self.resting.remove(place.expect("invariant: a queue that rests is listed"));
         }
     }
 }
@@ -165,8 +163,10 @@ pub(crate) fn rest_queue<L: RawMutex>(rq: &mut Rq, table: &GroupTable<L>, ix: Qu
         let place = fair.by_group.binary_search_by_key(&group, |(id, _)| *id);
         fair.by_group.remove(place.expect("invariant: a queue is listed until it is freed"));
         fair.queues[oldest.index()].generation = 0;
+        fair.queues[oldest.index()].rests = false;
         fair.free.push(oldest);
     }
+    rq.queue_mut(ix).rests = true;
     rq.fair.resting.push(ix);
 }
 

@@ -29,6 +29,9 @@ pub(crate) struct Queue {
     pub(crate) generation: u32,
     /// The queue that holds the group's entity; `None` for the root.
     pub(crate) parent: Option<QueueIx>,
+    /// Whether the queue is in `FairRq::resting`. A flag, because most queues that join or leave do
+    /// not rest, and the list is then not searched.
+    pub(crate) rests: bool,
     /// The group's entity on the parent's queue.
     pub(crate) entity: FairEntity,
     pub(crate) frame: Frame,
@@ -85,6 +88,7 @@ impl Queue {
             group,
             generation,
             parent,
+            rests: false,
             entity: FairEntity::default(),
             frame,
             waiting: Root::default(),
