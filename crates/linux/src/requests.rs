@@ -8,7 +8,7 @@
 
 use crate::clock;
 use crate::park::{Waited, Waiter};
-use crate::shared::{Asked, Sender, Sent, Shared};
+use crate::shared::{Asked, InService, Sender, Sent, Shared};
 use crate::thread::Thread;
 use crate::world::{Go, Over, World};
 use rustix::thread::sched_getcpu;
@@ -17,20 +17,8 @@ use std::thread::Scope;
 use zerolag_model::event::RequestStep;
 use zerolag_model::{CpuId, Instant, Record, TraceEvent};
 use zerolag_workload::Program;
-use zerolag_workload::Stream;
 use zerolag_workload::arrivals::call_stream;
 use zerolag_workload::program::{ResourceId, ResourceKind};
-
-/// The request that a thread works on.
-#[derive(Debug)]
-pub(crate) struct InService {
-    queue: ResourceId,
-    request: u64,
-    /// The random stream of the request.
-    pub(crate) stream: Stream,
-    /// The task that waits for its completion.
-    waits: Option<Waiter>,
-}
 
 /// Returns records of the queues to which only tasks send.
 pub(crate) fn called_queues(program: &Program) -> Vec<Record> {

@@ -23,7 +23,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use zerolag_model::{Duration, Instant};
-use zerolag_workload::program::{Resource, ResourceKind};
+use zerolag_workload::Stream;
+use zerolag_workload::program::{Resource, ResourceId, ResourceKind};
 
 /// An object that tasks share.
 #[derive(Debug)]
@@ -77,6 +78,17 @@ pub(crate) enum Asked {
     Later,
     /// None will ever arrive.
     Never,
+}
+
+/// The request that a thread works on.
+#[derive(Debug)]
+pub(crate) struct InService {
+    pub(crate) queue: ResourceId,
+    pub(crate) request: u64,
+    /// The random stream of the request.
+    pub(crate) stream: Stream,
+    /// The task that waits for its completion.
+    pub(crate) waits: Option<Waiter>,
 }
 
 /// Why a mutex was not acquired.

@@ -11,8 +11,8 @@
 //! `src/rt-app.c`, `run_event`.
 
 use super::json::{Node, Value};
-use super::lower::{BufferLayout, ChaseOrder, Lower, TaskScope};
 use super::object::{self, INT, Object};
+use super::state::{BufferLayout, ChaseOrder, Lower, TaskScope};
 use crate::assemble::Kind;
 use crate::diagnostic::{Diagnostic, Severity, Span};
 use crate::program::{Action, ResourceKind, TimerMode, TimerRef};

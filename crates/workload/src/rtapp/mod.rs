@@ -21,6 +21,7 @@ mod json;
 mod lower;
 mod object;
 mod sched;
+mod state;
 
 pub use duplicates::DuplicatePolicy;
 pub use event::{CHASE_RANDOM, CHASE_SEQUENTIAL, MEMORY_BYTES_PER_US, RUNTIME_CHUNK};

@@ -31,6 +31,7 @@ mod machine;
 mod pause;
 mod pool;
 pub mod schema;
+mod scope;
 mod server;
 mod service;
 mod shared;

@@ -6,8 +6,8 @@
 //! `condition`.
 
 use super::Reader;
+use super::scope::TaskScope;
 use super::table::{Entry, Item, Table, int, kind, span, string};
-use super::task::TaskScope;
 use super::tree::Value;
 use super::{shared, times};
 use crate::assemble::Kind;

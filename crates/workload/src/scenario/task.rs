@@ -3,6 +3,7 @@
 //! Everything that a phase sets persists until another phase changes it: attributes (a phase
 //! without `policy` changes the current ones), CPUs (`cpus = "all"` resets them) and group.
 
+use super::scope::TaskScope;
 use super::table::{Entry, Item, Table, int, kind, span};
 use super::times;
 use super::tree::Value;
@@ -11,7 +12,7 @@ use crate::INSTANCES_MAX;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
 use crate::change::Change;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, TimerMode, TimerRef};
+use crate::program::{Action, AffinityChange, Phase, ResourceKind, TaskDef, TimerRef};
 use crate::rtapp::{SLICE_MAX, SLICE_MIN, deadline_error};
 use std::sync::Arc;
 use zerolag_model::settings::nearest;
@@ -42,14 +43,6 @@ pub(super) const PHASE_KEYS: [&str; 13] = [
     "policy", "priority", "nice", "slice", "runtime", "deadline", "period", "flags", "cpus", "group", "name", "loop",
     "steps",
 ];
-
-/// The task that is being read.
-pub(super) struct TaskScope<'t> {
-    pub(super) name: &'t str,
-    pub(super) instances: u32,
-    /// Its own timers in order of first use: name, mode, and position of the mode.
-    pub(super) own_timers: Vec<(String, Option<(TimerMode, Span)>)>,
-}
 
 impl Reader<'_> {
     /// Reads `[task]`, in the order of the text.

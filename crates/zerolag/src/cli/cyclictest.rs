@@ -9,14 +9,13 @@
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{TraceArgs, WorkloadArgs};
 use super::plan::{load_scenario, plan_of_scenario};
-use super::progress::{Progress, catch_interrupts, interrupted};
-use super::tool::{ToolArgs, micros, tool_duration};
-use super::{Done, code, output, tracing};
+use super::progress::interrupted;
+use super::tool::{Steps, ToolArgs, micros, simulation_json, tool_duration};
+use super::{Done, code, output};
 use serde_json::json;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::{CpuId, CpuMask, Duration, FairPolicy, Nice, RtPolicy, RtPriority, SchedAttr};
-use zerolag::sim::Tracing;
 use zerolag::simulation::DEFAULT_DURATION;
 use zerolag::tools::cyclictest::{Cyclictest, Latencies, Line, Overall, Unit, histogram};
 use zerolag::workload::{self, Program};
@@ -99,18 +98,10 @@ pub(crate) fn run(args: &Args) -> Done {
         output::check_target(path)?;
     }
     let (test, plan) = plan(args)?;
-    catch_interrupts();
-    let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
-    let mut progress = Progress::new(total, "ms", args.tool.sim.is_quiet());
-    let threads = tracing::record(&plan, trace, |recorder| {
-        let mut machine = plan.build(Tracing::On)?;
-        let mut sink = (test.collector(), recorder);
-        let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000));
-        Ok((sink.0.into_threads(), outcome.end))
-    });
-    progress.finish();
-    let threads = threads?;
-    args.tool.say_what_was_simulated(&plan);
+    let each = Duration::from_millis(1);
+    let steps =
+        Steps { count: plan.config.duration.unwrap_or_default().as_nanos() / each.as_nanos(), unit: "ms", each };
+    let threads = args.tool.collect(&plan, trace, test.collector(), &steps)?.into_threads();
     let lines = printed(args, &test, &threads);
     match &args.histfile {
         Some(path) if test.histogram.is_some() => {
@@ -295,11 +286,7 @@ fn json_text(plan: &Plan, test: &Cyclictest, threads: &[Latencies]) -> String {
         "num_threads": test.threads,
         "resolution_in_ns": u8::from(test.unit == Unit::Nanos),
         "thread": list,
-        "simulation": {
-            "seed": plan.config.seed,
-            "costs": meta.costs,
-            "settings": meta.settings.iter().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
-        },
+        "simulation": simulation_json(plan),
     });
     format!("{value:#}\n")
 }

@@ -31,8 +31,6 @@ mod sweep;
 mod tool;
 mod tracing;
 mod validate;
-#[cfg(target_os = "linux")]
-mod validate_live;
 mod view;
 
 use clap::{Parser, Subcommand};

@@ -6,15 +6,14 @@
 
 use super::failure::Failure;
 use super::options::{self, TraceArgs};
-use super::progress::{Progress, catch_interrupts, interrupted};
-use super::tool::{ToolArgs, micros, millis, nanos, tool_duration};
-use super::{Done, code, output, tracing};
+use super::progress::interrupted;
+use super::tool::{Steps, ToolArgs, micros, millis, nanos, simulation_json, tool_duration};
+use super::{Done, code, output};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use zerolag::Plan;
 use zerolag::model::Duration;
-use zerolag::sim::Tracing;
 use zerolag::tools::rt_migrate::{Edition, Printed, Row, RtMigrate, Totals};
 
 /// Arguments of `zerolag rt-migrate-test`.
@@ -73,23 +72,12 @@ pub(crate) fn run(args: &Args) -> Done {
         output::check_target(path)?;
     }
     let (test, plan) = plan(args)?;
-    catch_interrupts();
-    let total = u64::from(test.loops);
-    let mut progress = Progress::new(total, "iterations", args.tool.sim.is_quiet());
-    let iteration = (test.sleep * 2).as_nanos();
-    let rows = tracing::record(&plan, trace, |recorder| {
-        let mut machine = plan.build(Tracing::On)?;
-        let mut sink = (test.collector(), recorder);
-        let outcome = machine.run_with(&mut sink, |now, _| progress.at(now.as_nanos() / iteration));
-        Ok((sink.0.into_complete_rows(), outcome.end))
-    });
-    progress.finish();
-    let mut rows = rows?;
+    let steps = Steps { count: u64::from(test.loops), unit: "iterations", each: test.sleep * 2 };
+    let mut rows = args.tool.collect(&plan, trace, test.collector(), &steps)?.into_complete_rows();
     let failed = args.check.then(|| rows.iter().position(|row| test.is_failure(row))).flatten();
     if let Some(at) = failed {
         rows.truncate(at + 1);
     }
-    args.tool.say_what_was_simulated(&plan);
     output::print(&printed(args, &test, &rows, failed.is_some()))?;
     if let Some(path) = &args.json {
         let text = json_text(&plan, &test, &rows, failed.is_some());
@@ -170,7 +158,6 @@ fn write_results(out: &mut String, args: &Args, test: &RtMigrate, rows: &[Row], 
 /// our own keys.
 fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> String {
     let meta = plan.meta();
-    let settings = || meta.settings.iter();
     let thread = |task: u32| {
         let totals = Totals::of(rows, task);
         let of = |value: fn(&Totals) -> u64| totals.as_ref().map(value);
@@ -197,11 +184,7 @@ fn json_text(plan: &Plan, test: &RtMigrate, rows: &[Row], failed: bool) -> Strin
         "num_threads": test.tasks,
         "thread": threads,
         "iterations": rows.len(),
-        "simulation": {
-            "seed": plan.config.seed,
-            "costs": meta.costs,
-            "settings": settings().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
-        },
+        "simulation": simulation_json(plan),
     });
     format!("{value:#}\n")
 }

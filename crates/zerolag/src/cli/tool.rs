@@ -5,8 +5,12 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{KernelArgs, SimArgs};
+use super::progress::{Progress, catch_interrupts};
+use super::tracing::{self, Target};
+use serde_json::{Value, json};
 use zerolag::Plan;
-use zerolag::model::{Duration, Topology};
+use zerolag::model::{Duration, Instant, Topology};
+use zerolag::sim::{Sink, Tracing};
 use zerolag::workload::{Program, default_machine};
 
 /// The simulation under a tool.
@@ -38,6 +42,52 @@ impl ToolArgs {
             eprintln_lossy(&format!("simulated: {machine}, kernel {kernel}, costs {costs}, seed {seed}"));
         }
     }
+}
+
+/// The steps in which the progress of a run is shown.
+pub(crate) struct Steps {
+    /// Their number.
+    pub(crate) count: u64,
+    /// Their name, in the plural.
+    pub(crate) unit: &'static str,
+    /// The duration of each.
+    pub(crate) each: Duration,
+}
+
+impl ToolArgs {
+    /// Runs the plan, passes its records to the tool's collector and to the trace, and returns the
+    /// collector.
+    pub(crate) fn collect<C: Sink>(
+        &self,
+        plan: &Plan,
+        trace: Option<Target<'_>>,
+        collector: C,
+        steps: &Steps,
+    ) -> Result<C, Failure> {
+        catch_interrupts();
+        let mut progress = Progress::new(steps.count, steps.unit, self.sim.is_quiet());
+        let collected = tracing::record(plan, trace, |recorder| {
+            let mut machine = plan.build(Tracing::On)?;
+            let mut sink = (collector, recorder);
+            let at = |now: Instant| now.as_nanos() / steps.each.as_nanos();
+            let outcome = machine.run_with(&mut sink, |now, _| progress.at(at(now)));
+            Ok((sink.0, outcome.end))
+        });
+        progress.finish();
+        let collected = collected?;
+        self.say_what_was_simulated(plan);
+        Ok(collected)
+    }
+}
+
+/// Returns the part of a tool's JSON that describes the simulation.
+pub(crate) fn simulation_json(plan: &Plan) -> Value {
+    let meta = plan.meta();
+    json!({
+        "seed": plan.config.seed,
+        "costs": meta.costs,
+        "settings": meta.settings.iter().map(|(key, value)| json!([key, value])).collect::<Vec<_>>(),
+    })
 }
 
 /// Reads whole units, or a number with a unit of its own.

@@ -257,7 +257,7 @@ const OPTIONS: &[Opt] = &[
     opt("deepest-idle-state", "Deepest idle state of measured CPUs").of(Timerlat).takes(Kind::Signed, "N").idle(),
     opt("no-aa", "Disable auto-analysis: there is none").of(Timerlat).idle(),
     opt("stack-format", "Truncation of stacks: truncate, skip, full").of(Timerlat).takes(Kind::Text, "FORMAT").idle(),
-    opt("user-load", "Wait for a program that reads timerlat_fd")
+    opt("user-load", "Measure a program of the user's")
         .short('U')
         .of(Timerlat)
         .refused("rtla would wait for a program that reads timerlat_fd: use -u"),

@@ -1,10 +1,10 @@
 //! `zerolag validate --live`: the cases on this host's kernel and in the simulator.
 
-use super::failure::eprintln_lossy;
-use super::options;
-use super::progress::{Progress, catch_interrupts, interrupted};
-use super::validate::{Args, failure};
-use super::{Done, code};
+use super::args::{Args, failure};
+use crate::cli::failure::eprintln_lossy;
+use crate::cli::options;
+use crate::cli::progress::{Progress, catch_interrupts, interrupted};
+use crate::cli::{Done, code};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::ops::ControlFlow;

@@ -1,0 +1,48 @@
+//! `zerolag validate`: compares simulation results with recorded kernels, or with this host.
+
+mod args;
+#[cfg(target_os = "linux")]
+mod live;
+
+use super::failure::Failure;
+use super::progress::{Progress, catch_interrupts};
+use super::{Done, code, output};
+pub(crate) use args::Args;
+use args::failure;
+use std::ops::ControlFlow;
+use zerolag::validate::{self, Case};
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    let mut paths = Vec::new();
+    for path in &args.cases {
+        if path.is_dir() {
+            paths.extend(validate::find(path).map_err(failure)?);
+        } else {
+            paths.push(path.clone());
+        }
+    }
+    let cases = paths.iter().map(|path| Case::read(path)).collect::<Vec<_>>();
+    let wrong: Vec<String> = cases.iter().filter_map(|case| case.as_ref().err()).map(ToString::to_string).collect();
+    if !wrong.is_empty() {
+        return Err(Failure::input(wrong.join("\n")));
+    }
+    #[cfg(target_os = "linux")]
+    if args.live {
+        args.json.check()?;
+        return live::run(args, &cases.into_iter().flatten().collect::<Vec<_>>());
+    }
+    catch_interrupts();
+    let mut progress = Progress::new(paths.len() as u64, "cases", args.quiet.quiet);
+    let mut comparisons = Vec::new();
+    for (done, case) in cases.into_iter().flatten().enumerate() {
+        if progress.at(done as u64) == ControlFlow::Break(()) {
+            return Ok(code::INTERRUPTED);
+        }
+        comparisons.extend(validate::run(&case).map_err(failure)?);
+    }
+    progress.finish();
+    let table = if args.markdown { validate::markdown(&comparisons) } else { validate::text(&comparisons) };
+    output::print(&table)?;
+    Ok(if comparisons.iter().all(validate::Comparison::is_inside) { code::OK } else { code::GOAL_MISSED })
+}
