@@ -14,14 +14,14 @@
 //!        +---- Dead <------- Queued
 //! ```
 //!
-//! * [2] becomes visible to others only once the CPU has switched away from the task. Until then
+//! * \[2\] becomes visible to others only once the CPU has switched away from the task. Until then
 //!   the CPU owns it, and a waker only sets `is_notified`.
-//! * [5] and the transition from `Delayed` to `Parked` happen under the lock of the task's run
+//! * \[5\] and the transition from `Delayed` to `Parked` happen under the lock of the task's run
 //!   queue. The lock of the body is taken inside that lock, never around it.
 //! * A wakeup that finds the task neither `Parked` nor `Delayed` sets `is_notified` as well; the
 //!   next poll clears it.
 //! * A task that is about to block checks `is_notified` under both locks, and its CPU checks it
-//!   again at [2], so no wakeup is lost.
+//!   again at \[2\], so no wakeup is lost.
 
 use crate::engine::Engine;
 use crate::group::GroupState;

@@ -12,9 +12,9 @@
 //!
 //! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`, its CPU is
 //! handed over: the task is taken off the CPU as if it slept, another thread takes the seat and
-//! runs the waiting tasks, and the thread in the poll gets nice 19 [1]. When the poll ends, the CPU
-//! time that it used meanwhile becomes the task's debt, which is charged when the task runs next
-//! [2]. So even a task that does not cooperate keeps its quota on average.
+//! runs the waiting tasks, and the thread in the poll gets nice 19 \[1\]. When the poll ends, the
+//! CPU time that it used meanwhile becomes the task's debt, which is charged when the task runs
+//! next \[2\]. So even a task that does not cooperate keeps its quota on average.
 
 use crate::caller::{Caller, Switched};
 use crate::coop;

@@ -12,7 +12,7 @@
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //!
 //! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
-//! moment; [`open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
+//! moment; [`fn@open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
 //! archives.
 #![warn(missing_docs)]
 

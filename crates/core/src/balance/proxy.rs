@@ -30,10 +30,10 @@
 //! quota. Only the counter of CPU time is the executor's. Donors and executors are never migrated.
 //!
 //! The host numbers its locks, reports the holder of each ([`Scheduler::set_lock_owner`]), and
-//! reports when a task blocks on one ([`Leave::BlockOn`](crate::Leave::BlockOn)). A waiter for a
-//! lock that is held on another run queue is handed out like any blocked task; the host can put it
-//! there with [`Scheduler::lend`]. Once the waiter gets the lock, it returns to its original CPU:
-//! it is not placed by where it lent.
+//! reports when a task blocks on one ([`Leave::BlockOn`]). A waiter for a lock that is held on
+//! another run queue is handed out like any blocked task; the host can put it there with
+//! [`Scheduler::lend`]. Once the waiter gets the lock, it returns to its original CPU: it is not
+//! placed by where it lent.
 //!
 //! Work: a run queue without lenders pays one comparison per pick. A pick follows a chain in
 //! O(lenders), once per lender that it parks and once more.
@@ -44,6 +44,10 @@
 //! differs: kernels lend for mutexes only, this scheduler for any lock with one holder that the
 //! host reports; a waiter moves to the holder's CPU when it blocks, not when it is picked; deadline
 //! tasks lend on their own CPU only.
+//!
+//! [`Scheduler::set_lock_owner`]: crate::Scheduler::set_lock_owner
+//! [`Scheduler::lend`]: crate::Scheduler::lend
+//! [`Leave::BlockOn`]: crate::Leave::BlockOn
 
 use crate::class::fair;
 use crate::lifecycle;
@@ -58,7 +62,7 @@ use crate::words::mode::TaskMode;
 use lock_api::RawMutex;
 use zerolag_model::{TaskId, TraceEvent};
 
-/// Returns whether the acting task, which blocks on a lock, lends its turn here. [1]
+/// Returns whether the acting task, which blocks on a lock, lends its turn here. \[1\]
 #[cold]
 #[inline(never)]
 pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lock: LockId) -> bool {
@@ -128,7 +132,7 @@ pub(crate) fn settle(rq: &mut Rq) {
     rq.tasks[executor.slot].counters.exec += ran;
 }
 
-/// Ends the execution on another task's turn. Returns the executor. [5]
+/// Ends the execution on another task's turn. Returns the executor. \[5\]
 #[cold]
 #[inline(never)]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Slot {
@@ -146,8 +150,8 @@ pub(crate) fn free<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
 }
 
-/// Removes a lender from the queue: its body goes to [`Io::parked`], unless it has to stay until
-/// its lag is repaid.
+/// Removes a lender from the queue: its body goes to [`Io::parked`](crate::Io::parked), unless
+/// it has to stay until its lag is repaid.
 pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
     let Engaged::Lends { from, .. } = rq.tasks[slot].engaged else { unreachable!("only a lender is taken off so") };
     free(rq, cx, slot);

@@ -15,13 +15,13 @@
 //!                    [4] round != loop_next: round = loop_next, from the lowest CPU again
 //! ```
 //!
-//! A CPU that lowers its priority while the IPI circulates only raises `loop_next`, which turns [3]
-//! into [4].
+//! A CPU that lowers its priority while the IPI circulates only raises `loop_next`, which turns
+//! \[3\] into \[4\].
 //!
-//! With `rt_ipi_skip_self` a CPU that sends the IPI on does not get it in the round that [4]
+//! With `rt_ipi_skip_self` a CPU that sends the IPI on does not get it in the round that \[4\]
 //! begins. A request that arrives after that CPU's search for a target, and before it sends the IPI
-//! on, would then be lost. So the CPU searches once more, without an IPI [11]. differs: the kernel
-//! does not; there the window is between `push_rt_task` and `rto_next_cpu`.
+//! on, would then be lost. So the CPU searches once more, without an IPI \[11\]. differs: the
+//! kernel does not; there the window is between `push_rt_task` and `rto_next_cpu`.
 //!
 //! The IPI belongs to its root domain. A CPU that changes its domain while the IPI is at that CPU,
 //! or on the way to it, sends the IPI on in the old domain; in the new domain it makes a request of

@@ -3,8 +3,8 @@
 //! What the core does is a function of its configuration, of the calls in the order in which they
 //! took effect, and of what each read of the other CPUs. A host whose calls take turns while it
 //! records needs only the order. A host whose CPUs call at the same time also records the reads
-//! ([`Observer::Record`](crate::Observer::Record)): two calls that overlap have an order of their
-//! locks, but not of their reads.
+//! ([`Observer::Record`]): two calls that overlap have an order of their locks, but not of their
+//! reads.
 
 use crate::call::apply::Rqs;
 use crate::call::data::{Answer, Call, Refused, Under};

@@ -36,14 +36,14 @@
 //!      [8] else by `ServerWakeup`: as [1], or -> Queued
 //! ```
 //!
-//! * [1] keeps the old job if the wakeup rule allows it.
-//! * [4] happens when its class has no task left here, when the CPU goes offline, and when the
+//! * \[1\] keeps the old job if the wakeup rule allows it.
+//! * \[4\] happens when its class has no task left here, when the CPU goes offline, and when the
 //!   server is switched off.
-//! * [3] [4] [7]: a server that stops only when it is picked reaches its zero laxity also without a
-//!   task to serve. The next pick stops it. If its class then wakes in the period that began at the
-//!   zero laxity, the server is enqueued at once, so its class runs first.
-//! * [5] begins a new period of a deferred server at the moment when the exhaustion is charged. The
-//!   cycle is longer by the overrun.
+//! * \[3\] \[4\] \[7\]: a server that stops only when it is picked reaches its zero laxity also
+//!   without a task to serve. The next pick stops it. If its class then wakes in the period that
+//!   began at the zero laxity, the server is enqueued at once, so its class runs first.
+//! * \[5\] begins a new period of a deferred server at the moment when the exhaustion is charged.
+//!   The cycle is longer by the overrun.
 //!
 //! The served class follows from [`ServerKind::class`]: see [`has_tasks`] and
 //! [`pick_client`](crate::lifecycle). Another server is a variant of [`ServerKind`]. The tests use
@@ -62,8 +62,8 @@
 //!
 //! differs: tasks that stay queued only until their lag is repaid need no server; runtime is scaled
 //! by capacity if `fair_server.scaled` says so, but never by frequency; an immediate server that is
-//! stopped keeps its debt; at [5] the kernel throttles the server, and begins the new period when
-//! the microseconds until the switch are charged to it. If a switch notices [5], the reschedule
+//! stopped keeps its debt; at \[5\] the kernel throttles the server, and begins the new period when
+//! the microseconds until the switch are charged to it. If a switch notices \[5\], the reschedule
 //! request is lost with `fault.fair_server_resched_lost`: [`overlook`].
 
 use crate::class::rt;
@@ -165,7 +165,7 @@ fn start<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     }
 }
 
-/// [4] Stops a started server.
+/// \[4\] Stops a started server.
 pub(crate) fn stop<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let server = rq.dl.server_mut(kind);
     let was_queued = matches!(server.state, State::Queued(_));
@@ -210,7 +210,7 @@ fn left_queue<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     rq.resched(cx, Resched::Now);
 }
 
-/// [1] [2] [5] Waits for the zero-laxity instant.
+/// \[1\] \[2\] \[5\] Waits for the zero-laxity instant.
 fn defer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     enter(rq, cx, kind, State::Deferred);
     let at = rq.dl.server(kind).zero_laxity();
@@ -275,8 +275,8 @@ fn charge_server<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind,
     }
 }
 
-/// Handles an exhausted server: its class got the runtime without it [2], or the server ran for it
-/// [5].
+/// Handles an exhausted server: its class got the runtime without it \[2\], or the server ran for
+/// it \[5\].
 #[cold]
 fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
@@ -289,7 +289,7 @@ fn spent<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     }
 }
 
-/// [5] Ends the job of a queued server that has exhausted its runtime. The overrun is debt.
+/// \[5\] Ends the job of a queued server that has exhausted its runtime. The overrun is debt.
 fn used_up<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, kind: ServerKind) {
     let now = cx.now.wall;
     let server = rq.dl.server_mut(kind);

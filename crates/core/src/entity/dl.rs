@@ -27,21 +27,21 @@
 //! ```
 //!
 //! **Boosted tasks.** A *boosted* task ([`DlEntity::boost`]) holds a lock, and runs with the
-//! parameters of a deadline task that waits for it. It is never throttled: [7] leads through [8] at
-//! once, and [3] does not happen. A task of another class begins a job with the lent parameters
-//! [1]. A deadline task keeps its own job, and its deadline moves by the lent period whenever its
-//! budget is exhausted. So the run time of a boosted task is not charged to any bandwidth, as in
-//! the kernel.
+//! parameters of a deadline task that waits for it. It is never throttled: \[7\] leads through
+//! \[8\] at once, and \[3\] does not happen. A task of another class begins a job with the lent
+//! parameters \[1\]. A deadline task keeps its own job, and its deadline moves by the lent period
+//! whenever its budget is exhausted. So the run time of a boosted task is not charged to any
+//! bandwidth, as in the kernel.
 //!
 //! **The 0-lag time** is the instant at which the task would have the same remaining budget if it
 //! had run at exactly its bandwidth since the job began. A task that blocks before that instant has
 //! used more than its share, so its bandwidth stays *active* until then (`running_bw`, see
-//! [`crate::class::dl_sums`]). [6] concerns only the sums. It is not recorded in the body, which
+//! [`crate::class::dl_sums`]). \[6\] concerns only the sums. It is not recorded in the body, which
 //! the host holds.
 //!
 //! **Debt of a sleeper.** A task that blocks with an exhausted budget is in debt until its next
-//! period. This is [4], with a 0-lag time at or after its deadline. No replenishment timer can
-//! reach a body that the host holds, so [8] is applied when the task wakes, with the same result.
+//! period. This is \[4\], with a 0-lag time at or after its deadline. No replenishment timer can
+//! reach a body that the host holds, so \[8\] is applied when the task wakes, with the same result.
 //!
 //! Every rule is O(1).
 //!
@@ -54,7 +54,7 @@
 use crate::words::bandwidth::Reserved;
 use zerolag_model::{CpuId, DlParams, Duration, Instant, SignedDuration};
 
-/// The index of a sleeping task with active bandwidth in [`Sums`].
+/// The index of a sleeping task with active bandwidth in [`Sums`](crate::queue::dl::sums::Sums).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place(pub(crate) u32);
 
@@ -153,7 +153,7 @@ impl DlEntity {
         zero_lag(params, self.abs_deadline, self.runtime_left)
     }
 
-    /// [7] Throttles the entity until its next period; returns when that begins. An entity that
+    /// \[7\] Throttles the entity until its next period; returns when that begins. An entity that
     /// yields gives up its remaining budget.
     pub(crate) fn throttle(&mut self, params: DlParams) -> Instant {
         debug_assert!(self.state == DlState::Contending, "only who contends is throttled");
@@ -168,7 +168,8 @@ impl DlEntity {
         self.abs_deadline.saturating_add(params.period.saturating_sub(params.deadline))
     }
 
-    /// [1] [2] [3] Activates an entity that is enqueued for the first time or after it has slept.
+    /// \[1\] \[2\] \[3\] Activates an entity that is enqueued for the first time or after it has
+    /// slept.
     pub(crate) fn activate(&mut self, params: DlParams, now: Instant) {
         match self.state {
             DlState::Fresh => {
@@ -223,7 +224,7 @@ impl DlEntity {
         self.runtime_left = params.runtime.to_signed();
     }
 
-    /// [8] Begins the next period; an entity in debt skips as many periods as the debt takes.
+    /// \[8\] Begins the next period; an entity in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, params: DlParams, now: Instant) {
         debug_assert!(matches!(self.state, DlState::Throttled { .. }), "only who is throttled is replenished");
         let debt = (-self.runtime_left).max_zero();
@@ -238,7 +239,7 @@ impl DlEntity {
     }
 
     /// Records that the entity leaves its queue to sleep; the caller determines the state of its
-    /// bandwidth [4] [5].
+    /// bandwidth \[4\] \[5\].
     pub(crate) fn block(&mut self, state: DlState) {
         debug_assert!(self.state == DlState::Contending, "only who runs blocks");
         self.state = state;
@@ -257,8 +258,8 @@ impl DlEntity {
 
     /// Sets the lent parameters of an entity that is off its queue; `None` ends the boost. `own`
     /// are the parameters that the task itself asks for. A boosted deadline task can run at once. A
-    /// task of another class is reset [9]; if it is boosted, it begins a job when it is activated
-    /// [1].
+    /// task of another class is reset \[9\]; if it is boosted, it begins a job when it is activated
+    /// \[1\].
     ///
     /// Linux v6.12 `kernel/sched/core.c`, `rt_mutex_setprio` (`ENQUEUE_REPLENISH`,
     /// `ENQUEUE_RESTORE`).
@@ -277,7 +278,7 @@ impl DlEntity {
         }
     }
 
-    /// [9] Resets the entity of a task that has left the class.
+    /// \[9\] Resets the entity of a task that has left the class.
     pub(crate) fn reset(&mut self) {
         debug_assert!(self.places.iter().all(Option::is_none), "it is on no queue");
         (self.state, self.runtime_left) = (DlState::Fresh, SignedDuration::default());

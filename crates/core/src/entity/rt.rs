@@ -10,7 +10,7 @@ pub(crate) const RUN: usize = 0;
 /// The link of the queue of pushable tasks.
 pub(crate) const PUSHABLE: usize = 1;
 
-/// A task's links in a [`PrioQueue`].
+/// A task's links in a [`PrioQueue`](crate::queue::rt::prio_queue::PrioQueue).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Link {
     #[default]

@@ -30,6 +30,7 @@
 //! back; the next request does ([`Booked`]). A CPU goes offline without a check of the booked
 //! bandwidth.
 //!
+//! [`Booked`]: crate::shared::booked::Booked
 //! [`DeadlineParams`]: TaskError::DeadlineParams
 //! [`NotWholeDomain`]: TaskError::NotWholeDomain
 //! [`DeadlineAffinity`]: TaskError::DeadlineAffinity

@@ -11,8 +11,8 @@
 //! The host reports the mode. A task always blocks in kernel mode, so a woken task is in kernel
 //! mode until its host reports that it is back in user mode. The host reports this before the first
 //! instruction there, also if the task then blocks again at once. Schedulers that throttle tasks
-//! one by one do so at [2] (`throttle`). If a host never reports the mode, its tasks stay in kernel
-//! mode after their first wait; no other setting depends on that.
+//! one by one do so at \[2\] (`throttle`). If a host never reports the mode, its tasks stay in
+//! kernel mode after their first wait; no other setting depends on that.
 //!
 //! Sources: Linux v6.18 `kernel/entry/common.c`, `exit_to_user_mode_loop`.
 

@@ -82,7 +82,7 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(Step::Done)
     }
 
-    /// Wakes a lender. [2]
+    /// Wakes a lender. \[2\]
     #[cold]
     #[inline(never)]
     pub(crate) fn wake_lender(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Result<Step, NotHere> {

@@ -289,13 +289,13 @@ impl Rq {
         self.phase
     }
 
-    /// Begins a switch: the CPU leaves its task. [1]
+    /// Begins a switch: the CPU leaves its task. \[1\]
     pub(crate) fn begin_switch(&mut self, prev: Prev) {
         debug_assert!(self.phase == Phase::Running, "CPU {} leaves twice", self.cpu);
         self.phase = Phase::Switching { prev, stage: Stage::Fresh };
     }
 
-    /// Ends a switch: the CPU has picked the next task. The reschedule request is cleared. [3]
+    /// Ends a switch: the CPU has picked the next task. The reschedule request is cleared. \[3\]
     pub(crate) const fn end_switch(&mut self) {
         self.phase = Phase::Running;
         self.need_resched = Resched::No;

@@ -20,8 +20,12 @@
 //! Operations are data in [`Io::ops`], costs are counts in [`Io::costs`], and trace events are in
 //! [`Io::trace`]: the core never calls back. One call appends at most [`MAX_OPS`] operations.
 //!
-//! [`Scheduler::resume_pair`]: crate::Scheduler::resume_pair [`Scheduler::resume`]:
-//! crate::Scheduler::resume
+//! [`Scheduler::resume_pair`]: crate::Scheduler::resume_pair
+//! [`Scheduler::resume`]: crate::Scheduler::resume
+//! [`Io::ops`]: crate::Io::ops
+//! [`Io::costs`]: crate::Io::costs
+//! [`Io::trace`]: crate::Io::trace
+//! [`MAX_OPS`]: crate::MAX_OPS
 
 use crate::words::ids::{CpusetId, DomainId};
 use zerolag_model::{CpuId, GroupId, TaskId};

@@ -1,4 +1,4 @@
-//! Imbalances: compares the groups of a domain, for [`balance`](super::balance).
+//! Imbalances: compares the groups of a domain, for [`periodic`](super::periodic).
 //!
 //! A group is of the first of these kinds that applies:
 //!

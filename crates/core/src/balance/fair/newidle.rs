@@ -8,7 +8,7 @@
 //! the CPU is expected to idle.
 //!
 //! The cost of a search is the number of examined CPUs times the cost of one on this host
-//! ([`Config::with_scan_cost`]): the core has no clock of its own.
+//! ([`Config::with_scan_cost`](crate::Config::with_scan_cost)): the core has no clock of its own.
 //!
 //! One task is taken, however large the imbalance is: balancing at ticks does the rest.
 //!

@@ -5,11 +5,11 @@
 //!
 //! | kernels | the task remembers | when |
 //! |---|---|---|
-//! | 4.16 to 5.14 | where it woke another task | that task is allowed there, not one of many [1] |
+//! | 4.16 to 5.14 | where it woke another task | that task is allowed there, not one of many (1) |
 //! | | `prev` | it wakes on the CPU that it remembered |
 //! | since 5.15 | `prev` | it wakes, and neither the target nor `prev` is suitable |
 //!
-//! [1] See [`wakers`](super::wakers). A new task remembers the CPU of its parent.
+//! (1) See [`wakers`](super::wakers). A new task remembers the CPU of its parent.
 //!
 //! From 5.15 to 6.4 the affinity check tested `prev`, because the kernel had already overwritten
 //! the remembered CPU with it. So a task that was not allowed on `prev` did not wake on its

@@ -22,9 +22,9 @@
 //! A CPU with only SCHED_IDLE tasks counts as idle for all other tasks. An isolated CPU
 //! (`isolcpus`) never counts as idle; a task that is allowed there wakes where it ran.
 //!
-//! All reads are of published state ([`View`](crate::shared::View)); the result is a hint. Waking:
-//! O(CPUs of one cache / 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when no CPU is idle,
-//! otherwise O(parts of each level x words).
+//! All reads are of published state ([`View`](crate::shared::view::View)); the result is a hint.
+//! Waking: O(CPUs of one cache / 64), with SMT O(idle CPUs of the cache). New: O(CPUs) when no CPU
+//! is idle, otherwise O(parts of each level x words).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `select_task_rq_fair`, `wake_affine_idle`,
 //! `wake_affine_weight`, `select_idle_sibling`, `select_idle_core`, `sched_balance_find_dst_group`.

@@ -20,14 +20,14 @@
 //! A boosted task marks its entity, and the group entities above it up to the root's queue, as
 //! boosted. A queue picks its boosted entities first. A queue that is cut is enqueued at its parent
 //! for them alone. Their exec time is charged as always: the group owes it and repays it first from
-//! its next quota. The mark stays until [3] or [4] if the queue gets quota meanwhile, and gives
+//! its next quota. The mark stays until \[3\] or \[4\] if the queue gets quota meanwhile, and gives
 //! precedence only within the group.
 //!
 //! Work: O(depth x log n) to boost and to end it. A task that is not boosted costs one comparison
 //! per level and pick.
 //!
 //! Sources: Davydov 2012, "sched: boost throttled entities on wakeups": groups are unthrottled for
-//! a woken task until it leaves the kernel; [2] is its open case, fully preemptible kernels
+//! a woken task until it leaves the kernel; \[2\] is its open case, fully preemptible kernels
 //! ("boosting forcibly preempted tasks thus not allowing to throttle"). differs: the group runs for
 //! the boosted task alone, otherwise the group's busy loops would run as well; the text leaves that
 //! open.
@@ -50,7 +50,7 @@ use lock_api::RawMutex;
 use zerolag_model::TraceEvent;
 use zerolag_model::settings::Throttle;
 
-/// Boosts a task that has been enqueued in kernel mode: it woke, or was moved here. [1]
+/// Boosts a task that has been enqueued in kernel mode: it woke, or was moved here. \[1\]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if !rq.fair.tune.throttle.boosts_woken() {
         return;
@@ -64,7 +64,7 @@ pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 }
 
 /// Boosts a runnable task in kernel mode that the CPU has left, so that it continues even if its
-/// group is throttled. [2]
+/// group is throttled. \[2\]
 pub(crate) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let task = &rq.tasks[slot];
     let is_ordinary_in_kernel = task.mode == TaskMode::Kernel && task.fair.standing == Standing::Ordinary;
@@ -121,7 +121,7 @@ fn boost<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 }
 
 /// Ends the boost of a task. Below a queue that is cut it waits again, together with the groups
-/// that were queued for it. [3] [4]
+/// that were queued for it. \[3\] \[4\]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     if rq.tasks[slot].fair.standing == Standing::Ordinary {
         return;

@@ -53,7 +53,7 @@ pub(crate) fn is_due(rq: &Rq, slot: Slot) -> bool {
     }
 }
 
-/// Parks a queued task. [1]
+/// Parks a queued task. \[1\]
 pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     let leaf = rq.tasks[slot].fair.queue;
     let at = nearest_throttled(rq, leaf).expect("invariant: only what may not run is parked");
@@ -90,7 +90,7 @@ pub(crate) fn take<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     true
 }
 
-/// As [`take`], for a task that leaves. Queues that were kept only for it are released. [3]
+/// As [`take`], for a task that leaves. Queues that were kept only for it are released. \[3\]
 pub(crate) fn take_away<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> bool {
     let leaf = rq.tasks[slot].fair.queue;
     let was_parked = take(rq, cx, slot);
@@ -121,7 +121,7 @@ pub(crate) fn has_parked(rq: &Rq, q: QueueIx) -> bool {
     rq.fair.timeline.first(rq.queue(q).parked).is_some()
 }
 
-/// Takes back the first tasks that are parked at a queue, if it can run. [2]
+/// Takes back the first tasks that are parked at a queue, if it can run. \[2\]
 pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More {
     for _ in 0..BATCH {
         if rq.queue(q).bandwidth.is_throttled() {

@@ -4,6 +4,8 @@
 //! that it can be removed from the middle. A task has two indices ([`PLACES`]): it is queued *or*
 //! throttled, and it can be pushable at the same time. Insertion and removal are O(log n), and the
 //! first entry is found in O(1). Nothing is allocated below the high-water mark.
+//!
+//! [`PLACES`]: crate::entity::dl::PLACES
 
 use crate::task::slab::TaskSlab;
 use crate::words::ids::Slot;

@@ -26,7 +26,7 @@ pub(crate) struct DlRq {
     pub(crate) is_in_mask: bool,
     servers: [Server; ServerKind::ALL.len()],
     /// The server that runs the current task. It is queued then, except between
-    /// [`server::overlook`] and the switch.
+    /// [`overlook`](crate::class::dl_server::overlook) and the switch.
     pub(crate) serving: Option<ServerKind>,
     /// Whether a server has left the queue since the CPU last scheduled. The CPU can then have
     /// become less urgent without a switch.

@@ -128,7 +128,7 @@ impl Server {
         self.runtime_left = laxity.mul_div_floor(runtime.as_nanos(), period.as_nanos()).to_signed();
     }
 
-    /// [6] Begins the next period; a server in debt skips as many periods as the debt takes.
+    /// \[6\] Begins the next period; a server in debt skips as many periods as the debt takes.
     pub(crate) fn replenish(&mut self, now: Instant) {
         let debt = (-self.runtime_left).max_zero();
         let periods = debt.as_nanos() / self.params.runtime.as_nanos() + 1;

@@ -1,6 +1,6 @@
 //! Joining and leaving one fair queue: the placement of an entity, its weight in the sums, its
 //! delayed dequeue. The callers update the groups above and everything that another CPU can see
-//! ([`crate::class::fair::enqueue`], [`crate::class::fair::delay`]).
+//! ([`enqueue`](mod@crate::class::fair::enqueue), [`delay`](crate::class::fair::delay)).
 //!
 //! Sources: Linux v6.12 `kernel/sched/fair.c`, `enqueue_entity`, `reweight_entity`,
 //! `requeue_delayed_entity` (features `DELAY_DEQUEUE`, `DELAY_ZERO`).

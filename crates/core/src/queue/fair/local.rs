@@ -15,7 +15,8 @@ pub(crate) struct Local {
     pub(crate) remaining: SignedDuration,
     /// The number of the refresh after which this queue last took quota.
     pub(crate) issued: u32,
-    /// The number of requests for quota since the queue was last empty, at most [`STEPS`].
+    /// The number of requests for quota since the queue was last empty, at most
+    /// `STEPS` of [`bandwidth`](crate::class::fair::bandwidth).
     pub(crate) requests: u8,
     pub(crate) throttled: Throttled,
     /// The number of throttled queues below this one. It is kept while there are any, even if
@@ -28,9 +29,11 @@ pub(crate) struct Local {
 pub(crate) enum Throttled {
     /// It is not throttled.
     No,
-    /// It is cut: out of the hierarchy, with everything in it except boosted tasks ([`boost`]).
+    /// It is cut: out of the hierarchy, with everything in it except boosted tasks
+    /// ([`boost`](crate::class::fair::boost)).
     Cut(Instant),
-    /// It stays in the hierarchy; its tasks are dequeued one by one ([`park`]).
+    /// It stays in the hierarchy; its tasks are dequeued one by one
+    /// ([`park`](crate::class::fair::park)).
     ByTask(Instant),
 }
 

@@ -94,7 +94,7 @@ impl Programs {
         kernel.queue_event(done, Phase::TaskTimer, cpu, Event::PagesRead { cpu, file: id, window });
     }
 
-    /// A disk has read a window. Returns the job that wakes the first waiter. [3] of the window
+    /// A disk has read a window. Returns the job that wakes the first waiter. \[3\] of the window
     pub(crate) fn pages_read(&mut self, kernel: &mut Kernel, cpu: CpuId, id: ResourceId, window: u32) -> Option<Job> {
         let file = self.file(id);
         file.windows[window as usize] = Window::Uptodate;

@@ -1,5 +1,4 @@
-//! Read-write semaphores of the kernel
-//! ([`RwSemaphore`](crate::program::shared::rw_semaphore::RwSemaphore)).
+//! Read-write semaphores of the kernel ([`RwSemaphore`]).
 
 use crate::kernel::state::Kernel;
 use crate::kernel::words::Job;

@@ -6,10 +6,10 @@
 //!   Absent ---------------------------------------> Locked ----------> InFlight ------> Uptodate
 //! ```
 //!
-//! A window's pages are locked from [1] to [3], first by the reader, then by the disk. A task that
-//! needs one meanwhile waits for its lock, *exclusively*: [3] wakes the first waiter, which takes
-//! the lock, finds the page read, gives the lock back and so wakes the next. A waiter that cannot
-//! run when it is woken keeps all behind it waiting: this is the inversion of 2012.
+//! A window's pages are locked from \[1\] to \[3\], first by the reader, then by the disk. A task
+//! that needs one meanwhile waits for its lock, *exclusively*: \[3\] wakes the first waiter, which
+//! takes the lock, finds the page read, gives the lock back and so wakes the next. A waiter that
+//! cannot run when it is woken keeps all behind it waiting: this is the inversion of 2012.
 //!
 //! Sources: Linux v3.6 `mm/filemap.c`, `unlock_page`, `__lock_page_killable`; `kernel/wait.c`,
 //! `__wake_up_bit` (one exclusive waiter). differs: the lock is that of a window, not of each of
