@@ -104,6 +104,23 @@ impl<'e> Caller<'e> {
         answer
     }
 
+    /// Makes a call about a task on the run queue where it is. Returns `None` if it is on none, or
+    /// has just moved to another.
+    pub(crate) fn call_at_home(&mut self, task: &Task, call: impl FnOnce(CpuId, TaskId) -> Call) -> Option<Answer> {
+        let engine = self.engine;
+        let Home::Rq(cpu) = engine.scheduler.home(task.id) else { return None };
+        let answer = {
+            let mut queue = engine.cpus[cpu.index()].queue.lock();
+            // A task that has ended has given its id to another one.
+            if !matches!(task.body.lock().at, Place::Queued | Place::Delayed) {
+                return None;
+            }
+            self.under(&mut queue, call(cpu, task.id))
+        };
+        self.notify();
+        answer.ok()
+    }
+
     /// Makes a call on a run queue that is already locked.
     fn under(&mut self, queue: &mut Queue, call: Call) -> Result<Answer, Refused> {
         let now = queue.clock(self.engine.now());

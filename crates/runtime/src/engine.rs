@@ -11,9 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use zerolag_core::call::Place;
-use zerolag_core::call::{Answer, Call};
-use zerolag_core::{Clock, Home, Lent, Parcel, Rq, Scheduler};
+use zerolag_core::call::{Answer, Call, Place};
+use zerolag_core::{Clock, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 
@@ -183,7 +182,8 @@ impl Engine {
     }
 
     /// Sets the most urgent loan of the waiters for a task's locks, which the task inherits; `None`
-    /// without waiters.
+    /// without waiters. One thread at a time calls it for a task
+    /// ([`settle`](crate::boost::settle)).
     pub(crate) fn inherit(self: &Arc<Self>, task: &Task, from: Option<Lent>) {
         if std::mem::replace(&mut *task.inherited.lock(), from) == from {
             return;
@@ -208,9 +208,7 @@ impl Engine {
                     other => body.at = other,
                 }
             }
-            if let Home::Rq(cpu) = self.scheduler.home(task.id)
-                && let Ok(Answer::Step(step)) = caller.call(Call::Inherit { cpu, task: task.id, from })
-            {
+            if let Some(Answer::Step(step)) = caller.call_at_home(task, |cpu, task| Call::Inherit { cpu, task, from }) {
                 return caller.carry(step);
             }
             // The task is on its way from one thread to another.
@@ -218,15 +216,20 @@ impl Engine {
         }
     }
 
-    /// Returns the loan of a task to the holder of the lock that it waits for.
+    /// Returns the loan of a task to the holder of a lock that it waits for; `None` if it has
+    /// ended.
     pub(crate) fn lends(self: &Arc<Self>, task: &Task) -> Option<Lent> {
-        if let Place::Parked(parcel) = &task.body.lock().at {
-            return Some(parcel.lends());
-        }
-        let Home::Rq(cpu) = self.scheduler.home(task.id) else { return None };
-        match Caller::new(self, cpu).call(Call::Lends { cpu, task: task.id }) {
-            Ok(Answer::Lent(lent)) => Some(lent),
-            Ok(_) | Err(_) => None,
+        let mut caller = Caller::new(self, coop::current_cpu().unwrap_or_else(|| task.cpu()));
+        loop {
+            match &task.body.lock().at {
+                Place::Parked(parcel) => return Some(parcel.lends()),
+                Place::Dead => return None,
+                Place::OnItsWay | Place::Queued | Place::Delayed => {}
+            }
+            if let Some(Answer::Lent(lent)) = caller.call_at_home(task, |cpu, task| Call::Lends { cpu, task }) {
+                return Some(lent);
+            }
+            std::thread::yield_now();
         }
     }
 

@@ -58,11 +58,12 @@
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
 //! | `clock` | timers and ticks |
 //! | `task`, `spawn`, `group` | the handles of the users |
-//! | `mutex` | locks that boost |
+//! | `mutex`, `boost` | locks that boost, and the loans of their holders |
 //! | `coop`, `time` | futures and functions that tasks call |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
 
+mod boost;
 mod caller;
 mod clock;
 mod coop;

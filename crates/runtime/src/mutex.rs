@@ -9,6 +9,7 @@
 //! which demands that a task that is throttled while it holds a lock keeps running
 //! ([`Caller::leave`](crate::caller::Caller::leave)).
 
+use crate::boost::settle;
 use crate::coop;
 use crate::task::Task;
 use parking_lot::Mutex as RawMutex;
@@ -22,10 +23,11 @@ use std::task::{Context, Poll, Waker};
 use zerolag_core::{Lent, WaitQueue};
 use zerolag_model::{Nice, Prio, TaskId};
 
-/// The longest chain of locks along which loans propagate (Linux `max_lock_depth`).
-const CHAIN_MAX: u32 = 1024;
-
 /// The holder and the waiters of a lock.
+///
+/// Every decision is one critical section of `state`: a lock that is free has no waiters, so no
+/// task can take it between the arrival of a waiter and the grant. Loans are brought up to date
+/// after the section, by [`settle`].
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     state: RawMutex<State>,
@@ -47,9 +49,38 @@ struct Waiter {
     ticket: TaskId,
     task: Option<Arc<Task>>,
     lends: Lent,
-    waker: Waker,
+    /// `None` once it was called.
+    waker: Option<Waker>,
     /// The lock has been handed to this waiter, which has not taken it yet.
     is_granted: bool,
+}
+
+impl State {
+    /// Gives the lock to a task.
+    fn grant(&mut self, line: &Arc<Line>, task: Option<&Arc<Task>>) {
+        debug_assert!(!self.is_held, "a lock has one holder");
+        (self.is_held, self.holder) = (true, task.cloned());
+        if let Some(task) = task {
+            task.held.lock().push(Arc::clone(line));
+        }
+    }
+
+    fn place_of(&self, ticket: TaskId) -> Option<usize> {
+        self.waiters.iter().position(|waiter| waiter.ticket == ticket)
+    }
+}
+
+/// Removes a lock from those that a task holds or waits for; once, since a task can wait for a lock
+/// with several futures.
+fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
+    let mut list = list.lock();
+    if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, line)) {
+        list.swap_remove(place);
+    }
+}
+
+fn is_same(one: Option<&Arc<Task>>, other: Option<&Arc<Task>>) -> bool {
+    one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
 impl Line {
@@ -57,7 +88,12 @@ impl Line {
     pub(crate) fn most_urgent(&self) -> Option<Lent> {
         let state = self.state.lock();
         let first = state.queue.first()?;
-        state.waiters.iter().find(|waiter| waiter.ticket == first).map(|waiter| waiter.lends)
+        state.place_of(first).map(|place| state.waiters[place].lends)
+    }
+
+    /// Returns the task that holds the lock.
+    pub(crate) fn holder(&self) -> Option<Arc<Task>> {
+        self.state.lock().holder.clone()
     }
 
     /// Takes the lock if it is free.
@@ -66,76 +102,96 @@ impl Line {
         if state.is_held {
             return false;
         }
-        state.is_held = true;
-        state.holder = task.cloned();
-        if let Some(task) = task {
-            task.held.lock().push(Arc::clone(self));
-        }
+        state.grant(self, task);
         true
     }
 
-    /// Queues up behind the holder.
-    fn queue_up(self: &Arc<Self>, task: Option<Arc<Task>>, waker: &Waker) -> TaskId {
-        let lends = task.as_ref().and_then(|task| task.engine.lends(task));
+    /// Takes the lock if it is free, and queues up behind the holder otherwise; then it returns the
+    /// ticket.
+    fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> Option<TaskId> {
+        let lends = task.and_then(|task| task.engine.lends(task));
         let lends = lends.unwrap_or(Lent::Prio(Prio::from_nice(Nice::ZERO)));
-        let (ticket, is_held) = {
+        let waker = waker.clone();
+        let (ticket, holder) = {
             let mut state = self.state.lock();
+            if !state.is_held {
+                // It was released since the caller looked.
+                state.grant(self, task);
+                return None;
+            }
             let ticket = TaskId(state.tickets);
             state.tickets = state.tickets.wrapping_add(1);
-            if let Some(task) = &task {
-                *task.waits_for.lock() = Some(Arc::clone(self));
+            if let Some(task) = task {
+                task.waits_for.lock().push(Arc::clone(self));
             }
             state.queue.push_lender(ticket, lends);
-            state.waiters.push(Waiter { ticket, task, lends, waker: waker.clone(), is_granted: false });
-            (ticket, state.is_held)
+            let (task, waker) = (task.cloned(), Some(waker));
+            state.waiters.push(Waiter { ticket, task, lends, waker, is_granted: false });
+            (ticket, state.holder.clone())
         };
-        if is_held {
-            self.lend();
-        } else {
-            self.pass_on(); // It was released since the caller looked.
-        }
-        ticket
+        // The waiter as well: its own priority can have changed since it was read.
+        settle(holder.into_iter().chain(task.cloned()));
+        Some(ticket)
     }
 
-    /// Returns whether a waiter holds the lock now; if not, it is woken when it does.
-    fn come_for(&self, ticket: TaskId, waker: &Waker) -> bool {
-        let mut state = self.state.lock();
-        let place = state.waiters.iter().position(|waiter| waiter.ticket == ticket);
-        let place = place.expect("invariant: a waiter is in the list until it comes or goes");
-        if state.waiters[place].is_granted {
-            state.waiters.swap_remove(place);
-            return true;
+    /// Returns whether a waiter holds the lock now; if not, it is woken when it does. `task` polls
+    /// for it; that can be another task than the one that queued up.
+    fn come_for(self: &Arc<Self>, ticket: TaskId, task: Option<&Arc<Task>>, waker: &Waker) -> bool {
+        let mut waker = Some(waker.clone());
+        // What the section removes or replaces is dropped after it.
+        let (is_ours, moved, _gone) = {
+            let mut state = self.state.lock();
+            let place = state.place_of(ticket);
+            let place = place.expect("invariant: a waiter is in the list until it comes or goes");
+            let waiter = &mut state.waiters[place];
+            std::mem::swap(&mut waiter.waker, &mut waker);
+            let is_granted = waiter.is_granted;
+            let moved =
+                (!is_same(waiter.task.as_ref(), task)).then(|| std::mem::replace(&mut waiter.task, task.cloned()));
+            let gone = is_granted.then(|| state.waiters.swap_remove(place));
+            if let Some(from) = &moved {
+                if let Some(from) = from {
+                    strike(if is_granted { &from.held } else { &from.waits_for }, self);
+                }
+                if let Some(task) = task {
+                    let list = if is_granted { &task.held } else { &task.waits_for };
+                    list.lock().push(Arc::clone(self));
+                }
+                if is_granted {
+                    state.holder = task.cloned();
+                }
+            }
+            (is_granted, moved.map(|from| (from, state.holder.clone())), gone)
+        };
+        if let Some((from, holder)) = moved {
+            settle(holder.into_iter().chain(from).chain(task.cloned()));
         }
-        state.waiters[place].waker.clone_from(waker);
-        false
+        is_ours
     }
 
     /// Removes a waiter that gives up; if it had been granted the lock, the next waiter gets it.
     fn give_up(self: &Arc<Self>, ticket: TaskId) {
-        let gone = {
+        let (gone, holder) = {
             let mut state = self.state.lock();
             state.queue.remove(ticket);
-            let place = state.waiters.iter().position(|waiter| waiter.ticket == ticket);
-            place.map(|place| state.waiters.swap_remove(place))
+            let Some(place) = state.place_of(ticket) else { return };
+            let gone = state.waiters.swap_remove(place);
+            if let Some(task) = gone.task.as_ref().filter(|_| !gone.is_granted) {
+                strike(&task.waits_for, self);
+            }
+            (gone, state.holder.clone())
         };
-        let Some(gone) = gone else { return };
         if gone.is_granted {
             return self.release(gone.task.as_ref());
         }
-        if let Some(task) = &gone.task {
-            *task.waits_for.lock() = None;
-        }
-        self.lend();
+        settle(holder);
     }
 
     /// Releases the lock of a holder.
     fn release(self: &Arc<Self>, holder: Option<&Arc<Task>>) {
+        self.pass_on(holder);
         if let Some(task) = holder {
-            task.held.lock().retain(|held| !Arc::ptr_eq(held, self));
-        }
-        self.pass_on();
-        if let Some(task) = holder {
-            task.engine.inherit(task, task.inherits());
+            settle([Arc::clone(task)]);
             if task.is_in_kernel.load(Ordering::Relaxed) && !task.holds_locks() {
                 // The limit of the task's group can have waited for this.
                 task.engine.kick(task.cpu());
@@ -144,58 +200,45 @@ impl Line {
     }
 
     /// Hands the lock to the most urgent waiter, which inherits from the remaining waiters.
-    fn pass_on(self: &Arc<Self>) {
-        let waker = {
+    fn pass_on(self: &Arc<Self>, from: Option<&Arc<Task>>) {
+        let (task, waker) = {
             let mut state = self.state.lock();
-            let State { is_held, holder, queue, waiters, .. } = &mut *state;
-            let next = queue.pop();
-            let next = next.and_then(|ticket| waiters.iter_mut().find(|waiter| waiter.ticket == ticket));
-            (*is_held, *holder) = (next.is_some(), next.as_ref().and_then(|next| next.task.clone()));
-            next.map(|next| {
-                next.is_granted = true;
-                if let Some(task) = &next.task {
-                    *task.waits_for.lock() = None;
-                    task.held.lock().push(Arc::clone(self));
-                }
-                next.waker.clone()
-            })
+            debug_assert!(state.is_held && is_same(state.holder.as_ref(), from), "the holder releases it");
+            if let Some(from) = from {
+                strike(&from.held, self);
+            }
+            (state.is_held, state.holder) = (false, None);
+            let Some(ticket) = state.queue.pop() else { return };
+            let place = state.place_of(ticket).expect("invariant: a ticket in the queue has a waiter");
+            let next = &mut state.waiters[place];
+            next.is_granted = true;
+            let (task, waker) = (next.task.clone(), next.waker.take());
+            if let Some(task) = &task {
+                strike(&task.waits_for, self);
+            }
+            state.grant(self, task.as_ref());
+            (task, waker)
         };
+        settle(task);
         if let Some(waker) = waker {
-            self.lend();
             waker.wake();
         }
     }
 
-    /// Propagates the loan of the waiters to the holder, and along the chain of locks that holders
-    /// wait for.
-    fn lend(self: &Arc<Self>) {
-        let mut line = Arc::clone(self);
-        for _ in 0..CHAIN_MAX {
-            let Some(holder) = line.state.lock().holder.clone() else { return };
-            let from = holder.inherits();
-            if *holder.inherited.lock() == from {
-                return;
-            }
-            holder.engine.inherit(&holder, from);
-            let Some(next) = holder.waits_for.lock().clone() else { return };
-            if let Some(lends) = holder.engine.lends(&holder) {
-                next.lends_anew(&holder, lends);
-            }
-            line = next;
-        }
-    }
-
-    /// Updates the loan of a waiter after its priority has changed.
-    fn lends_anew(&self, task: &Arc<Task>, lends: Lent) {
+    /// Updates the loan of a waiter after its priority has changed; returns whether it differs.
+    pub(crate) fn lends_anew(&self, task: &Arc<Task>, lends: Lent) -> bool {
         let mut state = self.state.lock();
         let State { queue, waiters, .. } = &mut *state;
-        let own = |waiter: &&mut Waiter| waiter.task.as_ref().is_some_and(|own| Arc::ptr_eq(own, task));
+        let own = |waiter: &&mut Waiter| is_same(waiter.task.as_ref(), Some(task)) && waiter.lends != lends;
+        let mut is_changed = false;
         for waiter in waiters.iter_mut().filter(|waiter| !waiter.is_granted).filter(own) {
             waiter.lends = lends;
             if queue.remove(waiter.ticket) {
                 queue.push_lender(waiter.ticket, lends);
             }
+            is_changed = true;
         }
+        is_changed
     }
 }
 
@@ -277,12 +320,11 @@ impl<'a, T> Future for Lock<'a, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<'a, T>> {
         let (mutex, task) = (self.mutex, coop::current_task());
         let is_ours = match self.ticket {
-            Some(ticket) => mutex.line.come_for(ticket, cx.waker()),
+            Some(ticket) => mutex.line.come_for(ticket, task.as_ref(), cx.waker()),
             None if mutex.line.try_take(task.as_ref()) => true,
             None => {
-                let ticket = mutex.line.queue_up(task.clone(), cx.waker());
-                self.ticket = Some(ticket);
-                mutex.line.come_for(ticket, cx.waker())
+                self.ticket = mutex.line.take_or_queue_up(task.as_ref(), cx.waker());
+                self.ticket.is_none()
             }
         };
         if !is_ours {

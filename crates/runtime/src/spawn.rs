@@ -142,6 +142,7 @@ impl TaskBuilder {
             held: Mutex::default(),
             waits_for: Mutex::default(),
             inherited: Mutex::default(),
+            upkeep: Mutex::default(),
         });
         engine.admit(Arc::clone(&task));
         caller.place(id, Placement::Fork);

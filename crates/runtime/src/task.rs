@@ -23,6 +23,7 @@
 //! * A task that is about to block checks `is_notified` under both locks, and its CPU checks it
 //!   again at \[2\], so no wakeup is lost.
 
+use crate::boost::Upkeep;
 use crate::engine::Engine;
 use crate::group::GroupState;
 use crate::mutex::Line;
@@ -87,10 +88,11 @@ pub(crate) struct Task {
     pub(crate) last_cpu: AtomicU32,
     /// The locks that it holds and that others can wait for.
     pub(crate) held: Mutex<Vec<Arc<Line>>>,
-    /// The lock that it waits for.
-    pub(crate) waits_for: Mutex<Option<Arc<Line>>>,
+    /// The locks that it waits for: several if it polls several futures.
+    pub(crate) waits_for: Mutex<Vec<Arc<Line>>>,
     /// The loan that it has inherited.
     pub(crate) inherited: Mutex<Option<Lent>>,
+    pub(crate) upkeep: Mutex<Upkeep>,
 }
 
 impl fmt::Debug for Task {

@@ -4,9 +4,13 @@
 mod common;
 
 use common::{Gate, compute_until, ms};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use zerolag_model::{RtPriority, SchedAttr};
+use zerolag_model::{PrevState, RtPriority, SchedAttr, TraceEvent};
 use zerolag_runtime::{Builder, Mutex, checkpoint, yield_now};
 
 fn fifo(priority: i64) -> SchedAttr {
@@ -146,4 +150,79 @@ fn the_most_urgent_waiter_is_next() {
         assert_eq!(rt.block_on(waiter).is_ok(), index != 3);
     }
     assert_eq!(*rt.block_on(lock.lock()), [40, 30, 20]);
+}
+
+/// Two threads that never sleep: one queues up, the other takes the lock whenever it looks free.
+#[test]
+fn a_lock_has_one_holder() {
+    const ROUNDS: u32 = 300_000;
+    let lock = Mutex::new(0_u32);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut cx = Context::from_waker(Waker::noop());
+                for _ in 0..ROUNDS {
+                    let mut waits = pin!(lock.lock());
+                    let mut value = loop {
+                        match waits.as_mut().poll(&mut cx) {
+                            Poll::Ready(value) => break value,
+                            Poll::Pending => std::hint::spin_loop(),
+                        }
+                    };
+                    *value += 1;
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                if let Some(mut value) = lock.try_lock() {
+                    std::hint::black_box(&mut *value);
+                }
+            }
+        });
+    });
+    assert_eq!(*lock.try_lock().expect("all have released it"), 2 * ROUNDS);
+}
+
+/// Holders that release while others queue up: a task that holds no lock has no loan any more.
+#[test]
+fn a_loan_ends_with_the_lock() {
+    let rt = Builder::new().cpus(2).hand_off_after(None).trace().build().expect("threads");
+    let mut records = Vec::new();
+    for _ in 0..300 {
+        let (lock, start) = (Arc::new(Mutex::new(0_u32)), Gate::new());
+        let tasks = [rt.task(), rt.task().attr(fifo(10))].map(|builder| {
+            let (lock, start) = (Arc::clone(&lock), start.clone());
+            let task = builder.spawn(async move {
+                while !start.is_open() {
+                    std::hint::spin_loop();
+                }
+                for _ in 0..2_000 {
+                    *lock.lock().await += 1;
+                }
+            });
+            task.expect("room")
+        });
+        start.open();
+        for task in tasks {
+            rt.block_on(task).expect("a result");
+        }
+        assert_eq!(*rt.block_on(lock.lock()), 4_000);
+        records.extend(rt.take_trace().records);
+    }
+    let mut loans = BTreeMap::new();
+    for record in records {
+        match record.event {
+            TraceEvent::PrioInherit { task, from, to } => {
+                loans.entry(task).or_insert((from, to)).1 = to;
+            }
+            // Its id is reused.
+            TraceEvent::Switch { prev: Some(task), prev_state: PrevState::Dead, .. } => {
+                if let Some((own, last)) = loans.remove(&task) {
+                    assert_eq!(own, last, "{task} kept the priority of a waiter");
+                }
+            }
+            _ => {}
+        }
+    }
 }
