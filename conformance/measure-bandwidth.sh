@@ -94,7 +94,7 @@ for case in "${cases[@]}"; do
     periods=$(stat nr_periods) throttled=$(stat nr_throttled) time=$(stat throttled)
     sleep "$window"
     to=$(now)
-    used_then=$(used) || { echo "a loop has gone" >&2; exit 1; }
+    used_then=$(used) || { echo "a loop could not join $group, or has been ended" >&2; exit 1; }
     periods_then=$(stat nr_periods) throttled_then=$(stat nr_throttled) time_then=$(stat throttled)
     stop
     echo "$kernel,$cpus,$loops,$quota,$period,$((to - from)),$((used_then - used)),$((periods_then - periods)),$((throttled_then - throttled)),$((time_then - time))"

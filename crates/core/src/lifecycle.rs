@@ -190,7 +190,7 @@ fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, delta: Durat
         }
         ClassId::Deadline => {
             dl::charge(rq, cx, slot, delta);
-            rt_throttle::charge(rq, cx, delta);
+            rt_throttle::charge_deadline(rq, cx, delta);
         }
         ClassId::Stop | ClassId::Idle => unreachable!("no task of this class is admitted"),
     }

@@ -15,7 +15,7 @@ use crate::balance::{dl_push, rt_pull};
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::run_queue::{Phase, Rq};
-use crate::words::ids::CpusetId;
+use crate::words::ids::{CpusetId, Slot};
 use crate::words::step::{PairCont, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, MigrateReason, Prio};
@@ -52,6 +52,12 @@ fn next<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: CpuId) -> Step {
     }
 }
 
+/// Returns whether a waiting task runs on its CPU as soon as that schedules. Such a task is not
+/// taken away.
+fn runs_next(rq: &Rq, slot: Slot) -> bool {
+    rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
+}
+
 /// Takes the task of `other` that comes before this CPU's next task, and continues with the next
 /// overloaded CPU.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
@@ -66,7 +72,7 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     if let Some((deadline, slot)) = best
         && cx.shared.domain_of(own.cpu()) == cx.shared.domain_of(other.cpu())
         && dl_push::is_earliest(deadline, own)
-        && !dl_push::is_about_to_run(other, slot)
+        && !runs_next(other, slot)
     {
         lifecycle::migrate(other, own, cx, slot, MigrateReason::Pull);
         // The task's old deadline would still be the first here, so it got a later one on arrival.

@@ -32,7 +32,7 @@ use crate::words::ids::Slot;
 use crate::words::resched::Resched;
 use crate::words::step::{DlPush, PairCont, Step};
 use lock_api::RawMutex;
-use zerolag_model::{CpuId, Instant, MigrateReason};
+use zerolag_model::{CpuId, Instant, MigrateReason, Prio};
 
 /// How often a search is made when its target turns out unsuitable under the lock (`DL_MAX_TRIES`).
 const MAX_TRIES: u8 = 3;
@@ -43,7 +43,7 @@ pub(crate) fn begin<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     // Other CPUs must see the waiting tasks before this CPU reads their state: see
     // `rt_push::begin`.
     rq.publish_first(cx);
-    if is_about_to_run(rq, slot) {
+    if is_about_to_run(rq, cx, slot) {
         if rq.phase() == Phase::Running {
             rq.resched(cx, Resched::Now);
         }
@@ -63,10 +63,15 @@ fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Step {
     rt_push::left_behind(rq, cx)
 }
 
-/// Returns whether a waiting task runs here as soon as the CPU schedules. Such a task is not taken
-/// away.
-pub(crate) fn is_about_to_run(rq: &Rq, slot: Slot) -> bool {
-    rq.current_deadline().is_none_or(|current| rq.tasks[slot].dl.abs_deadline < current)
+/// Returns whether a waiting task is left here because it preempts the current deadline task, and
+/// that one can be pushed instead. Behind a task of a lower class a waiting deadline task is
+/// pushed, though it would run here at once: so `push_dl_task` does, and a replenished task moves
+/// to a free CPU whenever there is one.
+fn is_about_to_run<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
+    let Some(current) = rq.current_slot().map(|current| &rq.tasks[current]) else { return false };
+    current.prio == Prio::DEADLINE
+        && current.can_migrate(cx.shared.nr_cpus())
+        && rq.tasks[slot].dl.abs_deadline < current.dl.abs_deadline
 }
 
 fn find_later<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Option<CpuId> {
@@ -81,7 +86,7 @@ pub(crate) fn is_earliest(deadline: Instant, on: &Rq) -> bool {
 
 /// Moves the chosen task if all conditions still hold, and continues.
 pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, push: DlPush) -> Step {
-    let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, *slot)) else {
+    let Some(slot) = own.find_stay(push.task).filter(|slot| is_pushable(own, other, cx, *slot)) else {
         return begin(own, cx);
     };
     let is_target = other.is_online() && cx.shared.domain_of(own.cpu()) == cx.shared.domain_of(other.cpu());
@@ -92,9 +97,9 @@ pub(crate) fn resume<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, 
     begin(own, cx)
 }
 
-fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
+fn is_pushable<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) -> bool {
     let task = &own.tasks[slot];
-    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, slot) && task.may_run_on(other.cpu())
+    own.dl.pushable.contains(&own.tasks, slot) && !is_about_to_run(own, cx, slot) && task.may_run_on(other.cpu())
 }
 
 /// Searches for another target, a bounded number of times: the deadlines of this one are no longer

@@ -60,7 +60,7 @@ use crate::words::ids::{LockId, Slot};
 use crate::words::life::{Dequeue, Dequeued, Engaged};
 use crate::words::mode::TaskMode;
 use lock_api::RawMutex;
-use zerolag_model::{TaskId, TraceEvent};
+use zerolag_model::{ClassId, TaskId, TraceEvent};
 
 /// Returns whether the acting task, which blocks on a lock, lends its turn here. \[1\]
 #[cold]
@@ -155,8 +155,14 @@ pub(crate) fn free<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
 pub(crate) fn take_off<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, why: Dequeue) {
     let Engaged::Lends { from, .. } = rq.tasks[slot].engaged else { unreachable!("only a lender is taken off so") };
     free(rq, cx, slot);
-    // A visitor does not stay, even with lag to repay.
-    let why = if from == rq.cpu() { why } else { Dequeue::Migrate };
+    // A visitor does not stay, even with lag to repay. A deadline task has no lag: it blocks, and
+    // its wakeup decides whether its job continues.
+    let is_deadline = rq.tasks[slot].prio.class() == ClassId::Deadline;
+    let why = match why {
+        _ if is_deadline => Dequeue::Sleep,
+        why if from == rq.cpu() => why,
+        _ => Dequeue::Migrate,
+    };
     match lifecycle::dequeue(rq, cx, slot, why) {
         Dequeued::Delayed => {}
         Dequeued::Gone => {

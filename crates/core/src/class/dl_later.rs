@@ -11,8 +11,8 @@ pub(crate) fn find_later_for<L: RawMutex>(
     allowed: Option<&CpuMask>,
     near: CpuId,
 ) -> Option<CpuId> {
-    let domain = cx.shared.domain(near);
-    let found = cx.io.observer.cpu(|| domain.cpudl.find(deadline, allowed, near, &cx.config.topology));
+    let (domain, places) = (cx.shared.domain(near), [near, cx.by]);
+    let found = cx.io.observer.cpu(|| domain.cpudl.find(deadline, allowed, places, &cx.config.topology));
     cx.io.costs.cpus_scanned += 1;
     found.filter(|cpu| *cpu != near)
 }

@@ -11,9 +11,10 @@
 //!                                                                              by the runtime
 //! ```
 //!
-//! Time is counted whenever a real-time or deadline task is charged, so the limit usually takes
-//! effect at the tick. The overrun is debt. Throttled tasks stay on their run queue, but do not
-//! count as running there. The CPU continues with fair tasks, or idles.
+//! Time is counted whenever a real-time or deadline task is charged. Only the charge of a real-time
+//! task throttles, so the limit usually takes effect at the tick. The overrun is debt. Throttled
+//! tasks stay on their run queue, but do not count as running there. The CPU continues with fair
+//! tasks, or idles.
 //!
 //! With `features.RT_RUNTIME_SHARE` a CPU that exceeds its runtime first borrows from the other
 //! CPUs of its root domain: 1/n of the unused runtime of each, on n CPUs. This is O(CPUs of the
@@ -64,15 +65,28 @@ fn start_timer<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, at: Instant) {
     cx.io.op(Op::ArmTimer { cpu: rq.cpu(), timer: RqTimer::RtPeriod, at });
 }
 
-/// Counts the exec time of a real-time or deadline task.
+/// Counts the exec time of a real-time task. A task that cannot leave the CPU at once, because it
+/// is in the kernel, also runs while it is throttled; that time is debt as well.
+///
+/// A runtime of zero throttles nothing: the time is forgotten instead, since no period could ever
+/// repay it (`sched_rt_runtime_exceeded`, until v6.11).
 pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
-    if rq.rt.throttle.state != State::Counting {
+    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
+    if rq.rt.throttle.state == State::Idle {
         return;
     }
-    let RtBandwidth { runtime: Some(limit), period } = rq.rt.throttle.limit.bandwidth else { return };
     let time = rq.rt.throttle.time + delta;
     set_time(rq, cx, time);
-    if limit >= period || rq.rt.nr_running == 0 || time <= runtime(rq, cx, limit, time) || !rq.is_online() {
+    if rq.rt.throttle.is_throttled()
+        || limit >= period
+        || rq.rt.nr_running == 0
+        || time <= runtime(rq, cx, limit, time)
+        || !rq.is_online()
+    {
+        return;
+    }
+    if limit.is_zero() {
+        set_time(rq, cx, Duration::ZERO);
         return;
     }
     rq.rt.throttle.state = State::Throttled; // [2]
@@ -81,6 +95,21 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Durati
     rq.resched(cx, Resched::Now);
     if rq.rt.throttle.period_ends.is_none() && !cx.config.settings.rt_period_timer_lost {
         start_timer(rq, cx, cx.now.wall);
+    }
+}
+
+/// Counts the exec time of a deadline task, also while the real-time tasks are throttled. It
+/// throttles nothing itself: the next charge of a real-time task notices that the runtime is
+/// exceeded.
+///
+/// Linux v6.6 `kernel/sched/deadline.c`, `update_curr_dl`, with `sched_rt_bandwidth_account`: time
+/// counts while the period timer is active. While it is not, the kernel counts up to the runtime,
+/// which the timer then removes as soon as a real-time task starts it; here that time is not
+/// counted at all.
+pub(crate) fn charge_deadline<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, delta: Duration) {
+    if rq.rt.throttle.state != State::Idle && rq.rt.throttle.limit.bandwidth.runtime.is_some() {
+        let time = rq.rt.throttle.time + delta;
+        set_time(rq, cx, time);
     }
 }
 

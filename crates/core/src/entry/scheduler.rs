@@ -268,19 +268,26 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let slot = self.slot_of(rq, task)?;
         let cx = &mut self.cx(by, now, io);
-        lifecycle::charge_current(rq, cx);
-        rq.publish(cx);
         if matches!(rq.tasks[slot].engaged, Engaged::Lends { .. }) {
+            lifecycle::charge_current(rq, cx);
+            rq.publish(cx);
             return self.wake_lender(rq, cx, slot);
         }
         let may_stay = rq.is_online() && rq.tasks[slot].may_run_on(rq.cpu());
-        if !may_stay && fair::finish_delayed(rq, cx, slot) {
+        if !may_stay {
+            lifecycle::charge_current(rq, cx);
+            let was_delayed = fair::finish_delayed(rq, cx, slot);
             rq.publish(cx);
-            return Err(NotHere(task));
+            if was_delayed {
+                return Err(NotHere(task));
+            }
         }
+        // It is placed by the average of the last charge (`requeue_delayed_entity`). Only the
+        // comparison with the current task charges that one (`check_preempt_wakeup_fair`).
         if !fair::wake_delayed(rq, cx, slot) {
             return Err(NotHere(task));
         }
+        lifecycle::charge_current(rq, cx);
         dl_server::update(rq, cx);
         let (prio, target) = (rq.tasks[slot].prio, rq.cpu());
         rq.tasks[slot].counters.wakeups += 1;
@@ -565,7 +572,7 @@ impl<L: RawMutex> Scheduler<L> {
         lifecycle::charge_current(rq, cx);
         let Some(slot) = dl::replenish_due(rq, cx) else { return Step::Done };
         lifecycle::check_preempt(rq, cx, slot);
-        self.push_woken(rq, cx, slot)
+        if rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done }
     }
 
     fn slice_ended(&self, rq: &mut Rq, cx: &mut Cx<'_, L>) {

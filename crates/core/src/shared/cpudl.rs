@@ -64,18 +64,23 @@ impl<L: RawMutex> CpuDl<L> {
         held == level
     }
 
-    /// Finds the free CPU nearest to `near` that the task is allowed on, otherwise the CPU with the
-    /// latest deadline if that is later than the task's.
+    /// Finds the free CPU nearest to `near` that the task is allowed on; at equal distance the
+    /// calling CPU `by`, then the lowest number. If none is free, it returns the CPU with the
+    /// latest deadline, if that is later than the task's.
     pub(crate) fn find(
         &self,
         deadline: Instant,
         allowed: Option<&CpuMask>,
-        near: CpuId,
+        [near, by]: [CpuId; 2],
         topology: &Topology,
     ) -> Option<CpuId> {
         if let Some(any) = self.free.next_and(allowed, CpuId(0)) {
+            let by = Some(by).filter(|by| self.free.next_and(allowed, *by) == Some(*by));
             for distance in Distance::ALL {
                 let span = topology.span(near, distance);
+                if let Some(by) = by.filter(|by| span.contains(&by.0)) {
+                    return Some(by);
+                }
                 let found = self.free.next_and(allowed, CpuId(span.start)).filter(|cpu| cpu.0 < span.end);
                 if found.is_some() {
                     return found;
@@ -183,17 +188,21 @@ mod tests {
         for cpu in machine.cpus() {
             cpudl.set(cpu, DlLevel::Busy(at(100 + u64::from(cpu.0 * 37 % 8))));
         }
-        let find = |deadline, allowed: Option<&str>, near| {
+        let find_by = |deadline, allowed: Option<&str>, near, by| {
             let allowed = allowed.map(|list| list.parse().expect("a list"));
-            cpudl.find(at(deadline), allowed.as_ref(), CpuId(near), &machine)
+            cpudl.find(at(deadline), allowed.as_ref(), [CpuId(near), CpuId(by)], &machine)
         };
+        let find = |deadline, allowed, near| find_by(deadline, allowed, near, near);
         assert_eq!(find(106, None, 0), Some(CpuId(3)), "37 * 3 % 8 is 7");
         assert_eq!(find(107, None, 0), None, "an equal deadline does not preempt");
         assert_eq!(find(1, Some("0-2"), 0), None, "only the top is looked at");
         cpudl.set(CpuId(1), DlLevel::Free);
         cpudl.set(CpuId(6), DlLevel::Free);
         assert_eq!((find(900, None, 0), find(900, None, 5)), (Some(CpuId(1)), Some(CpuId(6))));
-        for cpu in [1, 6, 3] {
+        cpudl.set(CpuId(2), DlLevel::Free);
+        assert_eq!(find_by(900, None, 0, 2), Some(CpuId(2)), "the caller's CPU needs no IPI");
+        assert_eq!(find_by(900, None, 5, 2), Some(CpuId(6)), "it is further away");
+        for cpu in [1, 2, 6, 3] {
             cpudl.set(CpuId(cpu), DlLevel::Gone);
         }
         assert_eq!(find(1, None, 0), Some(CpuId(4)), "37 * 4 % 8 is 4: the latest that is left");

@@ -102,13 +102,13 @@ impl CpuPri {
     /// equals the nearest to `near`.
     ///
     /// Order among CPUs of one level (`find_lowest_rq`): `near` itself, then its SMT siblings, its
-    /// cache, its socket, the rest; in each the lowest number. `scanned` counts the examined
-    /// levels.
+    /// cache, its socket, the rest; in each the calling CPU `by`, because it needs no IPI, then the
+    /// lowest number. `scanned` counts the examined levels.
     pub(crate) fn find(
         &self,
         prio: Prio,
         allowed: Option<&CpuMask>,
-        near: CpuId,
+        [near, by]: [CpuId; 2],
         topology: &Topology,
         scanned: &mut u32,
     ) -> Option<CpuId> {
@@ -121,7 +121,7 @@ impl CpuPri {
                     return None;
                 }
                 *scanned += 1;
-                if let Some(cpu) = self.nearest(level, allowed, near, topology) {
+                if let Some(cpu) = self.nearest(level, allowed, [near, by], topology) {
                     return Some(cpu);
                 }
                 bits &= bits - 1;
@@ -130,11 +130,21 @@ impl CpuPri {
         None
     }
 
-    fn nearest(&self, level: usize, allowed: Option<&CpuMask>, near: CpuId, topology: &Topology) -> Option<CpuId> {
+    fn nearest(
+        &self,
+        level: usize,
+        allowed: Option<&CpuMask>,
+        [near, by]: [CpuId; 2],
+        topology: &Topology,
+    ) -> Option<CpuId> {
         let mask = &self.levels[level];
         let any = mask.next_and(allowed, CpuId(0))?;
+        let by = Some(by).filter(|by| mask.next_and(allowed, *by) == Some(*by));
         for distance in Distance::ALL {
             let span = topology.span(near, distance);
+            if let Some(by) = by.filter(|by| span.contains(&by.0)) {
+                return Some(by);
+            }
             let found = if span.start == 0 { Some(any) } else { mask.next_and(allowed, CpuId(span.start)) };
             if let Some(cpu) = found.filter(|cpu| cpu.0 < span.end) {
                 return Some(cpu);
@@ -160,10 +170,11 @@ mod tests {
         for cpu in machine.cpus() {
             pri.set(cpu, rt(50));
         }
-        let find = |prio, allowed: Option<&str>, near| {
+        let find_by = |prio, allowed: Option<&str>, near, by| {
             let allowed = allowed.map(|list| list.parse().expect("a list"));
-            pri.find(prio, allowed.as_ref(), CpuId(near), &machine, &mut 0)
+            pri.find(prio, allowed.as_ref(), [CpuId(near), CpuId(by)], &machine, &mut 0)
         };
+        let find = |prio, allowed, near| find_by(prio, allowed, near, near);
         assert_eq!(find(rt(50), None, 0), None, "equal priority is not preempted");
         assert_eq!(find(rt(51), None, 6), Some(CpuId(6)));
         pri.set(CpuId(3), rt(10));
@@ -171,6 +182,11 @@ mod tests {
         assert_eq!(find(rt(51), None, 6), Some(CpuId(7)), "same socket");
         assert_eq!(find(rt(51), None, 0), Some(CpuId(3)));
         assert_eq!(find(rt(51), Some("0-2"), 0), Some(CpuId(0)), "the affinity forces a higher level");
+        pri.set(CpuId(2), rt(10));
+        assert_eq!(find_by(rt(51), None, 0, 3), Some(CpuId(3)), "the caller's CPU needs no IPI");
+        assert_eq!(find_by(rt(51), None, 0, 7), Some(CpuId(2)), "it is further away");
+        assert_eq!(find_by(rt(51), None, 2, 3), Some(CpuId(2)), "where the task ran comes first");
+        assert_eq!(find_by(rt(51), Some("0-2"), 0, 3), Some(CpuId(2)), "the task is not allowed there");
         pri.set(CpuId(5), Prio::IDLE);
         assert_eq!(find(rt(1), None, 0), Some(CpuId(5)));
         pri.remove(CpuId(5));

@@ -13,8 +13,10 @@
 //!
 //! A task that is picked in user mode is switched to and left again at once. The kernel does the
 //! same: there the task passes through the return to user mode. A parked task is on no timeline and
-//! does not count as running. It waits at the nearest throttled queue above it, in order of
-//! parking. Exec time in kernel mode is charged meanwhile, and repaid from the next quota.
+//! does not count as running. It waits at the nearest throttled queue above it; the task that was
+//! parked last is taken back first, because the kernel adds to the head of its list
+//! (`throttled_limbo_list`). Exec time in kernel mode is charged meanwhile, and repaid from the
+//! next quota.
 //!
 //! Work: O(depth x log n) to park a task and to take it back. A queue that can run again takes back
 //! at most [`BATCH`] tasks under one hold of the lock.
@@ -62,17 +64,18 @@ pub(crate) fn park<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
     rq.fair.recency.remove(slot);
     part(rq, cx, leaf, EntityRef::Task(slot), true);
     part_above_throttled(rq, cx, leaf);
-    rest(rq, cx, slot, at);
+    rest(rq, slot, at);
     cx.io.costs.throttles += 1;
     let (id, cpu) = (rq.tasks[slot].id, rq.cpu());
     cx.io.event(cx.now, cpu, || TraceEvent::TaskThrottle { task: id, throttled: true });
 }
 
 /// Adds a dequeued task to those that are parked at a throttled queue.
-fn rest<L: RawMutex>(rq: &mut Rq, cx: &Cx<'_, L>, slot: Slot, at: QueueIx) {
-    let arrival = Vtime::ZERO.plus(Vlag::from_nanos(cx.now.wall.as_nanos().cast_signed()));
+fn rest(rq: &mut Rq, slot: Slot, at: QueueIx) {
     let fair = &mut rq.fair;
-    let node = fair.timeline.insert(&mut fair.queues[at.index()].parked, arrival, arrival, EntityRef::Task(slot));
+    fair.nr_parks += 1;
+    let order = Vtime::ZERO.plus(Vlag::from_nanos(-fair.nr_parks));
+    let node = fair.timeline.insert(&mut fair.queues[at.index()].parked, order, order, EntityRef::Task(slot));
     let entity = &mut rq.tasks[slot].fair;
     entity.node = Some(node);
     entity.state = FairState::Parked { at };
@@ -132,7 +135,7 @@ pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx
         match nearest_throttled(rq, rq.tasks[slot].fair.queue) {
             Some(at) => {
                 lift(rq, slot, q);
-                rest(rq, cx, slot, at);
+                rest(rq, slot, at);
             }
             None => {
                 take(rq, cx, slot);

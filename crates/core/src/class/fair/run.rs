@@ -136,13 +136,17 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
     due
 }
 
-/// Updates the weights of a queue's group, and of those above it, to their loads.
+/// Updates the weights of a queue's group, and of those above it, to their loads. A group that is
+/// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;
+/// its weight follows when it joins again (`update_cfs_group` skips throttled hierarchies).
 fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let now = rq.averages_clock();
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
         let weight = groups::entity_weight(rq.queue_mut(q), cx);
-        reweigh(&mut rq.fair, &mut rq.tasks, parent, EntityRef::Group(q), weight, now);
+        if rq.queue(q).entity.is_queued() {
+            reweigh(&mut rq.fair, &mut rq.tasks, parent, EntityRef::Group(q), weight, now);
+        }
         q = parent;
     }
 }

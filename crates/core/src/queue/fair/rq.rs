@@ -45,6 +45,8 @@ pub(crate) struct FairRq {
     pub(crate) has_limits: bool,
     /// The number of group queues that are out of quota.
     pub(crate) nr_throttled: u32,
+    /// How often a task has been parked so far: the order in which they are taken back.
+    pub(crate) nr_parks: i64,
     /// The number of tasks in those queues; they do not count as running.
     pub(crate) nr_apart: u32,
     pub(crate) recency: Recency,
@@ -127,6 +129,7 @@ impl FairRq {
             free: Vec::with_capacity(8),
             by_group: Vec::with_capacity(8),
             resting: Vec::with_capacity(RESTING_MAX),
+            nr_parks: 0,
             lives: 0,
             due: Resched::No,
             has_limits: false,
