@@ -1,0 +1,129 @@
+//! The outputs that README and guides quote are those that the commands print.
+//!
+//! A fenced block that begins with `$ zerolag ...` is such a quote: its other lines must be lines
+//! of the output, in that order; `...` stands for lines left out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Commands whose output depends on the host, or that run for minutes: parts of their lines.
+const NOT_RUN: &[(&str, &str)] = &[
+    ("--on linux", "runs on the host's kernel"),
+    ("calibrate", "measures the host"),
+    ("validate --live", "runs on the host's kernel"),
+    ("repro ", "runs for minutes; tests/repro.rs has shorter ones"),
+    ("--plot", "writes a file into the repository"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A command line with the lines quoted after it.
+struct Quote {
+    place: String,
+    command: String,
+    lines: Vec<String>,
+}
+
+/// Returns the quotes of a page.
+fn quotes(page: &str, text: &str) -> Vec<Quote> {
+    let mut found: Vec<Quote> = Vec::new();
+    let (mut is_fenced, mut is_quote, mut continues) = (false, false, false);
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with("```") {
+            (is_fenced, is_quote, continues) = (!is_fenced, false, false);
+            continue;
+        }
+        let begun = line.strip_prefix("$ ").filter(|_| is_fenced);
+        if continues {
+            let quote = found.last_mut().expect("a command has begun");
+            quote.command.push_str(line.trim_end_matches('\\'));
+            continues = line.ends_with('\\');
+        } else if let Some(command) = begun {
+            is_quote = command.starts_with("zerolag ");
+            if is_quote {
+                let place = format!("{page}:{}", number + 1);
+                found.push(Quote { place, command: command.trim_end_matches('\\').to_owned(), lines: Vec::new() });
+                continues = command.ends_with('\\');
+            }
+        } else if is_quote && !line.trim().is_empty() {
+            found.last_mut().expect("a command has begun").lines.push(line.to_owned());
+        }
+    }
+    found
+}
+
+/// Splits a command line at blanks, but not in single quotes; a comment ends it.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in command.chars() {
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            '#' if !is_quoted => break,
+            ' ' if !is_quoted => words.push(String::new()),
+            letter => words.last_mut().expect("one at least").push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Returns the first quoted line that the output lacks behind those before it.
+fn missing<'a>(lines: &'a [String], output: &str) -> Option<&'a str> {
+    let mut rest = output.lines();
+    let quoted = lines.iter().map(|line| line.trim()).filter(|line| *line != "...");
+    quoted.into_iter().find(|line| !rest.any(|printed| printed.trim() == *line))
+}
+
+fn pages() -> Vec<String> {
+    let mut pages = vec!["README.md".to_owned()];
+    let guides = fs::read_dir(root().join("docs/guide")).expect("a directory");
+    let names = guides.map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"));
+    // tests/gallery.rs compares the gallery.
+    pages.extend(
+        names.filter(|name| name.ends_with(".md") && name != "gallery.md").map(|name| format!("docs/guide/{name}")),
+    );
+    pages.sort();
+    pages
+}
+
+#[test]
+fn quoted_outputs_are_those_of_the_commands() {
+    let mut compared = 0;
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page)).expect("readable");
+        for quote in quotes(&page, &text) {
+            if quote.lines.is_empty() || NOT_RUN.iter().any(|(part, _)| quote.command.contains(part)) {
+                continue;
+            }
+            let command = quote.command.split(" | ").next().expect("one at least");
+            let output = Command::new(env!("CARGO_BIN_EXE_zerolag"))
+                .args(&words(command)[1..])
+                .current_dir(root())
+                .output()
+                .expect("the program starts");
+            let printed = String::from_utf8_lossy(&output.stdout);
+            compared += 1;
+            if let Some(line) = missing(&quote.lines, &printed) {
+                wrong.push(format!("{}: `{}` does not print, in this place:\n  {line}", quote.place, quote.command));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared >= 4, "only {compared} quotes were found");
+}
+
+#[test]
+fn a_wrong_quote_is_found() {
+    let page = "```\n$ zerolag run a.toml --set 'b=c d' \\\n    -q # quietly\nfirst\n...\nlast\n$ ls\nnothing\n```\n";
+    let found = quotes("page", page);
+    assert_eq!(found.len(), 1);
+    assert_eq!(words(&found[0].command), ["zerolag", "run", "a.toml", "--set", "b=c d", "-q"]);
+    assert_eq!(missing(&found[0].lines, "first\nsecond\nlast\n"), None);
+    assert_eq!(missing(&found[0].lines, "last\nfirst\n"), Some("last"), "the order counts");
+    assert_eq!(missing(&found[0].lines, "first\nlast one\n"), Some("last"));
+}
