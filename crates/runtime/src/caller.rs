@@ -269,22 +269,24 @@ impl<'e> Caller<'e> {
                 }
             }
         };
-        if let Some(task) = task {
-            self.part(task, left, body);
-        }
+        let dead = task.and_then(|task| self.part(task, left, body).map(|body| (task, body)));
         while let Some(parcel) = self.displaced.pop() {
             let task = parcel.id();
             self.hand = Some(parcel);
             self.place(task, Placement::Displaced);
         }
+        if let Some((task, body)) = dead {
+            // It calls a waker of the users. No task is in the hands of this thread any more.
+            self.engine.bury(task, body);
+        }
         Switched::To(next)
     }
 
     /// Hands on a task that left, once its CPU has switched away from it; other CPUs can run it
-    /// only from here on.
-    fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) {
+    /// only from here on. Returns the body of a task that has ended.
+    fn part(&mut self, task: &Arc<Task>, left: LeftAs, parcel: Option<Parcel>) -> Option<Parcel> {
         match (left, parcel) {
-            (LeftAs::Dead, Some(parcel)) => self.engine.bury(task, parcel),
+            (LeftAs::Dead, parcel) => return parcel,
             (LeftAs::Displaced, parcel) => self.displaced.extend(parcel),
             (LeftAs::Parked | LeftAs::Delayed, parcel) => {
                 let is_woken = {
@@ -301,8 +303,9 @@ impl<'e> Caller<'e> {
                     self.wake(task);
                 }
             }
-            (LeftAs::Queued | LeftAs::Dead, _) => {}
+            (LeftAs::Queued, _) => {}
         }
+        None
     }
 
     /// Makes the CPU's task leave; its body is in `hand` afterwards, if the scheduler handed it

@@ -93,7 +93,8 @@ impl Timeline {
     }
 
     pub(crate) fn forget(&self, key: Key) {
-        self.timers.lock().queue.remove(&key);
+        // Its waker is dropped without the lock.
+        let _due = self.timers.lock().queue.remove(&key);
     }
 
     /// Starts the ticks: a CPU runs a task.
@@ -161,7 +162,7 @@ pub(crate) fn run(engine: &Arc<Engine>) {
 
 fn fire(engine: &Arc<Engine>, due: Due) {
     match due {
-        Due::Sleep(waker) => waker.wake(),
+        Due::Sleep(waker) => engine.contain(|| waker.wake()),
         Due::Rq(cpu, timer) => Caller::new(engine, cpu).make(Call::Timer { cpu, timer }),
         Due::Group(group, timer) => {
             let by = CpuId(0);

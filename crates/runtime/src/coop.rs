@@ -24,6 +24,8 @@ struct Here {
 
 thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    /// The runtime that started this thread ([`join_runtime`]).
+    static OWNER: Cell<Option<usize>> = const { Cell::new(None) };
     /// How the task that returns from its poll leaves its CPU.
     static GIVES: Cell<Option<Leave>> = const { Cell::new(None) };
 }
@@ -33,6 +35,15 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool
     let is_kicked = Arc::clone(&engine.cpus[cpu.index()].is_kicked);
     let here = Here { engine: Arc::clone(engine), cpu, is_kicked, is_lost, task: RefCell::new(None) };
     HERE.with(|place| *place.borrow_mut() = Some(here));
+}
+
+/// Notes which runtime has started this thread.
+pub(crate) fn join_runtime(owner: usize) {
+    OWNER.set(Some(owner));
+}
+
+pub(crate) fn owner() -> Option<usize> {
+    OWNER.try_with(Cell::get).ok().flatten()
 }
 
 pub(crate) fn stand_up() {

@@ -7,9 +7,11 @@ use crate::record::Recorder;
 use crate::task::Task;
 use crate::worker::Seat;
 use parking_lot::{Mutex, RawMutex, RwLock};
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use zerolag_core::call::{Answer, Call, Place};
 use zerolag_core::{Clock, Lent, Parcel, Rq, Scheduler};
@@ -69,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) detached: AtomicUsize,
     pub(crate) detached_max: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Panics of users' code that no handle reports.
+    pub(crate) stray_panics: AtomicU64,
 }
 
 impl fmt::Debug for Engine {
@@ -110,6 +114,7 @@ impl Engine {
             detached: AtomicUsize::new(0),
             detached_max: parts.detached_max,
             threads: Mutex::default(),
+            stray_panics: AtomicU64::new(0),
         }
     }
 
@@ -239,9 +244,7 @@ impl Engine {
         for slot in &self.tasks {
             let task = slot.lock().take();
             if let Some(task) = task {
-                let job = task.job.lock().take();
-                drop(job);
-                task.outcome.fail(crate::JoinError::Aborted);
+                task.cancel();
                 task.outcome.announce();
             }
         }
@@ -250,13 +253,34 @@ impl Engine {
     /// Frees a task that has ended and that no CPU refers to any more: its id can be reused, and
     /// the waiters for its end are woken.
     pub(crate) fn bury(&self, task: &Task, body: Parcel) {
-        *self.tasks[task.id.index()].lock() = None;
+        let _gone = self.tasks[task.id.index()].lock().take();
         self.give_back(task.id, Some(body));
         task.outcome.announce();
     }
 
+    /// Calls code of the users outside of a poll: if it panics, its caller goes on.
+    pub(crate) fn contain(&self, call: impl FnOnce()) {
+        if let Err(with) = catch_unwind(AssertUnwindSafe(call)) {
+            self.note_panic(with);
+        }
+    }
+
+    /// Counts a panic that no handle reports.
+    pub(crate) fn note_panic(&self, with: Box<dyn Any + Send>) {
+        self.stray_panics.fetch_add(1, Ordering::Relaxed);
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(with))) {
+            // Dropping what a panic carries panics as well: it is leaked.
+            std::mem::forget(again);
+        }
+    }
+
     /// Starts a thread of the runtime.
     pub(crate) fn start(&self, name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        let owner = self.address();
+        let run = move || {
+            coop::join_runtime(owner);
+            run();
+        };
         let thread = std::thread::Builder::new().name(name).spawn(run)?;
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
@@ -264,23 +288,41 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends all threads and aborts the remaining tasks.
-    pub(crate) fn end(&self) {
+    /// Tells runtimes apart.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns whether this thread belongs to the runtime.
+    pub(crate) fn owns_this_thread(&self) -> bool {
+        coop::owner() == Some(self.address())
+    }
+
+    /// Ends all threads and aborts the remaining tasks. A task, or a waker that a thread of the
+    /// runtime calls, can drop the last handle of the runtime; that thread cannot wait for its own
+    /// end, so another thread does.
+    pub(crate) fn end(self: &Arc<Self>) {
         {
             let _closed = self.door.write();
             self.is_stopping.store(true, Ordering::SeqCst);
         }
         self.timeline.stop();
+        if !self.owns_this_thread() {
+            return self.wait_and_clear();
+        }
+        let engine = Arc::clone(self);
+        // If no thread can be started, the tasks are never dropped; their threads end all the same.
+        let _ = std::thread::Builder::new().name("zerolag-end".to_owned()).spawn(move || engine.wait_and_clear());
+    }
+
+    fn wait_and_clear(&self) {
         loop {
             for cpu in &self.cpus {
                 cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
                 cpu.seat.lock().unpark();
             }
             let Some(thread) = self.threads.lock().pop() else { break };
-            // A task can hold the last reference to the runtime, and a thread cannot join itself.
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
+            let _ = thread.join();
         }
         self.clear();
     }

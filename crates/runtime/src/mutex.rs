@@ -16,6 +16,7 @@ use parking_lot::Mutex as RawMutex;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -219,9 +220,14 @@ impl Line {
             state.grant(self, task.as_ref());
             (task, waker)
         };
+        let engine = task.as_ref().map(|task| Arc::clone(&task.engine)).or_else(coop::current_engine);
         settle(task);
-        if let Some(waker) = waker {
-            waker.wake();
+        let Some(waker) = waker else { return };
+        match engine {
+            Some(engine) => engine.contain(|| waker.wake()),
+            // No runtime is concerned that could count a panic. The panic of a waiter's waker is
+            // not the panic of the holder.
+            None => std::mem::forget(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
     }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -167,7 +168,8 @@ impl Builder {
 }
 
 /// A scheduler on real threads. Dropping it ends the threads and drops the remaining tasks; their
-/// handles return [`JoinError::Aborted`](crate::JoinError::Aborted).
+/// handles return [`JoinError::Aborted`](crate::JoinError::Aborted). It waits for that, unless a
+/// task of the runtime drops it.
 pub struct Runtime {
     engine: Arc<Engine>,
     root: Group,
@@ -225,6 +227,14 @@ impl Runtime {
         }
     }
 
+    /// Returns how many panics no handle reports: those of tasks whose handle was dropped, of their
+    /// results, of wakers that a CPU or the clock called, and of destructors after a panic. Such a
+    /// panic ends nothing but the code in which it arose.
+    #[must_use]
+    pub fn stray_panics(&self) -> u64 {
+        self.engine.stray_panics.load(Ordering::Relaxed)
+    }
+
     /// Takes the trace since the last call, in the format that the tools and monitors read; empty
     /// without [`Builder::trace`].
     #[must_use]
@@ -233,8 +243,12 @@ impl Runtime {
     }
 
     /// Ends the runtime and returns the recording; `None` without [`Builder::record`].
+    ///
+    /// # Panics
+    /// If a task of this runtime calls it.
     #[must_use]
     pub fn into_recording(self) -> Option<Recording> {
+        assert!(!self.engine.owns_this_thread(), "a task cannot wait for the end of its own runtime");
         self.engine.end();
         let config = self.engine.scheduler.config().clone();
         self.engine.recorder.as_ref().map(|recorder| recorder.take(config, self.engine.room()))

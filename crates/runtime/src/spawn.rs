@@ -127,7 +127,7 @@ impl TaskBuilder {
         }
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
         engine.emit(|| TraceEvent::TaskNew { task: id, name, parent: None, attr, group });
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(&engine));
         let result = Arc::clone(&shared);
         let task = Arc::new(Task {
             id,

@@ -31,6 +31,7 @@ use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -76,8 +77,7 @@ pub(crate) struct Task {
     pub(crate) engine: Arc<Engine>,
     pub(crate) group: Arc<GroupState>,
     pub(crate) body: Mutex<Body>,
-    /// `None` once the future is done or dropped. Only the thread that polls the task takes this
-    /// lock.
+    /// `None` during a poll, and once the future is done or dropped.
     pub(crate) job: Mutex<Option<Job>>,
     pub(crate) outcome: Arc<dyn Outcome>,
     pub(crate) is_aborted: AtomicBool,
@@ -111,6 +111,15 @@ impl Task {
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.held.lock().clone();
         most_urgent(held.iter().filter_map(|lock| lock.most_urgent()))
+    }
+
+    /// Drops the future.
+    pub(crate) fn cancel(&self) {
+        let job = self.job.lock().take();
+        match catch_unwind(AssertUnwindSafe(|| drop(job))) {
+            Ok(()) => self.outcome.fail(JoinError::Aborted),
+            Err(with) => self.outcome.fail(JoinError::Panicked(with)),
+        }
     }
 
     pub(crate) fn cpu(&self) -> CpuId {
@@ -164,25 +173,46 @@ pub(crate) trait Outcome: Send + Sync {
 
 /// The result of a task on the way to its [`JoinHandle`].
 pub(crate) struct Shared<T> {
+    engine: Arc<Engine>,
     state: Mutex<State<T>>,
 }
 
 struct State<T> {
     result: Option<Result<T, JoinError>>,
     is_over: bool,
+    /// The handle was dropped: results are dropped where they arise.
+    is_unjoined: bool,
     waker: Option<Waker>,
 }
 
 impl<T> Shared<T> {
-    pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State { result: None, is_over: false, waker: None }) }
+    pub(crate) fn new(engine: &Arc<Engine>) -> Self {
+        let state = State { result: None, is_over: false, is_unjoined: false, waker: None };
+        Self { engine: Arc::clone(engine), state: Mutex::new(state) }
     }
 
     /// Sets the result; only the first one counts.
     pub(crate) fn set(&self, result: Result<T, JoinError>) {
-        let mut state = self.state.lock();
-        if !state.is_over {
-            state.result.get_or_insert(result);
+        let surplus = {
+            let mut state = self.state.lock();
+            if state.is_over || state.is_unjoined || state.result.is_some() {
+                Some(result)
+            } else {
+                state.result = Some(result);
+                None
+            }
+        };
+        if let Some(result) = surplus {
+            self.discard(result);
+        }
+    }
+
+    /// Drops a result that no handle will return. The value of a task is dropped in its last poll,
+    /// which catches a panic.
+    fn discard(&self, result: Result<T, JoinError>) {
+        match result {
+            Err(JoinError::Panicked(with)) => self.engine.note_panic(with),
+            Ok(_) | Err(JoinError::Aborted) => {}
         }
     }
 }
@@ -199,7 +229,7 @@ impl<T: Send> Outcome for Shared<T> {
             state.waker.take()
         };
         if let Some(waker) = waker {
-            waker.wake();
+            self.engine.contain(|| waker.wake());
         }
     }
 }
@@ -213,6 +243,20 @@ pub struct JoinHandle<T> {
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinHandle").field("task", &self.task.id).finish_non_exhaustive()
+    }
+}
+
+impl<T> Drop for JoinHandle<T> {
+    fn drop(&mut self) {
+        let (result, waker) = {
+            let mut state = self.shared.state.lock();
+            state.is_unjoined = true;
+            (state.result.take(), state.waker.take())
+        };
+        self.shared.engine.contain(|| drop(waker));
+        if let Some(result) = result {
+            self.shared.engine.contain(|| self.shared.discard(result));
+        }
     }
 }
 
@@ -243,11 +287,14 @@ impl<T> Future for JoinHandle<T> {
     /// # Panics
     /// If it is polled again after it was ready.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.shared.state.lock();
-        if state.is_over {
-            return Poll::Ready(state.result.take().expect("the result of a task is taken once"));
-        }
-        state.waker = Some(cx.waker().clone());
+        let waker = cx.waker().clone();
+        let _replaced = {
+            let mut state = self.shared.state.lock();
+            if state.is_over {
+                return Poll::Ready(state.result.take().expect("the result of a task is taken once"));
+            }
+            state.waker.replace(waker)
+        };
         Poll::Pending
     }
 }

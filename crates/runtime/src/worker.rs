@@ -195,19 +195,20 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
 }
 
 fn poll_job(task: &Arc<Task>) -> Polled {
-    let mut job = task.job.lock();
     if task.is_aborted.load(Ordering::Acquire) {
-        drop(job.take());
-        task.outcome.fail(JoinError::Aborted);
+        task.cancel();
     }
-    let Some(future) = job.as_mut() else { return Polled::Over };
+    let Some(mut future) = task.job.lock().take() else { return Polled::Over };
     let waker = Waker::from(Arc::clone(task));
     match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker)))) {
-        Ok(Poll::Pending) => return Polled::Pending,
-        Ok(Poll::Ready(())) => drop(job.take()),
+        Ok(Poll::Pending) => {
+            *task.job.lock() = Some(future);
+            return Polled::Pending;
+        }
+        Ok(Poll::Ready(())) => task.engine.contain(|| drop(future)),
         Err(with) => {
             // The destructors can panic as well; the first panic is the one that is reported.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(job.take())));
+            task.engine.contain(|| drop(future));
             task.outcome.fail(JoinError::Panicked(with));
         }
     }

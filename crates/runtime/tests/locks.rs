@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Gate, compute_until, ms};
+use common::{Gate, compute_until, ms, pass};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
@@ -11,17 +11,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use zerolag_model::{PrevState, RtPriority, SchedAttr, TraceEvent};
-use zerolag_runtime::{Builder, Mutex, checkpoint, yield_now};
+use zerolag_runtime::{Builder, Mutex, checkpoint};
 
 fn fifo(priority: i64) -> SchedAttr {
     SchedAttr::fifo_at(priority)
-}
-
-/// Waits for a gate and yields in a loop: more urgent tasks run first.
-async fn pass(gate: Gate) {
-    while !gate.is_open() {
-        yield_now().await;
-    }
 }
 
 fn wait_for(gate: &Gate) {

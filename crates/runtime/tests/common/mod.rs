@@ -30,6 +30,13 @@ impl Gate {
     }
 }
 
+/// Waits for a gate and yields in a loop: more urgent tasks run first.
+pub(crate) async fn pass(gate: Gate) {
+    while !gate.is_open() {
+        yield_now().await;
+    }
+}
+
 /// Computes, with checkpoints some microseconds apart, until the gate is open.
 pub(crate) fn compute_until(gate: &Gate) -> impl Future<Output = ()> + Send + 'static {
     let gate = gate.clone();
