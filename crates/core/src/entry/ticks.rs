@@ -10,7 +10,9 @@ use zerolag_model::ClassId;
 #[inline(always)]
 pub(crate) fn are_needed(rq: &Rq) -> bool {
     match rq.ticks() {
-        Ticks::Busy => rq.has_running(),
+        // A throttled task that finishes its time in the kernel keeps the tick: the kernel stops it
+        // in the idle loop only.
+        Ticks::Busy => !rq.is_idle(),
         Ticks::Always => true,
         Ticks::Needed => decides(rq),
     }

@@ -259,8 +259,11 @@ impl Rq {
 
     /// Makes a task the current one; with `None` the CPU idles from now on.
     #[inline(always)]
-    pub(crate) const fn set_current(&mut self, next: Option<Slot>) {
+    pub(crate) fn set_current(&mut self, next: Option<Slot>) {
         self.current = next;
+        if !self.has_running() {
+            self.note(Unpublished::COUNTS); // Only the current task says whether the CPU is idle.
+        }
     }
 
     /// Clears the current task if it is `slot`, which has left its queue. A switch is in progress
@@ -268,7 +271,7 @@ impl Rq {
     #[inline]
     pub(crate) fn quit_current(&mut self, slot: Slot) {
         if self.current == Some(slot) {
-            self.current = None;
+            self.set_current(None);
         }
     }
 
@@ -432,9 +435,11 @@ impl Rq {
         }
     }
 
-    /// Returns whether others can send work here because the CPU is idle.
+    /// Returns whether others can send work here because the CPU is idle. A throttled task that
+    /// still runs, because it is in the kernel, does not count as running, but keeps the CPU busy
+    /// (`idle_cpu` looks at `rq->curr`).
     pub(crate) fn is_idle_to_others(&self) -> bool {
-        !self.has_running() && self.is_online && !self.is_isolated
+        self.is_idle() && self.is_online && !self.is_isolated
     }
 
     /// Returns the task counts that others see.

@@ -11,9 +11,8 @@ use crate::class::fair::park::More;
 use crate::class::fair::throttle::unthrottle;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
-use crate::rq::run_queue::{Phase, Rq};
+use crate::rq::run_queue::Rq;
 use crate::shared::pool::Share;
-use crate::words::resched::Resched;
 use crate::words::step::{Cont, Distribute, Distribution, Step};
 use lock_api::RawMutex;
 use zerolag_model::{CpuId, Duration, GroupId, SignedDuration};
@@ -66,9 +65,6 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
     let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
     if let Some(q) = parked {
         let more = park::take_back(rq, cx, q);
-        if rq.current_slot().is_none() && rq.phase() == Phase::Running && rq.fair.nr_running() > 0 {
-            rq.resched(cx, Resched::Now);
-        }
         dl_server::update(rq, cx);
         if more == More::Yes {
             return Step::Again { own: rq.cpu(), then: Cont::Bandwidth(work) };

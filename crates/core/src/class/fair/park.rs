@@ -31,10 +31,11 @@ use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::entity::vtime::{Vlag, Vtime};
 use crate::queue::fair::tally::Tally;
 use crate::rq::cx::Cx;
-use crate::rq::run_queue::Rq;
+use crate::rq::run_queue::{Phase, Rq};
 use crate::words::ids::Slot;
 use crate::words::life::Enqueue;
 use crate::words::mode::TaskMode;
+use crate::words::resched::Resched;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
 use zerolag_model::settings::Throttle;
@@ -124,8 +125,17 @@ pub(crate) fn has_parked(rq: &Rq, q: QueueIx) -> bool {
     rq.fair.timeline.first(rq.queue(q).parked).is_some()
 }
 
-/// Takes back the first tasks that are parked at a queue, if it can run. \[2\]
+/// Takes back the first tasks that are parked at a queue, if it can run. \[2\] An idle CPU that
+/// gets a runnable task is asked to schedule (`unthrottle_cfs_rq`).
 pub(crate) fn take_back<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More {
+    let more = take_batch(rq, cx, q);
+    if rq.current_slot().is_none() && rq.phase() == Phase::Running && rq.fair.nr_running() > 0 {
+        rq.resched(cx, Resched::Now);
+    }
+    more
+}
+
+fn take_batch<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) -> More {
     for _ in 0..BATCH {
         if rq.queue(q).bandwidth.is_throttled() {
             return More::No; // They wait for the next quota.
