@@ -15,6 +15,8 @@ pub struct Violation {
     pub tasks: Vec<TaskId>,
     /// A description in one sentence, with names.
     pub says: String,
+    /// The setting by which the run reproduces a kernel fault that explains this.
+    pub fault: Option<&'static str>,
 }
 
 impl fmt::Display for Violation {
@@ -23,7 +25,11 @@ impl fmt::Display for Violation {
         if let Some(cpu) = self.cpu {
             write!(f, " cpu {cpu}")?;
         }
-        write!(f, ": {}", self.says)
+        write!(f, ": {}", self.says)?;
+        match self.fault {
+            None => Ok(()),
+            Some(fault) => write!(f, " (by {fault})"),
+        }
     }
 }
 
@@ -32,19 +38,35 @@ impl fmt::Display for Violation {
 pub struct Findings {
     first: Vec<Violation>,
     total: u64,
+    /// The number of violations that no reproduced fault explains.
+    unexplained: u64,
     kept: usize,
 }
 
 impl Findings {
     pub(crate) const fn new(kept: usize) -> Self {
-        Self { first: Vec::new(), total: 0, kept }
+        Self { first: Vec::new(), total: 0, unexplained: 0, kept }
     }
 
     /// Adds a violation. The sentence is only formatted if it is kept.
     pub fn push(&mut self, at: Instant, cpu: Option<CpuId>, tasks: &[TaskId], says: impl FnOnce() -> String) {
+        self.push_by(None, at, cpu, tasks, says);
+    }
+
+    /// As [`push`](Self::push), for a violation that a fault of the kernel can explain, if the run
+    /// reproduces that fault: `fault` is its setting.
+    pub fn push_by(
+        &mut self,
+        fault: Option<&'static str>,
+        at: Instant,
+        cpu: Option<CpuId>,
+        tasks: &[TaskId],
+        says: impl FnOnce() -> String,
+    ) {
         self.total += 1;
+        self.unexplained += u64::from(fault.is_none());
         if self.first.len() < self.kept {
-            self.first.push(Violation { at, cpu, tasks: tasks.to_vec(), says: says() });
+            self.first.push(Violation { at, cpu, tasks: tasks.to_vec(), says: says(), fault });
         }
     }
 
@@ -84,6 +106,20 @@ impl Report {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.verdicts.iter().all(|(_, verdict)| !matches!(verdict, Verdict::Broken(_)))
+    }
+
+    /// Returns the settings of the reproduced kernel faults that explain all violations, each once;
+    /// `None` if one is unexplained.
+    #[must_use]
+    pub fn faults(&self) -> Option<Vec<&'static str>> {
+        let unexplained = |verdict: &Verdict| matches!(verdict, Verdict::Broken(findings) if findings.unexplained > 0);
+        if self.verdicts.iter().any(|(_, verdict)| unexplained(verdict)) {
+            return None;
+        }
+        let mut faults: Vec<&'static str> = self.violations().filter_map(|(_, violation)| violation.fault).collect();
+        faults.sort_unstable();
+        faults.dedup();
+        Some(faults)
     }
 
     /// Returns the verdict of a monitor.

@@ -792,3 +792,28 @@ fn rt_apps_log_is_written_a_file_per_thread() {
     assert_eq!(log.lines().count(), 1 + 37, "{log}");
     assert_eq!(zerolag(&["run", "examples/audio.json", "--rtapp-log", "no/such/dir"]).code, Some(2));
 }
+
+#[test]
+fn a_fault_of_the_chosen_kernel_is_a_note_and_no_failure() {
+    // specs/server/resched-lost.md: a switch finds its server exhausted and loses a request.
+    let scenario = "duration = \"1.5s\"\n[machine]\ncpus = 1\n\
+        [task.watch]\npolicy = \"SCHED_FIFO\"\npriority = 50\ndelay = \"2ms\"\n\
+        steps = [{ run = \"100us\" }, { timer = { period = \"100ms\" } }]\n\
+        [task.fifo]\npolicy = \"SCHED_FIFO\"\npriority = 10\nsteps = [{ run = \"10s\" }]\n\
+        [task.fair]\ndelay = \"1ms\"\nsteps = [{ run = \"10s\" }]\n";
+    let run = |more: &[&str]| {
+        let args: Vec<&str> = ["run", "--kernel", "6.12", "--costs", "zero", "-"].iter().chain(more).copied().collect();
+        zerolag_with(&args, scenario.as_bytes())
+    };
+    let faulty = run(&[]);
+    assert!(
+        faulty.stderr.contains("note: ") && faulty.stderr.contains("fault.fair_server_resched_lost"),
+        "{}",
+        faulty.stderr
+    );
+    assert!(faulty.stdout.contains("(by fault.fair_server_resched_lost)"), "{}", faulty.stdout);
+    assert_eq!(faulty.code, Some(0));
+    let mended = run(&["--set", "fault.fair_server_resched_lost=off"]);
+    assert!(!mended.stderr.contains("note: ") && !mended.stdout.contains("(by "), "{}", mended.stderr);
+    assert_eq!(mended.code, Some(0));
+}

@@ -25,7 +25,7 @@
 //!   on its own CPU only.
 //!
 //! Not excepted: the bug of kernels since 6.12, `fault.fair_server_resched_lost`. A violation that
-//! it can explain names it.
+//! it can explain names it, and does not fail a run.
 //!
 //! Complexity: O(1) per record while no waiting task is more urgent than the task of the least
 //! urgent CPU; otherwise O(waiting x CPUs) once after each quiet time that follows an event.
@@ -141,7 +141,9 @@ impl RtQuiescence {
         for task in self.queues.waiting() {
             if let Some(cpu) = self.find_move(before, task, at) {
                 let tasks: Vec<TaskId> = [task].into_iter().chain(before.cpu(cpu).current.task()).collect();
-                found.push(self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
+                let is_fair = before.running_prio(cpu).is_some_and(|running| running.class() == ClassId::Fair);
+                let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
+                found.push_by(fault, self.last, Some(cpu), &tasks, || self.sentence(before, task, cpu, at));
             }
         }
     }
@@ -151,11 +153,7 @@ impl RtQuiescence {
         let runs = before.cpu(cpu).current.task().map_or_else(|| "nothing".to_owned(), |task| label(before, task));
         let rq = before.task(task).and_then(|task| task.rq).map_or_else(|| "?".to_owned(), |rq| rq.to_string());
         let name = label(before, task);
-        let is_fair = before.running_prio(cpu).is_some_and(|running| running.class() == ClassId::Fair);
-        let why = if self.loses_resched && is_fair { " (maybe by fault.fair_server_resched_lost)" } else { "" };
-        format!(
-            "nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}{why}"
-        )
+        format!("nothing happens for {quiet}, {name} waits on cpu {rq}, and cpu {cpu}, which it may use, runs {runs}")
     }
 
     /// Returns a CPU on which a waiting task could run at once.

@@ -18,5 +18,5 @@ pub(crate) fn run(args: &Args) -> Done {
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
     let report = check(&trace, &Options::default());
     output::print(&view::checks(&report))?;
-    Ok(if report.is_clean() { code::OK } else { code::FAILURE })
+    Ok(if report.faults().is_some() { code::OK } else { code::FAILURE })
 }
