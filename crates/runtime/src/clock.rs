@@ -180,6 +180,7 @@ fn tick_all(engine: &Arc<Engine>) {
             engine.look_after(cpu);
         }
     }
+    engine.slow_down();
     if !any {
         engine.timeline.timers.lock().is_ticking = false;
         // A CPU can have become busy between the two checks.

@@ -24,8 +24,12 @@ struct Here {
 
 thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    /// The runtime whose `block_on` this thread is in.
+    static WITHIN: RefCell<Option<Arc<Engine>>> = const { RefCell::new(None) };
     /// The runtime that started this thread ([`join_runtime`]).
     static OWNER: Cell<Option<usize>> = const { Cell::new(None) };
+    /// This thread was slowed down for good.
+    static IS_WORN_OUT: Cell<bool> = const { Cell::new(false) };
     /// How the task that returns from its poll leaves its CPU.
     static GIVES: Cell<Option<Leave>> = const { Cell::new(None) };
 }
@@ -40,6 +44,15 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool
 /// Notes which runtime has started this thread.
 pub(crate) fn join_runtime(owner: usize) {
     OWNER.set(Some(owner));
+}
+
+/// Notes that this thread has nice 19 and serves no further CPU.
+pub(crate) fn wear_out() {
+    IS_WORN_OUT.set(true);
+}
+
+pub(crate) fn is_worn_out() -> bool {
+    IS_WORN_OUT.get()
 }
 
 pub(crate) fn owner() -> Option<usize> {
@@ -60,9 +73,26 @@ pub(crate) fn current_task() -> Option<Arc<Task>> {
     HERE.try_with(|here| here.borrow().as_ref().and_then(|here| here.task.borrow().clone())).ok().flatten()
 }
 
-/// Returns the runtime that this thread belongs to.
+/// Returns the runtime that this thread belongs to, or waits in.
 pub(crate) fn current_engine() -> Option<Arc<Engine>> {
-    HERE.try_with(|here| here.borrow().as_ref().map(|here| Arc::clone(&here.engine))).ok().flatten()
+    let own = HERE.try_with(|here| here.borrow().as_ref().map(|here| Arc::clone(&here.engine))).ok().flatten();
+    own.or_else(|| WITHIN.try_with(|within| within.borrow().clone()).ok().flatten())
+}
+
+/// A thread outside the runtime waits for a future; the thread leaves it when this is dropped.
+pub(crate) struct Within(Option<Arc<Engine>>);
+
+impl Within {
+    pub(crate) fn enter(engine: &Arc<Engine>) -> Self {
+        Self(WITHIN.replace(Some(Arc::clone(engine))))
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        let _ = WITHIN.try_with(|within| within.replace(before));
+    }
 }
 
 /// Marks the start of a poll on this thread.

@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::clock::{self, Timeline};
 use crate::coop;
+use crate::pool::Pool;
 use crate::record::Recorder;
 use crate::task::Task;
 use crate::worker::Seat;
@@ -70,6 +71,9 @@ pub(crate) struct Engine {
     /// The number of threads that lost their CPU, and its limit.
     pub(crate) detached: AtomicUsize,
     pub(crate) detached_max: usize,
+    /// The tasks whose polls have lost their CPU.
+    pub(crate) adrift: Mutex<Vec<Arc<Task>>>,
+    pub(crate) pool: Pool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Panics of users' code that no handle reports.
     pub(crate) stray_panics: AtomicU64,
@@ -113,6 +117,8 @@ impl Engine {
             hand_off_after: parts.hand_off_after,
             detached: AtomicUsize::new(0),
             detached_max: parts.detached_max,
+            adrift: Mutex::default(),
+            pool: Pool::default(),
             threads: Mutex::default(),
             stray_panics: AtomicU64::new(0),
         }
@@ -307,6 +313,7 @@ impl Engine {
             self.is_stopping.store(true, Ordering::SeqCst);
         }
         self.timeline.stop();
+        self.pool.close();
         if !self.owns_this_thread() {
             return self.wait_and_clear();
         }

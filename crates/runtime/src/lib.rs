@@ -39,9 +39,9 @@
 //! Every worker thread is a CPU of the scheduler, and the scheduler schedules polls. A poll cannot
 //! be interrupted: a task yields only when it awaits a future that is not ready, and at
 //! [`checkpoint`]. A task that ignores a preemption request loses its CPU after
-//! [`Builder::hand_off_after`]: its thread continues beside the others at nice 19, and the task
-//! pays for that time later. So limits hold on average; at any moment they hold up to the length of
-//! one poll.
+//! [`Builder::hand_off_after`]: its thread continues beside the others, after 50 ms of CPU time at
+//! nice 19, and the task pays for that time later. So limits hold on average; at any moment they
+//! hold up to the length of one poll.
 //!
 //! Wall time is charged: time that other programs or a limit of the container take from a thread is
 //! charged to the task that it polls.
@@ -56,6 +56,7 @@
 //! | `engine` | run queues, tasks, ids, threads |
 //! | `caller` | makes calls: takes the locks, performs the call, carries out its consequences |
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
+//! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
 //! | `clock` | timers and ticks |
 //! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex`, `boost` | locks that boost, and the loans of their holders |
@@ -70,6 +71,8 @@ mod coop;
 mod engine;
 mod group;
 mod mutex;
+mod patience;
+mod pool;
 mod record;
 mod runtime;
 mod spawn;

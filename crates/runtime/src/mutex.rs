@@ -56,14 +56,28 @@ struct Waiter {
     is_granted: bool,
 }
 
+/// The result of an attempt to take a lock.
+enum Came {
+    Holds,
+    Waits(TaskId),
+    /// The task is in a poll that runs at nice 19: it comes again in the next one.
+    TooSlow,
+}
+
 impl State {
-    /// Gives the lock to a task.
-    fn grant(&mut self, line: &Arc<Line>, task: Option<&Arc<Task>>) {
+    /// Gives the lock to a task. Returns `false` if the task is in a poll that is too slow to hold
+    /// a lock.
+    fn grant(&mut self, line: &Arc<Line>, task: Option<&Arc<Task>>) -> bool {
         debug_assert!(!self.is_held, "a lock has one holder");
-        (self.is_held, self.holder) = (true, task.cloned());
         if let Some(task) = task {
-            task.held.lock().push(Arc::clone(line));
+            let mut held = task.held.lock();
+            if task.is_slow.load(Ordering::Relaxed) {
+                return false;
+            }
+            held.push(Arc::clone(line));
         }
+        (self.is_held, self.holder) = (true, task.cloned());
+        true
     }
 
     fn place_of(&self, ticket: TaskId) -> Option<usize> {
@@ -103,13 +117,11 @@ impl Line {
         if state.is_held {
             return false;
         }
-        state.grant(self, task);
-        true
+        state.grant(self, task)
     }
 
-    /// Takes the lock if it is free, and queues up behind the holder otherwise; then it returns the
-    /// ticket.
-    fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> Option<TaskId> {
+    /// Takes the lock if it is free, and queues up behind the holder otherwise.
+    fn take_or_queue_up(self: &Arc<Self>, task: Option<&Arc<Task>>, waker: &Waker) -> Came {
         let lends = task.and_then(|task| task.engine.lends(task));
         let lends = lends.unwrap_or(Lent::Prio(Prio::from_nice(Nice::ZERO)));
         let waker = waker.clone();
@@ -117,13 +129,16 @@ impl Line {
             let mut state = self.state.lock();
             if !state.is_held {
                 // It was released since the caller looked.
-                state.grant(self, task);
-                return None;
+                return if state.grant(self, task) { Came::Holds } else { Came::TooSlow };
             }
             let ticket = TaskId(state.tickets);
             state.tickets = state.tickets.wrapping_add(1);
             if let Some(task) = task {
-                task.waits_for.lock().push(Arc::clone(self));
+                let mut waits_for = task.waits_for.lock();
+                if task.is_slow.load(Ordering::Relaxed) {
+                    return Came::TooSlow;
+                }
+                waits_for.push(Arc::clone(self));
             }
             state.queue.push_lender(ticket, lends);
             let (task, waker) = (task.cloned(), Some(waker));
@@ -132,7 +147,7 @@ impl Line {
         };
         // The waiter as well: its own priority can have changed since it was read.
         settle(holder.into_iter().chain(task.cloned()));
-        Some(ticket)
+        Came::Waits(ticket)
     }
 
     /// Returns whether a waiter holds the lock now; if not, it is woken when it does. `task` polls
@@ -214,10 +229,11 @@ impl Line {
             let next = &mut state.waiters[place];
             next.is_granted = true;
             let (task, waker) = (next.task.clone(), next.waker.take());
+            let is_granted = state.grant(self, task.as_ref());
+            assert!(is_granted, "invariant: the poll of a task that waits for a lock is not slowed down");
             if let Some(task) = &task {
                 strike(&task.waits_for, self);
             }
-            state.grant(self, task.as_ref());
             (task, waker)
         };
         let engine = task.as_ref().map(|task| Arc::clone(&task.engine)).or_else(coop::current_engine);
@@ -294,7 +310,8 @@ impl<T> Mutex<T> {
         Lock { mutex: self, ticket: None }
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free. A poll that has lost its CPU and runs on at nice 19 gets no
+    /// lock before it ends.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let task = coop::current_task();
         self.line.try_take(task.as_ref()).then(|| self.guard(task))
@@ -325,13 +342,25 @@ impl<'a, T> Future for Lock<'a, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Guard<'a, T>> {
         let (mutex, task) = (self.mutex, coop::current_task());
+        if task.as_ref().is_some_and(|task| task.is_slow.load(Ordering::Relaxed)) {
+            // The next poll is on another thread.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let is_ours = match self.ticket {
             Some(ticket) => mutex.line.come_for(ticket, task.as_ref(), cx.waker()),
             None if mutex.line.try_take(task.as_ref()) => true,
-            None => {
-                self.ticket = mutex.line.take_or_queue_up(task.as_ref(), cx.waker());
-                self.ticket.is_none()
-            }
+            None => match mutex.line.take_or_queue_up(task.as_ref(), cx.waker()) {
+                Came::Holds => true,
+                Came::Waits(ticket) => {
+                    self.ticket = Some(ticket);
+                    false
+                }
+                Came::TooSlow => {
+                    cx.waker().wake_by_ref();
+                    false
+                }
+            },
         };
         if !is_ours {
             return Poll::Pending;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use zerolag_core::{Config, Scheduler};
 use zerolag_model::settings::FairServer;
 use zerolag_model::topology::TopologyError;
-use zerolag_model::{KernelVersion, Settings, Topology};
+use zerolag_model::{KernelVersion, ServerParams, Settings, Topology};
 use zerolag_trace::Trace;
 
 /// The configuration of a runtime.
@@ -39,6 +39,8 @@ pub struct Builder {
 pub enum BuildError {
     /// The number of CPUs is zero or too large.
     Cpus(TopologyError),
+    /// The floor is longer than its period, or the period is out of range.
+    Floor(ServerParams),
     /// The system could not start another thread.
     Thread(std::io::Error),
 }
@@ -47,6 +49,9 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpus(error) => fmt::Display::fmt(error, f),
+            Self::Floor(ServerParams { runtime, period, .. }) => {
+                write!(f, "a floor of {runtime} in {period}: the period is 100us to 4194304us, the floor at most that")
+            }
             Self::Thread(error) => write!(f, "no thread could be started: {error}"),
         }
     }
@@ -72,7 +77,7 @@ impl Builder {
             tasks: 16_384,
             groups: 1024,
             hand_off_after: Some(Duration::from_millis(2)),
-            detached_max: 16,
+            detached_max: 256,
             recorded: None,
             is_traced: false,
         }
@@ -92,9 +97,13 @@ impl Builder {
     }
 
     /// Sets the floor: when fair tasks starve, real-time and reserved work leaves them `runtime` of
-    /// every CPU in every `period`. A zero runtime disables the floor.
+    /// every CPU in every `period`, of 100 us to 4 s. A zero runtime disables the floor.
     pub fn floor(mut self, runtime: Duration, period: Duration) -> Self {
-        self.settings.fair_server = if runtime.is_zero() { FairServer::Off } else { FairServer::Deferred };
+        if runtime.is_zero() {
+            self.settings.fair_server = FairServer::Off;
+            return self;
+        }
+        self.settings.fair_server = FairServer::Deferred;
         (self.settings.fair_server_runtime, self.settings.fair_server_period) = (to_model(runtime), to_model(period));
         self
     }
@@ -112,13 +121,16 @@ impl Builder {
     }
 
     /// Sets how long a poll can ignore a preemption request before its CPU is handed over to
-    /// another thread; `None` is forever. It is checked at ticks.
+    /// another thread; `None` is forever. It is checked at ticks, and time during which the kernel
+    /// keeps the thread from running does not count.
     pub fn hand_off_after(mut self, after: Option<Duration>) -> Self {
         self.hand_off_after = after;
         self
     }
 
-    /// Sets the largest number of polls at a time that have lost their CPU and still run.
+    /// Sets the largest number of polls at a time that have lost their CPU and still run; each has
+    /// a thread. Once there are so many, a poll that does not yield keeps its CPU. The default is
+    /// 256.
     pub fn detached_max(mut self, threads: usize) -> Self {
         self.detached_max = threads;
         self
@@ -141,10 +153,16 @@ impl Builder {
     /// Starts the threads.
     ///
     /// # Errors
-    /// The number of CPUs is zero or above 4096, or the system could not start a thread.
+    /// The number of CPUs is zero or above 4096, the floor is out of range, or the system could not
+    /// start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let available = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let topology = Topology::flat(self.cpus.unwrap_or_else(available)).map_err(BuildError::Cpus)?;
+        if let Some(params) =
+            topology.cpus().map(|cpu| self.settings.fair_server_params(cpu)).find(|one| !one.is_valid())
+        {
+            return Err(BuildError::Floor(params));
+        }
         let config = Config::new(topology, self.settings).with_group_reserve(self.groups);
         let mut scheduler = Scheduler::new(config);
         scheduler.reserve_tasks(self.tasks);
@@ -216,6 +234,7 @@ impl Runtime {
     /// If a task calls it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
+        let _within = coop::Within::enter(&self.engine);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);

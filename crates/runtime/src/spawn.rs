@@ -137,6 +137,7 @@ impl TaskBuilder {
             job: Mutex::new(Some(Box::pin(async move { result.set(Ok(future.await)) }))),
             outcome: Arc::clone(&shared) as _,
             is_aborted: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             is_in_kernel: AtomicBool::new(false),
             last_cpu: AtomicU32::new(born_on.0),
             held: Mutex::default(),

@@ -23,7 +23,7 @@
 //! * A task that is about to block checks `is_notified` under both locks, and its CPU checks it
 //!   again at \[2\], so no wakeup is lost.
 
-use crate::boost::Upkeep;
+use crate::boost::{Upkeep, settle};
 use crate::engine::Engine;
 use crate::group::GroupState;
 use crate::mutex::Line;
@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use zerolag_core::call::Place;
 use zerolag_core::{Lent, most_urgent};
-use zerolag_model::{CpuId, Duration, Instant, TaskId};
+use zerolag_model::{CpuId, Duration, Instant, Prio, RtPriority, TaskId};
 
 /// The work of a task, including the delivery of its result to the handle.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -60,8 +60,11 @@ pub(crate) struct Body {
 pub(crate) struct Detached {
     /// The time at which it lost its CPU.
     pub(crate) since: Instant,
-    /// The CPU time of its thread at that moment, if the kernel reports it.
+    /// The thread, and its CPU time at that moment, if the kernel reports it.
+    pub(crate) tid: rustix::thread::Pid,
     pub(crate) had: Option<Duration>,
+    /// When the clock looks at the CPU time of the thread next.
+    pub(crate) look_at: Instant,
     /// Whether the task has left its CPU for the scheduler as well.
     pub(crate) has_left: bool,
 }
@@ -81,6 +84,9 @@ pub(crate) struct Task {
     pub(crate) job: Mutex<Option<Job>>,
     pub(crate) outcome: Arc<dyn Outcome>,
     pub(crate) is_aborted: AtomicBool,
+    /// Its poll continues at nice 19: it gets no lock before the poll ends. Set under the locks of
+    /// `body`, `held` and `waits_for`.
+    pub(crate) is_slow: AtomicBool,
     /// It left its CPU while it held a lock, and stays in kernel mode until it is picked without
     /// one.
     pub(crate) is_in_kernel: AtomicBool,
@@ -107,10 +113,12 @@ impl Task {
         !self.held.lock().is_empty()
     }
 
-    /// Returns the most urgent loan of the waiters for its locks.
+    /// Returns the most urgent loan: of the waiters for its locks; an aborted task also gets the
+    /// lowest real-time priority, so that no limit delays its end.
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.held.lock().clone();
-        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()))
+        let exits = self.is_aborted.load(Ordering::Acquire).then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
+        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(exits))
     }
 
     /// Drops the future.
@@ -262,10 +270,14 @@ impl<T> Drop for JoinHandle<T> {
 
 impl<T> JoinHandle<T> {
     /// Drops the task's future when it is polled next, if it has not ended by then; its result is
-    /// [`JoinError::Aborted`].
+    /// [`JoinError::Aborted`]. Until then it has the lowest real-time priority: the end of a task
+    /// does not wait for the quota of its group. A poll in progress is asked to yield.
     pub fn abort(&self) {
-        self.task.is_aborted.store(true, Ordering::Release);
-        self.task.engine.wake(&self.task);
+        let (task, engine) = (&self.task, &self.task.engine);
+        task.is_aborted.store(true, Ordering::Release);
+        settle([Arc::clone(task)]);
+        engine.wake(task);
+        engine.kick(task.cpu());
     }
 
     /// Returns whether the task has ended.

@@ -10,15 +10,22 @@
 //!                                             +--> seat taken [1]: end poll, account, retire [2]
 //! ```
 //!
-//! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`, its CPU is
-//! handed over: the task is taken off the CPU as if it slept, another thread takes the seat and
-//! runs the waiting tasks, and the thread in the poll gets nice 19 \[1\]. When the poll ends, the
-//! CPU time that it used meanwhile becomes the task's debt, which is charged when the task runs
+//! A poll cannot be stopped. If it ignores a preemption request for `hand_off_after`
+//! ([`patience`](crate::patience)), its CPU is handed over: the task is taken off the CPU as if it
+//! slept, and another thread takes the seat and runs the waiting tasks \[1\]. When the poll ends,
+//! the CPU time that it used meanwhile becomes the task's debt, which is charged when the task runs
 //! next \[2\]. So even a task that does not cooperate keeps its quota on average.
+//!
+//! A thread that lost its CPU competes with the others for the processors of the machine. Once it
+//! has used [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock or waits for
+//! one: others would wait for it at that priority. Such a task gets no lock before its poll ends.
+//! Nice 19 cannot be undone without privileges, so the thread ends after the poll; all others wait
+//! in the [`pool`](crate::pool) for another CPU.
 
 use crate::caller::{Caller, Switched};
 use crate::coop;
 use crate::engine::Engine;
+use crate::patience::{Request, Sample};
 use crate::task::{Detached, JoinError, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,6 +34,12 @@ use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
+
+/// The CPU time that a thread gets at its old priority after it has lost its CPU.
+const SLOW_AFTER: Duration = Duration::from_millis(50);
+
+/// The shortest time between two looks at such a thread.
+const SLOW_AGAIN: Duration = Duration::from_millis(5);
 
 /// The seat of a CPU: the thread that runs the CPU's tasks.
 #[derive(Debug, Default)]
@@ -48,8 +61,8 @@ struct Polling {
     task: Arc<Task>,
     /// The time up to which its group has been charged.
     told: Instant,
-    /// When the poll was first seen to ignore a request to yield.
-    asked: Option<Instant>,
+    /// Set when the poll is first seen to ignore a request to yield.
+    asked: Option<Request>,
 }
 
 impl Seat {
@@ -61,10 +74,12 @@ impl Seat {
         }
     }
 
-    /// Returns whether a request to yield has been ignored for `after`.
-    fn is_overdue(&self, after: Duration, now: Instant) -> bool {
+    /// Returns whether a request to yield has been ignored.
+    fn is_overdue(&self, engine: &Engine, now: Instant) -> bool {
+        let (Some(after), Some(tid)) = (engine.hand_off_after, self.tid) else { return false };
         let asked = self.polling.as_ref().and_then(|polling| polling.asked);
-        asked.is_some_and(|asked| now >= asked + after)
+        let tick = engine.scheduler.config().settings().tick_period();
+        asked.is_some_and(|asked| asked.is_ignored(now, after, tick, || Sample::of(tid)))
     }
 
     pub(crate) fn unpark(&self) {
@@ -87,11 +102,25 @@ enum Polled {
 pub(crate) fn start(engine: &Arc<Engine>, cpu: CpuId) -> std::io::Result<()> {
     let sitting = Arc::clone(engine);
     let turn = engine.cpus[cpu.index()].seat.lock().turn;
-    engine.start(name_of(cpu), move || run(&sitting, cpu, turn, None))
+    engine.start(format!("zerolag-{cpu}"), move || {
+        run(&sitting, cpu, turn, None);
+        stand_by(&sitting);
+    })
 }
 
-fn name_of(cpu: CpuId) -> String {
-    format!("zerolag-{cpu}")
+/// Takes CPUs over as long as there are some to take.
+fn stand_by(engine: &Arc<Engine>) {
+    while !coop::is_worn_out()
+        && let Some(cpu) = engine.pool.wait()
+    {
+        attempt(engine, cpu);
+    }
+}
+
+fn attempt(engine: &Arc<Engine>, cpu: CpuId) {
+    if !take_over(engine, cpu) {
+        engine.detached.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>) {
@@ -175,8 +204,12 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     }
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
+    engine.adrift.lock().retain(|other| !Arc::ptr_eq(other, task));
     let is_awake = {
         let mut body = task.body.lock();
+        if task.is_slow.swap(false, Ordering::Relaxed) {
+            coop::wear_out();
+        }
         if let Some(detached) = body.detached.take().filter(|detached| detached.has_left) {
             let took = match detached.had {
                 Some(had) => own_cpu_time().saturating_sub(had),
@@ -224,12 +257,17 @@ impl Engine {
             let mut seat = place.seat.lock();
             let now = self.now();
             seat.tell(now);
-            if let Some(polling) = &mut seat.polling
+            let tid = seat.tid;
+            if self.hand_off_after.is_some()
+                && let Some(polling) = &mut seat.polling
                 && place.is_kicked.load(Ordering::SeqCst)
             {
-                polling.asked.get_or_insert(now);
+                match &mut polling.asked {
+                    Some(asked) => asked.tick(),
+                    None => polling.asked = Some(Request::new(now, tid.and_then(Sample::of))),
+                }
             }
-            self.hand_off_after.is_some_and(|after| seat.is_overdue(after, now))
+            seat.is_overdue(self, now)
         };
         if !is_overdue {
             return;
@@ -238,15 +276,39 @@ impl Engine {
             self.detached.fetch_sub(1, Ordering::AcqRel);
             return;
         }
+        if self.pool.ask(cpu) {
+            return;
+        }
         let engine = Arc::clone(self);
         let take_over = move || {
-            if !take_over(&engine, cpu) {
-                engine.detached.fetch_sub(1, Ordering::AcqRel);
-            }
+            attempt(&engine, cpu);
+            stand_by(&engine);
         };
         // If no thread can be started, the poll keeps its CPU and the next tick tries again.
-        if self.start(name_of(cpu), take_over).is_err() {
+        if self.start("zerolag-pool".to_owned(), take_over).is_err() {
             self.detached.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Slows the threads down that have used much CPU time without a CPU of the scheduler. Called
+    /// at ticks.
+    pub(crate) fn slow_down(&self) {
+        let adrift = self.adrift.lock().clone();
+        for task in adrift {
+            let now = self.now();
+            let mut body = task.body.lock();
+            let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
+            let used = match (detached.had, Sample::of(detached.tid)) {
+                (Some(had), Some(sample)) => sample.used.saturating_sub(had),
+                (_, None) | (None, _) => now.since(detached.since),
+            };
+            detached.look_at = now + SLOW_AFTER.saturating_sub(used).max(SLOW_AGAIN);
+            let (held, waits_for) = (task.held.lock(), task.waits_for.lock());
+            if used >= SLOW_AFTER && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
+                // [3] If the kernel refuses, the thread competes at its old priority.
+                task.is_slow.store(true, Ordering::Relaxed);
+                let _ = rustix::process::setpriority_process(Some(detached.tid), 19);
+            }
         }
     }
 }
@@ -257,30 +319,22 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
     let (task, turn) = {
         let mut seat = engine.cpus[cpu.index()].seat.lock();
         let now = engine.now();
-        if !engine.hand_off_after.is_some_and(|after| seat.is_overdue(after, now)) {
+        if !seat.is_overdue(engine, now) {
             return false;
         }
         let Some(tid) = seat.tid.take() else { return false };
         seat.tell(now);
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
-        task.body.lock().detached = Some(Detached { since: now, had: cpu_time_of(tid), has_left: false });
-        // [1] This cannot be undone without privileges, so the thread retires after the poll. If
-        //     the kernel refuses, the thread competes at its old priority.
-        let _ = rustix::process::setpriority_process(Some(tid), 19);
+        let had = Sample::of(tid).map(|sample| sample.used);
+        let look_at = now + SLOW_AFTER;
+        task.body.lock().detached = Some(Detached { since: now, tid, had, look_at, has_left: false }); // [1]
+        engine.adrift.lock().push(Arc::clone(&task));
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
         (task, seat.turn)
     };
     run(engine, cpu, turn, Some(task));
     true
-}
-
-/// Returns the CPU time of a thread as of the kernel's last tick; `None` if the kernel does not
-/// report it.
-fn cpu_time_of(tid: rustix::thread::Pid) -> Option<Duration> {
-    let path = format!("/proc/self/task/{}/schedstat", tid.as_raw_nonzero());
-    let text = std::fs::read_to_string(path).ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Returns the CPU time of this thread.

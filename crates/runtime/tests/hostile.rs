@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Gate, compute_until, ms};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use zerolag_model::RtPriority;
 use zerolag_runtime::{Builder, sleep, yield_now};
@@ -61,4 +62,100 @@ fn what_a_poll_took_beside_its_cpu_is_charged() {
     let most = (lasted.as_secs_f64() / 0.050 + 1.0) * 0.010 + 2.0 * 0.030 + 0.030;
     assert!(usage.cpu.as_secs_f64() <= most, "{usage:?} in {lasted:?}: {most} at most");
     assert!(usage.cpu >= ms(10), "{usage:?}: it starves");
+}
+
+/// More tasks that block their threads than there are CPUs, by far: an urgent task hardly waits.
+#[test]
+fn blocking_polls_do_not_keep_the_urgent_waiting() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let blocking: Vec<_> = (0..24).map(|_| rt.spawn(async { std::thread::sleep(ms(1500)) }).expect("room")).collect();
+    let urgent = rt.task().fifo(RtPriority::MIN).spawn(async {
+        let mut worst = Duration::ZERO;
+        for _ in 0..50 {
+            let began = Instant::now();
+            sleep(ms(5)).await;
+            worst = worst.max(began.elapsed());
+        }
+        worst
+    });
+    let worst = rt.block_on(urgent.expect("room")).expect("a result");
+    assert!(worst < ms(500), "{worst:?}");
+    for task in blocking {
+        rt.block_on(task).expect("a result");
+    }
+}
+
+/// Polls that lose their CPU again and again do so on a few threads.
+#[test]
+fn long_polls_share_a_few_threads() {
+    const TENANTS: usize = 6;
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let (gate, threads) = (Gate::new(), Arc::new(Mutex::new(Vec::new())));
+    let tenants: Vec<_> = (0..TENANTS)
+        .map(|_| {
+            let (gate, threads) = (gate.clone(), Arc::clone(&threads));
+            let task = rt.spawn(async move {
+                while !gate.is_open() {
+                    let own = std::thread::current().id();
+                    {
+                        let mut threads = threads.lock().expect("nobody panics");
+                        if !threads.contains(&own) {
+                            threads.push(own);
+                        }
+                    }
+                    burn(ms(8));
+                    yield_now().await;
+                }
+            });
+            task.expect("room")
+        })
+        .collect();
+    std::thread::sleep(ms(1500));
+    gate.open();
+    for task in tenants {
+        rt.block_on(task).expect("a result");
+    }
+    let count = threads.lock().expect("nobody panics").len();
+    assert!(count <= 2 + TENANTS + 2, "{count} threads");
+}
+
+/// Holders of a lock in polls that lose their CPU: an urgent task waits for the holder's work, not
+/// for a processor that other threads keep from the holder.
+#[test]
+fn a_holder_that_lost_its_cpu_makes_progress() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let (gate, lock) = (Gate::new(), Arc::new(zerolag_runtime::Mutex::new(0)));
+    let holder = || {
+        let (gate, lock) = (gate.clone(), Arc::clone(&lock));
+        let task = rt.spawn(async move {
+            while !gate.is_open() {
+                let mut value = lock.lock().await;
+                burn(ms(8));
+                *value += 1;
+                drop(value);
+                yield_now().await;
+            }
+        });
+        task.expect("room")
+    };
+    let hog = || rt.spawn(compute_until(&gate)).expect("room");
+    let tasks = [holder(), holder(), hog(), hog(), hog(), hog()];
+    let wanted = Arc::clone(&lock);
+    let urgent = rt.task().fifo(RtPriority::MIN).spawn(async move {
+        let mut waits = Vec::new();
+        for _ in 0..40 {
+            sleep(ms(5)).await;
+            let began = Instant::now();
+            *wanted.lock().await += 1;
+            waits.push(began.elapsed());
+        }
+        waits.sort();
+        waits
+    });
+    let waits = rt.block_on(urgent.expect("room")).expect("a result");
+    gate.open();
+    for task in tasks {
+        rt.block_on(task).expect("a result");
+    }
+    assert!(waits[36] < ms(60), "{waits:?}");
 }

@@ -1,8 +1,11 @@
 //! Tasks: their results, their ends, their ids.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use zerolag_runtime::{Builder, JoinError, SpawnError, checkpoint, sleep, yield_now};
 
@@ -84,6 +87,69 @@ fn a_sleep_is_not_shorter_than_it_says() {
 }
 
 #[test]
+fn a_sleep_can_be_without_end() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let slept = rt.spawn(async {
+        let mut ends = pin!(sleep(Duration::MAX));
+        let mut ends_later = pin!(sleep(Duration::from_secs(1)).then(Duration::MAX));
+        let mut cx = Context::from_waker(Waker::noop());
+        (ends.as_mut().poll(&mut cx), ends_later.as_mut().poll(&mut cx))
+    });
+    assert_eq!(rt.block_on(slept.expect("room")).expect("a result"), (Poll::Pending, Poll::Pending));
+}
+
+#[test]
+fn a_thread_that_waits_can_sleep() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let other = Builder::new().cpus(1).build().expect("threads");
+    let began = Instant::now();
+    rt.block_on(async {
+        sleep(Duration::from_millis(10)).await;
+        other.block_on(sleep_a_little());
+        sleep(Duration::from_millis(10)).await;
+    });
+    assert!(began.elapsed() >= Duration::from_millis(30));
+}
+
+async fn sleep_a_little() {
+    sleep(Duration::from_millis(10)).await;
+}
+
+#[test]
+fn a_floor_without_a_period_is_refused() {
+    let floor = |runtime, period| Builder::new().cpus(1).floor(runtime, period).build();
+    let (ms, none) = (Duration::from_millis(1), Duration::ZERO);
+    assert!(floor(ms, none).expect_err("no period").to_string().contains("floor"));
+    assert!(floor(2 * ms, ms).expect_err("more than all").to_string().contains("floor"));
+    assert!(floor(ms, Duration::MAX).is_err());
+    assert!(floor(none, none).is_ok());
+}
+
+/// A task that waits for the quota of its group, and one that computes and is never asked to yield.
+#[test]
+fn an_abort_does_not_wait() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let tenant = rt.group("tenant").quota(0.01).period(Duration::from_secs(1)).create().expect("a group");
+    let compute = || async {
+        loop {
+            checkpoint().await;
+        }
+    };
+    let throttled = tenant.spawn(compute()).expect("room");
+    while tenant.usage().stat.nr_throttled == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    let computing = rt.spawn(compute()).expect("room");
+    for task in [throttled, computing] {
+        let began = Instant::now();
+        task.abort();
+        assert!(matches!(rt.block_on(task), Err(JoinError::Aborted)));
+        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
 fn wakeups_from_everywhere_are_not_lost() {
     let rt = Builder::new().cpus(4).build().expect("threads");
     let pairs: Vec<_> = (0..16)
@@ -113,7 +179,7 @@ fn wakeups_from_everywhere_are_not_lost() {
 /// A flag that is handed from one task to another.
 #[derive(Default)]
 struct Baton {
-    state: std::sync::Mutex<(bool, Option<std::task::Waker>)>,
+    state: std::sync::Mutex<(bool, Option<Waker>)>,
 }
 
 impl Baton {
@@ -130,10 +196,10 @@ impl Baton {
         std::future::poll_fn(|cx| {
             let mut state = self.state.lock().expect("nobody panics");
             if std::mem::take(&mut state.0) {
-                return std::task::Poll::Ready(());
+                return Poll::Ready(());
             }
             state.1 = Some(cx.waker().clone());
-            std::task::Poll::Pending
+            Poll::Pending
         })
         .await;
     }
