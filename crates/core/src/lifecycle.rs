@@ -224,6 +224,9 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     if rq.current_slot() == next && !begins_to_idle {
         return;
     }
+    if begins_to_idle {
+        rq.note(Unpublished::COUNTS); // The last task can have been throttled: it left no queue.
+    }
     let mut was_fair = false;
     if let Some(slot) = rq.current_slot() {
         let prev = &mut rq.tasks[slot];

@@ -259,11 +259,8 @@ impl Rq {
 
     /// Makes a task the current one; with `None` the CPU idles from now on.
     #[inline(always)]
-    pub(crate) fn set_current(&mut self, next: Option<Slot>) {
+    pub(crate) const fn set_current(&mut self, next: Option<Slot>) {
         self.current = next;
-        if !self.has_running() {
-            self.note(Unpublished::COUNTS); // Only the current task says whether the CPU is idle.
-        }
     }
 
     /// Clears the current task if it is `slot`, which has left its queue. A switch is in progress
@@ -271,7 +268,7 @@ impl Rq {
     #[inline]
     pub(crate) fn quit_current(&mut self, slot: Slot) {
         if self.current == Some(slot) {
-            self.set_current(None);
+            self.current = None;
         }
     }
 
