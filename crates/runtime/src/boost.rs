@@ -62,6 +62,7 @@ pub(crate) fn settle(tasks: impl IntoIterator<Item = Arc<Task>>) {
             continue;
         }
         loop {
+            task.engine.lift(&task);
             task.engine.inherit(&task, task.inherits());
             let waits_for = task.waits_for.lock().clone();
             if !waits_for.is_empty()

@@ -311,8 +311,8 @@ impl<'e> Caller<'e> {
     /// Makes the CPU's task leave; its body is in `hand` afterwards, if the scheduler handed it
     /// out. Returns `None` if the task was to block and has been woken meanwhile.
     ///
-    /// A task that holds locks leaves in kernel mode: the limit of its group takes effect only
-    /// after it has released them (`throttle`).
+    /// A task that is spared leaves in kernel mode: the limit of its group takes effect only when
+    /// it is spared no longer (`throttle`).
     fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
@@ -322,7 +322,7 @@ impl<'e> Caller<'e> {
             engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
             return Some((queue, LeftAs::Queued));
         };
-        if task.holds_locks() && queue.rq.current_mode() == TaskMode::User {
+        if queue.rq.current_mode() == TaskMode::User && engine.spares(task, Duration::ZERO) {
             let _ = self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::Kernel });
         }
         task.is_in_kernel.store(queue.rq.current_mode() == TaskMode::Kernel, Ordering::Relaxed);
@@ -375,15 +375,20 @@ impl<'e> Caller<'e> {
         }
     }
 
-    /// Starts a picked task: its debt is charged, and it returns to user mode if it holds no lock.
+    /// Starts a picked task: its debt is charged, and it returns to user mode unless it is spared.
     /// Returns whether it can run; it cannot if its group has used up its quota.
     fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
         let cpu = self.cpu;
         let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
             unreachable!("invariant: a CPU that has picked has switched")
         };
-        queue.ahead += std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
-        let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !task.holds_locks();
+        if !task.has_borrowed_class() {
+            queue.ahead += std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+            if task.is_fair {
+                queue.ahead += task.group.take_debt();
+            }
+        }
+        let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !self.engine.spares(task, Duration::ZERO);
         let resched = is_to_return.then(|| {
             task.is_in_kernel.store(false, Ordering::Relaxed);
             self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::User })

@@ -71,6 +71,8 @@ pub(crate) struct Engine {
     /// The number of threads that lost their CPU, and its limit.
     pub(crate) detached: AtomicUsize,
     pub(crate) detached_max: usize,
+    /// The CPU time for which a group is spared ([`spare`](crate::spare)).
+    pub(crate) spare_at_most: Duration,
     /// The tasks whose polls have lost their CPU.
     pub(crate) adrift: Mutex<Vec<Arc<Task>>>,
     pub(crate) pool: Pool,
@@ -92,6 +94,7 @@ pub(crate) struct Parts {
     pub(crate) is_traced: bool,
     pub(crate) hand_off_after: Option<Duration>,
     pub(crate) detached_max: usize,
+    pub(crate) spare_at_most: Duration,
 }
 
 impl Engine {
@@ -117,6 +120,7 @@ impl Engine {
             hand_off_after: parts.hand_off_after,
             detached: AtomicUsize::new(0),
             detached_max: parts.detached_max,
+            spare_at_most: parts.spare_at_most,
             adrift: Mutex::default(),
             pool: Pool::default(),
             threads: Mutex::default(),

@@ -3,12 +3,14 @@
 use crate::caller::Caller;
 use crate::coop;
 use crate::engine::Engine;
+use crate::spare::Spared;
 use crate::spawn::{SpawnError, TaskBuilder};
 use crate::{JoinHandle, to_model, to_std};
+use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use zerolag_core::call::{Answer, Call, Refused};
 use zerolag_core::{GroupError, Weight};
@@ -23,12 +25,43 @@ pub(crate) struct GroupState {
     engine: Arc<Engine>,
     /// The time for which its tasks and those of its children have been polled, in nanoseconds.
     used: AtomicU64,
+    is_limited: AtomicBool,
+    pub(crate) spared: Mutex<Spared>,
+    /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
+    debt: AtomicU64,
 }
 
 impl GroupState {
     pub(crate) fn root(engine: &Arc<Engine>) -> Arc<Self> {
         let engine = Arc::clone(engine);
-        Arc::new(Self { id: GroupId::ROOT, name: "/".to_owned(), parent: None, engine, used: AtomicU64::new(0) })
+        Arc::new(Self::new(GroupId::ROOT, "/".to_owned(), None, engine))
+    }
+
+    fn new(id: GroupId, name: String, parent: Option<Arc<Self>>, engine: Arc<Engine>) -> Self {
+        let (used, is_limited) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { id, name, parent, engine, used, is_limited, spared: Mutex::default(), debt: AtomicU64::new(0) }
+    }
+
+    /// Returns the innermost group from here upwards that has a limit. O(depth).
+    pub(crate) fn limited(self: &Arc<Self>) -> Option<&Arc<Self>> {
+        self.line().find(|group| group.is_limited.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether it is a group or below it. O(depth).
+    pub(crate) fn is_within(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        self.line().any(|group| Arc::ptr_eq(group, other))
+    }
+
+    fn line(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        std::iter::successors(Some(self), |group| group.parent.as_ref())
+    }
+
+    pub(crate) fn owe(&self, time: zerolag_model::Duration) {
+        self.debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_debt(&self) -> zerolag_model::Duration {
+        zerolag_model::Duration::from_nanos(self.debt.swap(0, Ordering::Relaxed))
     }
 
     pub(crate) fn add_usage(&self, time: zerolag_model::Duration) {
@@ -119,13 +152,12 @@ impl GroupBuilder {
         let made = caller.call(Call::CreateGroup { parent: parent.id, weight });
         let Ok(Answer::Group(id)) = made else { return Err(refused(&made)) };
         drop(caller);
-        let used = AtomicU64::new(0);
         engine.emit(|| TraceEvent::GroupNew {
             group: id,
             parent: parent.id,
             path: path_of(&parent, &self.name).into(),
         });
-        let group = Group { state: Arc::new(GroupState { id, name: self.name, parent: Some(parent), engine, used }) };
+        let group = Group { state: Arc::new(GroupState::new(id, self.name, Some(parent), engine)) };
         if max.quota.is_some() {
             group.set_max(max)?;
         }
@@ -263,6 +295,7 @@ impl Group {
         let mut caller = caller(&self.state.engine);
         let answer = caller.call(Call::SetGroupMax { group: self.state.id, max, by: caller.cpu });
         let Ok(Answer::Step(step)) = answer else { return Err(refused(&answer)) };
+        self.state.is_limited.store(max.quota.is_some(), Ordering::Relaxed);
         caller.carry(step);
         Ok(())
     }

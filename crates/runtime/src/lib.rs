@@ -59,7 +59,7 @@
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
 //! | `clock` | timers and ticks |
 //! | `task`, `spawn`, `group` | the handles of the users |
-//! | `mutex`, `boost` | locks that boost, and the loans of their holders |
+//! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `coop`, `time` | futures and functions that tasks call |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
@@ -75,6 +75,7 @@ mod patience;
 mod pool;
 mod record;
 mod runtime;
+mod spare;
 mod spawn;
 mod task;
 mod time;

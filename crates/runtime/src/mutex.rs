@@ -1,5 +1,6 @@
-//! [`Mutex`]: a lock with priority inheritance. The holder inherits the priority of the waiters,
-//! and its group's limit does not throttle it until it releases the lock.
+//! [`Mutex`]: a lock with priority inheritance. The holder inherits the priority of the waiters.
+//! The limit of its group does not stop it while others need the lock, within bounds
+//! ([`spare`](crate::spare)).
 //!
 //! The lock is handed over to the most urgent waiter, as an rt-mutex is: no other task can take it
 //! in between. Loans propagate along chains: to the holder of the lock that the holder waits for,
@@ -111,6 +112,12 @@ impl Line {
         self.state.lock().holder.clone()
     }
 
+    /// Returns the tasks that wait for the lock; `None` is a thread outside the runtime.
+    pub(crate) fn waiters(&self) -> Vec<Option<Arc<Task>>> {
+        let state = self.state.lock();
+        state.waiters.iter().filter(|waiter| !waiter.is_granted).map(|waiter| waiter.task.clone()).collect()
+    }
+
     /// Takes the lock if it is free.
     fn try_take(self: &Arc<Self>, task: Option<&Arc<Task>>) -> bool {
         let mut state = self.state.lock();
@@ -208,7 +215,7 @@ impl Line {
         self.pass_on(holder);
         if let Some(task) = holder {
             settle([Arc::clone(task)]);
-            if task.is_in_kernel.load(Ordering::Relaxed) && !task.holds_locks() {
+            if task.is_in_kernel() && !task.holds_locks() {
                 // The limit of the task's group can have waited for this.
                 task.engine.kick(task.cpu());
             }
@@ -264,8 +271,9 @@ impl Line {
     }
 }
 
-/// A lock for tasks. Its holder inherits the priority of the waiters, and is not throttled by its
-/// group's limit until it releases the lock.
+/// A lock for tasks. Its holder inherits the priority of the waiters. While a task outside its
+/// group waits for the lock, the group's limit does not throttle the holder, within bounds
+/// ([`Builder::spare_at_most`](crate::Builder::spare_at_most)).
 ///
 /// It is handed over by priority: deadline tasks first and by deadline, fair tasks in order of
 /// arrival. It is not recursive.

@@ -29,6 +29,7 @@ pub struct Builder {
     groups: usize,
     hand_off_after: Option<Duration>,
     detached_max: usize,
+    spare_at_most: Duration,
     recorded: Option<usize>,
     is_traced: bool,
 }
@@ -78,6 +79,7 @@ impl Builder {
             groups: 1024,
             hand_off_after: Some(Duration::from_millis(2)),
             detached_max: 256,
+            spare_at_most: Duration::from_millis(50),
             recorded: None,
             is_traced: false,
         }
@@ -136,6 +138,15 @@ impl Builder {
         self
     }
 
+    /// Sets for how long the tasks of a group that has used up its quota run on per second of real
+    /// time, because they hold a [`Mutex`](crate::Mutex) that a task outside the group waits for.
+    /// They are charged for it. The default is 50 ms of CPU time, for each group with a limit; zero
+    /// switches it off.
+    pub fn spare_at_most(mut self, time: Duration) -> Self {
+        self.spare_at_most = time;
+        self
+    }
+
     /// Records the first `calls` calls of the scheduler ([`Runtime::into_recording`]). While the
     /// runtime records, CPUs call the scheduler one at a time.
     pub fn record(mut self, calls: usize) -> Self {
@@ -172,6 +183,7 @@ impl Builder {
             is_traced: self.is_traced,
             hand_off_after: self.hand_off_after.map(to_model),
             detached_max: self.detached_max,
+            spare_at_most: to_model(self.spare_at_most),
         };
         let engine = Arc::new(Engine::new(scheduler, parts));
         let root = Group { state: GroupState::root(&engine) };

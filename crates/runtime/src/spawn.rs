@@ -14,7 +14,7 @@ use std::time::Duration;
 use zerolag_core::call::Place;
 use zerolag_core::call::Refused;
 use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
-use zerolag_model::{CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
 
 /// A task that has not been started yet.
 #[derive(Clone, Debug)]
@@ -138,7 +138,9 @@ impl TaskBuilder {
             outcome: Arc::clone(&shared) as _,
             is_aborted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
+            is_fair: attr.class() == ClassId::Fair,
             is_in_kernel: AtomicBool::new(false),
+            is_lifted: AtomicBool::new(false),
             last_cpu: AtomicU32::new(born_on.0),
             held: Mutex::default(),
             waits_for: Mutex::default(),

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use zerolag_core::call::Place;
 use zerolag_core::{Lent, most_urgent};
-use zerolag_model::{CpuId, Duration, Instant, Prio, RtPriority, TaskId};
+use zerolag_model::{ClassId, CpuId, Duration, Instant, Prio, RtPriority, TaskId};
 
 /// The work of a task, including the delivery of its result to the handle.
 pub(crate) type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -87,9 +87,12 @@ pub(crate) struct Task {
     /// Its poll continues at nice 19: it gets no lock before the poll ends. Set under the locks of
     /// `body`, `held` and `waits_for`.
     pub(crate) is_slow: AtomicBool,
-    /// It left its CPU while it held a lock, and stays in kernel mode until it is picked without
-    /// one.
+    /// It is a fair task by its own parameters.
+    pub(crate) is_fair: bool,
+    /// It left its CPU in kernel mode since it is spared ([`spare`](crate::spare)).
     pub(crate) is_in_kernel: AtomicBool,
+    /// It has borrowed a real-time priority since it is spared.
+    pub(crate) is_lifted: AtomicBool,
     /// The CPU where it ran last. Threads outside the runtime wake it in the name of this CPU.
     pub(crate) last_cpu: AtomicU32,
     /// The locks that it holds and that others can wait for.
@@ -108,17 +111,27 @@ impl fmt::Debug for Task {
 }
 
 impl Task {
-    /// Returns whether it holds a lock: then it runs in kernel mode.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        self.is_in_kernel.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether it runs in another class than its own.
+    pub(crate) fn has_borrowed_class(&self) -> bool {
+        self.is_fair && self.inherited.lock().is_some_and(|lent| lent.prio().class() != ClassId::Fair)
+    }
+
+    /// Returns whether it holds a lock.
     pub(crate) fn holds_locks(&self) -> bool {
         !self.held.lock().is_empty()
     }
 
-    /// Returns the most urgent loan: of the waiters for its locks; an aborted task also gets the
-    /// lowest real-time priority, so that no limit delays its end.
+    /// Returns the most urgent loan: of the waiters for its locks; a task that is aborted or
+    /// lifted also gets the lowest real-time priority, so that no limit stops it.
     pub(crate) fn inherits(&self) -> Option<Lent> {
         let held = self.held.lock().clone();
-        let exits = self.is_aborted.load(Ordering::Acquire).then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
-        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(exits))
+        let is_hurried = self.is_aborted.load(Ordering::Acquire) || self.is_lifted.load(Ordering::Relaxed);
+        let own = is_hurried.then_some(Lent::Prio(Prio::from_rt(RtPriority::MIN)));
+        most_urgent(held.iter().filter_map(|lock| lock.most_urgent()).chain(own))
     }
 
     /// Drops the future.

@@ -22,10 +22,12 @@
 //! Nice 19 cannot be undone without privileges, so the thread ends after the poll; all others wait
 //! in the [`pool`](crate::pool) for another CPU.
 
+use crate::boost::settle;
 use crate::caller::{Caller, Switched};
 use crate::coop;
 use crate::engine::Engine;
 use crate::patience::{Request, Sample};
+use crate::spare::Standing;
 use crate::task::{Detached, JoinError, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 struct Polling {
     task: Arc<Task>,
+    began: Instant,
     /// The time up to which its group has been charged.
     told: Instant,
     /// Set when the poll is first seen to ignore a request to yield.
@@ -143,6 +146,10 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
         if engine.is_stopping.load(Ordering::Acquire) {
             return;
         }
+        if let Some(task) = running.as_ref().filter(|task| task.is_lifted.load(Ordering::Relaxed)) {
+            // It can have been spared for long enough.
+            settle([Arc::clone(task)]);
+        }
         if engine.cpus[cpu.index()].is_kicked.load(Ordering::SeqCst) {
             running = schedule(engine, cpu, running, Leave::Preempted);
         }
@@ -189,16 +196,23 @@ fn rest(engine: &Engine, cpu: CpuId) {
 fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option<Polled> {
     let seat = &engine.cpus[cpu.index()].seat;
     task.body.lock().is_notified = false;
-    let began = engine.now();
-    seat.lock().polling = Some(Polling { task: Arc::clone(task), told: began, asked: None });
+    let (began, standing) = (engine.now(), Standing::of(task));
+    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, told: began, asked: None });
     coop::begin(Arc::clone(task));
     let polled = poll_job(task);
     coop::end();
     {
         let mut seat = seat.lock();
         if seat.turn == turn {
-            seat.tell(engine.now());
+            let now = engine.now();
+            seat.tell(now);
             seat.polling = None;
+            drop(seat);
+            engine.charge(task, standing, now.since(began));
+            if matches!(polled, Polled::Over) {
+                let debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+                task.group.owe(debt);
+            }
             return Some(polled);
         }
     }
@@ -265,6 +279,14 @@ impl Engine {
                 match &mut polling.asked {
                     Some(asked) => asked.tick(),
                     None => polling.asked = Some(Request::new(now, tid.and_then(Sample::of))),
+                }
+            }
+            if let Some(polling) = &seat.polling {
+                let (task, running) = (&polling.task, now.since(polling.began));
+                let is_spared = task.is_in_kernel() || task.is_lifted.load(Ordering::Relaxed);
+                if is_spared && !self.spares(task, running) {
+                    // Whether it can run without that is decided when it has yielded.
+                    place.is_kicked.store(true, Ordering::SeqCst);
                 }
             }
             seat.is_overdue(self, now)

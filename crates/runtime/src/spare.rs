@@ -1,0 +1,130 @@
+//! Sparing: a task that holds a lock runs on although its group has no quota left.
+//!
+//! Without it, a task of another group that waits for the lock waits for the quota of a group that
+//! it is not in. But a lock is no ticket around a limit:
+//!
+//! * A holder is spared only while a task from outside its limited group, or a thread outside the
+//!   runtime, waits for the lock, or for a lock whose holder waits for this one, and so on.
+//! * All tasks of a limited group together are spared for at most `spare_at_most` of CPU time in
+//!   [`WINDOW`].
+//! * The time is charged: time in kernel mode at once, by the scheduler; time with a borrowed
+//!   priority as a debt, when a task of the group runs next.
+//!
+//! A running holder is spared in kernel mode: it keeps its place among the fair tasks. A holder
+//! that is queued when the waiter comes can be stopped already; no call of the core continues it in
+//! kernel mode, so it borrows the lowest real-time priority (*lifted*).
+
+use crate::engine::Engine;
+use crate::group::GroupState;
+use crate::task::Task;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerolag_core::Home;
+use zerolag_model::{Duration, Instant};
+
+/// The time in which the time spared is limited.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The longest chain of waiting tasks from a holder to a task outside.
+const CHAIN_MAX: u32 = 8;
+
+/// The CPU time for which the tasks of a group were spared, since the start of a window.
+#[derive(Debug, Default)]
+pub(crate) struct Spared {
+    since: Option<Instant>,
+    used: Duration,
+}
+
+impl Spared {
+    /// Returns whether the group has some of `at_most` left. `running` has not been added yet.
+    fn has_left(&mut self, now: Instant, at_most: Duration, running: Duration) -> bool {
+        if self.since.is_none_or(|since| now >= since + WINDOW) {
+            *self = Self { since: Some(now), used: Duration::ZERO };
+        }
+        self.used + running < at_most
+    }
+
+    fn add(&mut self, time: Duration) {
+        self.used += time;
+    }
+}
+
+impl Engine {
+    /// Returns whether a task may run although its group has no quota left. `running` is the time
+    /// of its current poll.
+    pub(crate) fn spares(&self, task: &Task, running: Duration) -> bool {
+        let Some(limited) = task.group.limited().filter(|_| task.is_fair) else { return false };
+        is_wanted(task, limited, CHAIN_MAX) && limited.spared.lock().has_left(self.now(), self.spare_at_most, running)
+    }
+
+    /// Decides whether a holder borrows a priority; called by the thread that brings its loan up to
+    /// date.
+    pub(crate) fn lift(&self, task: &Task) {
+        let is_lifted = self.spares(task, Duration::ZERO)
+            && (task.is_lifted.load(Ordering::Relaxed) || !self.is_running(task) && !task.is_in_kernel());
+        task.is_lifted.store(is_lifted, Ordering::Relaxed);
+    }
+
+    fn is_running(&self, task: &Task) -> bool {
+        let Home::Rq(cpu) = self.scheduler.home(task.id) else { return true };
+        self.cpus[cpu.index()].queue.lock().rq.current() == Some(task.id)
+    }
+
+    /// Accounts for a poll whose task was spared, or ran with a borrowed priority.
+    pub(crate) fn charge(&self, task: &Task, was: Standing, took: Duration) {
+        let Some(limited) = task.group.limited() else { return };
+        if was.is_spared {
+            limited.spared.lock().add(took);
+        }
+        if was.is_borrowed {
+            task.body.lock().debt += took;
+        }
+    }
+}
+
+/// How a poll of a task with a limit is paid for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    is_spared: bool,
+    /// Its class is not its own, so the scheduler charges its group nothing.
+    is_borrowed: bool,
+}
+
+impl Standing {
+    pub(crate) fn of(task: &Task) -> Self {
+        let is_lifted = task.is_lifted.load(Ordering::Relaxed);
+        Self { is_spared: is_lifted || task.is_in_kernel(), is_borrowed: task.has_borrowed_class() }
+    }
+}
+
+/// Returns whether a task from outside of a group waits for a task: for a lock that it holds, or
+/// through a chain of locks.
+fn is_wanted(task: &Task, group: &Arc<GroupState>, depth: u32) -> bool {
+    let held = task.held.lock().clone();
+    held.iter().any(|line| {
+        line.waiters().into_iter().any(|waiter| match waiter {
+            None => true,
+            Some(waiter) if !waiter.group.is_within(group) => true,
+            Some(waiter) => depth > 0 && is_wanted(&waiter, group, depth - 1),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_its_time_and_no_more() {
+        let ms = Duration::from_millis;
+        let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+        let mut spared = Spared::default();
+        assert!(spared.has_left(at(500), ms(10), ms(0)));
+        spared.add(ms(6));
+        assert!(spared.has_left(at(600), ms(10), ms(3)));
+        assert!(!spared.has_left(at(600), ms(10), ms(4)));
+        spared.add(ms(4));
+        assert!(!spared.has_left(at(1_499), ms(10), ms(0)));
+        assert!(spared.has_left(at(1_500), ms(10), ms(0)));
+    }
+}
