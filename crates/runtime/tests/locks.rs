@@ -7,7 +7,7 @@ use common::{Gate, compute_until, ms, pass};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use zerolag_model::{RtPriority, SchedAttr, TraceEvent};
@@ -245,12 +245,13 @@ fn the_most_urgent_waiter_is_next() {
 /// Two threads that never sleep: one queues up, the other takes the lock whenever it looks free.
 #[test]
 fn a_lock_has_one_holder() {
-    const ROUNDS: u32 = 60_000;
-    let lock = Mutex::new(0_u32);
+    const ROUNDS: u32 = 200_000;
+    let (lock, start) = (Mutex::new(0_u32), Barrier::new(3));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut cx = Context::from_waker(Waker::noop());
+                start.wait();
                 for _ in 0..ROUNDS {
                     let mut waits = pin!(lock.lock());
                     let mut value = loop {
@@ -264,6 +265,7 @@ fn a_lock_has_one_holder() {
             });
         }
         scope.spawn(|| {
+            start.wait();
             for _ in 0..ROUNDS {
                 if let Some(mut value) = lock.try_lock() {
                     std::hint::black_box(&mut *value);
