@@ -50,7 +50,12 @@ pub(crate) fn unwait(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx, entity
     fair.member(tasks, q, entity).unwait();
 }
 
+/// Advances the reference of a queue's virtual times to the least of them.
+#[inline]
 pub(crate) fn advance_zero(fair: &mut FairRq, tasks: &mut TaskSlab, q: QueueIx) {
+    if fair.queue(q).nr_queued == 0 {
+        return; // Often: the queue of a group that its first entity joins.
+    }
     if let Some(least) = cfs::least(fair, tasks, q) {
         fair.queue_mut(q).advance_zero(least);
     }
