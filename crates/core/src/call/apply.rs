@@ -7,6 +7,7 @@ use crate::task::body::Parcel;
 use crate::task::io::Io;
 use crate::words::clock::{Clock, PairClock};
 use crate::words::error::TaskError;
+use crate::words::group::GroupError;
 use crate::words::mode::TaskMode;
 use crate::words::step::Step;
 use lock_api::RawMutex;
@@ -66,6 +67,9 @@ impl Call {
             Self::SetGroupWeight { group, weight } => {
                 scheduler.set_group_weight(group, weight).map(|()| Answer::DONE)?
             }
+            Self::SetGroupIdle { group, idleness } => {
+                scheduler.set_group_idle(group, idleness).map(|()| Answer::DONE)?
+            }
             Self::SetGroupMax { group, max, by } => {
                 Answer::Step(scheduler.set_group_max(group, max, rqs.none(), by, io)?)
             }
@@ -98,6 +102,9 @@ impl Call {
                 scheduler.set_affinity_parked(rqs.none(), parcel, affinity.clone(), by, io)?;
                 Answer::DONE
             }
+            Self::SetGroupParked { group, .. } => {
+                scheduler.set_group_parked(hand.as_mut().expect(IN_HAND), group).map(|()| Answer::DONE)?
+            }
             Self::Pair { then, .. } => {
                 let ([own, other], now) = rqs.two();
                 Answer::Step(scheduler.resume_pair(own, other, now, then, io))
@@ -116,6 +123,7 @@ impl Call {
             | Self::Inherit { .. }
             | Self::SetAttr { .. }
             | Self::SetAffinity { .. }
+            | Self::SetGroup { .. }
             | Self::SetServer { .. }
             | Self::FollowRtLimit { .. }
             | Self::Offline { .. }
@@ -174,6 +182,7 @@ impl Call {
                     step
                 }))?
             }
+            Self::SetGroup { task, group, .. } => found(scheduler.set_group(rq, now, task, group, io))?,
             Self::SetServer { kind, params, .. } => {
                 scheduler.set_server(rq, now, kind, params, io).map(|()| Answer::DONE)?
             }
@@ -194,6 +203,7 @@ impl Call {
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::SetGroupWeight { .. }
+            | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
             | Self::GroupTimer { .. }
             | Self::SetRtBandwidth { .. }
@@ -202,16 +212,17 @@ impl Call {
             | Self::InheritParked { .. }
             | Self::SetAttrParked { .. }
             | Self::SetAffinityParked { .. }
+            | Self::SetGroupParked { .. }
             | Self::Pair { .. } => unreachable!("invariant: `apply` makes these"),
         })
     }
 }
 
 /// Separates "the task is not here", which a host meets in a race, from what the core refuses.
-fn found(changed: Result<Step, TaskError>) -> Result<Answer, Refused> {
-    match changed {
+fn found<E: Into<Refused>>(changed: Result<Step, E>) -> Result<Answer, Refused> {
+    match changed.map_err(Into::into) {
         Ok(step) => Ok(Answer::Step(step)),
-        Err(TaskError::NotHere(_)) => Ok(Answer::NotHere),
-        Err(error) => Err(error.into()),
+        Err(Refused::Task(TaskError::NotHere(_)) | Refused::Group(GroupError::NotHere(_))) => Ok(Answer::NotHere),
+        Err(refused) => Err(refused),
     }
 }

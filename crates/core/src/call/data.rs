@@ -6,7 +6,7 @@ use crate::entry::domain::DomainError;
 use crate::task::body::{Parcel, TaskSpec};
 use crate::task::io::Left;
 use crate::words::error::{RtBandwidthError, ServerError, TaskError};
-use crate::words::group::GroupError;
+use crate::words::group::{GroupError, Idleness};
 use crate::words::ids::CpusetId;
 use crate::words::life::{Leave, Placement};
 use crate::words::mode::TaskMode;
@@ -29,6 +29,8 @@ pub enum Call {
     RemoveGroup { group: GroupId },
     /// [`Scheduler::set_group_weight`](crate::Scheduler::set_group_weight).
     SetGroupWeight { group: GroupId, weight: Weight },
+    /// [`Scheduler::set_group_idle`](crate::Scheduler::set_group_idle).
+    SetGroupIdle { group: GroupId, idleness: Idleness },
     /// [`Scheduler::set_group_max`](crate::Scheduler::set_group_max).
     SetGroupMax { group: GroupId, max: CpuMax, by: CpuId },
     /// [`Scheduler::group_timer`](crate::Scheduler::group_timer).
@@ -77,6 +79,10 @@ pub enum Call {
     /// [`Scheduler::set_affinity_parked`](crate::Scheduler::set_affinity_parked) for the task in
     /// hand.
     SetAffinityParked { task: TaskId, affinity: Option<Arc<CpuMask>>, by: CpuId },
+    /// [`Scheduler::set_group`](crate::Scheduler::set_group).
+    SetGroup { cpu: CpuId, task: TaskId, group: GroupId },
+    /// [`Scheduler::set_group_parked`](crate::Scheduler::set_group_parked) for the task in hand.
+    SetGroupParked { task: TaskId, group: GroupId },
     /// [`Scheduler::set_server`](crate::Scheduler::set_server).
     SetServer { cpu: CpuId, kind: ServerKind, params: ServerParams },
     /// [`Scheduler::set_rt_bandwidth`](crate::Scheduler::set_rt_bandwidth).
@@ -112,6 +118,7 @@ impl Call {
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::SetGroupWeight { .. }
+            | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
             | Self::GroupTimer { .. }
             | Self::CreateTask { .. }
@@ -119,6 +126,7 @@ impl Call {
             | Self::InheritParked { .. }
             | Self::SetAttrParked { .. }
             | Self::SetAffinityParked { .. }
+            | Self::SetGroupParked { .. }
             | Self::SetRtBandwidth { .. } => Under::None,
             Self::Wake { cpu, .. }
             | Self::WakeQueued { cpu, .. }
@@ -134,6 +142,7 @@ impl Call {
             | Self::Inherit { cpu, .. }
             | Self::SetAttr { cpu, .. }
             | Self::SetAffinity { cpu, .. }
+            | Self::SetGroup { cpu, .. }
             | Self::SetServer { cpu, .. }
             | Self::FollowRtLimit { cpu }
             | Self::Offline { cpu }
@@ -154,10 +163,12 @@ impl Call {
             | Self::Wake { task, .. }
             | Self::InheritParked { task, .. }
             | Self::SetAttrParked { task, .. }
-            | Self::SetAffinityParked { task, .. } => Some(*task),
+            | Self::SetAffinityParked { task, .. }
+            | Self::SetGroupParked { task, .. } => Some(*task),
             Self::CreateGroup { .. }
             | Self::RemoveGroup { .. }
             | Self::SetGroupWeight { .. }
+            | Self::SetGroupIdle { .. }
             | Self::SetGroupMax { .. }
             | Self::GroupTimer { .. }
             | Self::WakeQueued { .. }
@@ -174,6 +185,7 @@ impl Call {
             | Self::Inherit { .. }
             | Self::SetAttr { .. }
             | Self::SetAffinity { .. }
+            | Self::SetGroup { .. }
             | Self::SetServer { .. }
             | Self::SetRtBandwidth { .. }
             | Self::FollowRtLimit { .. }

@@ -20,7 +20,7 @@
 //! [`Place`] is the table that every such host keeps: where the body of a task is while the core
 //! does not hold it. [`Made`] is a call with what came of it, and [`Player`] makes it again.
 //!
-//! A single-threaded host that neither records nor replays calls [`Scheduler`](crate::Scheduler)
+//! A single-threaded host that neither records nor replays can call [`Scheduler`](crate::Scheduler)
 //! directly, as the simulator does: it knows each result's type and needs no `match` on [`Answer`].
 
 mod apply;

@@ -9,8 +9,8 @@ fn nothing_is_allocated_after_warm_up() {
     for version in [KernelVersion::V6_12, KernelVersion::V6_1] {
         let config = Config::new(Topology::flat(2).expect("2 CPUs"), version.settings()).with_queue_reserve(64);
         let mut host = Host::with_config(config);
-        let outer = host.sched.create_group(GroupId::ROOT, Weight::NICE_0).expect("a group");
-        let inner = host.sched.create_group(outer, Weight::NICE_0).expect("a group");
+        let outer = host.create_group(GroupId::ROOT, Weight::NICE_0);
+        let inner = host.create_group(outer, Weight::NICE_0);
         for (index, group) in [GroupId::ROOT, outer, inner].into_iter().cycle().take(24).enumerate() {
             let time = Duration::from_micros(700 + 100 * index as u64);
             host.spawn(SchedAttr::NORMAL, group, None, Program::RunSleep(time, ms(9)));
@@ -53,7 +53,7 @@ fn idle_groups_cost_nothing_per_cpu_beyond_a_bounded_number_of_queues() {
         let limit = CpuMax { quota: Some(ms(10)), ..CpuMax::UNLIMITED };
         let made: Vec<GroupId> = (0..groups)
             .map(|_| {
-                let group = host.sched.create_group(GroupId::ROOT, Weight::NICE_0).expect("a group");
+                let group = host.create_group(GroupId::ROOT, Weight::NICE_0);
                 host.set_max(group, limit);
                 group
             })

@@ -1,8 +1,9 @@
 //! Fair tasks on several CPUs.
 
 use crate::host::{Host, Program, at_ms, ms};
+use zerolag_core::call::Call;
 use zerolag_core::{Config, Costs, Partition};
-use zerolag_model::{CpuMask, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
+use zerolag_model::{CpuId, CpuMask, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
 
 const BOTH: [KernelVersion; 2] = [KernelVersion::V6_12, KernelVersion::V6_1];
 
@@ -48,7 +49,7 @@ fn tasks_set_free_spread_to_idle_cpus() {
         let tasks: Vec<_> =
             (0..4).map(|_| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some("0"), Program::Hog)).collect();
         host.run(at_ms(20));
-        set_free(&mut host, 0, &tasks);
+        set_free(&mut host, CpuId(0), &tasks);
         host.run(at_ms(100));
         assert_eq!(counts(&host), [1; 4], "{version}");
     }
@@ -92,13 +93,7 @@ fn passive_balancing_moves_waiting_rt_tasks() {
     for priority in [10, 20, 30] {
         host.spawn(fifo(priority), GroupId::ROOT, Some("0"), Program::Hog);
     }
-    let clock = host.clock();
-    for task in [0, 1] {
-        let changed = host.sched.set_affinity(&mut host.rqs[0], clock, TaskId(task), None, &mut host.io);
-        let (displaced, step) = changed.expect("it is there");
-        assert!(displaced.is_none());
-        host.carry_out(step);
-    }
+    set_free(&mut host, CpuId(0), &[TaskId(0), TaskId(1)]);
     host.run(at_ms(100));
     assert_eq!(host.rqs[1].current(), Some(TaskId(1)), "the more urgent of those that wait");
 }
@@ -113,12 +108,10 @@ fn counts(host: &Host) -> Vec<u32> {
 }
 
 /// Lets hogs that are crowded on one CPU use all CPUs.
-fn set_free(host: &mut Host, cpu: usize, tasks: &[TaskId]) {
-    let clock = host.clock();
+fn set_free(host: &mut Host, cpu: CpuId, tasks: &[TaskId]) {
     for task in tasks {
-        let changed = host.sched.set_affinity(&mut host.rqs[cpu], clock, *task, None, &mut host.io);
-        let (displaced, step) = changed.expect("it is there");
-        assert!(displaced.is_none());
+        let step = host.step(&Call::SetAffinity { cpu, task: *task, affinity: None });
+        assert!(host.hand.is_none());
         host.carry_out(step);
     }
 }
@@ -136,7 +129,7 @@ fn equal_hogs_end_up_spread_on_every_machine() {
                 let tasks: Vec<TaskId> =
                     (0..nr).map(|_| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some("0"), Program::Hog)).collect();
                 host.run(at_ms(20));
-                set_free(&mut host, 0, &tasks);
+                set_free(&mut host, CpuId(0), &tasks);
                 host.run(at_ms(4_000));
                 let case = format!("{version}, {nr} hogs on {sockets}x{llcs}x{cores}x{smt}");
                 let mut uneven = 0;
@@ -167,7 +160,7 @@ fn balancing_looks_at_its_root_domain_only_and_says_what_it_cost() {
         let partition: CpuMask = "0-2".parse().expect("a list");
         let config = Config::new(Topology::flat(8).expect("8 CPUs"), version.settings());
         let mut host = Host::with_config(config.with_cpusets(&[(partition, Partition::Root)]).expect("a partition"));
-        for (cpu, list, nr) in [(0, "0", 7), (7, "7", 6)] {
+        for (cpu, list, nr) in [(CpuId(0), "0", 7), (CpuId(7), "7", 6)] {
             let spawn = |host: &mut Host| host.spawn(SchedAttr::NORMAL, GroupId::ROOT, Some(list), Program::Hog);
             let tasks: Vec<TaskId> = (0..nr).map(|_| spawn(&mut host)).collect();
             set_free(&mut host, cpu, &tasks);

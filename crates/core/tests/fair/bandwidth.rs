@@ -13,7 +13,7 @@ fn host(settings: Settings, cpus: u32) -> Host {
 
 fn limited(host: &mut Host, parent: GroupId, quota: Duration, period: Duration, burst: Duration) -> GroupId {
     let weight = Weight::from_cpu_weight(100).expect("in range");
-    let group = host.sched.create_group(parent, weight).expect("a free group");
+    let group = host.create_group(parent, weight);
     host.set_max(group, CpuMax { quota: Some(quota), period, burst, slice: None });
     group
 }
@@ -228,7 +228,7 @@ fn run(case: &Case, phase: Duration) -> (Duration, CpuStat) {
     let mut host = host(case.kernel.settings(), case.cpus);
     host.shift_ticks(phase);
     let weight = Weight::from_cpu_weight(100).expect("in range");
-    let group = host.sched.create_group(GroupId::ROOT, weight).expect("a free group");
+    let group = host.create_group(GroupId::ROOT, weight);
     host.set_max(group, case.max);
     let tasks = hogs(&mut host, group, case.hogs);
     let start = at_ms(1_000) + phase;

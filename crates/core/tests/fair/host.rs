@@ -2,9 +2,12 @@
 //! sleep in turn.
 
 use parking_lot::RawMutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zerolag_core::call::{Answer, Call, LeftAs, Place, Refused, Rqs, Under};
 use zerolag_core::{
-    Clock, Config, GroupTimer, Io, Leave, Left, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
-    Scheduler, Step, TaskSpec, Tracing, Work,
+    Clock, Config, GroupTimer, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Rq, RqTimer,
+    Scheduler, Step, TaskMode, TaskSpec, Tracing, Weight, Work,
 };
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, GroupId, Instant, SchedAttr, Settings, TaskId, Topology};
 
@@ -28,7 +31,6 @@ pub(crate) struct HostTask {
     wakes_at: Option<Instant>,
     period_end: Instant,
     pub(crate) exec: Duration,
-    pub(crate) exited: bool,
 }
 
 /// A machine.
@@ -38,12 +40,15 @@ pub(crate) struct Host {
     pub(crate) io: Io,
     pub(crate) now: Instant,
     pub(crate) tasks: Vec<HostTask>,
-    pub(crate) parked: Vec<Option<Parcel>>,
+    /// Where each task is.
+    pub(crate) places: Vec<Place>,
+    /// The body that a call is given, or hands out.
+    pub(crate) hand: Option<Parcel>,
     /// Each switch: its time, CPU and next task.
     pub(crate) switches: Vec<(Instant, CpuId, Option<TaskId>)>,
     timers: Vec<Option<Instant>>,
-    group_timers: std::collections::BTreeMap<(GroupId, GroupTimer), Instant>,
-    pub(crate) remote: Vec<(CpuId, Work)>,
+    group_timers: BTreeMap<(GroupId, GroupTimer), Instant>,
+    remote: Vec<(CpuId, Work)>,
     next_tick: Instant,
     pub(crate) migrations: u32,
     /// Two CPUs of different root domains that a step wanted to lock together.
@@ -67,10 +72,11 @@ impl Host {
             io: Io::new(Tracing::Off),
             now: Instant::ZERO,
             tasks: Vec::new(),
-            parked: Vec::with_capacity(4096),
+            places: Vec::with_capacity(4096),
+            hand: None,
             switches: Vec::with_capacity(1 << 16),
             timers,
-            group_timers: std::collections::BTreeMap::new(),
+            group_timers: BTreeMap::new(),
             remote: Vec::new(),
             next_tick,
             migrations: 0,
@@ -78,83 +84,37 @@ impl Host {
         }
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        Clock::at(self.now)
-    }
-
-    /// Creates a task without starting it.
-    pub(crate) fn create(
-        &mut self,
-        attr: SchedAttr,
-        group: GroupId,
-        affinity: Option<&str>,
-        program: Program,
-    ) -> TaskId {
-        let id = TaskId::from_index(self.tasks.len());
-        let affinity = affinity.map(|list| std::sync::Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
-        let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
-        let parcel = self.sched.create_task(Clock::at(Instant::ZERO), spec).expect("a valid task");
-        let left = match program {
-            Program::Hog => Duration::MAX,
-            Program::Periodic(run, _) | Program::RunSleep(run, _) => run,
-        };
-        self.tasks.push(HostTask {
-            program,
-            left,
-            wakes_at: None,
-            period_end: self.now,
-            exec: Duration::ZERO,
-            exited: false,
-        });
-        self.parked.push(Some(parcel));
-        id
-    }
-
-    /// Creates and starts a task.
-    pub(crate) fn spawn(
-        &mut self,
-        attr: SchedAttr,
-        group: GroupId,
-        affinity: Option<&str>,
-        program: Program,
-    ) -> TaskId {
-        let id = self.create(attr, group, affinity, program);
-        self.place(id, CpuId(0), Placement::Fork);
-        self.settle();
-        id
-    }
-
-    fn place(&mut self, id: TaskId, by: CpuId, why: Placement) {
-        let parcel = self.parked[id.index()].take().expect("parked");
-        let clock = self.clock();
-        let cpu = self.sched.select_cpu(clock, &parcel, by, why, &mut self.io);
-        let step = self.sched.wake(&mut self.rqs[cpu.index()], clock, parcel, by, why, &mut self.io);
-        self.carry_out(step);
-    }
-
-    /// Wakes a task wherever its body is.
-    pub(crate) fn wake(&mut self, id: TaskId, by: CpuId) {
-        self.tasks[id.index()].wakes_at = None;
-        match self.sched.home(id) {
-            zerolag_core::Home::Parcel => self.place(id, by, Placement::Wakeup),
-            zerolag_core::Home::Rq(cpu) => {
-                let clock = self.clock();
-                let rq = &mut self.rqs[cpu.index()];
-                let step = self.sched.wake_queued(rq, clock, id, by, &mut self.io).expect("it is delayed here");
-                self.carry_out(step);
+    /// Makes a call, processes its output, and returns its answer.
+    pub(crate) fn call(&mut self, call: &Call) -> Result<Answer, Refused> {
+        let now = Clock::at(self.now);
+        let rqs = match call.under() {
+            Under::None => Rqs::None(now),
+            Under::One(cpu) => Rqs::One(&mut self.rqs[cpu.index()], now),
+            Under::Two(own, other) => {
+                let pair = self.rqs.get_disjoint_mut([own.index(), other.index()]);
+                Rqs::Two(pair.expect("a pair is two CPUs"), PairClock::at(now))
             }
+        };
+        let answer = call.apply(&self.sched, rqs, &mut self.hand, &mut self.io);
+        self.after();
+        answer
+    }
+
+    /// Makes a call that returns a step and is never refused.
+    pub(crate) fn step(&mut self, call: &Call) -> Step {
+        match self.call(call) {
+            Ok(Answer::Step(step)) => step,
+            other => panic!("{call:?} returned {other:?}"),
         }
-        self.settle();
     }
 
-    fn park(&mut self, parcel: Parcel) {
-        let id = parcel.id();
-        self.parked[id.index()] = Some(parcel);
-    }
-
-    pub(crate) fn drain(&mut self) {
+    /// Processes the output of a call.
+    fn after(&mut self) {
         while let Some(parcel) = self.io.parked.pop() {
-            self.park(parcel);
+            let task = parcel.id();
+            let place = &mut self.places[task.index()];
+            assert!(matches!(place, Place::Delayed), "task {task} was parked while {place:?}");
+            *place = Place::Parked(parcel);
         }
         for op in self.io.ops.drain(..) {
             match op {
@@ -172,21 +132,101 @@ impl Host {
         self.migrations += std::mem::take(&mut self.io.costs.tasks_moved);
     }
 
+    /// Creates a group.
+    pub(crate) fn create_group(&mut self, parent: GroupId, weight: Weight) -> GroupId {
+        match self.call(&Call::CreateGroup { parent, weight }) {
+            Ok(Answer::Group(group)) => group,
+            other => panic!("no group below group {parent}: {other:?}"),
+        }
+    }
+
+    /// Creates a task without starting it.
+    pub(crate) fn create(
+        &mut self,
+        attr: SchedAttr,
+        group: GroupId,
+        affinity: Option<&str>,
+        program: Program,
+    ) -> TaskId {
+        let id = TaskId::from_index(self.tasks.len());
+        let affinity = affinity.map(|list| Arc::new(list.parse::<CpuMask>().expect("a CPU list")));
+        let spec = TaskSpec { id, attr, affinity, group, cpuset: Default::default(), born_on: CpuId(0) };
+        self.call(&Call::CreateTask { spec }).expect("a valid task");
+        let parcel = self.hand.take().expect("a created task is in hand");
+        let left = match program {
+            Program::Hog => Duration::MAX,
+            Program::Periodic(run, _) | Program::RunSleep(run, _) => run,
+        };
+        let period_end = self.now;
+        self.tasks.push(HostTask { program, left, wakes_at: None, period_end, exec: Duration::ZERO });
+        self.places.push(Place::Parked(parcel));
+        id
+    }
+
+    /// Creates and starts a task.
+    pub(crate) fn spawn(
+        &mut self,
+        attr: SchedAttr,
+        group: GroupId,
+        affinity: Option<&str>,
+        program: Program,
+    ) -> TaskId {
+        let id = self.create(attr, group, affinity, program);
+        let parcel = self.take(id);
+        self.place(parcel, CpuId(0), Placement::Fork);
+        self.settle();
+        id
+    }
+
+    /// Takes the body of a sleeping task, which is on its way then.
+    fn take(&mut self, id: TaskId) -> Parcel {
+        match std::mem::replace(&mut self.places[id.index()], Place::OnItsWay) {
+            Place::Parked(parcel) => parcel,
+            other => panic!("task {id} is not parked but {other:?}"),
+        }
+    }
+
+    fn place(&mut self, parcel: Parcel, by: CpuId, why: Placement) {
+        let task = parcel.id();
+        self.hand = Some(parcel);
+        let cpu = match self.call(&Call::Select { task, by, why }) {
+            Ok(Answer::Cpu(cpu)) => cpu,
+            other => panic!("task {task} has no CPU: {other:?}"),
+        };
+        self.places[task.index()] = Place::Queued;
+        let step = self.step(&Call::Wake { cpu, task, by, why });
+        self.carry_out(step);
+    }
+
+    /// Wakes a task wherever its body is.
+    pub(crate) fn wake(&mut self, task: TaskId, by: CpuId) {
+        self.tasks[task.index()].wakes_at = None;
+        match self.sched.home(task) {
+            Home::Parcel => {
+                let parcel = self.take(task);
+                self.place(parcel, by, Placement::Wakeup);
+            }
+            Home::Rq(cpu) => {
+                let step = self.step(&Call::WakeQueued { cpu, task, by });
+                self.places[task.index()] = Place::Queued;
+                self.carry_out(step);
+            }
+        }
+        self.settle();
+    }
+
     pub(crate) fn carry_out(&mut self, step: Step) {
         let mut step = step;
-        let clock = self.clock();
         loop {
-            self.drain();
             step = match step {
                 Step::Done => return,
                 Step::Pair { own, other, then } => {
                     if self.sched.root_domain(own) != self.sched.root_domain(other) {
                         self.strayed = Some((own, other));
                     }
-                    let [own, other] = self.rqs.get_disjoint_mut([own.index(), other.index()]).expect("two run queues");
-                    self.sched.resume_pair(own, other, PairClock::at(clock), then, &mut self.io)
+                    self.step(&Call::Pair { own, other, then })
                 }
-                Step::Again { own, then } => self.sched.resume(&mut self.rqs[own.index()], clock, then, &mut self.io),
+                Step::Again { own, then } => self.step(&Call::Resume { own, then }),
             };
         }
     }
@@ -196,50 +236,38 @@ impl Host {
         loop {
             while !self.remote.is_empty() {
                 let (cpu, work) = self.remote.remove(0);
-                let clock = self.clock();
-                let step = self.sched.remote(&mut self.rqs[cpu.index()], clock, work, &mut self.io);
+                let step = self.step(&Call::Remote { cpu, work });
                 self.carry_out(step);
             }
-            let asked = self.rqs.iter().position(|rq| rq.need_resched() != Resched::No);
-            let Some(cpu) = asked else { return };
+            let asked = self.rqs.iter().find(|rq| rq.need_resched() != Resched::No);
+            let Some(cpu) = asked.map(Rq::cpu) else { return };
             self.schedule(cpu, Leave::Preempted);
         }
     }
 
     /// The CPU leaves its task and picks another.
-    pub(crate) fn schedule(&mut self, cpu: usize, why: Leave) {
-        let clock = self.clock();
-        let before = self.rqs[cpu].current();
-        let left = self.sched.leave(&mut self.rqs[cpu], clock, why, &mut self.io);
-        self.drain();
-        let mut displaced = None;
-        match left {
-            Left::Queued | Left::Delayed => {}
-            Left::Parked(parcel) => {
-                self.park(parcel);
-            }
-            Left::Displaced(parcel) => {
-                displaced = Some(parcel.id());
-                self.park(parcel);
-            }
-            Left::Dead(parcel) => self.tasks[parcel.id().index()].exited = true,
+    pub(crate) fn schedule(&mut self, cpu: CpuId, why: Leave) {
+        let before = self.rqs[cpu.index()].current();
+        let Ok(Answer::Left(left)) = self.call(&Call::Leave { cpu, why }) else { panic!("CPU {cpu} has not left") };
+        let place = Place::after(left, &mut self.hand);
+        if let Some(task) = before {
+            self.places[task.index()] = place;
         }
-        if let Some(id) = displaced {
-            self.place(id, CpuId::from_index(cpu), Placement::Displaced);
+        if let Some(parcel) = self.hand.take().filter(|_| left == LeftAs::Displaced) {
+            self.place(parcel, cpu, Placement::Displaced);
         }
         loop {
-            let next = self.sched.pick(&mut self.rqs[cpu], clock, &mut self.io);
-            self.drain();
-            match next {
-                Next::Balance(step) => self.carry_out(step),
-                Next::Run(_) | Next::Idle => break,
+            match self.call(&Call::Pick { cpu }) {
+                Ok(Answer::Next(Next::Balance(step))) => self.carry_out(step),
+                Ok(Answer::Next(Next::Run(_) | Next::Idle)) => break,
+                other => panic!("CPU {cpu} has not picked: {other:?}"),
             }
         }
-        let step = self.sched.switched(&mut self.rqs[cpu], clock, &mut self.io);
+        let step = self.step(&Call::Switched { cpu });
         self.carry_out(step);
-        let after = self.rqs[cpu].current();
+        let after = self.rqs[cpu.index()].current();
         if before != after {
-            self.switches.push((self.now, CpuId::from_index(cpu), after));
+            self.switches.push((self.now, cpu, after));
         }
     }
 
@@ -259,8 +287,7 @@ impl Host {
                 self.next_tick = self.now + self.sched.config().settings().tick_period();
                 for cpu in 0..self.rqs.len() {
                     if self.sched.needs_tick(&self.rqs[cpu]) {
-                        let clock = self.clock();
-                        let step = self.sched.tick(&mut self.rqs[cpu], clock, &mut self.io);
+                        let step = self.step(&Call::Tick { cpu: CpuId::from_index(cpu) });
                         self.carry_out(step);
                     }
                 }
@@ -317,7 +344,7 @@ impl Host {
                     task.wakes_at = Some(now + sleep);
                 }
             }
-            self.schedule(cpu, Leave::Block);
+            self.schedule(CpuId::from_index(cpu), Leave::Block);
             self.settle();
         }
     }
@@ -334,8 +361,7 @@ impl Host {
         for cpu in 0..self.rqs.len() {
             if self.timers[cpu].is_some_and(|at| at <= self.now) {
                 self.timers[cpu] = None;
-                let clock = self.clock();
-                let step = self.sched.timer(&mut self.rqs[cpu], clock, RqTimer::Slice, &mut self.io);
+                let step = self.step(&Call::Timer { cpu: CpuId::from_index(cpu), timer: RqTimer::Slice });
                 self.carry_out(step);
                 self.settle();
             }
@@ -347,8 +373,7 @@ impl Host {
         let due = |host: &Self| host.group_timers.iter().find(|(_, at)| **at <= host.now).map(|(key, _)| *key);
         while let Some((group, timer)) = due(self) {
             self.group_timers.remove(&(group, timer));
-            let clock = self.clock();
-            let step = self.sched.group_timer(group, timer, clock, CpuId(0), &mut self.io);
+            let step = self.step(&Call::GroupTimer { group, timer, by: CpuId(0) });
             self.carry_out(step);
             self.settle();
         }
@@ -356,8 +381,7 @@ impl Host {
 
     /// Limits a group.
     pub(crate) fn set_max(&mut self, group: GroupId, max: CpuMax) {
-        let clock = self.clock();
-        let step = self.sched.set_group_max(group, max, clock, CpuId(0), &mut self.io).expect("a limit");
+        let step = self.step(&Call::SetGroupMax { group, max, by: CpuId(0) });
         self.carry_out(step);
         self.settle();
     }
@@ -377,68 +401,94 @@ impl Host {
         }
     }
 
-    /// The current task of a CPU returns to user mode.
-    pub(crate) fn return_to_user(&mut self, cpu: usize) {
-        if self.rqs[cpu].current().is_some() {
-            let clock = self.clock();
-            self.sched.return_to_user(&mut self.rqs[cpu], clock, &mut self.io);
-            self.settle();
+    /// The current task of a CPU, if there is one, enters the kernel or returns to user mode.
+    pub(crate) fn set_mode(&mut self, cpu: CpuId, mode: TaskMode) {
+        if self.rqs[cpu.index()].current().is_some() {
+            self.call(&Call::SetMode { cpu, mode }).expect("a change of mode is never refused");
         }
     }
 
     /// The periodic tick of one CPU.
-    pub(crate) fn tick(&mut self, cpu: usize) {
-        let clock = self.clock();
-        let step = self.sched.tick(&mut self.rqs[cpu], clock, &mut self.io);
+    pub(crate) fn tick(&mut self, cpu: CpuId) {
+        let step = self.step(&Call::Tick { cpu });
         self.carry_out(step);
         self.settle();
     }
 
-    /// Applies a change to a task where it is: `queued` to its run queue, `parked` to its body.
-    /// Retries once if the task was queued only for its lag and has been parked by the attempt.
-    pub(crate) fn change(
-        &mut self,
-        id: TaskId,
-        mut queued: impl FnMut(&Scheduler<RawMutex>, &mut Rq, Clock, &mut Io) -> Option<Step>,
-        parked: impl FnOnce(&Scheduler<RawMutex>, &mut Parcel, Clock, &mut Io),
-    ) {
-        let clock = self.clock();
-        if let zerolag_core::Home::Rq(cpu) = self.sched.home(id) {
-            let step = queued(&self.sched, &mut self.rqs[cpu.index()], clock, &mut self.io);
-            self.drain();
-            if let Some(step) = step {
-                self.carry_out(step);
-                self.settle();
-                return;
+    /// Changes a task where it is: on its run queue or in its body. A task that was queued only for
+    /// its lag can be parked by the attempt; its body is changed then.
+    fn change(&mut self, task: TaskId, parked: &Call, queued: impl FnOnce(CpuId) -> Call) {
+        if let Home::Rq(cpu) = self.sched.home(task) {
+            match self.call(&queued(cpu)) {
+                Ok(Answer::Step(step)) => {
+                    let displaced = self.hand.take();
+                    if displaced.is_some() {
+                        self.places[task.index()] = Place::OnItsWay;
+                    }
+                    self.carry_out(step);
+                    self.settle();
+                    if let Some(parcel) = displaced {
+                        self.displace(parcel);
+                    }
+                    return;
+                }
+                Ok(Answer::NotHere) => {}
+                other => panic!("task {task} cannot be changed: {other:?}"),
             }
         }
-        let parcel = self.parked[id.index()].as_mut().expect("parked, if not queued");
-        parked(&self.sched, parcel, clock, &mut self.io);
+        self.hand = Some(self.take(task));
+        self.call(parked).expect("a valid change");
+        self.places[task.index()] = Place::Parked(self.hand.take().expect("it stays in hand"));
+    }
+
+    pub(crate) fn set_attr(&mut self, task: TaskId, attr: SchedAttr) {
+        let parked = Call::SetAttrParked { task, attr, by: CpuId(0) };
+        self.change(task, &parked, |cpu| Call::SetAttr { cpu, task, attr });
+    }
+
+    pub(crate) fn set_affinity(&mut self, task: TaskId, affinity: Option<Arc<CpuMask>>) {
+        let parked = Call::SetAffinityParked { task, affinity: affinity.clone(), by: CpuId(0) };
+        self.change(task, &parked, |cpu| Call::SetAffinity { cpu, task, affinity });
+    }
+
+    pub(crate) fn set_group(&mut self, task: TaskId, group: GroupId) {
+        self.change(task, &Call::SetGroupParked { task, group }, |cpu| Call::SetGroup { cpu, task, group });
     }
 
     /// Places a body that was handed out while runnable.
-    pub(crate) fn displace(&mut self, parcel: Parcel) {
-        let id = parcel.id();
-        self.park(parcel);
-        self.place(id, CpuId(0), Placement::Displaced);
+    fn displace(&mut self, parcel: Parcel) {
+        self.place(parcel, CpuId(0), Placement::Displaced);
+        self.settle();
     }
 
-    /// Checks every run queue, and that every task is in one place.
+    /// Takes a task that is awake from a CPU that is offline, and places it; `false` if there is
+    /// none.
+    pub(crate) fn evict(&mut self, cpu: CpuId) -> bool {
+        let evicted = self.step(&Call::Evict { cpu });
+        assert_eq!(evicted, Step::Done);
+        let Some(parcel) = self.hand.take() else { return false };
+        self.places[parcel.id().index()] = Place::OnItsWay;
+        self.displace(parcel);
+        true
+    }
+
+    /// Checks every run queue, and that every task is in the place that the host knows.
     pub(crate) fn check(&self) {
         self.sched.check_bandwidth(&self.rqs.iter().collect::<Vec<_>>());
-        let mut seen = vec![0; self.tasks.len()];
+        assert!(self.hand.is_none(), "no body is left in hand: {:?}", self.hand);
+        let mut queued = vec![0; self.tasks.len()];
         for rq in &self.rqs {
             rq.inspect().check_fair();
             for (task, _) in rq.inspect().queued() {
-                seen[task.index()] += 1;
-                assert_eq!(self.sched.home(task), zerolag_core::Home::Rq(rq.cpu()), "the home of task {task}");
+                queued[task.index()] += 1;
+                assert_eq!(self.sched.home(task), Home::Rq(rq.cpu()), "the home of task {task}");
+                let is_delayed = matches!(self.places[task.index()], Place::Delayed);
+                assert_eq!(is_delayed, rq.inspect().is_delayed(task), "task {task} is asleep here");
             }
         }
-        for (seen, parcel) in seen.iter_mut().zip(&self.parked) {
-            *seen += i32::from(parcel.is_some());
-        }
-        for (index, (times, task)) in seen.iter().zip(&self.tasks).enumerate() {
-            assert_eq!(*times, i32::from(!task.exited), "task {index} is in one place");
+        for (index, (times, place)) in queued.iter().zip(&self.places).enumerate() {
+            assert!(!matches!(place, Place::OnItsWay), "task {index} is in one place");
+            assert_eq!(*times, i32::from(place.is_on_rq()), "task {index} is in one place: {place:?}");
         }
     }
 

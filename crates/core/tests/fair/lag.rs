@@ -137,10 +137,7 @@ fn a_change_of_nice_keeps_the_lag() {
     let mut host = host(KernelVersion::V6_12.settings());
     let tasks = [0; 2].map(|level| host.spawn(nice(level), GroupId::ROOT, None, Program::Hog));
     host.run(at_ms(1000));
-    let clock = host.clock();
-    let step = host.sched.set_attr(&mut host.rqs[0], clock, tasks[0], nice(-5), &mut host.io).expect("it is there");
-    host.carry_out(step);
-    host.settle();
+    host.set_attr(tasks[0], nice(-5));
     let before = tasks.map(|task| host.tasks[task.index()].exec);
     host.run(at_ms(11_000));
     let gained = (host.tasks[0].exec - before[0]).as_nanos() as f64 / 1e10;

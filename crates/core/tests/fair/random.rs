@@ -3,10 +3,11 @@
 use crate::host::{Host, Program};
 use proptest::prelude::*;
 use std::sync::Arc;
-use zerolag_core::{Config, GroupError, Leave, TaskError, Weight};
+use zerolag_core::call::{Answer, Call, Place, Refused};
+use zerolag_core::{Config, GroupError, Leave, Step, TaskMode, Weight};
 use zerolag_model::settings::{BandwidthControl, Grain, Throttle};
 use zerolag_model::{
-    CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
+    CpuId, CpuMask, CpuMax, Duration, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, TaskId, Topology,
 };
 
 #[derive(Clone, Debug)]
@@ -96,7 +97,8 @@ impl World {
     }
 
     fn task(&self, index: usize) -> Option<TaskId> {
-        let alive: Vec<_> = (0..self.host.tasks.len()).filter(|task| !self.host.tasks[*task].exited).collect();
+        let is_alive = |task: &usize| !matches!(self.host.places[*task], Place::Dead);
+        let alive: Vec<_> = (0..self.host.places.len()).filter(is_alive).collect();
         (!alive.is_empty()).then(|| TaskId::from_index(alive[index % alive.len()]))
     }
 
@@ -104,16 +106,18 @@ impl World {
         self.groups[index % self.groups.len()]
     }
 
-    fn leave(&mut self, cpu: usize, why: Leave) {
-        let cpu = cpu % self.host.rqs.len();
-        if self.host.rqs[cpu].current().is_some() {
+    fn cpu(&self, index: usize) -> CpuId {
+        CpuId::from_index(index % self.host.rqs.len())
+    }
+
+    fn leave(&mut self, cpu: CpuId, why: Leave) {
+        if self.host.rqs[cpu.index()].current().is_some() {
             self.host.schedule(cpu, why);
             self.host.settle();
         }
     }
 
     fn apply(&mut self, event: &Event) {
-        let nr_cpus = self.host.rqs.len();
         match *event {
             Event::Spawn { attr, group } if self.host.tasks.len() < 60 => {
                 self.host.spawn(attr, self.group(group), None, Program::Hog);
@@ -122,92 +126,47 @@ impl World {
             Event::Wake { task } => {
                 // Blocked: parked, or queued only for its lag. A running task cannot be woken.
                 let Some(task) = self.task(task) else { return };
-                let is_blocked = match self.host.sched.home(task) {
-                    zerolag_core::Home::Parcel => true,
-                    zerolag_core::Home::Rq(cpu) => self.host.rqs[cpu.index()].inspect().is_delayed(task),
-                };
-                if is_blocked {
-                    self.host.wake(task, zerolag_model::CpuId(0));
+                if let Place::Parked(_) | Place::Delayed = self.host.places[task.index()] {
+                    self.host.wake(task, CpuId(0));
                 }
             }
-            Event::Block { cpu } => self.leave(cpu, Leave::Block),
-            Event::Yield { cpu } => self.leave(cpu, Leave::Yield),
-            Event::Exit { cpu } => self.leave(cpu, Leave::Exit),
-            Event::Tick { cpu } => self.host.tick(cpu % self.host.rqs.len()),
+            Event::Block { cpu } => self.leave(self.cpu(cpu), Leave::Block),
+            Event::Yield { cpu } => self.leave(self.cpu(cpu), Leave::Yield),
+            Event::Exit { cpu } => self.leave(self.cpu(cpu), Leave::Exit),
+            Event::Tick { cpu } => self.host.tick(self.cpu(cpu)),
             Event::Pass { ns } => self.host.advance(Duration::from_nanos(ns)),
             Event::Attr { task, attr } => {
                 let Some(task) = self.task(task) else { return };
-                self.host.change(
-                    task,
-                    |sched, rq, now, io| match sched.set_attr(rq, now, task, attr, io) {
-                        Ok(step) => Some(step),
-                        Err(TaskError::NotHere(_)) => None,
-                        Err(error) => panic!("{error}"),
-                    },
-                    |sched, parcel, now, io| {
-                        sched.set_attr_parked(now, parcel, attr, zerolag_model::CpuId(0), io).expect("a valid change");
-                    },
-                );
+                self.host.set_attr(task, attr);
             }
             Event::Group { task, group } => {
                 let Some(task) = self.task(task) else { return };
-                let group = self.group(group);
-                self.host.change(
-                    task,
-                    |sched, rq, now, io| match sched.set_group(rq, now, task, group, io) {
-                        Ok(step) => Some(step),
-                        Err(GroupError::NotHere(_)) => None,
-                        Err(error) => panic!("{error}"),
-                    },
-                    |sched, parcel, _, _| sched.set_group_parked(parcel, group).expect("a group"),
-                );
+                self.host.set_group(task, self.group(group));
             }
             Event::Affinity { task, cpus } => {
                 let Some(task) = self.task(task) else { return };
                 let nr_cpus = self.host.rqs.len();
-                let mask: CpuMask =
-                    (0..nr_cpus).filter(|cpu| cpus >> cpu & 1 == 1).map(zerolag_model::CpuId::from_index).collect();
-                if mask.is_empty() {
-                    return;
-                }
-                let mask = Arc::new(mask);
-                let mut displaced = None;
-                self.host.change(
-                    task,
-                    |sched, rq, now, io| match sched.set_affinity(rq, now, task, Some(Arc::clone(&mask)), io) {
-                        Ok((parcel, step)) => {
-                            displaced = parcel;
-                            Some(step)
-                        }
-                        Err(TaskError::NotHere(_)) => None,
-                        Err(error) => panic!("{error}"),
-                    },
-                    |sched, parcel, now, io| {
-                        let mask = Some(Arc::clone(&mask));
-                        sched.set_affinity_parked(now, parcel, mask, zerolag_model::CpuId(0), io).expect("CPUs");
-                    },
-                );
-                if let Some(parcel) = displaced {
-                    self.host.displace(parcel);
-                    self.host.settle();
+                let mask: CpuMask = (0..nr_cpus).filter(|cpu| cpus >> cpu & 1 == 1).map(CpuId::from_index).collect();
+                if !mask.is_empty() {
+                    self.host.set_affinity(task, Some(Arc::new(mask)));
                 }
             }
             Event::NewGroup { parent, weight } => {
                 let weight = Weight::from_cpu_weight(weight).expect("in range");
-                match self.host.sched.create_group(self.group(parent), weight) {
-                    Ok(group) => self.groups.push(group),
-                    Err(GroupError::NoneFree) => {}
-                    Err(error) => panic!("{error}"),
+                match self.host.call(&Call::CreateGroup { parent: self.group(parent), weight }) {
+                    Ok(Answer::Group(group)) => self.groups.push(group),
+                    Err(Refused::Group(GroupError::NoneFree)) => {}
+                    other => panic!("no group: {other:?}"),
                 }
             }
             Event::Weigh { group, weight } => {
                 let weight = Weight::from_cpu_weight(weight).expect("in range");
-                let changed = self.host.sched.set_group_weight(self.group(group), weight);
+                let changed = self.host.call(&Call::SetGroupWeight { group: self.group(group), weight });
                 assert_eq!(changed.is_err(), self.group(group) == GroupId::ROOT);
             }
             Event::RemoveGroup { group } => {
                 let group = self.group(group);
-                if self.host.sched.remove_group(group).is_ok() {
+                if self.host.call(&Call::RemoveGroup { group }).is_ok() {
                     self.groups.retain(|other| *other != group);
                 }
             }
@@ -221,44 +180,33 @@ impl World {
                 }
             }
             Event::Timers => self.host.group_timers_fire(),
-            Event::EnterKernel { cpu } => {
-                let rq = &mut self.host.rqs[cpu % nr_cpus];
-                if rq.current().is_some() {
-                    self.host.sched.enter_kernel(rq);
-                }
+            Event::EnterKernel { cpu } => self.host.set_mode(self.cpu(cpu), TaskMode::Kernel),
+            Event::ReturnToUser { cpu } => {
+                self.host.set_mode(self.cpu(cpu), TaskMode::User);
+                self.host.settle();
             }
-            Event::ReturnToUser { cpu } => self.host.return_to_user(cpu % nr_cpus),
-            Event::Bounce { cpu } => self.bounce(cpu % self.host.rqs.len()),
+            Event::Bounce { cpu } => self.bounce(self.cpu(cpu)),
         }
     }
 
     /// Takes a CPU offline, empties it and takes it online again.
-    fn bounce(&mut self, cpu: usize) {
-        let clock = self.host.clock();
+    fn bounce(&mut self, cpu: CpuId) {
         let host = &mut self.host;
-        if host.rqs.len() == 1 || (0..host.rqs.len()).any(|other| other != cpu && !host.rqs[other].is_online()) {
+        if host.rqs.len() == 1 || host.rqs.iter().any(|rq| rq.cpu() != cpu && !rq.is_online()) {
             return;
         }
         let pinned = |rq: &zerolag_core::Rq| {
-            let elsewhere = |task| {
-                (0..4).any(|to| to != cpu && rq.inspect().may_run_on(task, zerolag_model::CpuId::from_index(to)))
-            };
+            let elsewhere = |task| (0..4).map(CpuId).any(|to| to != cpu && rq.inspect().may_run_on(task, to));
             rq.inspect().queued().any(|(task, _)| !elsewhere(task))
         };
-        if pinned(&host.rqs[cpu]) {
+        if pinned(&host.rqs[cpu.index()]) {
             return;
         }
-        host.sched.offline(&mut host.rqs[cpu], clock, &mut host.io);
+        assert_eq!(host.step(&Call::Offline { cpu }), Step::Done);
         host.settle();
-        while let Some(parcel) = host.sched.evict(&mut host.rqs[cpu], clock, &mut host.io) {
-            host.drain();
-            host.displace(parcel);
-            host.settle();
-        }
-        host.drain();
+        while host.evict(cpu) {}
         host.check();
-        let step = host.sched.online(&mut host.rqs[cpu], clock, &mut host.io);
-        host.drain();
+        let step = host.step(&Call::Online { cpu });
         host.carry_out(step);
     }
 }
@@ -291,7 +239,7 @@ fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
             let mut path = Vec::new();
             for _ in 0..depth {
                 let weight = Weight::from_cpu_weight(100).expect("in range");
-                group = world.host.sched.create_group(group, weight).expect("a free group");
+                group = world.host.create_group(group, weight);
                 path.push(group);
             }
             path
@@ -305,11 +253,11 @@ fn a_removed_group_leaves_nothing_to_the_next_of_its_id() {
         }
         // It has a lag of 2 ms towards the root's task, but none within its group.
         world.host.advance(Duration::from_millis(2));
-        world.leave(0, Leave::Block);
+        world.leave(CpuId(0), Leave::Block);
         world.host.check();
         world.apply(&Event::Group { task: task.index(), group: 0 });
         for group in path.iter().rev() {
-            world.host.sched.remove_group(*group).expect("empty");
+            world.host.call(&Call::RemoveGroup { group: *group }).expect("empty");
         }
         let again = make(&mut world);
         assert!(again.contains(&inside), "ids come back");

@@ -219,13 +219,13 @@ fn apply(event: &Event, host: &mut Host, reference: &mut Reference) -> Option<(O
         Event::Block => {
             reference.charge();
             reference.leave();
-            host.schedule(0, Leave::Block);
+            host.schedule(CpuId(0), Leave::Block);
             host.settle();
             Some((None, false))
         }
         Event::Tick => {
             let is_served = reference.charge();
-            host.tick(0);
+            host.tick(CpuId(0));
             Some((None, is_served))
         }
         Event::Spawn(_) | Event::Pass(_) => None,

@@ -1,6 +1,7 @@
 //! Shares, slices and order on one CPU.
 
 use crate::host::{Host, Program, at_ms, ms};
+use zerolag_core::call::{Call, Refused};
 use zerolag_core::{GroupError, Idleness, Weight};
 use zerolag_model::{CpuId, FairPolicy, GroupId, KernelVersion, Nice, SchedAttr, Settings, Topology};
 
@@ -98,15 +99,15 @@ fn a_sleeper_above_its_share_gets_half() {
 fn groups_share_by_weight_at_every_depth() {
     for version in BOTH {
         let mut host = host(version);
-        let group = |host: &Host, parent, weight| {
-            host.sched.create_group(parent, Weight::from_cpu_weight(weight).expect("1..=10000")).expect("a group")
+        let group = |host: &mut Host, parent, weight| {
+            host.create_group(parent, Weight::from_cpu_weight(weight).expect("1..=10000"))
         };
-        let a = group(&host, GroupId::ROOT, 100);
-        let b = group(&host, GroupId::ROOT, 100);
-        let p = group(&host, a, 100);
-        let q = group(&host, a, 200);
-        let x = group(&host, q, 300);
-        let y = group(&host, q, 100);
+        let a = group(&mut host, GroupId::ROOT, 100);
+        let b = group(&mut host, GroupId::ROOT, 100);
+        let p = group(&mut host, a, 100);
+        let q = group(&mut host, a, 200);
+        let x = group(&mut host, q, 300);
+        let y = group(&mut host, q, 100);
         let expected = [(p, 1.0 / 6.0), (x, 0.25), (y, 1.0 / 12.0), (b, 0.5)];
         let tasks = expected.map(|(group, _)| host.spawn(SchedAttr::NORMAL, group, None, Program::Hog));
         host.run(at_ms(10_000));
@@ -120,7 +121,7 @@ fn groups_share_by_weight_at_every_depth() {
 fn a_group_of_sleepers_keeps_its_share() {
     for version in BOTH {
         let mut host = host(version);
-        let group = host.sched.create_group(GroupId::ROOT, Weight::NICE_0).expect("a group");
+        let group = host.create_group(GroupId::ROOT, Weight::NICE_0);
         let hog = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, Program::Hog);
         let sleepers = [3, 5].map(|run| host.spawn(SchedAttr::NORMAL, group, None, Program::Periodic(ms(run), ms(10))));
         host.run(at_ms(5000));
@@ -154,10 +155,10 @@ fn exact_enforcement_ends_slices_between_ticks() {
 fn an_idle_group_gives_way() {
     for version in BOTH {
         let mut host = host(version);
-        let idle = host.sched.create_group(GroupId::ROOT, Weight::MAX_SHARES).expect("a group");
-        host.sched.set_group_idle(idle, Idleness::Idle).expect("a group");
-        let refused = host.sched.set_group_weight(idle, Weight::NICE_0);
-        assert_eq!(refused, Err(GroupError::IsIdle(idle)));
+        let idle = host.create_group(GroupId::ROOT, Weight::MAX_SHARES);
+        host.call(&Call::SetGroupIdle { group: idle, idleness: Idleness::Idle }).expect("a group");
+        let refused = host.call(&Call::SetGroupWeight { group: idle, weight: Weight::NICE_0 });
+        assert_eq!(refused, Err(Refused::Group(GroupError::IsIdle(idle))));
         let background = host.spawn(SchedAttr::NORMAL, idle, None, Program::Hog);
         let nap = Program::RunSleep(ms(1), ms(9));
         let sleeper = host.spawn(SchedAttr::NORMAL, GroupId::ROOT, None, nap);
@@ -170,7 +171,7 @@ fn an_idle_group_gives_way() {
         let share = (host.tasks[hog.index()].exec - before).as_nanos() as f64 / 1e10;
         close("hog", share, 0.9, 0.01);
         // It has the weight of a new group, not its earlier one.
-        host.sched.set_group_idle(idle, Idleness::Normal).expect("a group");
+        host.call(&Call::SetGroupIdle { group: idle, idleness: Idleness::Normal }).expect("a group");
         // While it was idle its virtual time ran far ahead; the others catch up first.
         host.run(at_ms(20_000));
         let before = host.tasks[hog.index()].exec;

@@ -1,6 +1,7 @@
 //! Selection of the CPU of a waking fair task.
 
 use crate::host::{Host, Program, at_ms, ms};
+use zerolag_core::call::Call;
 use zerolag_model::settings::RecentUsedCpu;
 use zerolag_model::{CpuId, GroupId, KernelVersion, SchedAttr, TaskId, Topology};
 
@@ -26,12 +27,10 @@ fn place_of(host: &Host, task: TaskId) -> Option<CpuId> {
 }
 
 fn send(host: &mut Host, task: TaskId, cpus: &str) {
-    let clock = host.clock();
-    let allowed = Some(std::sync::Arc::new(cpus.parse().expect("a list")));
-    let from = host.rqs.iter().position(|rq| rq.current() == Some(task)).expect("it runs");
-    let (displaced, step) =
-        host.sched.set_affinity(&mut host.rqs[from], clock, task, allowed, &mut host.io).expect("it is there");
-    assert!(displaced.is_none(), "it runs, and goes when it is left");
+    let affinity = Some(std::sync::Arc::new(cpus.parse().expect("a list")));
+    let cpu = host.rqs.iter().find(|rq| rq.current() == Some(task)).expect("it runs").cpu();
+    let step = host.step(&Call::SetAffinity { cpu, task, affinity });
+    assert!(host.hand.is_none(), "it runs, and goes when it is left");
     host.carry_out(step);
     host.settle();
 }
