@@ -42,6 +42,7 @@ impl<L: RawMutex> Scheduler<L> {
 
     /// Makes a group idle or normal (`cpu.idle`). Every CPU follows as for the weight. A group that
     /// was idle weighs 1024 again, whatever its weight was before.
+    ///
     /// # Errors
     /// The group does not exist or is the root.
     pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {

@@ -43,7 +43,6 @@ impl<L: RawMutex> Scheduler<L> {
     ///
     /// # Panics
     /// If no task runs on this CPU.
-    /// If nothing runs on this CPU.
     #[inline]
     pub fn return_to_user(&self, rq: &mut Rq, now: Clock, io: &mut Io) {
         let slot = rq.acting().expect("the host says that a task runs");
