@@ -211,7 +211,7 @@ impl<'e> Caller<'e> {
         let (engine, id) = (self.engine, task.id);
         loop {
             let mut body = task.body.lock();
-            if body.detached.is_some() {
+            if body.detached.is_some() || body.is_leaving {
                 body.is_notified = true;
                 return;
             }
@@ -291,9 +291,10 @@ impl<'e> Caller<'e> {
             (LeftAs::Parked | LeftAs::Delayed, parcel) => {
                 let is_woken = {
                     let mut body = task.body.lock();
+                    body.is_leaving = false; // [2]
                     match (parcel, &body.at) {
-                        (Some(parcel), _) => body.at = Place::Parked(parcel), // [2]
-                        (None, Place::Queued) => body.at = Place::Delayed,    // [2]
+                        (Some(parcel), _) => body.at = Place::Parked(parcel),
+                        (None, Place::Queued) => body.at = Place::Delayed,
                         // Its lag has been paid meanwhile.
                         (None, Place::Parked(_) | Place::OnItsWay | Place::Delayed | Place::Dead) => {}
                     }
@@ -342,6 +343,7 @@ impl<'e> Caller<'e> {
             LeftAs::Parked | LeftAs::Displaced => Place::OnItsWay,
             LeftAs::Dead => Place::Dead,
         };
+        body.is_leaving = matches!(left, LeftAs::Parked | LeftAs::Delayed);
         if let Some(detached) = &mut body.detached {
             detached.has_left = true;
         }
@@ -406,4 +408,66 @@ pub(crate) enum Switched {
     Stays,
     /// The task has left; the CPU runs this one now.
     To(Option<Arc<Task>>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Parts;
+    use crate::group::{Group, GroupState};
+    use zerolag_core::{Config, Scheduler};
+    use zerolag_model::{KernelVersion, Topology};
+
+    /// A runtime without threads: the test makes the calls of its CPU.
+    fn engine() -> Arc<Engine> {
+        let topology = Topology::flat(1).expect("one CPU");
+        let mut scheduler = Scheduler::new(Config::new(topology, KernelVersion::V6_18.settings()));
+        scheduler.reserve_tasks(4);
+        let parts = Parts {
+            tasks: 4,
+            recorder: None,
+            is_traced: false,
+            hand_off_after: None,
+            detached_max: 0,
+            spare_at_most: Duration::ZERO,
+        };
+        Arc::new(Engine::new(scheduler, parts))
+    }
+
+    /// Computes until the engine's clock has advanced.
+    fn compute(engine: &Engine, length: Duration) {
+        let until = engine.now() + length;
+        while engine.now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Both tasks owe lag when they sleep. The second is the last to do so, which ends both delays
+    /// before the CPU has switched away from it. A wakeup that came then found it parked and placed
+    /// it; the switch then took it for one that was still leaving, and the CPU waited for good.
+    #[test]
+    fn a_wakeup_before_the_switch_has_ended() {
+        let engine = engine();
+        let root = Group { state: GroupState::root(&engine) };
+        let tasks = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
+        let mut caller = Caller::new(&engine, CpuId(0));
+        let Switched::To(Some(first)) = caller.switch(None, Leave::Preempted) else { unreachable!("two are queued") };
+        compute(&engine, Duration::from_millis(2));
+        let Switched::To(Some(last)) = caller.switch(Some(&first), Leave::Block) else { unreachable!("one is queued") };
+        assert!(matches!(first.body.lock().at, Place::Delayed), "{first:?}");
+        compute(&engine, Duration::from_millis(5));
+
+        let (queue, left) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
+        assert_eq!(left, LeftAs::Delayed);
+        let body = caller.hand.take();
+        assert!(caller.pick(queue).is_none());
+        assert!(tasks.iter().all(|task| matches!(task.body.lock().at, Place::Parked(_))), "{tasks:?}");
+        Caller::new(&engine, CpuId(0)).wake(&last);
+        assert!(caller.part(&last, left, body).is_none());
+
+        assert!(matches!(last.body.lock().at, Place::Queued), "{last:?}");
+        let Switched::To(Some(next)) = caller.switch(None, Leave::Preempted) else { unreachable!("it is awake") };
+        assert!(Arc::ptr_eq(&next, &last));
+        engine.end();
+    }
 }

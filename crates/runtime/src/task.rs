@@ -15,7 +15,8 @@
 //! ```
 //!
 //! * \[2\] becomes visible to others only once the CPU has switched away from the task. Until then
-//!   the CPU owns it, and a waker only sets `is_notified`.
+//!   the task is leaving: the CPU owns it, and a waker only sets `is_notified`. Its lag can be paid
+//!   before the switch has ended; then it is `Parked` and leaving.
 //! * \[5\] and the transition from `Delayed` to `Parked` happen under the lock of the task's run
 //!   queue. The lock of the body is taken inside that lock, never around it.
 //! * A wakeup that finds the task neither `Parked` nor `Delayed` sets `is_notified` as well; the
@@ -48,6 +49,8 @@ pub(crate) struct Body {
     pub(crate) at: Place,
     /// It was woken while it was not asleep.
     pub(crate) is_notified: bool,
+    /// It has left for the scheduler, but its CPU has not switched away from it yet.
+    pub(crate) is_leaving: bool,
     /// Its CPU was taken from it in the middle of a poll that still runs. The task cannot be woken
     /// before that poll ends.
     pub(crate) detached: Option<Detached>,
@@ -71,7 +74,7 @@ pub(crate) struct Detached {
 
 impl Body {
     pub(crate) const fn new(at: Place) -> Self {
-        Self { at, is_notified: false, detached: None, debt: Duration::ZERO }
+        Self { at, is_notified: false, is_leaving: false, detached: None, debt: Duration::ZERO }
     }
 }
 
