@@ -94,6 +94,24 @@ fn throttled_tasks_do_not_count() {
     assert_eq!(host.rqs[0].nr_running(), 1);
 }
 
+/// A limit that is removed stops no task anywhere, also where more tasks are parked than are taken
+/// back at a time.
+#[test]
+fn without_a_limit_all_parked_tasks_run_again() {
+    let mut host = host(KernelVersion::V6_18.settings(), 3);
+    let group = limited(&mut host, GroupId::ROOT, ms(10), ms(1_000), Duration::ZERO);
+    for cpu in ["0", "1", "2"] {
+        for _ in 0..40 {
+            host.spawn(SchedAttr::NORMAL, group, Some(cpu), Program::Hog);
+        }
+    }
+    host.run(at_ms(500));
+    assert!(host.rqs.iter().all(|rq| rq.nr_running() == 0), "all are parked");
+    host.set_max(group, CpuMax::UNLIMITED);
+    let running: Vec<_> = host.rqs.iter().map(|rq| rq.nr_running()).collect();
+    assert_eq!(running, [40; 3]);
+}
+
 /// Before 5.4, quota that a CPU had taken expired with the period: a group whose threads each run a
 /// little on every CPU was throttled although it never used its quota. Linux `de53fd7aedb1` (5.4)
 /// removed that.

@@ -60,7 +60,14 @@ pub(crate) fn resume<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, work: Distrib
             share.next
         }
         // The CPU left the list meanwhile, or has more parked tasks to take back.
-        None => cx.io.observer.cpu(|| cx.shared.groups.pool(group).next_to_serve()),
+        None => cx.io.observer.cpu(|| {
+            let pool = cx.shared.groups.pool(group);
+            match work.what {
+                Distribute::Quota => pool.next_to_serve(),
+                // Without a limit the pool is empty, and all run again.
+                Distribute::NewLimit => pool.throttled().next(),
+            }
+        }),
     };
     let parked = rq.fair.live_queue(&cx.shared.groups, group).filter(|q| park::has_parked(rq, *q));
     if let Some(q) = parked {
