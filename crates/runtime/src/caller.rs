@@ -14,8 +14,8 @@
 //! Lock order: run queues by CPU; the body of a task; timers, trace or recorder.
 
 use crate::engine::{Engine, Queue};
+use crate::sync::{MutexGuard, thread};
 use crate::task::Task;
-use parking_lot::MutexGuard;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ impl Buffers {
     }
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static KEPT: Cell<Option<Buffers>> = const { Cell::new(None) };
 }
 
@@ -230,7 +230,11 @@ impl<'e> Caller<'e> {
             }
             drop(body);
             // The task sleeps on a run queue: look the queue up, lock it, and check again.
-            let Home::Rq(cpu) = engine.scheduler.home(id) else { continue };
+            let Home::Rq(cpu) = engine.scheduler.home(id) else {
+                // Another thread takes it off the queue now, and says so when it has.
+                thread::yield_now();
+                continue;
+            };
             let mut queue = engine.cpus[cpu.index()].queue.lock();
             if !matches!(task.body.lock().at, Place::Delayed) {
                 continue;
@@ -320,7 +324,7 @@ impl<'e> Caller<'e> {
         let Some(task) = task else {
             let left = self.under(&mut queue, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
-            engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
+            engine.answer_kick(cpu);
             return Some((queue, LeftAs::Queued));
         };
         if queue.rq.current_mode() == TaskMode::User && engine.spares(task, Duration::ZERO) {
@@ -334,7 +338,7 @@ impl<'e> Caller<'e> {
             return None;
         }
         // A kick from here on is a new request.
-        engine.cpus[cpu.index()].is_kicked.store(false, Ordering::SeqCst);
+        engine.answer_kick(cpu);
         let now = queue.clock(engine.now());
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
         let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
@@ -411,19 +415,22 @@ pub(crate) enum Switched {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::clock::TimeSource;
     use crate::engine::Parts;
     use crate::group::{Group, GroupState};
+    use std::sync::atomic::AtomicU64;
     use zerolag_core::{Config, Scheduler};
     use zerolag_model::{KernelVersion, Topology};
 
     /// A runtime without threads: the test makes the calls of its CPU.
-    fn engine() -> Arc<Engine> {
+    pub(crate) fn engine() -> Arc<Engine> {
         let topology = Topology::flat(1).expect("one CPU");
         let mut scheduler = Scheduler::new(Config::new(topology, KernelVersion::V6_18.settings()));
         scheduler.reserve_tasks(4);
         let parts = Parts {
+            time: TimeSource::Set(AtomicU64::new(0)),
             tasks: 4,
             recorder: None,
             is_traced: false,
@@ -434,12 +441,9 @@ mod tests {
         Arc::new(Engine::new(scheduler, parts))
     }
 
-    /// Computes until the engine's clock has advanced.
-    fn compute(engine: &Engine, length: Duration) {
-        let until = engine.now() + length;
-        while engine.now() < until {
-            std::hint::spin_loop();
-        }
+    fn advance(engine: &Engine, by: Duration) {
+        let TimeSource::Set(now) = &engine.time else { unreachable!("these tests set the clock") };
+        now.fetch_add(by.as_nanos(), Ordering::Relaxed);
     }
 
     /// Both tasks owe lag when they sleep. The second is the last to do so, which ends both delays
@@ -447,15 +451,19 @@ mod tests {
     /// it; the switch then took it for one that was still leaving, and the CPU waited for good.
     #[test]
     fn a_wakeup_before_the_switch_has_ended() {
+        shuttle::check_random(wake_before_the_switch_has_ended, 1);
+    }
+
+    fn wake_before_the_switch_has_ended() {
         let engine = engine();
         let root = Group { state: GroupState::root(&engine) };
         let tasks = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
         let mut caller = Caller::new(&engine, CpuId(0));
         let Switched::To(Some(first)) = caller.switch(None, Leave::Preempted) else { unreachable!("two are queued") };
-        compute(&engine, Duration::from_millis(2));
+        advance(&engine, Duration::from_millis(2));
         let Switched::To(Some(last)) = caller.switch(Some(&first), Leave::Block) else { unreachable!("one is queued") };
         assert!(matches!(first.body.lock().at, Place::Delayed), "{first:?}");
-        compute(&engine, Duration::from_millis(5));
+        advance(&engine, Duration::from_millis(5));
 
         let (queue, left) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
         assert_eq!(left, LeftAs::Delayed);
@@ -468,6 +476,27 @@ mod tests {
         assert!(matches!(last.body.lock().at, Place::Queued), "{last:?}");
         let Switched::To(Some(next)) = caller.switch(None, Leave::Preempted) else { unreachable!("it is awake") };
         assert!(Arc::ptr_eq(&next, &last));
+        engine.end();
+    }
+
+    /// The runtime ends while a CPU schedules: the poll that follows is asked to yield. The clock,
+    /// which would ask it again, has stopped.
+    #[test]
+    fn the_last_request_to_yield_stays() {
+        shuttle::check_random(switch_at_the_end, 1);
+    }
+
+    fn switch_at_the_end() {
+        let engine = engine();
+        let root = Group { state: GroupState::root(&engine) };
+        let task = root.spawn(async {}).expect("room").task.clone();
+        engine.is_stopping.store(true, Ordering::SeqCst);
+        engine.kick(CpuId(0));
+        let Switched::To(Some(next)) = Caller::new(&engine, CpuId(0)).switch(None, Leave::Preempted) else {
+            unreachable!("one is queued")
+        };
+        assert!(Arc::ptr_eq(&next, &task));
+        assert!(engine.cpus[0].is_kicked.load(Ordering::SeqCst));
         engine.end();
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::caller::Caller;
 use crate::engine::Engine;
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +20,39 @@ use zerolag_model::{CpuId, GroupId, Instant};
 #[expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 pub(crate) fn std_now() -> std::time::Instant {
     std::time::Instant::now()
+}
+
+/// The clock of a runtime. Tests of single calls set it, so that their result does not depend on
+/// the machine.
+#[derive(Debug)]
+pub(crate) enum TimeSource {
+    Real(std::time::Instant),
+    #[cfg(test)]
+    Set(std::sync::atomic::AtomicU64),
+}
+
+impl TimeSource {
+    pub(crate) fn real() -> Self {
+        Self::Real(std_now())
+    }
+
+    /// Returns the time since the runtime was built.
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::Real(began) => Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)),
+            #[cfg(test)]
+            Self::Set(now) => Instant::from_nanos(now.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Returns the instant of the system at which the clock shows `at`.
+    fn as_std(&self, at: Instant) -> std::time::Instant {
+        match self {
+            Self::Real(began) => *began + std::time::Duration::from_nanos(at.as_nanos()),
+            #[cfg(test)]
+            Self::Set(_) => unreachable!("no thread waits for a clock that is set"),
+        }
+    }
 }
 
 /// The key of a timer in the queue: its expiry, and a number that makes it unique.
@@ -42,6 +75,22 @@ struct Timers {
     count: u64,
     /// Whether the thread has to serve ticks.
     is_ticking: bool,
+}
+
+impl Timers {
+    /// Removes the timers that are due.
+    fn take_due(&mut self, now: Instant) -> Vec<Due> {
+        let mut due = Vec::new();
+        while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (key, what) = entry.remove_entry();
+            if let Due::Rq(cpu, timer) = what {
+                let armed = &mut self.armed[cpu.index()][timer.index()];
+                *armed = armed.filter(|armed| *armed != key);
+            }
+            due.push(what);
+        }
+        due
+    }
 }
 
 /// All pending timers. Its lock is taken inside the locks of run queues.
@@ -120,30 +169,22 @@ pub(crate) fn run(engine: &Arc<Engine>) {
     let tick = engine.scheduler.config().settings().tick_period();
     let mut next_tick = Instant::ZERO;
     loop {
-        let mut due = Vec::new();
-        let now = {
+        let (now, due) = {
             let mut timers = engine.timeline.timers.lock();
             loop {
                 if engine.is_stopping.load(Ordering::Acquire) {
                     return;
                 }
                 let now = engine.now();
-                while let Some(entry) = timers.queue.first_entry().filter(|entry| entry.key().0 <= now) {
-                    let (key, what) = entry.remove_entry();
-                    if let Due::Rq(cpu, timer) = what {
-                        let armed = &mut timers.armed[cpu.index()][timer.index()];
-                        *armed = armed.filter(|armed| *armed != key);
-                    }
-                    due.push(what);
-                }
+                let due = timers.take_due(now);
                 if timers.is_ticking && next_tick <= now || !due.is_empty() {
-                    break now;
+                    break (now, due);
                 }
                 let first = timers.queue.first_key_value().map(|(key, _)| key.0);
                 let tick_at = timers.is_ticking.then_some(next_tick);
                 match first.into_iter().chain(tick_at).min() {
                     Some(at) => {
-                        let until = engine.as_std(at);
+                        let until = engine.time.as_std(at);
                         engine.timeline.changed.wait_until(&mut timers, until);
                     }
                     None => engine.timeline.changed.wait(&mut timers),
@@ -169,6 +210,23 @@ fn fire(engine: &Arc<Engine>, due: Due) {
             Caller::new(engine, by).make(Call::GroupTimer { group, timer, by });
         }
     }
+}
+
+/// Fires the timers that are due and ticks the busy CPUs, in tests that set the clock.
+#[cfg(test)]
+pub(crate) fn step(engine: &Arc<Engine>) {
+    loop {
+        let due = {
+            let mut timers = engine.timeline.timers.lock();
+            let now = engine.now();
+            timers.take_due(now)
+        };
+        if due.is_empty() {
+            break;
+        }
+        due.into_iter().for_each(|what| fire(engine, what));
+    }
+    tick_all(engine);
 }
 
 fn tick_all(engine: &Arc<Engine>) {

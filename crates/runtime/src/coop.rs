@@ -2,12 +2,13 @@
 //! CPU.
 
 use crate::engine::Engine;
+use crate::sync::AtomicBool;
 use crate::task::Task;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use zerolag_core::Leave;
 use zerolag_model::CpuId;
@@ -22,7 +23,7 @@ struct Here {
     task: RefCell<Option<Arc<Task>>>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
     /// The runtime whose `block_on` this thread is in.
     static WITHIN: RefCell<Option<Arc<Engine>>> = const { RefCell::new(None) };
@@ -43,16 +44,16 @@ pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool
 
 /// Notes which runtime has started this thread.
 pub(crate) fn join_runtime(owner: usize) {
-    OWNER.set(Some(owner));
+    OWNER.with(|place| place.set(Some(owner)));
 }
 
 /// Notes that this thread has nice 19 and serves no further CPU.
 pub(crate) fn wear_out() {
-    IS_WORN_OUT.set(true);
+    IS_WORN_OUT.with(|place| place.set(true));
 }
 
 pub(crate) fn is_worn_out() -> bool {
-    IS_WORN_OUT.get()
+    IS_WORN_OUT.with(Cell::get)
 }
 
 pub(crate) fn owner() -> Option<usize> {
@@ -84,7 +85,7 @@ pub(crate) struct Within(Option<Arc<Engine>>);
 
 impl Within {
     pub(crate) fn enter(engine: &Arc<Engine>) -> Self {
-        Self(WITHIN.replace(Some(Arc::clone(engine))))
+        Self(WITHIN.with(|within| within.replace(Some(Arc::clone(engine)))))
     }
 }
 
@@ -97,7 +98,7 @@ impl Drop for Within {
 
 /// Marks the start of a poll on this thread.
 pub(crate) fn begin(task: Arc<Task>) {
-    GIVES.set(None);
+    GIVES.with(|place| place.set(None));
     HERE.with(|here| here.borrow().as_ref().and_then(|here| here.task.replace(Some(task))));
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn end() {
 
 /// Takes how the polled task asked to leave its CPU; `None` if it did not ask.
 pub(crate) fn take_gives() -> Option<Leave> {
-    GIVES.take()
+    GIVES.with(Cell::take)
 }
 
 /// Returns whether the calling task is asked to yield its CPU. Costs two relaxed loads; `false`
@@ -147,7 +148,7 @@ impl Future for Give {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match self.0.take() {
             Some(how) => {
-                GIVES.set(Some(how));
+                GIVES.with(|place| place.set(Some(how)));
                 // A combinator between this future and the task can wait for its own wakeup.
                 cx.waker().wake_by_ref();
                 Poll::Pending

@@ -1,19 +1,20 @@
 //! [`Engine`]: the scheduler on real threads, with its run queues, tasks, ids and threads.
 
 use crate::caller::Caller;
-use crate::clock::{self, Timeline};
+use crate::clock::{TimeSource, Timeline};
 use crate::coop;
 use crate::pool::Pool;
 use crate::record::Recorder;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, RwLock, is_finished};
 use crate::task::Task;
 use crate::worker::Seat;
-use parking_lot::{Mutex, RawMutex, RwLock};
+use parking_lot::RawMutex;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use zerolag_core::call::{Answer, Call, Place};
 use zerolag_core::{Clock, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
@@ -59,7 +60,7 @@ pub(crate) struct Engine {
     tasks: Box<[Mutex<Option<Arc<Task>>>]>,
     ids: Mutex<Ids>,
     pub(crate) timeline: Timeline,
-    began: std::time::Instant,
+    pub(crate) time: TimeSource,
     pub(crate) is_stopping: AtomicBool,
     /// Held (shared) while a task is being started, so that at the end of the runtime the task
     /// either exists or was refused.
@@ -89,6 +90,7 @@ impl fmt::Debug for Engine {
 
 /// The parts of an engine other than the scheduler.
 pub(crate) struct Parts {
+    pub(crate) time: TimeSource,
     pub(crate) tasks: usize,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) is_traced: bool,
@@ -112,7 +114,7 @@ impl Engine {
             cpus,
             tasks: (0..parts.tasks).map(|_| Mutex::new(None)).collect(),
             ids: Mutex::default(),
-            began: clock::std_now(),
+            time: parts.time,
             is_stopping: AtomicBool::new(false),
             door: RwLock::new(()),
             recorder: parts.recorder,
@@ -130,11 +132,7 @@ impl Engine {
 
     /// Returns the time since the runtime was built.
     pub(crate) fn now(&self) -> Instant {
-        Instant::from_nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    pub(crate) fn as_std(&self, at: Instant) -> std::time::Instant {
-        self.began + std::time::Duration::from_nanos(at.as_nanos())
+        self.time.now()
     }
 
     /// Adds an event of the host itself to the trace, if one is kept.
@@ -227,7 +225,7 @@ impl Engine {
                 return caller.carry(step);
             }
             // The task is on its way from one thread to another.
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -244,7 +242,7 @@ impl Engine {
             if let Some(Answer::Lent(lent)) = caller.call_at_home(task, |cpu, task| Call::Lends { cpu, task }) {
                 return Some(lent);
             }
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -291,9 +289,9 @@ impl Engine {
             coop::join_runtime(owner);
             run();
         };
-        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        let thread = thread::Builder::new().name(name).spawn(run)?;
         let mut threads = self.threads.lock();
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|thread| !is_finished(thread));
         threads.push(thread);
         Ok(())
     }
@@ -323,7 +321,7 @@ impl Engine {
         }
         let engine = Arc::clone(self);
         // If no thread can be started, the tasks are never dropped; their threads end all the same.
-        let _ = std::thread::Builder::new().name("zerolag-end".to_owned()).spawn(move || engine.wait_and_clear());
+        let _ = thread::Builder::new().name("zerolag-end".to_owned()).spawn(move || engine.wait_and_clear());
     }
 
     fn wait_and_clear(&self) {
@@ -333,9 +331,20 @@ impl Engine {
                 cpu.seat.lock().unpark();
             }
             let Some(thread) = self.threads.lock().pop() else { break };
-            let _ = thread.join();
+            let ended = thread.join();
+            debug_assert!(ended.is_ok(), "a thread of the runtime does not panic");
         }
         self.clear();
+    }
+
+    /// Notes that a CPU schedules; the next kick is a new request. The one at the end of the
+    /// runtime stays: the clock has stopped, so a poll that starts now would not be asked again.
+    pub(crate) fn answer_kick(&self, cpu: CpuId) {
+        let is_kicked = &self.cpus[cpu.index()].is_kicked;
+        is_kicked.store(false, Ordering::SeqCst);
+        if self.is_stopping.load(Ordering::SeqCst) {
+            is_kicked.store(true, Ordering::SeqCst);
+        }
     }
 
     /// Asks a CPU to schedule.

@@ -61,6 +61,7 @@
 //! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `coop`, `time` | futures and functions that tasks call |
+//! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
 
@@ -71,12 +72,15 @@ mod coop;
 mod engine;
 mod group;
 mod mutex;
+#[cfg(test)]
+mod orders;
 mod patience;
 mod pool;
 mod record;
 mod runtime;
 mod spare;
 mod spawn;
+mod sync;
 mod task;
 mod time;
 mod worker;

@@ -12,8 +12,8 @@
 
 use crate::boost::settle;
 use crate::coop;
+use crate::sync::Mutex as RawMutex;
 use crate::task::Task;
-use parking_lot::Mutex as RawMutex;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -70,12 +70,8 @@ impl State {
     /// a lock.
     fn grant(&mut self, line: &Arc<Line>, task: Option<&Arc<Task>>) -> bool {
         debug_assert!(!self.is_held, "a lock has one holder");
-        if let Some(task) = task {
-            let mut held = task.held.lock();
-            if task.is_slow.load(Ordering::Relaxed) {
-                return false;
-            }
-            held.push(Arc::clone(line));
+        if task.is_some_and(|task| !add(&task.held, line, task)) {
+            return false;
         }
         (self.is_held, self.holder) = (true, task.cloned());
         true
@@ -86,6 +82,17 @@ impl State {
     }
 }
 
+/// Adds a lock to those that a task holds or waits for. Returns `false` if the task is in a poll
+/// that is too slow for locks; it becomes slow only while it has none, under the lock of the list.
+fn add(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>, task: &Task) -> bool {
+    let mut list = list.lock();
+    let is_fast = !task.is_slow.load(Ordering::Relaxed);
+    if is_fast {
+        list.push(Arc::clone(line));
+    }
+    is_fast
+}
+
 /// Removes a lock from those that a task holds or waits for; once, since a task can wait for a lock
 /// with several futures.
 fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
@@ -93,6 +100,11 @@ fn strike(list: &RawMutex<Vec<Arc<Line>>>, line: &Arc<Line>) {
     if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, line)) {
         list.swap_remove(place);
     }
+}
+
+/// Returns the locks that a task holds, or those that it waits for.
+fn list_of(task: &Task, holds: bool) -> &RawMutex<Vec<Arc<Line>>> {
+    if holds { &task.held } else { &task.waits_for }
 }
 
 fn is_same(one: Option<&Arc<Task>>, other: Option<&Arc<Task>>) -> bool {
@@ -140,12 +152,8 @@ impl Line {
             }
             let ticket = TaskId(state.tickets);
             state.tickets = state.tickets.wrapping_add(1);
-            if let Some(task) = task {
-                let mut waits_for = task.waits_for.lock();
-                if task.is_slow.load(Ordering::Relaxed) {
-                    return Came::TooSlow;
-                }
-                waits_for.push(Arc::clone(self));
+            if task.is_some_and(|task| !add(&task.waits_for, self, task)) {
+                return Came::TooSlow;
             }
             state.queue.push_lender(ticket, lends);
             let (task, waker) = (task.cloned(), Some(waker));
@@ -157,9 +165,9 @@ impl Line {
         Came::Waits(ticket)
     }
 
-    /// Returns whether a waiter holds the lock now; if not, it is woken when it does. `task` polls
-    /// for it; that can be another task than the one that queued up.
-    fn come_for(self: &Arc<Self>, ticket: TaskId, task: Option<&Arc<Task>>, waker: &Waker) -> bool {
+    /// Takes the lock for a waiter if it has been handed to it; if not, the waiter is woken when it
+    /// is. `task` polls for it; that can be another task than the one that queued up.
+    fn come_for(self: &Arc<Self>, ticket: TaskId, task: Option<&Arc<Task>>, waker: &Waker) -> Came {
         let mut waker = Some(waker.clone());
         // What the section removes or replaces is dropped after it.
         let (is_ours, moved, _gone) = {
@@ -169,16 +177,15 @@ impl Line {
             let waiter = &mut state.waiters[place];
             std::mem::swap(&mut waiter.waker, &mut waker);
             let is_granted = waiter.is_granted;
-            let moved =
-                (!is_same(waiter.task.as_ref(), task)).then(|| std::mem::replace(&mut waiter.task, task.cloned()));
+            let is_moved = !is_same(waiter.task.as_ref(), task);
+            if is_moved && task.is_some_and(|task| !add(list_of(task, is_granted), self, task)) {
+                return Came::TooSlow;
+            }
+            let moved = is_moved.then(|| std::mem::replace(&mut waiter.task, task.cloned()));
             let gone = is_granted.then(|| state.waiters.swap_remove(place));
             if let Some(from) = &moved {
                 if let Some(from) = from {
-                    strike(if is_granted { &from.held } else { &from.waits_for }, self);
-                }
-                if let Some(task) = task {
-                    let list = if is_granted { &task.held } else { &task.waits_for };
-                    list.lock().push(Arc::clone(self));
+                    strike(list_of(from, is_granted), self);
                 }
                 if is_granted {
                     state.holder = task.cloned();
@@ -189,7 +196,7 @@ impl Line {
         if let Some((from, holder)) = moved {
             settle(holder.into_iter().chain(from).chain(task.cloned()));
         }
-        is_ours
+        if is_ours { Came::Holds } else { Came::Waits(ticket) }
     }
 
     /// Removes a waiter that gives up; if it had been granted the lock, the next waiter gets it.
@@ -355,26 +362,25 @@ impl<'a, T> Future for Lock<'a, T> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let is_ours = match self.ticket {
+        let came = match self.ticket {
             Some(ticket) => mutex.line.come_for(ticket, task.as_ref(), cx.waker()),
-            None if mutex.line.try_take(task.as_ref()) => true,
-            None => match mutex.line.take_or_queue_up(task.as_ref(), cx.waker()) {
-                Came::Holds => true,
-                Came::Waits(ticket) => {
-                    self.ticket = Some(ticket);
-                    false
-                }
-                Came::TooSlow => {
-                    cx.waker().wake_by_ref();
-                    false
-                }
-            },
+            None if mutex.line.try_take(task.as_ref()) => Came::Holds,
+            None => mutex.line.take_or_queue_up(task.as_ref(), cx.waker()),
         };
-        if !is_ours {
-            return Poll::Pending;
+        match came {
+            Came::Holds => {
+                self.ticket = None;
+                Poll::Ready(mutex.guard(task))
+            }
+            Came::Waits(ticket) => {
+                self.ticket = Some(ticket);
+                Poll::Pending
+            }
+            Came::TooSlow => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
         }
-        self.ticket = None;
-        Poll::Ready(mutex.guard(task))
     }
 }
 
@@ -417,5 +423,41 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         *self.mutex.value.lock() = self.value.take();
         self.mutex.line.release(self.holder.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::tests::engine;
+    use crate::group::{Group, GroupState};
+
+    /// A future that waits for a lock moves to a task whose poll is too slow for locks: it keeps
+    /// its place in the name of the first task until the second one is polled anew.
+    #[test]
+    fn a_slow_poll_does_not_take_over_a_place() {
+        shuttle::check_random(take_over_in_a_slow_poll, 1);
+    }
+
+    fn take_over_in_a_slow_poll() {
+        let engine = engine();
+        let root = Group { state: GroupState::root(&engine) };
+        let [first, second] = [(); 2].map(|()| root.spawn(async {}).expect("room").task.clone());
+        let line = Arc::<Line>::default();
+        assert!(line.try_take(None));
+        let Came::Waits(ticket) = line.take_or_queue_up(Some(&first), Waker::noop()) else {
+            unreachable!("it is held")
+        };
+        second.is_slow.store(true, Ordering::Relaxed);
+        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
+        line.release(None);
+        assert_eq!((first.held.lock().len(), second.held.lock().len()), (1, 0));
+        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::TooSlow));
+        second.is_slow.store(false, Ordering::Relaxed);
+        assert!(matches!(line.come_for(ticket, Some(&second), Waker::noop()), Came::Holds));
+        assert_eq!((first.held.lock().len(), second.held.lock().len()), (0, 1));
+        line.release(Some(&second));
+        assert!(line.try_take(None));
+        engine.end();
     }
 }

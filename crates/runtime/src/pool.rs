@@ -4,7 +4,7 @@
 //! polls are always too long cause no new threads. There are at most as many threads as CPUs, polls
 //! that have lost their CPU (`detached_max`), and the clock.
 
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
 use zerolag_model::CpuId;
@@ -38,14 +38,19 @@ impl Pool {
         is_there
     }
 
-    /// Waits for a CPU to take over; `None` if the thread is not needed.
+    /// Announces a thread that will wait soon: requests are for it as well. A thread does so before
+    /// it counts as free, so that no other thread is started in its place.
+    pub(crate) fn enlist(&self) {
+        self.state.lock().idle += 1;
+    }
+
+    /// Waits for a CPU to take over; `None` if the thread is not needed. The caller has enlisted.
     pub(crate) fn wait(&self) -> Option<CpuId> {
         let mut state = self.state.lock();
-        state.idle += 1;
         let mut is_over = false;
         let cpu = loop {
             if state.is_closed {
-                break None;
+                return None;
             }
             let cpu = state.requests.pop_front();
             if cpu.is_some() || is_over {

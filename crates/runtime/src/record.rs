@@ -5,7 +5,8 @@
 //! While the recorder is on, the CPUs make their calls one at a time: that defines the order. The
 //! core's decisions depend on nothing else.
 
-use parking_lot::{Mutex, RawMutex};
+use crate::sync::Mutex;
+use parking_lot::RawMutex;
 use std::fmt;
 use zerolag_core::call::{Answer, Call, Made, Player, Refused, Rqs};
 use zerolag_core::{Config, Io, Parcel, Scheduler};

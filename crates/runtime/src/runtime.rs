@@ -4,6 +4,8 @@ use crate::engine::{Engine, Parts};
 use crate::group::{Group, GroupBuilder, GroupState};
 use crate::record::{Recorder, Recording};
 use crate::spawn::{SpawnError, TaskBuilder};
+use crate::sync::park;
+use crate::sync::thread::{Thread, current};
 use crate::{JoinHandle, clock, coop, to_model, worker};
 use std::fmt;
 use std::future::Future;
@@ -11,7 +13,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 use zerolag_core::{Config, Scheduler};
 use zerolag_model::settings::FairServer;
@@ -167,6 +168,16 @@ impl Builder {
     /// The number of CPUs is zero or above 4096, the floor is out of range, or the system could not
     /// start a thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        let runtime = self.assemble(clock::TimeSource::real())?;
+        let engine = &runtime.engine;
+        let ticking = Arc::clone(engine);
+        engine.start("zerolag-clock".to_owned(), move || clock::run(&ticking)).map_err(BuildError::Thread)?;
+        Ok(runtime)
+    }
+
+    /// Starts the threads of the CPUs. Time has to be advanced, and timers and ticks to be served,
+    /// by the caller.
+    pub(crate) fn assemble(self, time: clock::TimeSource) -> Result<Runtime, BuildError> {
         let available = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let topology = Topology::flat(self.cpus.unwrap_or_else(available)).map_err(BuildError::Cpus)?;
         if let Some(params) =
@@ -178,6 +189,7 @@ impl Builder {
         let mut scheduler = Scheduler::new(config);
         scheduler.reserve_tasks(self.tasks);
         let parts = Parts {
+            time,
             tasks: self.tasks,
             recorder: self.recorded.map(Recorder::new),
             is_traced: self.is_traced,
@@ -191,8 +203,6 @@ impl Builder {
         for cpu in engine.scheduler.config().topology().cpus() {
             worker::start(&engine, cpu).map_err(BuildError::Thread)?;
         }
-        let ticking = Arc::clone(&engine);
-        engine.start("zerolag-clock".to_owned(), move || clock::run(&ticking)).map_err(BuildError::Thread)?;
         Ok(runtime)
     }
 }
@@ -201,7 +211,7 @@ impl Builder {
 /// handles return [`JoinError::Aborted`](crate::JoinError::Aborted). It waits for that, unless a
 /// task of the runtime drops it.
 pub struct Runtime {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     root: Group,
 }
 
@@ -247,14 +257,14 @@ impl Runtime {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
         let _within = coop::Within::enter(&self.engine);
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = Waker::from(Arc::new(Unpark(current())));
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
                 return output;
             }
-            std::thread::park();
+            park();
         }
     }
 

@@ -3,13 +3,13 @@
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
+use crate::sync::{AtomicBool, AtomicU32, Mutex};
 use crate::task::{Body, Shared, Task};
 use crate::{JoinHandle, to_model};
-use parking_lot::Mutex;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zerolag_core::call::Place;
 use zerolag_core::call::Refused;

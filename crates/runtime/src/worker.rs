@@ -28,12 +28,13 @@ use crate::coop;
 use crate::engine::Engine;
 use crate::patience::{Request, Sample};
 use crate::spare::Standing;
+use crate::sync::thread::{self, Thread};
+use crate::sync::{AtomicBool, park};
 use crate::task::{Detached, JoinError, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
-use std::thread::Thread;
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
@@ -111,9 +112,11 @@ pub(crate) fn start(engine: &Arc<Engine>, cpu: CpuId) -> std::io::Result<()> {
     })
 }
 
-/// Takes CPUs over as long as there are some to take.
+/// Takes CPUs over as long as there are some to take. The thread has enlisted, unless the runtime
+/// ends.
 fn stand_by(engine: &Arc<Engine>) {
     while !coop::is_worn_out()
+        && !engine.is_stopping.load(Ordering::SeqCst)
         && let Some(cpu) = engine.pool.wait()
     {
         attempt(engine, cpu);
@@ -122,8 +125,16 @@ fn stand_by(engine: &Arc<Engine>) {
 
 fn attempt(engine: &Arc<Engine>, cpu: CpuId) {
     if !take_over(engine, cpu) {
-        engine.detached.fetch_sub(1, Ordering::AcqRel);
+        set_free(engine);
     }
+}
+
+/// Marks the end of a hand-over. Unless it is slow, the thread waits for another CPU.
+fn set_free(engine: &Engine) {
+    if !coop::is_worn_out() {
+        engine.pool.enlist();
+    }
+    engine.detached.fetch_sub(1, Ordering::AcqRel);
 }
 
 fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>) {
@@ -132,7 +143,7 @@ fn run(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>>)
         if seat.turn != turn {
             return;
         }
-        (seat.thread, seat.tid) = (Some(std::thread::current()), Some(rustix::thread::gettid()));
+        (seat.thread, seat.tid) = (Some(thread::current()), Some(rustix::thread::gettid()));
         Arc::clone(&seat.is_lost)
     };
     coop::sit_down(engine, cpu, is_lost);
@@ -187,7 +198,7 @@ fn rest(engine: &Engine, cpu: CpuId) {
     // A kick sets `is_kicked` before it reads `is_busy`; here the order is reversed.
     place.is_busy.store(false, Ordering::SeqCst);
     while !place.is_kicked.load(Ordering::SeqCst) && !engine.is_stopping.load(Ordering::Acquire) {
-        std::thread::park();
+        park();
     }
 }
 
@@ -237,7 +248,7 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     if is_awake {
         engine.wake(task);
     }
-    engine.detached.fetch_sub(1, Ordering::AcqRel);
+    set_free(engine);
     None
 }
 
@@ -329,9 +340,16 @@ impl Engine {
             if used >= SLOW_AFTER && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
                 task.is_slow.store(true, Ordering::Relaxed);
-                let _ = rustix::process::setpriority_process(Some(detached.tid), 19);
+                slow(detached.tid);
             }
         }
+    }
+}
+
+/// Gives a thread nice 19; those of unit tests are none of the kernel's.
+fn slow(tid: rustix::thread::Pid) {
+    if !cfg!(test) {
+        let _ = rustix::process::setpriority_process(Some(tid), 19);
     }
 }
 

@@ -125,17 +125,25 @@ fn a_floor_without_a_period_is_refused() {
     assert!(floor(none, none).is_ok());
 }
 
-/// A task that waits for the quota of its group, and one that computes and is never asked to yield.
+/// A task whose group owes its quota of ten seconds and more, and one that computes and is never
+/// asked to yield.
 #[test]
 fn an_abort_does_not_wait() {
     let rt = Builder::new().cpus(2).build().expect("threads");
-    let tenant = rt.group("tenant").quota(0.01).period(Duration::from_secs(1)).create().expect("a group");
+    let tenant = rt.group("tenant").quota(0.001).period(Duration::from_secs(1)).create().expect("a group");
     let compute = || async {
         loop {
             checkpoint().await;
         }
     };
-    let throttled = tenant.spawn(compute()).expect("room");
+    let throttled = tenant.spawn(async move {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(30) {
+            std::hint::spin_loop();
+        }
+        compute().await;
+    });
+    let throttled = throttled.expect("room");
     while tenant.usage().stat.nr_throttled == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -145,7 +153,7 @@ fn an_abort_does_not_wait() {
         let began = Instant::now();
         task.abort();
         assert!(matches!(rt.block_on(task), Err(JoinError::Aborted)));
-        assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
 }
 
