@@ -1,22 +1,39 @@
 //! [`Checker`]: passes the records of a trace to all monitors.
+//!
+//! A recording of a kernel often has gaps: events of a CPU that were lost. A rule that is judged
+//! over a gap is judged over guesses. So a trace with gaps is judged as several recordings: each
+//! begins where a gap ends, with every task and CPU in an unknown state, and ends where the next
+//! gap of any CPU begins. Within a gap nothing is judged.
 
 use crate::monitor::{Context, Monitor, Options, Outcome};
 use crate::monitors::TABLE;
-use crate::report::{Findings, Report, Verdict};
-use zerolag_model::{Instant, Record};
+use crate::report::{Findings, Report, Unseen, Verdict};
+use zerolag_model::{Duration, Instant, Record};
 use zerolag_trace::{Meta, Replay, Trace};
 
 /// Passes records to all monitors, for a run whose trace is not kept.
 pub struct Checker {
+    meta: Meta,
+    options: Options,
     replay: Replay,
     running: Vec<Running>,
     last: Instant,
+    /// The gaps of all CPUs together, in reverse order: the next is last.
+    gaps: Vec<(Instant, Instant)>,
+    /// The end of the gap that the trace is in.
+    blind_until: Option<Instant>,
+    unseen: Unseen,
 }
 
 struct Running {
     name: &'static str,
-    monitor: Result<Box<dyn Monitor>, String>,
+    /// `None` within a gap.
+    monitor: Option<Result<Box<dyn Monitor>, String>>,
     found: Findings,
+    /// What was found before this part of the trace.
+    before: Findings,
+    is_judged: bool,
+    reason: Option<String>,
 }
 
 impl core::fmt::Debug for Checker {
@@ -29,49 +46,130 @@ impl Checker {
     /// Starts all monitors.
     #[must_use]
     pub fn new(meta: &Meta, options: &Options) -> Self {
-        let context = Context { meta, options };
-        let running = TABLE.iter().map(|rule| {
-            let monitor = match meta.lost_events {
-                0 => (rule.begin)(&context),
-                lost => Err(format!("{lost} events were lost")),
-            };
-            Running { name: rule.name, monitor, found: Findings::new(options.keep) }
+        let running = TABLE.iter().map(|rule| Running {
+            name: rule.name,
+            monitor: None,
+            found: Findings::new(options.keep),
+            before: Findings::new(options.keep),
+            is_judged: false,
+            reason: None,
         });
-        Self { replay: Replay::new(meta), running: running.collect(), last: meta.start }
+        let mut checker = Self {
+            replay: Replay::new(meta),
+            running: running.collect(),
+            last: meta.start,
+            gaps: blind(meta),
+            blind_until: None,
+            unseen: Unseen::default(),
+            meta: meta.clone(),
+            options: options.clone(),
+        };
+        checker.begin();
+        checker
     }
 
     /// Takes the next record.
     pub fn observe(&mut self, record: &Record) {
+        if !self.gaps.is_empty() || self.blind_until.is_some() {
+            self.pass_gaps(record.at);
+        }
         for Running { monitor, found, .. } in &mut self.running {
-            if let Ok(monitor) = monitor {
+            if let Some(Ok(monitor)) = monitor {
                 monitor.before(&self.replay, record, found);
             }
         }
         self.replay.apply(record);
         for Running { monitor, .. } in &mut self.running {
-            if let Ok(monitor) = monitor {
+            if let Some(Ok(monitor)) = monitor {
                 monitor.after(&self.replay, record);
             }
         }
         self.last = self.last.max(record.at);
     }
 
+    /// Leaves and enters the gaps before a record.
+    fn pass_gaps(&mut self, at: Instant) {
+        loop {
+            if let Some(until) = self.blind_until {
+                if at < until {
+                    return;
+                }
+                self.blind_until = None;
+                self.replay.forget(until);
+                self.meta.start = until;
+                self.begin();
+            }
+            let Some((from, until)) = self.gaps.last().copied().filter(|(from, _)| *from < at) else { return };
+            self.gaps.pop();
+            self.end(from);
+            self.unseen.gaps += 1;
+            self.unseen.time = self.unseen.time.saturating_add(until.since(from));
+            self.blind_until = Some(until);
+        }
+    }
+
+    /// Starts to judge.
+    fn begin(&mut self) {
+        let context = Context { meta: &self.meta, options: &self.options };
+        let lost = if self.meta.recorded.gaps.is_empty() { self.meta.lost_events } else { 0 };
+        for (rule, running) in TABLE.iter().zip(&mut self.running) {
+            running.before = running.found.clone();
+            running.monitor = Some(match lost {
+                0 => (rule.begin)(&context),
+                lost => Err(format!("{lost} events were lost")),
+            });
+        }
+    }
+
+    /// Ends a part of the trace that was judged.
+    fn end(&mut self, end: Instant) {
+        for Running { monitor, found, before, is_judged, reason, .. } in &mut self.running {
+            match monitor.take() {
+                None => {}
+                Some(Err(why)) => *reason = Some(why),
+                Some(Ok(mut monitor)) => match monitor.finish(&self.replay, end, found) {
+                    Outcome::Judged => *is_judged = true,
+                    Outcome::NothingToJudge(why) => {
+                        found.clone_from(before);
+                        *reason = Some(why.to_owned());
+                    }
+                },
+            }
+        }
+    }
+
     /// Ends the trace at `end`, or at the last record if that is later.
     #[must_use]
     pub fn finish(mut self, end: Instant) -> Report {
         let end = end.max(self.last);
-        let mut verdicts = Vec::new();
-        for Running { name, monitor, mut found } in self.running.drain(..) {
-            let verdict = match monitor.map(|mut monitor| monitor.finish(&self.replay, end, &mut found)) {
-                Err(reason) => Verdict::NotApplicable(reason),
-                Ok(Outcome::NothingToJudge(reason)) => Verdict::NotApplicable(reason.to_owned()),
-                Ok(Outcome::Judged) if found.total() > 0 => Verdict::Broken(found),
-                Ok(Outcome::Judged) => Verdict::Held,
-            };
-            verdicts.push((name, verdict));
+        if self.blind_until.is_none() {
+            self.end(end);
         }
-        Report { verdicts }
+        let verdicts = self.running.into_iter().map(|Running { name, found, is_judged, reason, .. }| {
+            let verdict = match reason {
+                _ if is_judged && found.total() > 0 => Verdict::Broken(found),
+                _ if is_judged => Verdict::Held,
+                Some(reason) => Verdict::NotApplicable(reason),
+                None => Verdict::NotApplicable("events are missing all the time".to_owned()),
+            };
+            (name, verdict)
+        });
+        Report { verdicts: verdicts.collect(), unseen: (self.unseen.time > Duration::ZERO).then_some(self.unseen) }
     }
+}
+
+/// Returns the intervals in which events of any CPU are missing, without overlaps, the first last.
+fn blind(meta: &Meta) -> Vec<(Instant, Instant)> {
+    let mut all: Vec<(Instant, Instant)> = Vec::new();
+    for gap in &meta.recorded.gaps {
+        match all.last_mut() {
+            Some((_, until)) if *until >= gap.from => *until = (*until).max(gap.until),
+            Some(_) | None => all.push((gap.from, gap.until)),
+        }
+    }
+    all.retain(|(from, until)| from < until);
+    all.reverse();
+    all
 }
 
 /// Checks a trace against all rules.
@@ -82,4 +180,53 @@ pub fn check(trace: &Trace, options: &Options) -> Report {
         checker.observe(record);
     }
     checker.finish(trace.meta.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::CpuId;
+    use zerolag_trace::Gap;
+    use zerolag_trace::script::Script;
+
+    /// `a` runs on both CPUs at 5 us, and again at 50 us.
+    fn broken_twice(gap: Option<(u64, u64)>) -> Report {
+        let mut script = Script::new(2);
+        let a = script.fair("a");
+        let mut twice = |us: u64| {
+            script.wake(us, 0, a).run(us, 0, None, Some(a)).run(us + 5, 1, None, Some(a));
+            script.run(us + 6, 0, Some(a), None).run(us + 9, 1, Some(a), None);
+        };
+        twice(0);
+        twice(40);
+        let mut trace = script.end(100);
+        trace.meta.source = zerolag_trace::Source::Text;
+        let us = |us: u64| Instant::from_nanos(us * 1000);
+        trace.meta.recorded.gaps = gap
+            .map(|(from, until)| Gap { cpu: CpuId(1), from: us(from), until: us(until), events: 0 })
+            .into_iter()
+            .collect();
+        check(&trace, &Options::default())
+    }
+
+    fn found(report: &Report) -> u64 {
+        match report.verdict("one-cpu") {
+            Some(Verdict::Broken(found)) => found.total(),
+            Some(Verdict::Held) => 0,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_judged_within_a_gap_or_from_what_was_before_it() {
+        let all = found(&broken_twice(None));
+        assert_eq!(all, 2);
+        let report = broken_twice(Some((1, 30)));
+        let after = found(&report);
+        assert_eq!(after, 1);
+        assert!(report.to_string().starts_with("29us in 1 gap were not judged"), "{report}");
+        assert_eq!(found(&broken_twice(Some((41, 60)))), 1);
+        // A gap that ends where the trace does.
+        assert_eq!(found(&broken_twice(Some((41, 100)))), 1);
+    }
 }

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! A rule that cannot be checked on a trace is *not applicable*, and the report gives the reason:
-//! the trace has lost events, the mode does not promise the rule, or the recorder does not write
-//! the figures that the rule needs. Such a rule never counts as held.
+//! the trace has lost events at unknown times, the mode does not promise the rule, or the recorder
+//! does not write the figures that the rule needs. Such a rule never counts as held.
 //!
 //! Complexity: O(1) per record, except where a rule says otherwise.
 #![warn(missing_docs)]
@@ -33,4 +33,4 @@ mod servers;
 
 pub use checker::{Checker, check};
 pub use monitor::{Context, Monitor, Options, Outcome};
-pub use report::{Findings, Report, Verdict, Violation};
+pub use report::{Findings, Report, Unseen, Verdict, Violation};

@@ -1,7 +1,7 @@
 //! [`Report`]: the findings of all monitors.
 
 use core::fmt;
-use zerolag_model::{CpuId, Instant, TaskId};
+use zerolag_model::{CpuId, Duration, Instant, TaskId};
 use zerolag_trace::Replay;
 
 /// One violation of a rule.
@@ -99,6 +99,24 @@ pub enum Verdict {
 pub struct Report {
     /// The name of each monitor and its verdict.
     pub verdicts: Vec<(&'static str, Verdict)>,
+    /// The part of the trace that was not judged because events are missing.
+    pub unseen: Option<Unseen>,
+}
+
+/// The part of a trace that was not judged because events are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unseen {
+    /// The number of gaps; those that overlap count once.
+    pub gaps: u64,
+    /// Their time together.
+    pub time: Duration,
+}
+
+impl fmt::Display for Unseen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gaps = if self.gaps == 1 { "gap" } else { "gaps" };
+        write!(f, "{} in {} {gaps} were not judged: events are missing", self.time, self.gaps)
+    }
 }
 
 impl Report {
@@ -142,6 +160,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(unseen) = self.unseen {
+            writeln!(f, "{unseen}")?;
+        }
         for (name, verdict) in &self.verdicts {
             match verdict {
                 Verdict::Held => writeln!(f, "{name:<15} held")?,

@@ -63,11 +63,28 @@ fn perf_stops_its_recording_cpu_by_cpu() {
 }
 
 #[test]
-fn a_recording_with_a_line_missing_is_caught() {
+fn a_recording_with_a_line_missing_has_a_gap_and_no_violation() {
     let text = include_str!("../../trace/tests/data/rr-fifo-fair-1cpu.txt");
     let switches = text.lines().enumerate().filter(|(_, line)| line.contains("sched_switch")).map(|(at, _)| at);
     for missing in switches.skip(10).step_by(17) {
         let rest: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != missing).map(|(_, line)| line).collect();
-        assert!(!judge(&rest.join("\n")).is_clean(), "line {missing} was not missed");
+        let trace = Trace::from_bytes(rest.join("\n").as_bytes()).expect("a recorded trace");
+        assert_eq!(trace.meta.recorded.gaps.len(), 1, "line {missing} was not missed");
+        let report = check(&trace, &Options::default());
+        assert!(report.is_clean() && report.unseen.is_some(), "{report}");
     }
+}
+
+/// `perf sched record` with buffers of 32 KiB under `hackbench`: a quarter of the events is lost.
+#[test]
+fn lost_events_are_no_violations() {
+    let packed: &[u8] = include_bytes!("../../trace/tests/data/lost-2cpu.perf.data.gz");
+    let mut trace = Trace::from_bytes(packed).expect("a recorded trace");
+    assert!(trace.meta.lost_events > 1000 && trace.meta.recorded.gaps.len() > 10);
+    let report = check(&trace, &Options::default());
+    assert!(report.is_clean() && report.unseen.is_some(), "{report}");
+    assert_eq!(report.verdict("one-cpu"), Some(&Verdict::Held));
+    // Judged as if it were whole, it has violations.
+    (trace.meta.recorded.gaps, trace.meta.lost_events) = (Vec::new(), 0);
+    assert!(!check(&trace, &Options::default()).is_clean());
 }

@@ -35,6 +35,25 @@ pub enum ReadError {
         /// The number of all invalid lines.
         total: u64,
     },
+    /// The file has the format of a trace, but no scheduler event.
+    NoEvents {
+        /// The part of the file that could not be read, if it is cut off.
+        dropped: Option<String>,
+    },
+    /// The file has the format of no trace.
+    Unknown {
+        /// The beginning of the file, escaped.
+        begins: String,
+    },
+    /// A recording of a kernel's tool is damaged.
+    Damaged {
+        /// The name of the format.
+        format: &'static str,
+        /// The position, in bytes from the start of the file.
+        offset: u64,
+        /// The mistake.
+        reason: String,
+    },
     /// A format that this program does not read.
     Foreign {
         /// Its name.
@@ -86,6 +105,16 @@ impl fmt::Display for ReadError {
                     more => write!(f, "\nand {more} more"),
                 }
             }
+            Self::NoEvents { dropped } => {
+                f.write_str("no scheduler event found; record at least sched_switch and sched_waking")?;
+                dropped.as_ref().map_or(Ok(()), |dropped| write!(f, " ({dropped})"))
+            }
+            Self::Unknown { begins } => {
+                write!(f, "this is no trace; it begins with `{begins}`. Known are {}", crate::open::known())
+            }
+            Self::Damaged { format, offset, reason } => {
+                write!(f, "this {format} is damaged at byte {offset}: {reason}")
+            }
             Self::Foreign { format, hint } => write!(f, "this is {format}; {hint}"),
         }
     }
@@ -99,6 +128,9 @@ impl core::error::Error for ReadError {
             | Self::Truncated { .. }
             | Self::Version { .. }
             | Self::Text { .. }
+            | Self::NoEvents { .. }
+            | Self::Unknown { .. }
+            | Self::Damaged { .. }
             | Self::Foreign { .. } => None,
         }
     }

@@ -10,6 +10,7 @@
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
 //! | [`perfetto`] | protobuf of the Perfetto viewer | no | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
+//! | `perf_data` | `perf.data` of perf | yes | no |
 //!
 //! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
 //! moment; [`fn@open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
@@ -20,9 +21,11 @@ mod container;
 mod error;
 pub mod ftrace;
 pub mod groups;
+mod kernel;
 mod meta;
 mod open;
 mod packed;
+mod perf_data;
 pub mod perfetto;
 pub mod replay;
 pub mod script;
@@ -31,8 +34,8 @@ pub mod zlt;
 
 pub use container::Trace;
 pub use error::{LineError, ReadError};
-pub use meta::{Machine, Meta, Source};
-pub use open::open;
+pub use meta::{Gap, Machine, Meta, Recorded, Source, Thread};
+pub use open::{is_trace, open};
 pub use replay::Replay;
 pub use table::{IdTable, TableId};
 pub use zlt::{TraceReader, TraceWriter};

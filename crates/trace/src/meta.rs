@@ -4,7 +4,8 @@
 //! origin, the machine and settings, the start and end, and the number of missing events.
 
 use core::fmt;
-use zerolag_model::{Instant, Topology};
+use std::sync::Arc;
+use zerolag_model::{CpuId, Duration, Instant, TaskId, Topology};
 
 /// The origin of a trace. It decides which properties a reader may rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -15,8 +16,8 @@ pub enum Source {
     Runtime,
     /// A run on a kernel, recorded by zerolag: task affinities and policies are known.
     Linux,
-    /// The text output of a kernel's tools: it begins in the middle of a run and does not contain
-    /// affinities.
+    /// A recording by a kernel's tools (text, `perf.data`, Perfetto): it begins in the middle of a
+    /// run and does not contain affinities.
     Text,
 }
 
@@ -105,6 +106,55 @@ pub struct Meta {
     pub end: Instant,
     /// Events that the recorder dropped.
     pub lost_events: u64,
+    /// What a recording by a kernel's tools contains besides events; empty for all other traces.
+    pub recorded: Recorded,
+}
+
+/// What a recording by a kernel's tools contains besides events.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recorded {
+    /// The threads, in order of task.
+    pub threads: Vec<Thread>,
+    /// Where events of a CPU are missing, in order of their start.
+    pub gaps: Vec<Gap>,
+    /// The part of the file that could not be read, if it is cut off: a sentence.
+    pub dropped: Option<String>,
+}
+
+impl Recorded {
+    /// Returns the thread of a task.
+    #[must_use]
+    pub fn thread(&self, task: TaskId) -> Option<&Thread> {
+        self.threads.get(task.index())
+    }
+}
+
+/// The thread of a kernel that a task is. Linux calls the first of these ids `pid` in trace points
+/// and tables of the scheduler, and the second `tgid`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Thread {
+    /// Its thread id.
+    pub tid: u32,
+    /// Its process id, if the recording contains it.
+    pub pid: Option<u32>,
+    /// The name of its process, if the recording contains it: that of the process's first thread.
+    pub process: Option<Arc<str>>,
+    /// The CPU time that the scheduler has charged it (`sched_stat_runtime`); `None` if the
+    /// recording has no such events. Too low where events were lost.
+    pub charged: Option<Duration>,
+}
+
+/// An interval from which events of a CPU are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gap {
+    /// The CPU that recorded the missing events.
+    pub cpu: CpuId,
+    /// The last event of the CPU before.
+    pub from: Instant,
+    /// The first event of the CPU after.
+    pub until: Instant,
+    /// The number of missing events; 0 if the recorder does not tell.
+    pub events: u64,
 }
 
 impl Meta {
@@ -123,6 +173,7 @@ impl Meta {
             start: Instant::ZERO,
             end: Instant::ZERO,
             lost_events: 0,
+            recorded: Recorded::default(),
         }
     }
 

@@ -1,28 +1,76 @@
 //! Recognises formats: from bytes of any known format to a [`Trace`], and back to our own format.
+//!
+//! A format is a line of [`FORMATS`], and a file with its reader.
 
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::ftrace;
-use crate::packed;
 use crate::zlt::{self, TraceReader, TraceWriter};
+use crate::{ftrace, packed, perf_data};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
+
+/// A format that is read.
+struct Format {
+    /// Its name in sentences.
+    name: &'static str,
+    /// Whether a file that begins so has it.
+    is: fn(&[u8]) -> bool,
+    read: fn(&[u8]) -> Result<Trace, ReadError>,
+}
+
+/// The formats, in the order in which they are tried.
+const FORMATS: [Format; 3] = [
+    Format {
+        name: "zerolag's own (.zlt)",
+        is: |bytes| bytes.starts_with(&zlt::MAGIC),
+        read: |bytes| TraceReader::new(bytes)?.read_all(),
+    },
+    Format { name: "perf.data", is: perf_data::is, read: perf_data::read },
+    Format {
+        name: "the text of tracefs, perf script and trace-cmd report",
+        is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
+        read: |bytes| ftrace::read(&String::from_utf8_lossy(bytes)),
+    },
+];
+
+/// Formats that are common but not supported: first bytes, name, advice.
+const FOREIGN: [(&[u8], &str, &str); 3] = [
+    (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
+    (b"{", "JSON", "export the trace as ftrace text"),
+    (b"\x7fELF", "a program", "a trace is wanted"),
+];
+
+/// Returns the names of all formats that are read.
+pub(crate) fn known() -> String {
+    FORMATS.map(|format| format.name).join(", ")
+}
+
+/// Returns whether bytes are a trace of a known format, packed or not. Only the beginning is
+/// looked at, so the rest can be damaged.
+#[must_use]
+pub fn is_trace(bytes: &[u8]) -> bool {
+    packed::unpack_some(bytes, HEAD).is_some_and(|bytes| FORMATS.iter().any(|format| (format.is)(&bytes)))
+}
 
 impl Trace {
     /// Reads a trace in any known format, packed (xz, gzip, zstd) or not.
     ///
     /// # Errors
-    /// The format is foreign, or the trace is damaged, cut off or malformed.
+    /// The format is foreign or unknown, or the trace is damaged, cut off or malformed.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ReadError> {
         let bytes = &*packed::unpack(bytes)?;
-        if bytes.starts_with(&zlt::MAGIC) {
-            return TraceReader::new(bytes)?.read_all();
+        if let Some(format) = FORMATS.iter().find(|format| (format.is)(bytes)) {
+            return (format.read)(bytes);
         }
         if let Some((_, format, hint)) = FOREIGN.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
             return Err(ReadError::Foreign { format, hint });
         }
-        ftrace::read(&String::from_utf8_lossy(bytes))
+        match text(bytes) {
+            // It has no line of a trace at its beginning, but can have one later.
+            Some(_) => ftrace::read(&String::from_utf8_lossy(bytes)),
+            None => Err(ReadError::Unknown { begins: escaped(bytes) }),
+        }
     }
 
     /// Returns bytes as they are, or unpacked if they are an xz, gzip or zstd archive.
@@ -49,32 +97,61 @@ impl Trace {
 /// Opens a trace file of any known format.
 ///
 /// # Errors
-/// The file cannot be read, its format is foreign, or the trace is damaged, cut off or malformed.
+/// The file cannot be read, its format is foreign or unknown, or the trace is damaged, cut off or
+/// malformed.
 pub fn open(path: &Path) -> Result<Trace, ReadError> {
     Trace::from_bytes(&std::fs::read(path)?)
 }
 
-/// Formats that are common but not supported: first bytes, name, advice.
-const FOREIGN: [(&[u8], &str, &str); 4] = [
-    (b"PERFILE2", "perf.data", "convert it with `perf script --ns -F comm,tid,cpu,time,event,trace`"),
-    (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
-    (b"{", "JSON", "export the trace as ftrace text"),
-    (b"\x7fELF", "a program", "a trace is wanted"),
-];
+/// Returns the beginning of a file as text; `None` if it is binary.
+fn text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let head = &bytes[..bytes.len().min(HEAD)];
+    let controls = head.iter().filter(|byte| **byte < 0x20 && !b"\t\n\r\x0c\x1b".contains(byte)).count();
+    (controls * 100 <= head.len()).then(|| String::from_utf8_lossy(head))
+}
+
+/// Returns the first bytes of a file for a sentence: nothing in them reaches a terminal as control.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(32)];
+    head.escape_ascii().to_string()
+}
+
+/// So much of a file is looked at to recognise it.
+const HEAD: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn refused(bytes: &[u8]) -> String {
+        Trace::from_bytes(bytes).unwrap_err().to_string()
+    }
+
     #[test]
     fn foreign_formats_are_named_with_the_way_out() {
-        let refused = |bytes: &[u8]| Trace::from_bytes(bytes).unwrap_err().to_string();
-        assert!(refused(b"PERFILE2....").starts_with("this is perf.data; convert it with `perf script --ns"));
         assert!(refused(b"\x17\x08\x44tracing7").contains("trace-cmd report -t -R"));
-        assert_eq!(
-            refused(b""),
-            "no scheduler event found; known are tracefs `trace`, `perf script`, `trace-cmd report`"
-        );
         assert!(open(Path::new("does/not/exist")).is_err());
+        assert!(refused(b"").starts_with("this is no trace; it begins with ``. Known are zerolag's own"));
+    }
+
+    #[test]
+    fn garbage_is_one_error_without_control_bytes() {
+        let mut binary: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        binary[0] = 0x1b;
+        let text = "\x1b]0;title\x07 hello\n".repeat(5000);
+        for garbage in [binary, text.into_bytes()] {
+            let error = refused(&garbage);
+            assert!(error.starts_with("this is no trace"), "{error}");
+            assert!(error.lines().count() == 1 && !error.chars().any(char::is_control), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_trace_is_recognised_without_being_read() {
+        assert!(is_trace(include_bytes!("../tests/data/version-1.zlt")));
+        assert!(is_trace(include_bytes!("../tests/data/mixed-2cpu.perf.txt.gz")));
+        assert!(is_trace(b"# tracer: nop\n#\n"));
+        assert!(!is_trace(b"[[task]]\nname = \"a\"\n"));
+        assert!(!is_trace(b"{}"));
     }
 }

@@ -14,18 +14,41 @@ const UNPACKED_MAX: u64 = 4 << 30;
 /// Returns the unpacked bytes of an archive, which is recognised by its first bytes; other bytes
 /// unchanged. An archive within an archive is not unpacked.
 pub(crate) fn unpack(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ReadError> {
+    match reader(bytes)? {
+        Some((what, reader)) => read_all(reader, what).map(Cow::Owned),
+        None => Ok(Cow::Borrowed(bytes)),
+    }
+}
+
+/// Returns the first bytes, unpacked; `None` if they cannot be unpacked.
+pub(crate) fn unpack_some(bytes: &[u8], most: usize) -> Option<Cow<'_, [u8]>> {
+    match reader(bytes).ok()? {
+        Some((_, reader)) => {
+            let mut head = Vec::new();
+            // The rest can be damaged or cut off.
+            let _ = reader.take(most as u64).read_to_end(&mut head);
+            Some(Cow::Owned(head))
+        }
+        None => Some(Cow::Borrowed(&bytes[..bytes.len().min(most)])),
+    }
+}
+
+/// The name of an archive and its contents.
+type Archive<'a> = (&'static str, Box<dyn Read + 'a>);
+
+fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
     if bytes.starts_with(b"\xfd7zXZ\0") {
-        return read_all(lzma_rust2::XzReader::new(bytes, true), "an xz archive").map(Cow::Owned);
+        return Ok(Some(("an xz archive", Box::new(lzma_rust2::XzReader::new(bytes, true)))));
     }
     if bytes.starts_with(b"\x1f\x8b") {
-        return read_all(flate2::read::MultiGzDecoder::new(bytes), "a gzip archive").map(Cow::Owned);
+        return Ok(Some(("a gzip archive", Box::new(flate2::read::MultiGzDecoder::new(bytes)))));
     }
     if bytes.starts_with(b"\x28\xb5\x2f\xfd") {
         let reader = ruzstd::decoding::StreamingDecoder::new(bytes);
         let reader = reader.map_err(|error| damaged("a zstd archive", &error))?;
-        return read_all(reader, "a zstd archive").map(Cow::Owned);
+        return Ok(Some(("a zstd archive", Box::new(reader))));
     }
-    Ok(Cow::Borrowed(bytes))
+    Ok(None)
 }
 
 fn read_all(reader: impl Read, what: &str) -> Result<Vec<u8>, ReadError> {

@@ -375,6 +375,30 @@ impl Replay {
         }
     }
 
+    /// Forgets the state of every task and CPU, because events are missing: at this time they are
+    /// as at the start of a recording. Names, attributes and affinities are kept.
+    pub fn forget(&mut self, at: Instant) {
+        for (_, task) in self.tasks.iter_mut() {
+            task.early = None;
+            task.is_new = false;
+            if task.state != TaskState::Dead {
+                task.state = TaskState::Unknown;
+                task.rq = None;
+            }
+        }
+        for (_, cpu) in self.cpus.iter_mut() {
+            let known = *cpu;
+            *cpu = CpuView {
+                since: at,
+                root_domain: known.root_domain,
+                presence: known.presence,
+                is_rt_throttled: known.is_rt_throttled,
+                fair_server: known.fair_server,
+                ..CpuView::default()
+            };
+        }
+    }
+
     fn waking(&mut self, task: TaskId, prio: Prio, new: bool, at: Instant) {
         let task = self.tasks.entry(task);
         set_prio(task, prio);

@@ -1,30 +1,9 @@
 //! From the arguments of a trace point to an event of the kernel.
 
-use zerolag_model::event::{IpiReason, Irq};
-use zerolag_model::{CpuId, MAX_CPUS, PrevState, Prio};
-
-/// A task as named by a trace point.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TaskRef<'a> {
-    pub(super) comm: &'a str,
-    pub(super) pid: u32,
-}
-
-/// An event of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum KernelEvent<'a> {
-    Switch { prev: TaskRef<'a>, prev_prio: Prio, prev_state: PrevState, next: TaskRef<'a>, next_prio: Prio },
-    Waking { task: TaskRef<'a>, prio: Prio, target: CpuId },
-    Wakeup { task: TaskRef<'a>, prio: Prio, cpu: CpuId },
-    WakeupNew { task: TaskRef<'a>, prio: Prio, cpu: CpuId },
-    Migrate { task: TaskRef<'a>, prio: Prio, from: CpuId, to: CpuId },
-    Fork { parent: TaskRef<'a>, child: TaskRef<'a> },
-    Exit { task: TaskRef<'a> },
-    PiSetprio { task: TaskRef<'a>, from: Prio, to: Prio },
-    IpiSend { to: CpuId, reason: IpiReason },
-    IrqEnter(Irq),
-    IrqExit(Irq),
-}
+use super::line::LOST;
+use crate::kernel::event::{KernelEvent, TaskRef, irq_of, state_of};
+use zerolag_model::event::IpiReason;
+use zerolag_model::{CpuId, Duration, MAX_CPUS, PrevState, Prio};
 
 /// Parses the arguments of a trace point; `None` for trace points that are not used.
 pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<'a>>, String> {
@@ -74,22 +53,18 @@ pub(super) fn parse<'a>(name: &str, args: &'a str) -> Result<Option<KernelEvent<
             let push = args.contains("rto_push") || args.contains("irq_work");
             KernelEvent::IpiSend { to, reason: if push { IpiReason::RtPush } else { IpiReason::Resched } }
         }
-        _ => return Ok(parse_irq(name)),
+        LOST => {
+            let count = args.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
+            KernelEvent::Lost { events: count.unwrap_or(0) }
+        }
+        "sched_stat_runtime" => {
+            let mut fields = Fields(args);
+            let ran = fields.cut("runtime")?;
+            let ran = parse_number(ran).ok_or_else(|| format!("`runtime={ran}` is not a time in nanoseconds"))?;
+            KernelEvent::Charged { task: fields.task("comm", "pid")?, ran: Duration::from_nanos(ran) }
+        }
+        _ => return Ok(irq_of(name)),
     }))
-}
-
-/// Interrupts: the trace points of x86 vectors, devices and softirqs. Their arguments are not used
-/// here.
-fn parse_irq<'a>(name: &str) -> Option<KernelEvent<'a>> {
-    let entry = name.strip_suffix("_entry");
-    let irq = match entry.or_else(|| name.strip_suffix("_exit"))? {
-        "local_timer" => Irq::Tick,
-        "reschedule" | "call_function" | "call_function_single" | "irq_work" | "ipi" => Irq::Ipi,
-        "irq_handler" => Irq::Device,
-        "softirq" => Irq::Softirq,
-        _ => return None,
-    };
-    Some(if entry.is_some() { KernelEvent::IrqEnter(irq) } else { KernelEvent::IrqExit(irq) })
 }
 
 fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
@@ -103,14 +78,14 @@ fn parse_switch(args: &str) -> Result<KernelEvent<'_>, String> {
         let prev_state = fields.cut("prev_state")?;
         let prev_prio = fields.prio("prev_prio")?;
         let prev = fields.task("prev_comm", "prev_pid")?;
-        let prev_state = parse_state(prev_state, prev.pid)?;
+        let prev_state = parse_state(prev_state, prev.tid)?;
         return Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio });
     }
     // The spelling of libtraceevent's plugin: `bash:30633 [120] S ==> demo:30623 [120]`.
     let (before, after) = args.rsplit_once(" ==> ").ok_or("sched_switch has no `==>`")?;
     let (next, next_prio, _) = parse_plugin_task(after)?;
     let (prev, prev_prio, state) = parse_plugin_task(before)?;
-    let prev_state = parse_state(state, prev.pid)?;
+    let prev_state = parse_state(state, prev.tid)?;
     Ok(KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio })
 }
 
@@ -131,7 +106,7 @@ fn parse_plugin_task(text: &str) -> Result<(TaskRef<'_>, Prio, &str), String> {
     let (head, rest) = text.rsplit_once(']').ok_or("a task has no priority in brackets")?;
     let (task, prio) = head.rsplit_once('[').ok_or("a task has no priority in brackets")?;
     let (comm, pid) = task.trim_end().rsplit_once(':').ok_or("a task is name:pid")?;
-    Ok((TaskRef { comm, pid: parse_pid("pid", pid)? }, parse_prio("prio", prio)?, rest.trim()))
+    Ok((TaskRef { comm, tid: parse_pid("pid", pid)? }, parse_prio("prio", prio)?, rest.trim()))
 }
 
 /// Parses the letter of a state or, in raw form, its number.
@@ -143,14 +118,7 @@ fn parse_state(text: &str, pid: u32) -> Result<PrevState, String> {
         return Ok(PrevState::Idle);
     }
     if let Some(number) = parse_number(text) {
-        const PREEMPTED: u64 = 0x100;
-        const DEAD: u64 = 0x10 | 0x20 | 0x80;
-        return Ok(match number {
-            0 => PrevState::Runnable,
-            _ if number & PREEMPTED != 0 => PrevState::Runnable,
-            _ if number & DEAD != 0 => PrevState::Dead,
-            _ => PrevState::Blocked,
-        });
+        return Ok(state_of(number));
     }
     match text.bytes().next() {
         Some(b'R') => Ok(PrevState::Runnable),
@@ -191,19 +159,19 @@ impl<'a> Fields<'a> {
 
     /// Takes a task whose name is the first field.
     fn task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
-        let pid = parse_pid(pid, self.cut(pid)?)?;
+        let tid = parse_pid(pid, self.cut(pid)?)?;
         let name = self.0.strip_prefix(comm).and_then(|rest| rest.strip_prefix('='));
-        Ok(TaskRef { comm: name.ok_or_else(|| format!("field `{comm}` is missing"))?, pid })
+        Ok(TaskRef { comm: name.ok_or_else(|| format!("field `{comm}` is missing"))?, tid })
     }
 
     /// Takes a task whose name is between other fields.
     fn inner_task(&mut self, comm: &str, pid: &str) -> Result<TaskRef<'a>, String> {
-        let pid = parse_pid(pid, self.cut(pid)?)?;
+        let tid = parse_pid(pid, self.cut(pid)?)?;
         let key = format!("{comm}=");
         let at = self.0.rfind(&key).ok_or_else(|| format!("field `{comm}` is missing"))?;
         let name = &self.0[at + key.len()..];
         self.0 = self.0[..at].trim_end_matches([' ', ',']);
-        Ok(TaskRef { comm: name, pid })
+        Ok(TaskRef { comm: name, tid })
     }
 }
 
@@ -240,10 +208,10 @@ mod tests {
     #[test]
     fn the_three_spellings_of_a_switch_mean_the_same() {
         let expected = KernelEvent::Switch {
-            prev: TaskRef { comm: "bash", pid: 30633 },
+            prev: TaskRef { comm: "bash", tid: 30633 },
             prev_prio: Prio::from_raw(120),
             prev_state: PrevState::Blocked,
-            next: TaskRef { comm: "demo", pid: 30623 },
+            next: TaskRef { comm: "demo", tid: 30623 },
             next_prio: Prio::from_raw(89),
         };
         for args in [
@@ -260,13 +228,13 @@ mod tests {
     fn names_may_hold_anything() {
         let args = "prev_comm=a b=c ==> d prev_pid=1 prev_prio=120 prev_state=R+ ==> next_comm=x: [1] pid=9 next_pid=2 next_prio=5";
         let KernelEvent::Switch { prev, next, prev_state, .. } = switch(args) else { panic!("a switch") };
-        assert_eq!(prev, TaskRef { comm: "a b=c ==> d", pid: 1 });
-        assert_eq!(next, TaskRef { comm: "x: [1] pid=9", pid: 2 });
+        assert_eq!(prev, TaskRef { comm: "a b=c ==> d", tid: 1 });
+        assert_eq!(next, TaskRef { comm: "x: [1] pid=9", tid: 2 });
         assert_eq!(prev_state, PrevState::Runnable);
         let KernelEvent::Switch { prev, .. } = switch("a:b [x] y:7 [120] R ==> c d:8 [120]") else {
             panic!("a switch")
         };
-        assert_eq!(prev, TaskRef { comm: "a:b [x] y", pid: 7 });
+        assert_eq!(prev, TaskRef { comm: "a:b [x] y", tid: 7 });
     }
 
     #[test]
@@ -279,7 +247,8 @@ mod tests {
             ("D", PrevState::Blocked),
             ("I", PrevState::Blocked),
             ("X", PrevState::Dead),
-            ("128", PrevState::Dead),
+            ("16", PrevState::Dead),
+            ("128", PrevState::Blocked),
         ] {
             assert_eq!(parse_state(text, 1), Ok(state), "{text}");
         }
@@ -289,7 +258,7 @@ mod tests {
 
     #[test]
     fn wakeups_of_old_kernels_and_of_the_plugin_are_read() {
-        let expected = Ok((TaskRef { comm: "my app", pid: 18 }, Prio::from_raw(120), CpuId(3)));
+        let expected = Ok((TaskRef { comm: "my app", tid: 18 }, Prio::from_raw(120), CpuId(3)));
         assert_eq!(parse_wakeup("comm=my app pid=18 prio=120 target_cpu=003"), expected);
         assert_eq!(parse_wakeup("comm=my app pid=18 prio=120 success=1 target_cpu=003"), expected);
         assert_eq!(parse_wakeup("my app:18 [120] success=1 CPU:003"), expected);
@@ -303,6 +272,7 @@ mod tests {
         assert_eq!(refused("sched_waking", "comm=a pid=1 prio=120"), "field `target_cpu` is missing");
         assert_eq!(refused("sched_waking", "comm=a pid=x prio=120 target_cpu=0"), "`pid=x` is not a process id");
         assert_eq!(refused("sched_wakeup", "comm=a pid=1 prio=999 target_cpu=0"), "`prio=999` is outside -2..=140");
-        assert!(parse("sched_stat_runtime", "garbage").is_ok_and(|event| event.is_none()));
+        assert_eq!(refused("sched_stat_runtime", "garbage"), "field `runtime` is missing");
+        assert!(parse("sched_stat_wait", "garbage").is_ok_and(|event| event.is_none()));
     }
 }

@@ -11,8 +11,11 @@ use zerolag_model::{CpuId, Instant, MAX_CPUS};
 pub(super) enum Parsed<'a> {
     /// An event.
     Event(Line<'a>),
-    /// The recorder lost events; at least one.
-    Lost(u64),
+    /// The recorder lost events before the next event of this CPU, if it tells which; 0 if it does
+    /// not tell how many.
+    Lost(Option<CpuId>, u64),
+    /// The recorder overwrote its oldest events: the trace begins later on some CPUs.
+    Overwritten(u64),
     /// The machine has this many CPUs.
     Cpus(u32),
     /// A comment, a call chain, an empty line.
@@ -22,6 +25,8 @@ pub(super) enum Parsed<'a> {
 /// An event's line.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Line<'a> {
+    /// Name and ids of the current task, in the form of the recorder.
+    pub(super) current: &'a str,
     pub(super) cpu: CpuId,
     pub(super) at: Instant,
     /// The event's name without its system (`sched:`).
@@ -41,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed<'_>, String> {
     let mut from = 0;
     while let Some(open) = text[from..].find('[').map(|at| from + at) {
         if let Some(line) = parse_from_cpu(&text[open..])? {
-            return Ok(Parsed::Event(line));
+            return Ok(Parsed::Event(Line { current: text[..open].trim(), ..line }));
         }
         from = open + 1;
     }
@@ -67,13 +72,39 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
         // perf prints a sampling period before the event if it was asked to.
         (token, rest) = next_token(rest);
     }
-    let Some(event) = token.strip_suffix(':') else { return Ok(None) };
+    let event = token.strip_suffix(':').or_else(|| token.starts_with("PERF_RECORD_LOST").then_some(LOST));
+    let Some(event) = event else { return Ok(None) };
     let event = event.rsplit(':').next().unwrap_or(event);
     let cpu = cpu.parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
     let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
     let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
-    Ok(Some(Line { cpu: CpuId(cpu), at, event, args: rest.trim() }))
+    Ok(Some(Line { current: "", cpu: CpuId(cpu), at, event, args: rest.trim() }))
 }
+
+impl Line<'_> {
+    /// Returns thread id and, if the line has it, process id of the current task: `rustc-136 (
+    /// 120)` of tracefs, `rustc   120/136` and `rustc   136` of perf. Perf writes -1 for a thread
+    /// that its parent has collected.
+    pub(super) fn ids(&self) -> Option<(u32, Option<u32>)> {
+        let (task, pid) = match self.current.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
+            Some((task, pid)) => (task.trim_end(), pid.trim().parse().ok()),
+            None => (self.current, None),
+        };
+        let word = task.rsplit([' ', '\t']).next()?;
+        let digits = word.rsplit(|c: char| !c.is_ascii_digit()).next()?;
+        let before = &word[..word.len() - digits.len()];
+        let tid = digits.parse().ok()?;
+        match before.chars().next_back() {
+            None => Some((tid, pid)),
+            Some('-') if word != "-1" && !before.ends_with("/-") => Some((tid, pid)),
+            Some('/') => before[..before.len() - 1].parse().ok().map(|pid| (tid, Some(pid))),
+            Some(_) => None,
+        }
+    }
+}
+
+/// The event's name of perf's remark on lost events.
+pub(super) const LOST: &str = "PERF_RECORD_LOST";
 
 fn next_token(text: &str) -> (&str, &str) {
     let text = text.trim_start();
@@ -112,7 +143,7 @@ fn parse_comment(comment: &str) -> Parsed<'_> {
     let cpus = words.find_map(|word| word.strip_prefix("#P:")).and_then(|cpus| cpus.parse().ok());
     match (lost, cpus) {
         // The CPUs are visible in the text itself; the number of lost events appears nowhere else.
-        (Some(lost), _) if lost > 0 => Parsed::Lost(lost),
+        (Some(lost), _) if lost > 0 => Parsed::Overwritten(lost),
         (_, Some(cpus)) if cpus as usize <= MAX_CPUS => Parsed::Cpus(cpus),
         (_, Some(_) | None) => Parsed::Nothing,
     }
@@ -123,13 +154,17 @@ fn parse_remark(text: &str) -> Option<Parsed<'_>> {
     if let Some(cpus) = text.strip_prefix("cpus=") {
         return cpus.parse().ok().filter(|cpus| *cpus as usize <= MAX_CPUS).map(Parsed::Cpus);
     }
+    // The remarks of tracefs and trace-cmd stand before the next event of the CPU.
+    let cpu = text.strip_prefix("CPU:").or_else(|| text.strip_prefix("CPU "));
+    let cpu = cpu.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    let cpu = cpu.filter(|cpu| (*cpu as usize) < MAX_CPUS).map(CpuId);
     let numbers = || text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u64>().ok());
     if text.contains("EVENTS]") || text.contains("EVENTS DROPPED]") || text.starts_with("LOST ") {
         // `CPU:1 [LOST 12 EVENTS]`, `CPU:1 [12 EVENTS DROPPED]`, `CPU:1 [EVENTS DROPPED]`,
         // `LOST 12 events`.
         let in_bracket = text.rsplit('[').next().unwrap_or(text);
         let count = in_bracket.split(|c: char| !c.is_ascii_digit()).find_map(|number| number.parse().ok());
-        return Some(Parsed::Lost(count.unwrap_or(1)));
+        return Some(Parsed::Lost(cpu, count.unwrap_or(0)));
     }
     let harmless = text.starts_with("version = ")
         || text.starts_with("##### CPU")
@@ -171,10 +206,10 @@ mod tests {
             ("# tracer: nop", Parsed::Nothing),
             ("", Parsed::Nothing),
             ("# entries-in-buffer/entries-written: 2325/2325   #P:8", Parsed::Cpus(8)),
-            ("# entries-in-buffer/entries-written: 22154/32981   #P:8", Parsed::Lost(10_827)),
-            ("CPU:1 [LOST 12 EVENTS]", Parsed::Lost(12)),
-            ("CPU:1 [12 EVENTS DROPPED]", Parsed::Lost(12)),
-            ("CPU:1 [EVENTS DROPPED]", Parsed::Lost(1)),
+            ("# entries-in-buffer/entries-written: 22154/32981   #P:8", Parsed::Overwritten(10_827)),
+            ("CPU:1 [LOST 12 EVENTS]", Parsed::Lost(Some(CpuId(1)), 12)),
+            ("CPU:1 [12 EVENTS DROPPED]", Parsed::Lost(Some(CpuId(1)), 12)),
+            ("CPU:1 [EVENTS DROPPED]", Parsed::Lost(Some(CpuId(1)), 0)),
             ("cpus=4", Parsed::Cpus(4)),
             ("version = 7", Parsed::Nothing),
             ("CPU 3 is empty", Parsed::Nothing),
@@ -183,6 +218,28 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(parsed), "{text}");
         }
+    }
+
+    #[test]
+    fn ids_of_thread_and_process_are_told_apart() {
+        let ids = |text: &str| match parse(text) {
+            Ok(Parsed::Event(line)) => line.ids(),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(ids(" my-prog: x-136 (  120) [003] dN..2.  1.5: sched_waking: "), Some((136, Some(120))));
+        assert_eq!(ids(" my-prog: x-136 (-----) [003] dN..2.  1.5: sched_waking: "), Some((136, None)));
+        assert_eq!(ids(" a-7-136 [003] dN..2.  1.5: sched_waking: "), Some((136, None)));
+        assert_eq!(ids(" <idle>-0 [003] dN..2.  1.5: sched_waking: "), Some((0, None)));
+        assert_eq!(ids("   bash   120/136 [003]  1.5: sched:sched_waking: "), Some((136, Some(120))));
+        assert_eq!(ids("   bash 7  136 [003]  1.5: sched:sched_waking: "), Some((136, None)));
+        assert_eq!(ids("    :-1    -1 [003]  1.5: sched:sched_waking: "), None);
+        assert_eq!(ids(" -1/-1 [003]  1.5: sched:sched_waking: "), None);
+    }
+
+    #[test]
+    fn perfs_remark_on_lost_events_is_an_event() {
+        let (cpu, ns, event, args) = event("  hackbench  7198 [001]  1207.746071503: PERF_RECORD_LOST lost 2082");
+        assert_eq!((cpu, ns, event, args), (1, 1_207_746_071_503, LOST, "lost 2082"));
     }
 
     #[test]

@@ -11,83 +11,163 @@
 //! ```
 //!
 //! The stages, one file each: a line into CPU, time, event and arguments; arguments into an event
-//! of the kernel; events into [`Record`](zerolag_model::Record)s (with the identity of tasks, and
-//! defaults for missing data). A command's name can contain spaces, dashes, colons and equal signs,
-//! so names are cut at the *last* position where the rest still fits.
-//!
-//! The gaps of a recorded text, and how they are filled:
-//!
-//! * **Ids.** A process id can be reused; every fork creates a new task. Tasks are numbered in
-//!   order of appearance.
-//! * **Names.** A task has its last name: a shell forks, then the program sets its own name.
-//! * **Attributes.** Only the effective priority is recorded: FIFO stands for both real-time
-//!   policies, a deadline task has parameters of zero. A priority that changes without a
-//!   `sched_pi_setprio` is treated as a `sched_setattr`.
-//! * **Affinities** are not recorded; checks see that from [`Meta::source`](crate::Meta).
-//! * **Target of a waking:** the kernel prints the CPU where the task last was. The migration that
-//!   follows within the wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
-//! * **Interrupts** of a kind of which only the start was recorded are dropped.
-//! * **Lost events** are counted in the metadata.
+//! of the kernel. Events become a trace in `kernel`, as those of every other recorder. A command's
+//! name can contain spaces, dashes, colons and equal signs, so names are cut at the *last* position
+//! where the rest still fits.
 //!
 //! Sources: Linux v6.12 `kernel/trace/trace_output.c` (lines, flags),
 //! `include/trace/events/sched.h` (fields), libtraceevent `plugin_sched_switch.c` (the second
 //! spelling). Time of waking is `sched_waking`, as in Perfetto.
 
-mod build;
 mod event;
 mod line;
 mod write;
 
 use crate::container::Trace;
 use crate::error::{LineError, ReadError};
-use line::Parsed;
+use crate::kernel::event::{Event, KernelEvent};
+use crate::kernel::{self, Head};
+use line::{Line, Parsed};
+use std::collections::BTreeMap;
+use zerolag_model::{CpuId, Instant};
 
 pub use write::{TimeDigits, write, write_with};
 
 /// Reads a text of tracefs, `perf script` or `trace-cmd report`.
 ///
-/// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted.
-/// Complexity: O(n log n) in lines, linear if they are sorted.
+/// Events other than scheduling, interrupts and IPIs are skipped. Lines need not be sorted. A last
+/// line that is cut off is dropped and named in [`Recorded`](crate::Recorded). Complexity: O(n log
+/// n) in lines, linear if they are sorted.
 ///
 /// # Errors
-/// Invalid lines (the first of them, and their number), or no scheduler event at all.
+/// Invalid lines (the first of them, and their number), no scheduler event, or no line of a trace.
 pub fn read(text: &str) -> Result<Trace, ReadError> {
-    read_with_pids(text).map(|(trace, _)| trace)
+    let mut reader = Reader::default();
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((index, line)) = lines.next() {
+        let before = reader.errors.total;
+        reader.take(index + 1, line);
+        let is_cut = lines.peek().is_none() && !text.ends_with('\n') && reader.errors.total > before;
+        if is_cut && before == 0 && !reader.events.is_empty() {
+            reader.errors = Errors::default();
+            reader.head.dropped = Some(format!("line {}, the last, is cut off and was left out", index + 1));
+        }
+        if reader.is_no_trace() {
+            return Err(unknown(text));
+        }
+    }
+    reader.finish(text)
 }
 
-/// As [`read`]; also returns each task's process id, in order of task.
+/// As [`read`]; also returns each task's thread id, in order of task.
 ///
 /// # Errors
 /// As [`read`].
 pub fn read_with_pids(text: &str) -> Result<(Trace, Vec<u32>), ReadError> {
-    let mut errors = Errors::default();
-    let mut events = Vec::new();
-    let mut head = build::Head::default();
-    for (index, text) in text.lines().enumerate() {
-        let number = index + 1;
+    let trace = read(text)?;
+    let tids = trace.meta.recorded.threads.iter().map(|thread| thread.tid).collect();
+    Ok((trace, tids))
+}
+
+/// Returns whether the beginning of a text has a line of a trace.
+pub(crate) fn is_trace(text: &str) -> bool {
+    text.lines().take(NO_TRACE_LINES).any(|line| {
+        matches!(line::parse(line), Ok(Parsed::Event(_) | Parsed::Cpus(_) | Parsed::Overwritten(_)))
+            || line.starts_with("# tracer: ")
+    })
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    errors: Errors,
+    events: Vec<Event<'a>>,
+    head: Head,
+    /// Lines of a trace, also of events that are not used.
+    valid: u64,
+    /// Remarks on lost events that stand before the next event of their CPU.
+    lost: BTreeMap<CpuId, u64>,
+    /// The process of each thread that was seen.
+    processes: BTreeMap<u32, u32>,
+    /// Whether the oldest events were overwritten.
+    is_overwritten: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, number: usize, text: &'a str) {
         match line::parse(text) {
-            Ok(Parsed::Event(line)) => match event::parse(line.event, line.args) {
-                Ok(Some(event)) => events.push(build::Event { at: line.at, cpu: line.cpu, event }),
-                Ok(None) => head.saw_cpu(line.cpu),
-                Err(reason) => errors.push(number, column_of(text, line.args), reason),
-            },
-            Ok(Parsed::Lost(count)) => head.lost = head.lost.saturating_add(count),
-            Ok(Parsed::Cpus(cpus)) => head.cpus = head.cpus.max(cpus),
+            Ok(Parsed::Event(line)) => {
+                self.valid += 1;
+                self.event(number, text, &line);
+            }
+            Ok(Parsed::Lost(None, events)) => self.head.lost = self.head.lost.saturating_add(events.max(1)),
+            Ok(Parsed::Lost(Some(cpu), events)) => {
+                let lost = self.lost.entry(cpu).or_default();
+                *lost = lost.saturating_add(events);
+            }
+            Ok(Parsed::Overwritten(events)) => {
+                self.valid += 1;
+                self.is_overwritten = true;
+                self.head.lost = self.head.lost.saturating_add(events);
+            }
+            Ok(Parsed::Cpus(cpus)) => {
+                self.valid += 1;
+                self.head.cpus = self.head.cpus.max(cpus);
+            }
             Ok(Parsed::Nothing) => {}
-            Err(reason) => errors.push(number, 0, reason),
+            Err(reason) => self.errors.push(number, 0, reason),
         }
     }
-    if errors.total > 0 {
-        return Err(ReadError::Text { errors: errors.first, total: errors.total });
+
+    fn event(&mut self, number: usize, text: &str, line: &Line<'a>) {
+        let (at, cpu) = (line.at, line.cpu);
+        if let Some(events) = self.lost.remove(&cpu) {
+            self.events.push(Event::new(at, cpu, KernelEvent::Lost { events }));
+        }
+        let ids = line.ids();
+        if let Some((tid, Some(pid))) = ids
+            && tid != 0
+            && self.processes.insert(tid, pid) != Some(pid)
+        {
+            self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
+        }
+        let current = ids.map(|(tid, _)| tid);
+        match event::parse(line.event, line.args) {
+            Ok(Some(event)) => self.events.push(Event { at, cpu, current, event }),
+            Ok(None) => self.head.saw_cpu(cpu),
+            Err(reason) => self.errors.push(number, column_of(text, line.args), reason),
+        }
     }
-    if events.is_empty() {
-        let reason = "no scheduler event found; known are tracefs `trace`, `perf script`, `trace-cmd report`";
-        let error = LineError { line: 0, column: 0, reason: reason.to_owned() };
-        return Err(ReadError::Text { errors: vec![error], total: 1 });
+
+    /// Returns whether so many lines were refused, and none accepted, that it is another kind of
+    /// file: one error, not one per line.
+    const fn is_no_trace(&self) -> bool {
+        self.valid == 0 && self.errors.total >= NO_TRACE_LINES as u64
     }
-    // Stable: lines of one instant stay in their printed order.
-    events.sort_by_key(|event| event.at);
-    Ok(build::build(&head, &events))
+
+    fn finish(mut self, text: &str) -> Result<Trace, ReadError> {
+        if self.valid == 0 && !text.lines().any(|line| line.starts_with("# tracer: ")) {
+            return Err(unknown(text));
+        }
+        if self.errors.total > 0 {
+            return Err(ReadError::Text { errors: self.errors.first, total: self.errors.total });
+        }
+        let last = self.events.iter().map(|event| event.at).max().unwrap_or(Instant::ZERO);
+        let lost = core::mem::take(&mut self.lost).into_iter();
+        self.events.extend(lost.map(|(cpu, events)| Event::new(last, cpu, KernelEvent::Lost { events })));
+        if self.is_overwritten {
+            // Every CPU has its own buffer, and the trace begins with the first event of any.
+            let cpus: std::collections::BTreeSet<CpuId> = self.events.iter().map(|event| event.cpu).collect();
+            let first = self.events.iter().map(|event| event.at).min().unwrap_or(Instant::ZERO);
+            let lost = |cpu| Event::new(first, cpu, KernelEvent::Lost { events: 0 });
+            let events = core::mem::take(&mut self.events);
+            self.events = cpus.into_iter().map(lost).chain(events).collect();
+        }
+        kernel::trace(self.head, self.events)
+    }
+}
+
+fn unknown(text: &str) -> ReadError {
+    ReadError::Unknown { begins: crate::open::escaped(text.as_bytes()) }
 }
 
 /// Returns the column, from 1, at which a part of a line begins.
@@ -113,6 +193,8 @@ impl Errors {
 }
 
 const MAX_ERRORS: usize = 20;
+/// After so many lines without one of a trace, the text is something else.
+const NO_TRACE_LINES: usize = 200;
 
 #[cfg(test)]
 mod tests;

@@ -100,7 +100,7 @@ fn all_bad_lines_are_named_with_their_place() {
         read(text).unwrap_err().to_string(),
         "line 2:38: field `target_cpu` is missing\nline 3: neither an event nor a comment of ftrace, perf or trace-cmd"
     );
-    let many = "what?\n".repeat(100);
+    let many = "# tracer: nop\n".to_owned() + &"what?\n".repeat(100);
     let error = read(&many).unwrap_err().to_string();
     assert_eq!(error.lines().count(), 21);
     assert!(error.ends_with("and 80 more"));

@@ -6,9 +6,9 @@ use super::writer::tag;
 use super::{BLOCK_MAX, BlockKind, MAGIC, Version};
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::meta::{Machine, Meta, Source};
+use crate::meta::{Gap, Machine, Meta, Source, Thread};
 use std::io::{ErrorKind, Read};
-use zerolag_model::{Instant, Record, Topology};
+use zerolag_model::{CpuId, Duration, Instant, Record, Topology};
 
 /// Reads a trace from a stream: an iterator of records. Memory of one block.
 ///
@@ -242,9 +242,26 @@ fn read_meta_value(meta: &mut Meta, tag: u64, value: &[u8]) -> Result<(), Reason
             meta.settings.push((key, value));
         }
         tag::START => meta.start = Instant::from_nanos(cursor.varint()?),
+        tag::THREAD => meta.recorded.threads.push(read_thread(&mut cursor)?),
+        tag::GAP => {
+            let cpu = CpuId(cursor.varint_u32()?);
+            let from = Instant::from_nanos(cursor.varint()?);
+            let until = from.saturating_add(Duration::from_nanos(cursor.varint()?));
+            meta.recorded.gaps.push(Gap { cpu, from, until, events: cursor.varint()? });
+        }
+        tag::DROPPED => meta.recorded.dropped = Some(text()?),
         _ => {}
     }
     Ok(())
+}
+
+fn read_thread(cursor: &mut Cursor<'_>) -> Result<Thread, Reason> {
+    let tid = cursor.varint_u32()?;
+    let bits = cursor.byte()?;
+    let pid = if bits & 1 != 0 { Some(cursor.varint_u32()?) } else { None };
+    let process = if bits & 2 != 0 { Some(cursor.text()?.into()) } else { None };
+    let charged = if bits & 4 != 0 { Some(Duration::from_nanos(cursor.varint()?)) } else { None };
+    Ok(Thread { tid, pid, process, charged })
 }
 
 fn read_topology(cursor: &mut Cursor<'_>) -> Result<Topology, Reason> {

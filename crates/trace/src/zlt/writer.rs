@@ -3,7 +3,7 @@
 use super::record::Deltas;
 use super::wire::{Crc, put_bytes, put_varint};
 use super::{BLOCK_MAX, BLOCK_TARGET, BlockKind, MAGIC, Version};
-use crate::meta::{Machine, Meta, Source};
+use crate::meta::{Machine, Meta, Source, Thread};
 use std::io::{self, Write};
 use zerolag_model::{Instant, Record};
 
@@ -72,7 +72,10 @@ impl<W: Write> TraceWriter<W> {
 
     fn flush_block(&mut self, kind: BlockKind) -> io::Result<()> {
         if self.block.len() > BLOCK_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "one name is longer than 16 MiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "names of threads, or one name, are longer than 16 MiB",
+            ));
         }
         let mut head = vec![kind.number()];
         put_varint(&mut head, self.block.len() as u64);
@@ -97,6 +100,11 @@ pub(super) mod tag {
     pub(crate) const TOPOLOGY: u64 = 7;
     pub(crate) const SETTING: u64 = 8;
     pub(crate) const START: u64 = 9;
+    /// One per thread, in order of task: tid, bits (1 pid, 2 process, 4 charged), those values.
+    pub(crate) const THREAD: u64 = 10;
+    /// One per gap: CPU, start, length, events.
+    pub(crate) const GAP: u64 = 11;
+    pub(crate) const DROPPED: u64 = 12;
 }
 
 fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
@@ -139,4 +147,31 @@ fn put_meta(out: &mut Vec<u8>, meta: &Meta) {
         put(tag::SETTING, &pair);
     }
     put(tag::START, &numbers(&[meta.start.as_nanos()]));
+    for thread in &meta.recorded.threads {
+        put(tag::THREAD, &thread_bytes(thread));
+    }
+    for gap in &meta.recorded.gaps {
+        let length = gap.until.since(gap.from).as_nanos();
+        put(tag::GAP, &numbers(&[u64::from(gap.cpu.0), gap.from.as_nanos(), length, gap.events]));
+    }
+    if let Some(dropped) = &meta.recorded.dropped {
+        put(tag::DROPPED, dropped.as_bytes());
+    }
+}
+
+fn thread_bytes(thread: &Thread) -> Vec<u8> {
+    let Thread { tid, pid, process, charged } = thread;
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, u64::from(*tid));
+    bytes.push(u8::from(pid.is_some()) | u8::from(process.is_some()) << 1 | u8::from(charged.is_some()) << 2);
+    if let Some(pid) = pid {
+        put_varint(&mut bytes, u64::from(*pid));
+    }
+    if let Some(process) = process {
+        put_bytes(&mut bytes, process.as_bytes());
+    }
+    if let Some(charged) = charged {
+        put_varint(&mut bytes, charged.as_nanos());
+    }
+    bytes
 }

@@ -9,7 +9,8 @@ use zerolag::trace::open;
 /// Arguments of `zerolag check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: zerolag's own (.zlt), or the text of tracefs, `perf script`, `trace-cmd report`
+    /// A trace: `perf.data`, the text of `perf script`, tracefs or `trace-cmd report`, or
+    /// zerolag's own (.zlt)
     trace: PathBuf,
 }
 

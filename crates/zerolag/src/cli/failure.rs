@@ -51,6 +51,10 @@ impl Failure {
     pub(crate) fn trace(path: &Path, error: &ReadError) -> Self {
         match error {
             ReadError::Io(error) => Self::reading(path.display(), error),
+            ReadError::Unknown { .. } | ReadError::Foreign { .. } if is_workload(path) => Self::input_help(
+                format!("`{}` is no trace; it looks like a workload", path.display()),
+                format!("simulate it: `zerolag run {}`", path.display()),
+            ),
             error => Self::input(format!("{}: {error}", path.display())),
         }
     }
@@ -82,6 +86,11 @@ impl Failure {
             Self::PipeClosed => ExitCode::from(code::OK),
         }
     }
+}
+
+/// Returns whether a file has the extension of workloads.
+fn is_workload(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
 }
 
 /// Writes a line to stderr; a failure cannot be reported anywhere.

@@ -25,6 +25,10 @@ pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
         None => std::fs::File::open(path).and_then(|mut file| all(&mut file)),
     };
     match bytes {
+        Ok(bytes) if zerolag::trace::is_trace(&bytes) => Err(Failure::input_help(
+            format!("`{name}` is a trace, not a workload"),
+            format!("its figures: `zerolag report {name}`; rules of scheduling: `zerolag check {name}`"),
+        )),
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => Err(Failure::reading(&name, &error)),
     }

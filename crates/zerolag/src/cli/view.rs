@@ -141,7 +141,7 @@ pub(crate) fn checks_line(report: &zerolag::check::Report) -> String {
 
 /// Returns the monitors' verdicts, a line each, with the first violations below.
 pub(crate) fn checks(report: &zerolag::check::Report) -> String {
-    let mut text = String::new();
+    let mut text = report.unseen.map_or_else(String::new, |unseen| format!("{unseen}\n"));
     for (name, verdict) in &report.verdicts {
         let line = match verdict {
             Verdict::Held => "ok".to_owned(),

@@ -1,9 +1,10 @@
 //! From events of a kernel to records: identifies the tasks, and adds what the text does not
 //! contain.
 
-use super::event::{KernelEvent, TaskRef};
+use super::Head;
+use super::event::{Event, KernelEvent, TaskRef};
 use crate::container::Trace;
-use crate::meta::{Machine, Meta, Source};
+use crate::meta::{Gap, Machine, Meta, Recorded, Source, Thread};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerolag_model::attr::{DlParams, Nice, Prio, RtPriority, SchedAttr};
@@ -12,29 +13,8 @@ use zerolag_model::{
     ClassId, CpuId, Duration, GroupId, Instant, MAX_CPUS, MigrateReason, PrevState, Record, TaskId, TraceEvent,
 };
 
-/// The contents of the text besides events.
-#[derive(Default)]
-pub(super) struct Head {
-    pub(super) lost: u64,
-    pub(super) cpus: u32,
-}
-
-impl Head {
-    /// Notes that a CPU exists.
-    pub(super) fn saw_cpu(&mut self, cpu: CpuId) {
-        self.cpus = self.cpus.max(cpu.0 + 1);
-    }
-}
-
-/// An event with its time and CPU.
-pub(super) struct Event<'a> {
-    pub(super) at: Instant,
-    pub(super) cpu: CpuId,
-    pub(super) event: KernelEvent<'a>,
-}
-
-/// Builds the trace of events in order of time, and the process ids of its tasks.
-pub(super) fn build(head: &Head, events: &[Event<'_>]) -> (Trace, Vec<u32>) {
+/// Builds the trace of events in order of time.
+pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
     let mut builder = Builder::default();
     let unpaired = unpaired_irqs(events);
     for event in events {
@@ -51,11 +31,12 @@ pub(super) fn build(head: &Head, events: &[Event<'_>]) -> (Trace, Vec<u32>) {
     let seen = builder.records.iter().map(|record| record.cpu.0 + 1).chain(builder.cpus).max().unwrap_or(1);
     let cpus = seen.max(head.cpus).min(u32::try_from(MAX_CPUS).unwrap_or(u32::MAX));
     let mut meta = Meta::new(Source::Text, Machine::Cpus(cpus));
-    meta.start = builder.records.first().map_or(Instant::ZERO, |record| record.at);
-    meta.end = builder.records.last().map_or(Instant::ZERO, |record| record.at);
-    meta.lost_events = head.lost;
-    let pids = builder.tasks.iter().map(|task| task.pid).collect();
-    (Trace { meta, records: builder.records }, pids)
+    meta.kernel = head.kernel;
+    meta.start = events.first().map_or(Instant::ZERO, |event| event.at);
+    meta.end = events.last().map_or(Instant::ZERO, |event| event.at);
+    meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
+    meta.recorded = Recorded { threads: builder.threads(), gaps, dropped: head.dropped };
+    Trace { meta, records: builder.records }
 }
 
 /// Returns the kinds of interrupt of which only the start, or only the end, was recorded: they have
@@ -76,16 +57,24 @@ fn unpaired_irqs(events: &[Event<'_>]) -> Vec<Irq> {
 struct Builder<'a> {
     records: Vec<Record>,
     tasks: Vec<Task<'a>>,
-    /// The living tasks by process id.
+    /// The living tasks by thread id.
     living: BTreeMap<u32, TaskId>,
     /// One more than the highest CPU in the events.
     cpus: Option<u32>,
+    /// The process of each living thread, and the name of its first thread.
+    processes: BTreeMap<u32, u32>,
+    names: BTreeMap<u32, &'a str>,
+    /// Whether the recorder writes charges.
+    is_charged: bool,
 }
 
 struct Task<'a> {
     /// The record that introduces it; it gets the final name at the end.
     record: usize,
-    pid: u32,
+    tid: u32,
+    pid: Option<u32>,
+    /// What the scheduler has charged.
+    charged: Duration,
     name: &'a str,
     /// Its effective priority, once an event contains it.
     prio: Option<Prio>,
@@ -110,7 +99,7 @@ impl<'a> Builder<'a> {
                 let next_prio = if next_id.is_none() { Prio::IDLE } else { next_prio };
                 self.push(place, TraceEvent::Switch { prev: prev_id, prev_state, next: next_id, next_prio });
                 if prev_state == PrevState::Dead {
-                    self.living.remove(&prev.pid);
+                    self.living.remove(&prev.tid);
                 }
             }
             KernelEvent::Waking { task, prio, target } => {
@@ -141,7 +130,7 @@ impl<'a> Builder<'a> {
                 // A child starts with the priority of its parent unless it resets on fork; its
                 // first wakeup shows it.
                 let prio = parent.and_then(|parent| self.tasks[parent.index()].prio);
-                self.living.remove(&child.pid);
+                self.living.remove(&child.tid);
                 self.create(place, child, parent, prio);
             }
             KernelEvent::Exit { task } => {
@@ -159,6 +148,26 @@ impl<'a> Builder<'a> {
                 self.saw_cpu(to);
                 self.push(place, TraceEvent::IpiSend { to, reason });
             }
+            KernelEvent::Charged { task, ran } => {
+                self.is_charged = true;
+                if let Some(task) = self.task(place, task, None) {
+                    let charged = &mut self.tasks[task.index()].charged;
+                    *charged = charged.saturating_add(ran);
+                }
+            }
+            KernelEvent::Process { tid, pid } => {
+                self.processes.insert(tid, pid);
+                if let Some(task) = self.living.get(&tid) {
+                    self.tasks[task.index()].pid = Some(pid);
+                }
+            }
+            KernelEvent::Name { task } => {
+                self.names.insert(task.tid, task.comm);
+                if let Some(id) = self.living.get(&task.tid) {
+                    self.tasks[id.index()].name = task.comm;
+                }
+            }
+            KernelEvent::Lost { .. } => {}
             KernelEvent::IrqEnter(irq) => self.push(place, TraceEvent::IrqEnter { irq }),
             KernelEvent::IrqExit(irq) => self.push(place, TraceEvent::IrqExit { irq }),
         }
@@ -171,12 +180,24 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the task of a process id, new or known; `None` for the idle tasks.
+    /// Returns what is known of the threads, in order of task.
+    fn threads(&self) -> Vec<Thread> {
+        // The name of a process is that of its first thread.
+        let mut leaders: BTreeMap<u32, &str> = self.names.clone();
+        leaders.extend(self.tasks.iter().filter(|task| task.pid == Some(task.tid)).map(|task| (task.tid, task.name)));
+        let process = |task: &Task<'_>| task.pid.and_then(|pid| leaders.get(&pid)).map(|name| Arc::from(*name));
+        let charged = |task: &Task<'_>| self.is_charged.then_some(task.charged);
+        let thread =
+            |task: &Task<'_>| Thread { tid: task.tid, pid: task.pid, process: process(task), charged: charged(task) };
+        self.tasks.iter().map(thread).collect()
+    }
+
+    /// Returns the task of a thread id, new or known; `None` for the idle tasks.
     fn task(&mut self, place: Place, task: TaskRef<'a>, prio: Option<Prio>) -> Option<TaskId> {
-        if task.pid == 0 {
+        if task.tid == 0 {
             return None;
         }
-        let Some(id) = self.living.get(&task.pid).copied() else {
+        let Some(id) = self.living.get(&task.tid).copied() else {
             return Some(self.create(place, task, None, prio));
         };
         let known = &mut self.tasks[id.index()];
@@ -200,8 +221,16 @@ impl<'a> Builder<'a> {
 
     fn create(&mut self, place: Place, task: TaskRef<'a>, parent: Option<TaskId>, prio: Option<Prio>) -> TaskId {
         let id = TaskId::from_index(self.tasks.len());
-        self.tasks.push(Task { record: self.records.len(), pid: task.pid, name: task.comm, prio, in_wakeup: false });
-        self.living.insert(task.pid, id);
+        self.tasks.push(Task {
+            record: self.records.len(),
+            tid: task.tid,
+            pid: self.processes.get(&task.tid).copied(),
+            charged: Duration::ZERO,
+            name: task.comm,
+            prio,
+            in_wakeup: false,
+        });
+        self.living.insert(task.tid, id);
         // The name is filled in at the end; until then all tasks share the empty name.
         let name: Arc<str> = Arc::default();
         let attr = attr_of(prio.unwrap_or(Prio::from_nice(Nice::ZERO)));

@@ -1,0 +1,128 @@
+//! [`KernelEvent`]: an event of a kernel, as every recorder writes it.
+
+use zerolag_model::event::{IpiReason, Irq};
+use zerolag_model::{CpuId, Duration, Instant, PrevState, Prio};
+
+/// A task as named by a trace point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TaskRef<'a> {
+    pub(crate) comm: &'a str,
+    /// Its thread id, which trace points call `pid`.
+    pub(crate) tid: u32,
+}
+
+/// An event of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KernelEvent<'a> {
+    Switch {
+        prev: TaskRef<'a>,
+        prev_prio: Prio,
+        prev_state: PrevState,
+        next: TaskRef<'a>,
+        next_prio: Prio,
+    },
+    Waking {
+        task: TaskRef<'a>,
+        prio: Prio,
+        target: CpuId,
+    },
+    Wakeup {
+        task: TaskRef<'a>,
+        prio: Prio,
+        cpu: CpuId,
+    },
+    WakeupNew {
+        task: TaskRef<'a>,
+        prio: Prio,
+        cpu: CpuId,
+    },
+    Migrate {
+        task: TaskRef<'a>,
+        prio: Prio,
+        from: CpuId,
+        to: CpuId,
+    },
+    Fork {
+        parent: TaskRef<'a>,
+        child: TaskRef<'a>,
+    },
+    Exit {
+        task: TaskRef<'a>,
+    },
+    PiSetprio {
+        task: TaskRef<'a>,
+        from: Prio,
+        to: Prio,
+    },
+    IpiSend {
+        to: CpuId,
+        reason: IpiReason,
+    },
+    IrqEnter(Irq),
+    IrqExit(Irq),
+    /// The scheduler has charged a task with CPU time (`sched_stat_runtime`): it ran for so long
+    /// until now, here or on another CPU.
+    Charged {
+        task: TaskRef<'a>,
+        ran: Duration,
+    },
+    /// A thread belongs to this process. Not from a trace point: recorders store it beside events.
+    Process {
+        tid: u32,
+        pid: u32,
+    },
+    /// A thread has this name. Not from a trace point: recorders store it beside events.
+    Name {
+        task: TaskRef<'a>,
+    },
+    /// The recorder has lost events of this CPU here.
+    Lost {
+        events: u64,
+    },
+}
+
+/// An event with its time and CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Event<'a> {
+    pub(crate) at: Instant,
+    pub(crate) cpu: CpuId,
+    /// The thread that the CPU ran then, 0 if it was idle; `None` if the recorder does not tell.
+    pub(crate) current: Option<u32>,
+    pub(crate) event: KernelEvent<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// Returns an event of which the running thread is not known.
+    pub(crate) const fn new(at: Instant, cpu: CpuId, event: KernelEvent<'a>) -> Self {
+        Self { at, cpu, current: None, event }
+    }
+}
+
+/// Returns a state of a `prev_state` number.
+///
+/// Source: Linux v6.12 `include/trace/events/sched.h` (`TASK_REPORT`, and the bit above it:
+/// preempted), `include/linux/sched.h` (`EXIT_*`).
+pub(crate) fn state_of(number: u64) -> PrevState {
+    const PREEMPTED: u64 = 0x100;
+    const DEAD: u64 = 0x10 | 0x20;
+    match number {
+        0 => PrevState::Runnable,
+        _ if number & PREEMPTED != 0 => PrevState::Runnable,
+        _ if number & DEAD != 0 => PrevState::Dead,
+        _ => PrevState::Blocked,
+    }
+}
+
+/// Returns the kind of an interrupt's trace point, and whether it is the start: the vectors of x86,
+/// devices and softirqs.
+pub(crate) fn irq_of(name: &str) -> Option<KernelEvent<'static>> {
+    let entry = name.strip_suffix("_entry");
+    let irq = match entry.or_else(|| name.strip_suffix("_exit"))? {
+        "local_timer" => Irq::Tick,
+        "reschedule" | "call_function" | "call_function_single" | "irq_work" | "ipi" => Irq::Ipi,
+        "irq_handler" => Irq::Device,
+        "softirq" => Irq::Softirq,
+        _ => return None,
+    };
+    Some(if entry.is_some() { KernelEvent::IrqEnter(irq) } else { KernelEvent::IrqExit(irq) })
+}

@@ -1,0 +1,478 @@
+//! Lost events: where they are missing, and what later events prove.
+//!
+//! A recorder whose buffer is full drops events, and that is normal: `perf sched record` loses a
+//! quarter of a busy machine with a small buffer. A trace with holes that is read as if it were
+//! whole says wrong things without a word: a task that left its CPU in a hole seems to run on, one
+//! that came seems to wait for seconds.
+//!
+//! The key is that every event names the task that its CPU runs, and a switch the one that it
+//! leaves. If that is not the task that the CPU switched to last, events are missing between the
+//! last event of this CPU and this one, also if the recorder does not say so: `perf script` hides
+//! its remarks, and perf does not record what some tasks do. The rules:
+//!
+//! 1. A remark of the recorder opens a [`Gap`] from the CPU's last event to its next one.
+//! 2. So does an event of another task than the one that runs, and, on the other CPU, a switch to a
+//!    task that still runs there. A task that runs although nothing has woken it since it blocked
+//!    was woken by a CPU with a gap, probably the one that was silent for longest: recorders also
+//!    stop CPU by CPU.
+//! 3. The task that ran leaves its CPU where the gap begins, or where the scheduler last charged
+//!    it. Its later events tell whether it slept (it is woken), was preempted (it runs again), or
+//!    ended.
+//! 4. The task that runs now has come within the gap: at the earliest when it last left a CPU or
+//!    was woken; if the scheduler has charged it without a break until the switch
+//!    (`sched_stat_runtime`), then where that charge begins.
+//!
+//! So switches are added such that none contradicts another. Between the two tasks of a gap the CPU
+//! seems idle; reports count that time as unseen.
+//!
+//! Complexity: O(log n) per event in the number of threads.
+
+use super::event::{Event, KernelEvent, TaskRef};
+use crate::meta::Gap;
+use std::collections::BTreeMap;
+use zerolag_model::{CpuId, Duration, Instant, Nice, PrevState, Prio};
+
+/// Finds the gaps of events in order of time, and adds the switches that are proven to be missing.
+/// Returns the gaps in order of their start.
+pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
+    let mut finder = Finder { start: events.first().map_or(Instant::ZERO, |event| event.at), ..Finder::default() };
+    for (index, event) in events.iter().enumerate() {
+        finder.index = index;
+        finder.take(event);
+    }
+    let end = events.last().map_or(Instant::ZERO, |event| event.at);
+    let Finder { mut gaps, added, cpus, .. } = finder;
+    for (cpu, state) in cpus {
+        if let Some(events) = state.lost {
+            gaps.push(Gap { cpu, from: state.last, until: end, events });
+        }
+    }
+    gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
+    if !added.is_empty() {
+        insert(events, added);
+    }
+    gaps
+}
+
+/// Inserts events, each before the event of its index among those of the same time.
+fn insert<'a>(events: &mut Vec<Event<'a>>, added: Vec<(usize, Event<'a>)>) {
+    let old = core::mem::take(events).into_iter().enumerate().map(|(index, event)| (2 * index + 1, event));
+    let mut all: Vec<(usize, Event<'a>)> =
+        old.chain(added.into_iter().map(|(index, event)| (2 * index, event))).collect();
+    all.sort_by_key(|(order, event)| (event.at, *order));
+    *events = all.into_iter().map(|(_, event)| event).collect();
+}
+
+/// A task that runs, with the priority that it was switched to.
+type Running<'a> = (TaskRef<'a>, Prio);
+
+#[derive(Default)]
+struct Cpu<'a> {
+    /// The task that it runs, if that is known; the inner `None` is the idle task.
+    running: Option<Option<Running<'a>>>,
+    /// Its last event; the start of the trace before the first.
+    last: Instant,
+    /// Events that were lost since, if any were; 0 if their number is unknown.
+    lost: Option<u64>,
+    /// The start of a gap that no switch has followed yet.
+    doubt: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Thread<'a> {
+    on: Option<CpuId>,
+    /// It did not run before this time, except where its events say so.
+    since: Instant,
+    /// It blocked then, and nothing has woken it since.
+    blocked: Option<Instant>,
+    /// A waking while it runs: it overtakes the switch.
+    is_woken_early: bool,
+    /// The last stretch that the scheduler charged without a break.
+    charged: Option<(Instant, Instant)>,
+    /// The added switch that it left by, whose reason is a guess.
+    guess: Option<usize>,
+    has_exited: bool,
+    /// Its last name and priority.
+    seen: Option<(&'a str, Prio)>,
+}
+
+#[derive(Default)]
+struct Finder<'a> {
+    start: Instant,
+    cpus: BTreeMap<CpuId, Cpu<'a>>,
+    threads: BTreeMap<u32, Thread<'a>>,
+    gaps: Vec<Gap>,
+    added: Vec<(usize, Event<'a>)>,
+    /// Whether the recorder writes wakings.
+    has_wakings: bool,
+    /// The index of the current event.
+    index: usize,
+}
+
+impl<'a> Finder<'a> {
+    fn cpu(&mut self, cpu: CpuId) -> &mut Cpu<'a> {
+        let start = self.start;
+        self.cpus.entry(cpu).or_insert_with(|| Cpu { last: start, ..Cpu::default() })
+    }
+
+    fn thread(&mut self, tid: u32) -> &mut Thread<'a> {
+        self.threads.entry(tid).or_default()
+    }
+
+    fn take(&mut self, event: &Event<'a>) {
+        let (at, cpu) = (event.at, event.cpu);
+        match event.event {
+            KernelEvent::Process { .. } | KernelEvent::Name { .. } => return,
+            KernelEvent::Lost { events } => {
+                let lost = &mut self.cpu(cpu).lost;
+                *lost = Some(lost.unwrap_or(0).saturating_add(events));
+                return;
+            }
+            _ => {}
+        }
+        let state = self.cpu(cpu);
+        if let Some(events) = state.lost.take() {
+            let from = state.last;
+            state.doubt.get_or_insert(from);
+            self.gaps.push(Gap { cpu, from, until: at, events });
+        }
+        self.note(event);
+        match event.event {
+            KernelEvent::Switch { prev, prev_prio, next, next_prio, prev_state } => {
+                self.confirm(event, (prev, prev_prio));
+                self.leave(event, prev.tid, prev_state);
+                self.enter(event, (next, next_prio));
+            }
+            _ => {
+                if let Some(tid) = event.current {
+                    let (comm, prio) = self.thread(tid).seen.unwrap_or(("<...>", Prio::from_nice(Nice::ZERO)));
+                    self.confirm(event, (TaskRef { comm, tid }, prio));
+                }
+            }
+        }
+        match event.event {
+            KernelEvent::Waking { task, .. }
+            | KernelEvent::Wakeup { task, .. }
+            | KernelEvent::WakeupNew { task, .. } => {
+                self.has_wakings = true;
+                let thread = self.thread(task.tid);
+                thread.blocked = None;
+                thread.is_woken_early = thread.on.is_some();
+                self.moved(task.tid, at, PrevState::Blocked);
+            }
+            KernelEvent::Migrate { task, .. } => self.moved(task.tid, at, PrevState::Runnable),
+            KernelEvent::Fork { child, .. } => {
+                self.threads.insert(child.tid, Thread { since: at, ..Thread::default() });
+            }
+            KernelEvent::Exit { task } => self.thread(task.tid).has_exited = true,
+            _ => {}
+        }
+        self.cpu(cpu).last = at;
+    }
+
+    /// Notes what an event tells of threads, also of those that do not run.
+    fn note(&mut self, event: &Event<'a>) {
+        match event.event {
+            KernelEvent::Waking { task, prio, .. }
+            | KernelEvent::Wakeup { task, prio, .. }
+            | KernelEvent::WakeupNew { task, prio, .. }
+            | KernelEvent::Migrate { task, prio, .. } => self.thread(task.tid).seen = Some((task.comm, prio)),
+            KernelEvent::Switch { prev, prev_prio, next, next_prio, .. } => {
+                self.thread(prev.tid).seen = Some((prev.comm, prev_prio));
+                self.thread(next.tid).seen = Some((next.comm, next_prio));
+            }
+            KernelEvent::Charged { task, ran } => {
+                let at = event.at;
+                let from = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
+                let charged = &mut self.thread(task.tid).charged;
+                let start = charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= from);
+                *charged = Some((start.map_or(from, |(start, _)| start.min(from)), at));
+            }
+            _ => {}
+        }
+    }
+
+    /// A task that does not run is woken or moved: it did not run before, and if it has left its
+    /// CPU unseen, then in this state.
+    fn moved(&mut self, tid: u32, at: Instant, state: PrevState) {
+        let thread = self.thread(tid);
+        if thread.on.is_none() {
+            thread.since = thread.since.max(at);
+        }
+        if let Some(guess) = thread.guess.take() {
+            self.settle(guess, state);
+        }
+    }
+
+    fn settle(&mut self, guess: usize, state: PrevState) {
+        if let KernelEvent::Switch { prev_state, .. } = &mut self.added[guess].1.event {
+            *prev_state = state;
+        }
+    }
+
+    /// The CPU runs this task: it has to be the one that it switched to.
+    fn confirm(&mut self, event: &Event<'a>, runs: Running<'a>) {
+        let (at, cpu) = (event.at, event.cpu);
+        let state = self.cpu(cpu);
+        let doubt = state.doubt.take();
+        let last = state.last;
+        let tid = runs.0.tid;
+        let Some(running) = state.running else {
+            self.leave_other(tid, cpu);
+            self.enter(event, runs);
+            return;
+        };
+        if running.map_or(0, |(task, _)| task.tid) == tid {
+            return;
+        }
+        let from = doubt.unwrap_or_else(|| {
+            self.gaps.push(Gap { cpu, from: last, until: at, events: 0 });
+            last
+        });
+        let begin = if tid == 0 { at } else { self.earliest(tid, from, event) };
+        if let Some(was) = running {
+            let charged = self.thread(was.0.tid).charged.map_or(from, |(_, end)| end.max(from));
+            self.vanish(was, cpu, charged.min(begin));
+        }
+        if tid != 0 {
+            let switch = KernelEvent::Switch {
+                prev: IDLE,
+                prev_prio: Prio::IDLE,
+                prev_state: PrevState::Idle,
+                next: runs.0,
+                next_prio: runs.1,
+            };
+            self.added.push((self.index, Event::new(begin, cpu, switch)));
+        }
+        self.enter(event, runs);
+    }
+
+    /// A task leaves its CPU.
+    fn leave(&mut self, event: &Event<'a>, tid: u32, prev_state: PrevState) {
+        let thread = self.thread(tid);
+        if prev_state == PrevState::Dead {
+            *thread = Thread::default();
+            return;
+        }
+        let is_asleep = prev_state == PrevState::Blocked && !thread.is_woken_early;
+        thread.blocked = is_asleep.then_some(event.at);
+        (thread.on, thread.since) = (None, event.at);
+    }
+
+    /// Returns when a task has come to a CPU within a gap, at the earliest; see rule 4. It leaves
+    /// the CPU where it seems to run.
+    fn earliest(&mut self, tid: u32, from: Instant, event: &Event<'a>) -> Instant {
+        self.leave_other(tid, event.cpu);
+        let thread = self.thread(tid);
+        let charged = thread.charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= event.at);
+        let begin = charged.map_or(from, |(start, _)| start).max(from).max(thread.since);
+        begin.min(event.at)
+    }
+
+    /// A task that is seen on one CPU has left the other where it still seems to run.
+    fn leave_other(&mut self, tid: u32, here: CpuId) {
+        let Some(other) = self.thread(tid).on.filter(|on| *on != here) else { return };
+        let state = self.cpu(other);
+        let (last, running) = (state.last, state.running);
+        state.running = Some(None);
+        state.lost.get_or_insert(0);
+        if let Some(was) = running.flatten() {
+            self.vanish(was, other, last);
+        }
+    }
+
+    /// A switch enters this task: it has to run nowhere else.
+    fn enter(&mut self, event: &Event<'a>, next: Running<'a>) {
+        let tid = next.0.tid;
+        if tid != 0 {
+            self.leave_other(tid, event.cpu);
+            self.appear(tid);
+            let thread = self.thread(tid);
+            thread.on = Some(event.cpu);
+            thread.is_woken_early = false;
+            if let Some(since) = thread.blocked.take() {
+                self.unseen_waking(since, event);
+            }
+        }
+        self.cpu(event.cpu).running = Some((tid != 0).then_some(next));
+    }
+
+    /// A task runs that nothing has woken since it blocked; see rule 2.
+    fn unseen_waking(&mut self, since: Instant, event: &Event<'a>) {
+        if self.has_wakings {
+            let silent = self.cpus.iter().min_by_key(|(cpu, state)| (state.last, **cpu));
+            let cpu = silent.map_or(event.cpu, |(cpu, _)| *cpu);
+            self.gaps.push(Gap { cpu, from: since, until: event.at, events: 0 });
+        }
+    }
+
+    /// A task is on a CPU again: if it had left unseen and was not woken since, it was preempted.
+    fn appear(&mut self, tid: u32) {
+        if let Some(guess) = self.thread(tid).guess.take() {
+            self.settle(guess, PrevState::Runnable);
+        }
+    }
+
+    /// Adds the switch by which a task has left its CPU.
+    fn vanish(&mut self, (task, prio): Running<'a>, cpu: CpuId, at: Instant) {
+        let guess = self.added.len();
+        let thread = self.thread(task.tid);
+        (thread.on, thread.blocked) = (None, None);
+        thread.since = thread.since.max(at);
+        let prev_state = if thread.has_exited { PrevState::Dead } else { PrevState::Blocked };
+        thread.guess = (!thread.has_exited).then_some(guess);
+        if thread.has_exited {
+            *thread = Thread::default();
+        }
+        let event = KernelEvent::Switch { prev: task, prev_prio: prio, prev_state, next: IDLE, next_prio: Prio::IDLE };
+        self.added.push((self.index, Event::new(at, cpu, event)));
+    }
+}
+
+const IDLE: TaskRef<'static> = TaskRef { comm: "swapper", tid: 0 };
+/// The kernel charges some microseconds before the switch, and the tick some after its due time.
+const CHARGE_SLACK: Duration = Duration::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(tid: u32) -> TaskRef<'static> {
+        let comm = if tid == 0 { "swapper" } else { "t" };
+        TaskRef { comm, tid }
+    }
+
+    fn event(us: u64, cpu: u32, event: KernelEvent<'static>) -> Event<'static> {
+        Event::new(Instant::from_nanos(us * 1000), CpuId(cpu), event)
+    }
+
+    fn switch(us: u64, cpu: u32, prev: u32, prev_state: PrevState, next: u32) -> Event<'static> {
+        let prio = |tid| if tid == 0 { Prio::IDLE } else { Prio::from_raw(120) };
+        let (prev_prio, next_prio) = (prio(prev), prio(next));
+        event(us, cpu, KernelEvent::Switch { prev: task(prev), prev_prio, prev_state, next: task(next), next_prio })
+    }
+
+    fn waking(us: u64, cpu: u32, tid: u32) -> Event<'static> {
+        event(us, cpu, KernelEvent::Waking { task: task(tid), prio: Prio::from_raw(120), target: CpuId(0) })
+    }
+
+    fn charged(us: u64, cpu: u32, tid: u32, ran_us: u64) -> Event<'static> {
+        let charged = event(us, cpu, KernelEvent::Charged { task: task(tid), ran: Duration::from_micros(ran_us) });
+        Event { current: Some(tid), ..charged }
+    }
+
+    /// Returns the gaps and the switches after the repair: `cpu0 [0, 9]`, `9 cpu0 1S>0`.
+    fn repaired(mut events: Vec<Event<'static>>) -> (Vec<String>, Vec<String>) {
+        let us = |at: Instant| at.as_nanos() / 1000;
+        let gaps = find(&mut events);
+        let gaps = gaps.iter().map(|gap| format!("cpu{} {}..{}", gap.cpu, us(gap.from), us(gap.until))).collect();
+        let switches = events.iter().filter_map(|event| match event.event {
+            KernelEvent::Switch { prev, prev_state, next, .. } => {
+                let state = match prev_state {
+                    Runnable => "R",
+                    Blocked => "S",
+                    Dead => "X",
+                    Idle => "",
+                };
+                Some(format!("{} cpu{} {}{state}>{}", us(event.at), event.cpu, prev.tid, next.tid))
+            }
+            _ => None,
+        });
+        (gaps, switches.collect())
+    }
+
+    use PrevState::{Blocked, Dead, Idle, Runnable};
+
+    #[test]
+    fn a_whole_trace_is_left_as_it_is() {
+        let whole =
+            vec![switch(1, 0, 0, Idle, 1), waking(2, 0, 2), switch(3, 0, 1, Runnable, 2), switch(5, 0, 2, Blocked, 1)];
+        let (gaps, switches) = repaired(whole);
+        assert_eq!(gaps, [""; 0]);
+        assert_eq!(switches, ["1 cpu0 0>1", "3 cpu0 1R>2", "5 cpu0 2S>1"]);
+    }
+
+    #[test]
+    fn a_switch_from_another_task_shows_a_gap_and_that_it_ran() {
+        // The switch from 1 to 2 at some time after 10 is missing; 1 is woken later: it slept.
+        let lost = vec![switch(1, 0, 0, Idle, 1), waking(10, 0, 3), switch(90, 0, 2, Blocked, 0), waking(95, 1, 1)];
+        let (gaps, switches) = repaired(lost);
+        assert_eq!(gaps, ["cpu0 10..90"]);
+        assert_eq!(switches, ["1 cpu0 0>1", "10 cpu0 1S>0", "10 cpu0 0>2", "90 cpu0 2S>0"]);
+    }
+
+    #[test]
+    fn a_charge_tells_since_when_it_ran() {
+        let lost = |more: Event<'static>| {
+            vec![
+                switch(1, 0, 0, Idle, 1),
+                waking(10, 0, 2),
+                charged(890, 0, 2, 300),
+                switch(900, 0, 2, Blocked, 0),
+                more,
+            ]
+        };
+        let (_, switches) = repaired(lost(switch(950, 0, 0, Idle, 1)));
+        assert_eq!(switches[1..3], ["10 cpu0 1R>0", "590 cpu0 0>2"], "1 ran again without a wakeup: preempted");
+        // A charge before the task was woken is of an earlier run.
+        let early =
+            vec![switch(1, 0, 0, Idle, 1), waking(600, 1, 2), charged(890, 0, 2, 600), switch(900, 0, 2, Blocked, 0)];
+        assert_eq!(repaired(early).1[2], "600 cpu0 0>2");
+    }
+
+    #[test]
+    fn a_remark_of_the_recorder_is_a_gap_even_if_nothing_contradicts() {
+        let lost = event(40, 0, KernelEvent::Lost { events: 7 });
+        let (gaps, switches) = repaired(vec![switch(1, 0, 0, Idle, 1), lost, switch(90, 0, 1, Blocked, 0)]);
+        assert_eq!((gaps, switches.len()), (vec!["cpu0 1..90".to_owned()], 2));
+        // At the end it lasts until the end.
+        let (gaps, _) =
+            repaired(vec![switch(1, 0, 0, Idle, 1), waking(50, 1, 2), event(60, 0, KernelEvent::Lost { events: 7 })]);
+        assert_eq!(gaps, ["cpu0 1..60"]);
+    }
+
+    #[test]
+    fn a_task_is_on_one_cpu() {
+        // 1 runs on cpu 0 and then on cpu 1: cpu 0 has lost the switch from it.
+        let lost =
+            vec![switch(1, 0, 0, Idle, 1), waking(5, 0, 9), switch(50, 1, 0, Idle, 1), switch(80, 0, 2, Blocked, 0)];
+        let (gaps, switches) = repaired(lost);
+        assert_eq!(gaps, ["cpu0 5..80"]);
+        assert_eq!(switches, ["1 cpu0 0>1", "5 cpu0 1R>0", "5 cpu0 0>2", "50 cpu1 0>1", "80 cpu0 2S>0"]);
+    }
+
+    #[test]
+    fn any_event_tells_which_task_runs() {
+        // 1 is preempted unseen; 2, which runs then, charges itself.
+        let (gaps, switches) = repaired(vec![
+            switch(1, 0, 0, Idle, 1),
+            charged(50, 0, 2, 30),
+            charged(80, 0, 2, 30),
+            switch(80, 0, 2, Blocked, 1),
+        ]);
+        assert_eq!(gaps, ["cpu0 1..50"]);
+        assert_eq!(switches, ["1 cpu0 0>1", "1 cpu0 1R>0", "20 cpu0 0>2", "80 cpu0 2S>1"]);
+    }
+
+    #[test]
+    fn a_waking_can_be_the_event_that_is_missing() {
+        let run = |woken: Option<Event<'static>>| {
+            let rest = [switch(9, 0, 1, Blocked, 0), switch(30, 0, 0, Idle, 1), switch(40, 0, 1, Blocked, 0)];
+            let mut events = vec![waking(2, 1, 9), switch(3, 0, 0, Idle, 1)];
+            events.extend(woken);
+            events.extend(rest);
+            events.sort_by_key(|event| event.at);
+            repaired(events).0
+        };
+        assert_eq!(run(None), ["cpu1 9..30"]);
+        assert_eq!(run(Some(waking(20, 1, 1))), [""; 0]);
+        assert_eq!(run(Some(waking(8, 1, 1))), [""; 0], "a waking that overtakes the switch");
+    }
+
+    #[test]
+    fn a_thread_that_has_exited_is_dead() {
+        let exit = event(5, 0, KernelEvent::Exit { task: task(1) });
+        let (_, switches) = repaired(vec![switch(1, 0, 0, Idle, 1), exit, switch(9, 0, 2, Blocked, 0)]);
+        assert_eq!(switches[1], "5 cpu0 1X>0");
+    }
+}

@@ -1,0 +1,75 @@
+//! Traces that a kernel's recorders write: from the events of the kernel to a [`Trace`].
+//!
+//! Text, `perf.data`, Perfetto's and trace-cmd's files contain the same trace points in different
+//! containers. A reader of a container ends in a list of [`KernelEvent`](event::KernelEvent)s, and
+//! everything after that is here and the same for all:
+//!
+//! ```text
+//! container ─► events of the kernel ─► gaps: lost events, repaired switches ─► build: tasks, records
+//!                  ▲
+//!                  └── raw: a payload, decoded by the text that describes it (format)
+//! ```
+//!
+//! The gaps of a recording, and how they are filled:
+//!
+//! * **Ids.** A thread id can be reused; every fork creates a new task. Tasks are numbered in order
+//!   of appearance. Thread and process ids are kept in [`Recorded`](crate::Recorded).
+//! * **Names.** A task has its last name: a shell forks, then the program sets its own name.
+//! * **Attributes.** Only the effective priority is recorded: FIFO stands for both real-time
+//!   policies, a deadline task has parameters of zero. A priority that changes without a
+//!   `sched_pi_setprio` is treated as a `sched_setattr`.
+//! * **Affinities** are not recorded; checks see that from [`Meta::source`](crate::Meta).
+//! * **Target of a waking:** the kernel writes the CPU where the task last was. The migration that
+//!   follows within the wakeup gets [`MigrateReason::Wakeup`](zerolag_model::MigrateReason).
+//! * **Interrupts** of a kind of which only the start was recorded are dropped.
+//! * **Lost events** leave [`Gap`](crate::Gap)s, see [`gaps`].
+
+mod build;
+pub(crate) mod event;
+pub(crate) mod format;
+mod gaps;
+pub(crate) mod raw;
+pub(crate) mod tracing_data;
+
+use crate::container::Trace;
+use crate::error::ReadError;
+use event::Event;
+use zerolag_model::CpuId;
+
+/// The contents of a recording besides events.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    /// The number of CPUs that the recorder tells.
+    pub(crate) cpus: u32,
+    /// Lost events of unknown place.
+    pub(crate) lost: u64,
+    /// The release of the kernel, if the recorder tells it.
+    pub(crate) kernel: String,
+    /// The part of the file that could not be read, if it is cut off.
+    pub(crate) dropped: Option<String>,
+}
+
+impl Head {
+    /// Notes that a CPU exists.
+    pub(crate) fn saw_cpu(&mut self, cpu: CpuId) {
+        self.cpus = self.cpus.max(cpu.0.saturating_add(1));
+    }
+}
+
+/// Returns the trace of events, which need not be sorted. Complexity: O(n log n) in events, linear
+/// if they are sorted.
+///
+/// # Errors
+/// There is no event.
+pub(crate) fn trace(head: Head, mut events: Vec<Event<'_>>) -> Result<Trace, ReadError> {
+    use event::KernelEvent::{Charged, Lost, Name, Process};
+    let is_scheduling =
+        |event: &Event<'_>| !matches!(event.event, Charged { .. } | Lost { .. } | Name { .. } | Process { .. });
+    if !events.iter().any(is_scheduling) {
+        return Err(ReadError::NoEvents { dropped: head.dropped });
+    }
+    // Stable: events of one instant stay in their recorded order.
+    events.sort_by_key(|event| event.at);
+    let gaps = gaps::find(&mut events);
+    Ok(build::build(head, &events, gaps))
+}

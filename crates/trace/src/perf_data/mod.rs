@@ -1,0 +1,374 @@
+//! `perf.data`: the file of `perf record` and `perf sched record`, also from a pipe, also packed by
+//! `-z`.
+//!
+//! ```text
+//! header ─► events (attr): how a sample is laid out ─┐
+//!        ├► features: the trace points' formats, ... ├─► samples: CPU, time, thread, payload
+//!        └► data: records ───────────────────────────┘   lost, comm, fork
+//! ```
+//!
+//! * Samples of a CPU are in order, those of different CPUs are not; the trace is sorted.
+//! * The trace point of a sample is the number at the start of its payload.
+//! * `comm` and `fork` records tell names and processes; each sample has the process of its thread.
+//! * A `lost` record stands where the CPU's buffer was full.
+//! * A file that is cut off has lost its formats, which are at the end; without them nothing can be
+//!   read. A pipe has them at the start.
+//!
+//! The reader is our own: `linux-perf-data` 0.13, the crate for it, allocates what a file announces
+//! (a damaged one can ask for 16 EiB), divides by a size from the file, and returns nothing from a
+//! file whose end is missing. Here every offset is checked and nothing of a sample is copied.
+//!
+//! Sources: Linux v6.12 `tools/perf/Documentation/perf.data-file-format.txt`,
+//! `include/uapi/linux/perf_event.h`.
+
+mod layout;
+
+use crate::container::Trace;
+use crate::error::ReadError;
+use crate::kernel::event::{Event, KernelEvent, TaskRef};
+use crate::kernel::raw::{ByteOrder, Decoder, text_of};
+use crate::kernel::{self, Head, tracing_data};
+use layout::{Attr, Sample};
+use std::collections::BTreeMap;
+use std::io::Read;
+use zerolag_model::{CpuId, Instant, MAX_CPUS};
+
+/// Returns whether a file is one.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP")
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// It is damaged or cut off, or was recorded without CPU, time or payload of events.
+pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let order = if bytes.starts_with(b"PERFILE2") { ByteOrder::Little } else { ByteOrder::Big };
+    let header = order.u64(bytes, 8).ok_or_else(|| damaged(bytes.len(), "its header is cut off"))?;
+    let mut file = File { order, ..File::default() };
+    let data = if header == PIPE_HEADER { PIPE_HEADER as usize..bytes.len() } else { file.header(bytes)? };
+    file.prepare(bytes, data.clone())?;
+    if file.known.is_empty() {
+        let reason = "it has no description of trace points: perf was killed before it wrote it, or recorded none";
+        return Err(damaged(bytes.len(), reason));
+    }
+    let unpacked = unpack(&file.packed, data.start)?;
+    let mut events = Events { file: &file, ..Events::default_of(&file) };
+    let end = events.records(bytes, data)?;
+    if end < bytes.len() && file.is_pipe {
+        events.head.dropped = Some(format!("the file is cut off; the records behind byte {end} were left out"));
+    }
+    events.records(&unpacked, 0..unpacked.len())?;
+    let Events { mut head, events, first, lost, .. } = events;
+    head.lost = lost.1.saturating_sub(lost.0);
+    head.kernel.clone_from(&file.kernel);
+    head.cpus = head.cpus.max(file.cpus);
+    let first = first.unwrap_or(Instant::ZERO);
+    // Names that perf collected before it started have no time.
+    let late = events.into_iter().map(|event| Event { at: event.at.max(first), ..event });
+    kernel::trace(head, late.collect())
+}
+
+/// What a file says before its records are read.
+struct File {
+    order: ByteOrder,
+    is_pipe: bool,
+    attrs: Vec<Attr>,
+    /// The index in `attrs` of each id of an event.
+    ids: BTreeMap<u64, usize>,
+    known: BTreeMap<u64, Decoder>,
+    kernel: String,
+    cpus: u32,
+    /// The packed parts of the records, in their order.
+    packed: Vec<u8>,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            order: ByteOrder::Little,
+            is_pipe: true,
+            attrs: Vec::new(),
+            ids: BTreeMap::new(),
+            known: BTreeMap::new(),
+            kernel: String::new(),
+            cpus: 0,
+            packed: Vec::new(),
+        }
+    }
+}
+
+/// A part of a file: offset and length.
+#[derive(Clone, Copy)]
+struct Section(u64, u64);
+
+impl Section {
+    fn range(self, bytes: &[u8]) -> Option<core::ops::Range<usize>> {
+        let start = usize::try_from(self.0).ok()?;
+        let end = start.checked_add(usize::try_from(self.1).ok()?)?;
+        (end <= bytes.len()).then_some(start..end)
+    }
+}
+
+impl File {
+    /// Reads the header and the parts that it names; returns where the records are.
+    fn header(&mut self, bytes: &[u8]) -> Result<core::ops::Range<usize>, ReadError> {
+        self.is_pipe = false;
+        let order = self.order;
+        let word = |at: usize| order.u64(bytes, at).ok_or_else(|| damaged(bytes.len(), "its header is cut off"));
+        let section = |at: usize| Ok::<_, ReadError>(Section(word(at)?, word(at + 8)?));
+        let (attr_size, attrs, data) = (word(16)?, section(24)?, section(40)?);
+        let features: Vec<u32> = (0..256)
+            .filter(|bit| word(72 + *bit as usize / 64 * 8).is_ok_and(|bits| bits >> (bit % 64) & 1 == 1))
+            .collect();
+        if data.1 == 0 {
+            return Err(damaged(40, "perf was killed while it recorded: the header says that there is no record"));
+        }
+        let range = data.range(bytes).ok_or_else(|| {
+            let end = data.0.saturating_add(data.1);
+            damaged(bytes.len(), &format!("it is cut off: its records end at byte {end}, and the formats follow"))
+        })?;
+        for (index, feature) in features.into_iter().enumerate() {
+            let at = range.end + index * 16;
+            let cut = || damaged(bytes.len(), "it is cut off within its features");
+            let section = Section(word(at).map_err(|_| cut())?, word(at + 8).map_err(|_| cut())?);
+            match section.range(bytes) {
+                Some(range) => self.feature(feature, bytes, range)?,
+                // Only this one is needed.
+                None if feature == TRACING_DATA => return Err(cut()),
+                None => {}
+            }
+        }
+        self.file_attrs(bytes, attrs, attr_size)?;
+        Ok(range)
+    }
+
+    /// Reads the events of a file: an attr each, and where its ids are.
+    fn file_attrs(&mut self, bytes: &[u8], section: Section, size: u64) -> Result<(), ReadError> {
+        let wrong = |at| damaged(at, "the list of its events is damaged");
+        let range = section.range(bytes).ok_or_else(|| wrong(24))?;
+        let size =
+            usize::try_from(size).ok().filter(|size| (ATTR_MIN + 16..=4096).contains(size)).ok_or_else(|| wrong(16))?;
+        for at in range.step_by(size) {
+            let attr = bytes.get(at..at + size).ok_or_else(|| wrong(at))?;
+            let word = |at| self.order.u64(attr, at).unwrap_or(0);
+            let ids = Section(word(size - 16), word(size - 8)).range(bytes).ok_or_else(|| wrong(at + size - 16))?;
+            let index = self.attrs.len();
+            self.attrs.push(Attr::of(self.order, attr));
+            self.ids.extend(bytes[ids].chunks_exact(8).map(|id| (self.order.number(id), index)));
+        }
+        Ok(())
+    }
+
+    fn feature(&mut self, feature: u32, bytes: &[u8], range: core::ops::Range<usize>) -> Result<(), ReadError> {
+        let at = range.start;
+        let bytes = &bytes[range];
+        match feature {
+            TRACING_DATA => self.known = known(bytes, at)?,
+            OS_RELEASE => self.kernel = bytes.get(4..).map(text_of).unwrap_or_default().chars().take(64).collect(),
+            // Online CPUs come second.
+            NR_CPUS => self.cpus = self.order.u32(bytes, 0).filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the records that tell how others are to be read, which a pipe has at its start, and
+    /// collects packed ones.
+    fn prepare(&mut self, bytes: &[u8], range: core::ops::Range<usize>) -> Result<(), ReadError> {
+        let mut at = range.start;
+        while let Some(record) = layout::record(self.order, bytes, at, range.end) {
+            at = record.end;
+            let body = record.body;
+            match record.kind {
+                HEADER_ATTR if self.is_pipe => {
+                    let size = self.order.u32(body, 4).map_or(0, |size| size as usize).max(ATTR_MIN);
+                    let attr =
+                        body.get(..size).ok_or_else(|| damaged(record.start, "an event's record is too short"))?;
+                    let index = self.attrs.len();
+                    self.attrs.push(Attr::of(self.order, attr));
+                    self.ids.extend(body[size..].chunks_exact(8).map(|id| (self.order.number(id), index)));
+                }
+                HEADER_TRACING_DATA => self.known = known(record.behind, record.end - record.behind.len())?,
+                HEADER_FEATURE if self.is_pipe => {
+                    let feature = self.order.u64(body, 0).and_then(|id| u32::try_from(id).ok()).unwrap_or(0);
+                    if feature != TRACING_DATA && body.len() > 8 {
+                        self.feature(feature, body, 8..body.len())?;
+                    }
+                }
+                COMPRESSED => self.packed.extend_from_slice(body),
+                COMPRESSED2 => {
+                    let size = self.order.u64(body, 0).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+                    self.packed.extend_from_slice(body.get(8..size.saturating_add(8)).unwrap_or_default());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how a record's sample is laid out, whose id is at this place if it has one.
+    fn attr(&self, body: &[u8], id_at: usize) -> Option<&Attr> {
+        let first = self.attrs.first()?;
+        if !first.has_identifier() {
+            return Some(first);
+        }
+        let id = self.order.u64(body, id_at)?;
+        Some(self.ids.get(&id).and_then(|index| self.attrs.get(*index)).unwrap_or(first))
+    }
+}
+
+/// The events of a file.
+struct Events<'a, 'f> {
+    file: &'f File,
+    head: Head,
+    events: Vec<Event<'a>>,
+    /// The time of the first sample.
+    first: Option<Instant>,
+    /// Events that are named as lost, with and without their place: perf writes both.
+    lost: (u64, u64),
+    processes: BTreeMap<u32, u32>,
+}
+
+impl<'a, 'f> Events<'a, 'f> {
+    fn default_of(file: &'f File) -> Self {
+        Self { file, head: Head::default(), events: Vec::new(), first: None, lost: (0, 0), processes: BTreeMap::new() }
+    }
+
+    /// Reads records; returns where they end.
+    fn records(&mut self, bytes: &'a [u8], range: core::ops::Range<usize>) -> Result<usize, ReadError> {
+        let mut at = range.start;
+        while let Some(record) = layout::record(self.file.order, bytes, at, range.end) {
+            at = record.end;
+            let done = match record.kind {
+                SAMPLE => self.sample(record.body),
+                LOST | LOST_SAMPLES | COMM | FORK => {
+                    self.remark(record.kind, record.body);
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
+            done.map_err(|reason| damaged(record.start, reason))?;
+        }
+        if at < range.end && !self.file.is_pipe {
+            return Err(damaged(at, "a record is longer than the rest"));
+        }
+        Ok(at)
+    }
+
+    fn sample(&mut self, body: &'a [u8]) -> Result<(), &'static str> {
+        let attr = self.file.attr(body, 0).ok_or("it has no list of events")?;
+        if let Some(missing) = attr.missing() {
+            return Err(missing);
+        }
+        let sample = Sample::of(self.file.order, attr, body).ok_or("a sample is shorter than its event says")?;
+        let order = self.file.order;
+        let number = order.at(sample.raw, 0, 2).ok_or("a sample has no number of a trace point")?;
+        let cpu = CpuId(sample.cpu);
+        if cpu.index() >= MAX_CPUS {
+            return Err("a sample is of a CPU beyond 4095");
+        }
+        let at = Instant::from_nanos(sample.time);
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        self.head.saw_cpu(cpu);
+        if let Some((pid, tid)) = sample.current {
+            self.process(at, cpu, pid, tid);
+        }
+        let Some(decoder) = self.file.known.get(&number) else { return Ok(()) };
+        let event = decoder.decode(sample.raw).ok_or("an event has an impossible value")?;
+        let current = sample.current.map(|(_, tid)| tid).filter(|tid| *tid != u32::MAX);
+        self.events.push(Event { at, cpu, current, event });
+        Ok(())
+    }
+
+    /// Notes the process of a thread. A thread that its parent has collected has the ids -1.
+    fn process(&mut self, at: Instant, cpu: CpuId, pid: u32, tid: u32) {
+        if tid == 0 || tid == u32::MAX || pid == u32::MAX || self.processes.insert(tid, pid) == Some(pid) {
+            return;
+        }
+        self.events.push(Event::new(at, cpu, KernelEvent::Process { tid, pid }));
+    }
+
+    /// Reads a record that is no sample. One that is too short tells nothing.
+    fn remark(&mut self, kind: u32, body: &'a [u8]) {
+        let order = self.file.order;
+        let Some(attr) = self.file.attr(body, body.len().saturating_sub(8)) else { return };
+        let (time, cpu) = attr.tail(order, body);
+        let (at, cpu) = (Instant::from_nanos(time.unwrap_or(0)), CpuId(cpu.unwrap_or(0)));
+        match kind {
+            LOST | LOST_SAMPLES => {
+                let events = order.u64(body, if kind == LOST { 8 } else { 0 }).unwrap_or(0);
+                if time.is_some_and(|time| time > 0) && cpu.index() < MAX_CPUS {
+                    self.lost.0 = self.lost.0.saturating_add(events);
+                    self.events.push(Event::new(at, cpu, KernelEvent::Lost { events }));
+                } else {
+                    self.lost.1 = self.lost.1.saturating_add(events);
+                }
+            }
+            COMM => {
+                let (Some(pid), Some(tid)) = (order.u32(body, 0), order.u32(body, 4)) else { return };
+                self.process(at, CpuId(0), pid, tid);
+                let name = body.get(8..).map(text_of).unwrap_or_default();
+                let task = TaskRef { comm: name, tid };
+                self.events.push(Event::new(at, CpuId(0), KernelEvent::Name { task }));
+            }
+            _ => {
+                let (Some(pid), Some(tid)) = (order.u32(body, 0), order.u32(body, 8)) else { return };
+                let at = order.u64(body, 16).map_or(at, Instant::from_nanos);
+                self.process(at, CpuId(0), pid, tid);
+            }
+        }
+    }
+}
+
+fn known(bytes: &[u8], at: usize) -> Result<BTreeMap<u64, Decoder>, ReadError> {
+    tracing_data::read(bytes).map_err(|(offset, reason)| damaged(at + offset, reason))
+}
+
+/// Returns unpacked records.
+fn unpack(packed: &[u8], at: usize) -> Result<Vec<u8>, ReadError> {
+    let mut unpacked = Vec::new();
+    if packed.is_empty() {
+        return Ok(unpacked);
+    }
+    let failed =
+        |error: &dyn core::fmt::Display| damaged(at, &format!("its packed records cannot be unpacked: {error}"));
+    // perf does not end the frame, and the decoder keeps the last window until the end: an empty
+    // last block, and the space of a checksum.
+    let end: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
+    let reader = ruzstd::decoding::StreamingDecoder::new(packed.chain(end)).map_err(|error| failed(&error))?;
+    match reader.take(UNPACKED_MAX).read_to_end(&mut unpacked) {
+        // A frame that is damaged within ends in a record that is cut off.
+        Err(error) if unpacked.is_empty() => Err(failed(&error)),
+        Ok(_) | Err(_) => Ok(unpacked),
+    }
+}
+
+fn damaged(offset: usize, reason: &str) -> ReadError {
+    ReadError::Damaged { format: "perf.data", offset: offset as u64, reason: reason.to_owned() }
+}
+
+/// The size of the header of a file from a pipe.
+const PIPE_HEADER: u64 = 16;
+/// The size of the first version of an event's attributes.
+const ATTR_MIN: usize = 64;
+/// The most bytes that packed records may unpack to.
+const UNPACKED_MAX: u64 = 4 << 30;
+
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const LOST_SAMPLES: u32 = 13;
+const HEADER_ATTR: u32 = 64;
+const HEADER_TRACING_DATA: u32 = layout::HEADER_TRACING_DATA;
+const HEADER_FEATURE: u32 = 80;
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+const TRACING_DATA: u32 = 1;
+const OS_RELEASE: u32 = 4;
+const NR_CPUS: u32 = 7;
+
+#[cfg(test)]
+mod tests;
