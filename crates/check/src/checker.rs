@@ -8,7 +8,7 @@
 use crate::monitor::{Context, Monitor, Options, Outcome};
 use crate::monitors::TABLE;
 use crate::report::{Findings, Report, Unseen, Verdict};
-use zerolag_model::{Duration, Instant, Record};
+use zerolag_model::{Instant, Record};
 use zerolag_trace::{Meta, Replay, Trace};
 
 /// Passes records to all monitors, for a run whose trace is not kept.
@@ -154,7 +154,7 @@ impl Checker {
             };
             (name, verdict)
         });
-        Report { verdicts: verdicts.collect(), unseen: (self.unseen.time > Duration::ZERO).then_some(self.unseen) }
+        Report { verdicts: verdicts.collect(), unseen: (self.unseen.gaps > 0).then_some(self.unseen) }
     }
 }
 
@@ -167,7 +167,6 @@ fn blind(meta: &Meta) -> Vec<(Instant, Instant)> {
             Some(_) | None => all.push((gap.from, gap.until)),
         }
     }
-    all.retain(|(from, until)| from < until);
     all.reverse();
     all
 }

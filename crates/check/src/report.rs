@@ -187,10 +187,13 @@ impl fmt::Display for Report {
     }
 }
 
-/// Returns a task as it is named in sentences: `name (task 3)`.
+/// Returns a task as it is named in sentences: `name (task 3)`, or `name (tid 4711)` if it was
+/// recorded on a kernel.
 pub(crate) fn label(replay: &Replay, task: TaskId) -> String {
-    match replay.task(task).map(|view| &*view.name) {
-        None | Some("") => format!("task {task}"),
-        Some(name) => format!("{name} (task {task})"),
+    match (replay.task(task).map(|view| &*view.name), replay.tid(task)) {
+        (None | Some(""), None) => format!("task {task}"),
+        (None | Some(""), Some(tid)) => format!("tid {tid}"),
+        (Some(name), None) => format!("{name} (task {task})"),
+        (Some(name), Some(tid)) => format!("{name} (tid {tid})"),
     }
 }

@@ -105,7 +105,7 @@ const fn distinct<const N: usize>(words: &[&'static str]) -> [&'static str; N] {
 /// Lists the events of a trace whose time and kind `wanted` accepts. O(records).
 #[must_use]
 pub fn events(trace: &Trace, wanted: impl Fn(Instant, &str) -> bool) -> String {
-    let mut names = Names::default();
+    let mut names = Names::of_trace(trace);
     let mut out = String::new();
     for record in &trace.records {
         names.learn(&record.event);
@@ -120,19 +120,31 @@ pub fn events(trace: &Trace, wanted: impl Fn(Instant, &str) -> bool) -> String {
 
 /// The names of tasks that the trace has given so far.
 #[derive(Debug, Default)]
-pub(crate) struct Names(IdTable<TaskId, Option<String>>);
+pub(crate) struct Names {
+    names: IdTable<TaskId, Option<String>>,
+    /// The thread ids of a kernel's recording, in order of task.
+    tids: Vec<u32>,
+}
 
 impl Names {
+    /// Starts before the first record of a trace.
+    pub(crate) fn of_trace(trace: &Trace) -> Self {
+        let tids = trace.meta.recorded.threads.iter().map(|thread| thread.tid).collect();
+        Self { names: IdTable::default(), tids }
+    }
+
     /// Stores the name of a new task.
     pub(crate) fn learn(&mut self, event: &TraceEvent) {
         if let TraceEvent::TaskNew { task, name, .. } = event {
-            *self.0.entry(*task) = Some(name.to_string());
+            let tid = self.tids.get(task.index());
+            let name = tid.map_or_else(|| name.to_string(), |tid| format!("{name}:{tid}"));
+            *self.names.entry(*task) = Some(name);
         }
     }
 
     /// Returns a task's name.
     pub(crate) fn of(&self, task: TaskId) -> String {
-        self.0.get(task).cloned().flatten().unwrap_or_else(|| format!("task {task}"))
+        self.names.get(task).cloned().flatten().unwrap_or_else(|| format!("task {task}"))
     }
 
     /// Returns the name of a CPU's current task; `idle` if there is none.

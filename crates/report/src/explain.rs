@@ -169,6 +169,8 @@ pub struct Options {
 #[derive(Clone, Debug, Default)]
 struct Names {
     tasks: BTreeMap<TaskId, Arc<str>>,
+    /// The thread ids of a kernel's recording, in order of task.
+    tids: Vec<u32>,
     groups: BTreeMap<GroupId, Arc<str>>,
 }
 
@@ -214,6 +216,7 @@ impl Explainer {
     /// Starts before the first record.
     #[must_use]
     pub fn new(meta: &Meta, options: Options) -> Self {
+        let tids = meta.recorded.threads.iter().map(|thread| thread.tid).collect();
         Self {
             replay: Replay::new(meta),
             is_complete: meta.source.is_complete(),
@@ -225,7 +228,12 @@ impl Explainer {
             moved: BTreeSet::new(),
             open: BTreeMap::new(),
             options,
-            found: Explanation { waits: Vec::new(), totals: BTreeMap::new(), count: 0, names: Names::default() },
+            found: Explanation {
+                waits: Vec::new(),
+                totals: BTreeMap::new(),
+                count: 0,
+                names: Names { tids, ..Names::default() },
+            },
         }
     }
 
@@ -465,7 +473,11 @@ impl Open {
 
 impl Names {
     fn task(&self, task: TaskId) -> String {
-        self.tasks.get(&task).map_or_else(|| format!("task {task}"), ToString::to_string)
+        match (self.tasks.get(&task), self.tids.get(task.index())) {
+            (None, _) => format!("task {task}"),
+            (Some(name), None) => name.to_string(),
+            (Some(name), Some(tid)) => format!("{name} (tid {tid})"),
+        }
     }
 
     fn group(&self, group: GroupId) -> String {

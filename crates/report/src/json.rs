@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use zerolag_model::event::Irq;
 use zerolag_model::{CpuLayer, CpuMax, Duration, MigrateReason};
-use zerolag_trace::Machine;
+use zerolag_trace::{Machine, Source};
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "zerolag.figures.v1";
@@ -33,6 +33,10 @@ struct Document<'a> {
     switches: u64,
     records: u64,
     lost_events: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gaps: Option<Vec<Gap>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<&'a str>,
     migrations: BTreeMap<&'static str, u64>,
     tasks: Vec<Task<'a>>,
     cpus: Vec<Cpu>,
@@ -62,10 +66,33 @@ struct Setting<'a> {
     value: &'a str,
 }
 
+/// Where events of a CPU are missing.
+#[derive(Serialize)]
+struct Gap {
+    cpu: u32,
+    from_ns: u64,
+    until_ns: u64,
+    /// Null if the recorder does not tell.
+    events: Option<u64>,
+}
+
+/// The figures of a task that only a recording of a kernel has.
+#[derive(Serialize)]
+struct Recorded<'a> {
+    tid: u32,
+    pid: Option<u32>,
+    process: Option<&'a str>,
+    charged_ns: Option<u64>,
+    run_ns_in_gaps: u64,
+    wait_ns_in_gaps: u64,
+}
+
 #[derive(Serialize)]
 struct Task<'a> {
     id: u32,
     name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<Recorded<'a>>,
     policy: String,
     run_ns: u64,
     exec_ns: Option<u64>,
@@ -97,6 +124,8 @@ struct Cpu {
     id: u32,
     busy_ns: u64,
     idle_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unseen_ns: Option<u64>,
     switches: u64,
     layers_ns: Option<BTreeMap<&'static str, u64>>,
     lock_wait_ns: u64,
@@ -172,6 +201,8 @@ struct Wait {
     ended_by: &'static str,
     blocked_by: Vec<Blocker>,
     unexplained_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_gaps_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -193,6 +224,8 @@ impl<'a> Document<'a> {
             switches: summary.switches,
             records: summary.records,
             lost_events: summary.meta.lost_events,
+            gaps: (summary.meta.source == Source::Text).then(|| summary.meta.recorded.gaps.iter().map(gap).collect()),
+            dropped: summary.meta.recorded.dropped.as_deref(),
             migrations: migrations(&summary.migrations),
             tasks: summary.tasks.iter().map(task).collect(),
             cpus: summary.cpus.iter().map(cpu).collect(),
@@ -226,10 +259,23 @@ fn migrations(migrations: &Migrations) -> BTreeMap<&'static str, u64> {
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
+fn gap(gap: &zerolag_trace::Gap) -> Gap {
+    let events = Some(gap.events).filter(|events| *events > 0);
+    Gap { cpu: gap.cpu.0, from_ns: gap.from.as_nanos(), until_ns: gap.until.as_nanos(), events }
+}
+
 fn task(task: &crate::TaskSummary) -> Task<'_> {
     Task {
         id: task.task.0,
         name: &task.name,
+        recorded: task.thread.as_ref().map(|thread| Recorded {
+            tid: thread.tid,
+            pid: thread.pid,
+            process: thread.process.as_deref(),
+            charged_ns: thread.charged.map(|charged| charged.as_nanos()),
+            run_ns_in_gaps: task.run_unsure.as_nanos(),
+            wait_ns_in_gaps: task.wait_unsure.as_nanos(),
+        }),
         policy: policy_text(task.attr),
         run_ns: task.run.as_nanos(),
         exec_ns: task.exec.map(|exec| exec.as_nanos()),
@@ -259,6 +305,7 @@ fn cpu(cpu: &crate::CpuSummary) -> Cpu {
         id: cpu.cpu.0,
         busy_ns: cpu.busy.as_nanos(),
         idle_ns: cpu.idle.as_nanos(),
+        unseen_ns: (!cpu.unseen.is_zero()).then(|| cpu.unseen.as_nanos()),
         switches: cpu.switches,
         layers_ns: cpu
             .layers
@@ -341,6 +388,7 @@ fn wait(wait: &crate::Wait) -> Wait {
             })
             .collect(),
         unexplained_ns: wait.unexplained().as_nanos(),
+        in_gaps_ns: (!wait.unsure.is_zero()).then(|| wait.unsure.as_nanos()),
     }
 }
 

@@ -18,6 +18,7 @@
 
 pub mod events;
 pub mod explain;
+mod gaps;
 mod groups;
 pub mod human;
 pub mod json;

@@ -8,6 +8,7 @@
 //! of a task is the time from the switch to it until the switch from it. It includes interrupts, as
 //! in `/proc` without `IRQ_TIME_ACCOUNTING`.
 
+use crate::gaps::Gaps;
 use crate::groups::GroupSums;
 use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
@@ -19,7 +20,7 @@ use zerolag_model::{
     CpuId, Duration, Instant, LayerTimes, Mark, MigrateReason, PrevState, Record, TaskCounters, TaskId, TraceEvent,
 };
 use zerolag_trace::replay::{Current, Replay, TaskState, WaitCause};
-use zerolag_trace::{IdTable, Meta, Trace};
+use zerolag_trace::{IdTable, Meta, Thread, Trace};
 
 /// Follows a run and sums its figures.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ pub struct Metrics {
     migrations: Migrations,
     records: u64,
     last: Instant,
+    gaps: Gaps,
 }
 
 #[derive(Debug, Default)]
@@ -63,12 +65,16 @@ struct TaskSums {
     charged: Instant,
     /// The parts of the current wait on run queues that the task has left since.
     pieces: Vec<Piece>,
+    /// Run time in gaps of its CPUs, and time that it waited in gaps of its run queues.
+    run_unsure: Duration,
+    wait_unsure: Duration,
 }
 
 #[derive(Debug, Default)]
 struct CpuSums {
     busy: Duration,
     idle: Duration,
+    unseen: Duration,
     switches: u64,
     layers: Option<LayerTimes>,
     lock_wait: Duration,
@@ -96,6 +102,7 @@ impl Metrics {
             migrations: Migrations::default(),
             records: 0,
             last: meta.start,
+            gaps: Gaps::new(meta),
         }
     }
 
@@ -238,7 +245,7 @@ impl Metrics {
             tasks: tasks
                 .iter()
                 .filter(|(_, sums)| sums.is_seen)
-                .map(|(task, sums)| sums.summary(task, &replay))
+                .map(|(task, sums)| sums.summary(task, &replay, meta.recorded.thread(task).cloned()))
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
             services: services.finish(end, |group| groups.path(group)),
@@ -260,9 +267,14 @@ impl Metrics {
         // A CPU without an earlier record ran the task that it leaves now all the time.
         let ran = if view.current == Current::Unknown { prev } else { view.current.task() };
         let is_known = view.current != Current::Unknown || prev.is_some();
+        let unsure = self.gaps.within(cpu, view.since, at);
         match ran {
             Some(_) => sums.busy = sums.busy.saturating_add(time),
-            None if is_known => sums.idle = sums.idle.saturating_add(time),
+            None if is_known => {
+                // Idle within a gap is what the trace does not show.
+                sums.idle = sums.idle.saturating_add(time.saturating_sub(unsure));
+                sums.unseen = sums.unseen.saturating_add(unsure);
+            }
             None => {}
         }
         // The priority at the end: a recorded trace shows a change only when the task is switched
@@ -272,6 +284,7 @@ impl Metrics {
             let task = self.tasks.entry(id);
             task.is_seen = true;
             task.run = task.run.saturating_add(time);
+            task.run_unsure = task.run_unsure.saturating_add(unsure);
             if let Some(view) = self.replay.task(id) {
                 prio = view.prio;
                 task.run_with(view.attr, time);
@@ -320,8 +333,10 @@ impl Metrics {
     fn end_wait(&mut self, id: TaskId, at: Instant, ending: Ending) {
         let Some(view) = self.replay.task(id) else { return };
         let Some(from) = view.waits_since() else { return };
+        let unsure = view.rq.map_or(Duration::ZERO, |cpu| self.gaps.within(cpu, from, at));
         let task = self.tasks.entry(id);
         let length = at.since(from);
+        task.wait_unsure = task.wait_unsure.saturating_add(unsure);
         task.is_seen = true;
         task.wait = task.wait.saturating_add(length);
         task.wait_max = task.wait_max.max(length);
@@ -349,7 +364,7 @@ impl Metrics {
                 let open = Stretch { task: view.current.task(), prio, from: view.since, to: at };
                 (ending.leaves_open(other) && view.current != Current::Unknown).then_some(open)
             });
-            self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, blocked_by });
+            self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, unsure, blocked_by });
         }
         self.tasks.entry(id).pieces.clear();
     }
@@ -409,14 +424,17 @@ impl TaskSums {
         }
     }
 
-    fn summary(&self, task: TaskId, replay: &Replay) -> TaskSummary {
+    fn summary(&self, task: TaskId, replay: &Replay, thread: Option<Thread>) -> TaskSummary {
         let unknown = zerolag_trace::replay::TaskView::default();
         let view = replay.task(task).unwrap_or(&unknown);
         TaskSummary {
             task,
             name: if view.name.is_empty() { format!("task {task}").into() } else { view.name.clone() },
             attr: self.attrs.iter().max_by_key(|(_, time)| *time).map_or(view.attr, |(attr, _)| *attr),
+            thread,
             run: self.run,
+            run_unsure: self.run_unsure,
+            wait_unsure: self.wait_unsure,
             exec: self.counters.map(|counters| counters.exec),
             activations: self.activations,
             switches_in: self.switches_in,
@@ -446,6 +464,7 @@ impl CpuSums {
             cpu,
             busy: self.busy,
             idle: self.idle,
+            unseen: self.unseen,
             switches: self.switches,
             layers: self.layers,
             lock_wait: self.lock_wait,

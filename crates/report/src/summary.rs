@@ -1,13 +1,14 @@
 //! [`Summary`]: the figures of a run.
 
+use crate::table::shorten;
 use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Nice, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
     ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, LayerTimes, MigrateReason, Policy, TaskId,
 };
-use zerolag_trace::Meta;
 use zerolag_trace::replay::WaitCause;
+use zerolag_trace::{Meta, Thread};
 
 /// The figures of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +61,35 @@ impl Summary {
         self.groups.iter().find(|group| &*group.path == path)
     }
 
+    /// Returns the run time of all tasks by switches, and what the kernel has charged them
+    /// (`sched_stat_runtime`); `None` if the trace does not contain charges.
+    #[must_use]
+    pub fn charged(&self) -> Option<(Duration, Duration)> {
+        let mut sums = None;
+        for task in &self.tasks {
+            if let Some(charged) = task.charged() {
+                let (run, all) = sums.unwrap_or((Duration::ZERO, Duration::ZERO));
+                sums = Some((task.run.saturating_add(run), charged.saturating_add(all)));
+            }
+        }
+        sums
+    }
+
+    /// Returns a task as sentences name it: with its thread id, or its own id, if another has the
+    /// same name.
+    #[must_use]
+    pub fn label(&self, task: TaskId) -> String {
+        let Some(task) = self.task(task) else { return format!("task {task}") };
+        let name = shorten(&task.name, NAME_WIDTH);
+        if self.tasks.iter().filter(|other| other.name == task.name).nth(1).is_none() {
+            return name;
+        }
+        match &task.thread {
+            Some(thread) => format!("{name} (tid {})", thread.tid),
+            None => format!("{name}#{}", task.task),
+        }
+    }
+
     /// Returns the idle time of all CPUs together, and their total time.
     #[must_use]
     pub fn idle(&self) -> (Duration, Duration) {
@@ -77,8 +107,14 @@ pub struct TaskSummary {
     pub name: Arc<str>,
     /// The attributes that it had during most of its run time.
     pub attr: SchedAttr,
+    /// The thread that it is, if it was recorded on a kernel.
+    pub thread: Option<Thread>,
     /// Time between a switch to it and the switch from it.
     pub run: Duration,
+    /// The part of it in gaps of its CPUs: it could have been less.
+    pub run_unsure: Duration,
+    /// The part of its waits in gaps of its run queues: it could have run meanwhile.
+    pub wait_unsure: Duration,
     /// CPU time charged by the scheduler, if the trace contains it: without interrupts and without
     /// the scheduler's own path.
     pub exec: Option<Duration>,
@@ -107,6 +143,14 @@ pub struct TaskSummary {
     /// How many overrun signals (SIGXCPU) it got; `None` if it does not ask for them
     /// (`SCHED_FLAG_DL_OVERRUN`).
     pub dl_overruns: Option<u64>,
+}
+
+impl TaskSummary {
+    /// Returns the CPU time that the kernel has charged it, if the trace contains that.
+    #[must_use]
+    pub fn charged(&self) -> Option<Duration> {
+        self.thread.as_ref()?.charged
+    }
 }
 
 /// The figures of one service.
@@ -213,6 +257,8 @@ pub struct CpuSummary {
     pub busy: Duration,
     /// Time with the idle task.
     pub idle: Duration,
+    /// Time in gaps of the recording in which no task is known to have run.
+    pub unseen: Duration,
     /// Switches.
     pub switches: u64,
     /// Its time by layer, if the trace contains it.
@@ -265,6 +311,8 @@ pub struct Wait {
     pub cause: WaitCause,
     /// The event that ended it.
     pub end: WaitEnd,
+    /// The part of it in gaps of its run queue: it could have run meanwhile.
+    pub unsure: Duration,
     /// The tasks that ran meanwhile on the run queues on which it waited, the longest first.
     pub blocked_by: Vec<Blocker>,
 }
@@ -385,3 +433,6 @@ pub fn prio_text(prio: Prio) -> String {
 fn bare(policy: Policy) -> &'static str {
     policy.name().strip_prefix("SCHED_").unwrap_or(policy.name())
 }
+
+/// Longer names are cut in tables and sentences.
+pub(crate) const NAME_WIDTH: usize = 20;

@@ -1,9 +1,12 @@
 //! The figures as tables, readable at 100 columns: first the run times, then the waits, then their
 //! causes.
 
+mod recorded;
+
 use crate::human::{Human, Percent};
 use crate::summary::{
-    Blocker, CpuSummary, GroupSummary, RequestTimes, Summary, TaskSummary, Wait, WaitEnd, policy_text, prio_text,
+    Blocker, CpuSummary, GroupSummary, NAME_WIDTH, RequestTimes, Summary, TaskSummary, Wait, WaitEnd, policy_text,
+    prio_text,
 };
 use crate::table::{Align, Table, shorten};
 use core::fmt::{self, Write};
@@ -110,16 +113,20 @@ fn write_head(out: &mut String, summary: &Summary) -> fmt::Result {
     if separator == ", " {
         out.push(')');
     }
-    if meta.lost_events > 0 {
+    if meta.lost_events > 0 && meta.recorded.gaps.is_empty() {
         write!(out, ", {} EVENTS LOST: the figures are too low", meta.lost_events)?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    recorded::write(out, summary)
 }
 
 fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
     let has_timers = tasks.iter().any(|task| task.timers > 0);
-    let mut columns = vec![
-        ("task", Align::Left),
+    let ids = recorded::Ids::of(tasks);
+    let mut columns = vec![("task", Align::Left)];
+    columns.extend(ids.columns());
+    let before_overruns = columns.len() + 7;
+    columns.extend([
         ("policy", Align::Left),
         ("run", Align::Right),
         ("of a cpu", Align::Right),
@@ -127,27 +134,28 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
         ("runs", Align::Right),
         ("preempted", Align::Right),
         ("moves", Align::Right),
-    ];
+    ]);
     if has_timers {
         columns.extend([("timers", Align::Right), ("missed", Align::Right), ("latest", Align::Right)]);
     }
     // Before the timer columns, which only some tasks have.
     let has_overruns = tasks.iter().any(|task| task.dl_overruns.is_some());
     if has_overruns {
-        columns.insert(8, ("overruns", Align::Right));
+        columns.insert(before_overruns, ("overruns", Align::Right));
     }
     let mut table = Table::new(&columns);
     for task in tasks {
-        let mut row = vec![
-            name_of(summary, Some(task.task)),
+        let mut row = vec![recorded::name(summary, task)];
+        row.extend(ids.cells(task));
+        row.extend([
             policy_text(task.attr),
-            Human(task.run).to_string(),
+            recorded::unsure(task.run, task.run_unsure),
             Percent { part: task.run, whole: summary.elapsed }.to_string(),
             task.activations.to_string(),
             task.switches_in.to_string(),
             task.preemptions.to_string(),
             task.migrations.total().to_string(),
-        ];
+        ]);
         if has_overruns {
             row.push(task.dl_overruns.map_or_else(|| "-".to_owned(), |count| count.to_string()));
         }
@@ -161,8 +169,10 @@ fn run_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
 }
 
 fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
-    let mut table = Table::new(&[
-        ("task", Align::Left),
+    let ids = recorded::Ids::of(tasks);
+    let mut columns = vec![("task", Align::Left)];
+    columns.extend(ids.columns());
+    columns.extend([
         ("policy", Align::Left),
         ("waited", Align::Right),
         ("longest", Align::Right),
@@ -171,14 +181,16 @@ fn wait_table(summary: &Summary, tasks: &[&TaskSummary]) -> Table {
         ("p99", Align::Right),
         ("max", Align::Right),
     ]);
+    let mut table = Table::new(&columns);
     for task in tasks {
-        let mut row = vec![
-            name_of(summary, Some(task.task)),
+        let mut row = vec![recorded::name(summary, task)];
+        row.extend(ids.cells(task));
+        row.extend([
             policy_text(task.attr),
-            Human(task.wait).to_string(),
+            recorded::unsure(task.wait, task.wait_unsure),
             Human(task.wait_max).to_string(),
             Human(task.sleep).to_string(),
-        ];
+        ]);
         if let Some(latency) = task.latency {
             row.extend([latency.p50, latency.p99, latency.max].map(|time| Human(time).to_string()));
         }
@@ -271,7 +283,8 @@ fn group_table(summary: &Summary, groups: &[&GroupSummary]) -> Table {
 }
 
 fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
-    let mut table = Table::new(&[
+    let has_unseen = cpus.iter().any(|cpu| !cpu.unseen.is_zero());
+    let mut columns = vec![
         ("cpu", Align::Right),
         ("busy", Align::Right),
         ("switches", Align::Right),
@@ -281,10 +294,14 @@ fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
         ("longest", Align::Right),
         ("lock wait", Align::Right),
         ("longest", Align::Right),
-    ]);
+    ];
+    if has_unseen {
+        columns.insert(2, ("unseen", Align::Right));
+    }
+    let mut table = Table::new(&columns);
     for cpu in cpus {
         let ipi = cpu.irq(Irq::Ipi);
-        table.push([
+        let mut row = vec![
             cpu.cpu.to_string(),
             Percent { part: cpu.busy, whole: summary.elapsed }.to_string(),
             cpu.switches.to_string(),
@@ -294,7 +311,11 @@ fn cpu_table(summary: &Summary, cpus: &[&CpuSummary]) -> Table {
             Human(ipi.max).to_string(),
             Human(cpu.lock_wait).to_string(),
             Human(cpu.lock_wait_max).to_string(),
-        ]);
+        ];
+        if has_unseen {
+            row.insert(2, Percent { part: cpu.unseen, whole: summary.elapsed }.to_string());
+        }
+        table.push(row);
     }
     table
 }
@@ -320,7 +341,7 @@ fn write_wait(out: &mut String, summary: &Summary, wait: &Wait, limit: usize) ->
     writeln!(
         out,
         "{:>8}  {name} ({}) {} at {} on cpu {}, {end}",
-        Human(wait.length()).to_string(),
+        recorded::unsure(wait.length(), wait.unsure),
         prio_text(wait.prio),
         wait.cause.name(),
         wait.from,
@@ -351,14 +372,8 @@ fn blocker_text(summary: &Summary, by: &Blocker, wait: &Wait) -> String {
 }
 
 fn name_of(summary: &Summary, task: Option<TaskId>) -> String {
-    let Some(id) = task else { return "idle".to_owned() };
-    let Some(task) = summary.task(id) else { return format!("task {id}") };
-    // Tasks of the same name are told apart by their ids.
-    let is_unique = summary.tasks.iter().filter(|other| other.name == task.name).nth(1).is_none();
-    if is_unique { shorten(&task.name, NAME_WIDTH) } else { format!("{}#{id}", shorten(&task.name, NAME_WIDTH)) }
+    task.map_or_else(|| "idle".to_owned(), |task| summary.label(task))
 }
-
-const NAME_WIDTH: usize = 20;
 
 #[cfg(test)]
 mod tests {

@@ -104,7 +104,7 @@ pub fn timeline(trace: &Trace, window: Window) -> String {
 /// Lists every switch exactly: `0.004000000 cpu0 a -> f (preempted)`.
 #[must_use]
 pub fn switches(trace: &Trace) -> String {
-    let mut names = Names::default();
+    let mut names = Names::of_trace(trace);
     let mut out = String::new();
     for record in &trace.records {
         names.learn(&record.event);

@@ -248,6 +248,10 @@ pub struct Replay {
     tasks: IdTable<TaskId, TaskView>,
     cpus: IdTable<CpuId, CpuView>,
     is_complete: bool,
+    /// Whether events are missing before this part of the trace.
+    has_forgotten: bool,
+    /// The thread ids of a kernel's recording, in order of task.
+    tids: Arc<[u32]>,
 }
 
 impl Replay {
@@ -260,7 +264,14 @@ impl Replay {
             let current = if is_complete { Current::Idle } else { Current::Unknown };
             *cpu = CpuView { current, since: meta.start, ..CpuView::default() };
         }
-        Self { tasks: IdTable::default(), cpus, is_complete }
+        let tids = meta.recorded.threads.iter().map(|thread| thread.tid).collect();
+        Self { tasks: IdTable::default(), cpus, is_complete, has_forgotten: false, tids }
+    }
+
+    /// Returns the thread id of a task, if it was recorded on a kernel.
+    #[must_use]
+    pub fn tid(&self, task: TaskId) -> Option<u32> {
+        self.tids.get(task.index()).copied()
     }
 
     /// Returns the known state of a task.
@@ -378,8 +389,8 @@ impl Replay {
     /// Forgets the state of every task and CPU, because events are missing: at this time they are
     /// as at the start of a recording. Names, attributes and affinities are kept.
     pub fn forget(&mut self, at: Instant) {
+        self.has_forgotten = true;
         for (_, task) in self.tasks.iter_mut() {
-            task.early = None;
             task.is_new = false;
             if task.state != TaskState::Dead {
                 task.state = TaskState::Unknown;
@@ -440,7 +451,10 @@ impl Replay {
     }
 
     fn switch_out(&mut self, task: TaskId, state: PrevState, cpu: CpuId, at: Instant) {
+        let has_forgotten = self.has_forgotten;
         let task = self.tasks.entry(task);
+        // A waking that overtook this switch can be among the missing events.
+        let is_doubtful = has_forgotten && task.state == TaskState::Unknown;
         if !matches!(task.state, TaskState::Running { on, .. } if on == cpu) {
             // It was not known to run here; its former queue does not count any more.
             task.rq = Some(cpu);
@@ -453,7 +467,7 @@ impl Replay {
             // [5] Running -> Blocked, unless a wakeup came first.
             (PrevState::Blocked, None) => {
                 *rq = cpu;
-                TaskState::Blocked
+                if is_doubtful { TaskState::Unknown } else { TaskState::Blocked }
             }
             (PrevState::Blocked, Some(Early { since, complete: false })) => TaskState::Waking { since },
             (PrevState::Blocked, Some(Early { since, complete: true })) => {

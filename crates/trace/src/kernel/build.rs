@@ -25,7 +25,7 @@ pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
     }
     for task in &builder.tasks {
         if let TraceEvent::TaskNew { name, .. } = &mut builder.records[task.record].event {
-            *name = task.name.into();
+            *name = plain(task.name);
         }
     }
     let seen = builder.records.iter().map(|record| record.cpu.0 + 1).chain(builder.cpus).max().unwrap_or(1);
@@ -37,6 +37,19 @@ pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
     meta.lost_events = gaps.iter().fold(head.lost, |sum, gap| sum.saturating_add(gap.events));
     meta.recorded = Recorded { threads: builder.threads(), gaps, dropped: head.dropped };
     Trace { meta, records: builder.records }
+}
+
+/// Returns a name without control characters: any program can choose its name, and reports reach
+/// terminals. They are written as escapes.
+fn plain(name: &str) -> Arc<str> {
+    if !name.chars().any(char::is_control) {
+        return name.into();
+    }
+    let mut plain = String::new();
+    for char in name.chars() {
+        if char.is_control() { plain.extend(char.escape_default()) } else { plain.push(char) }
+    }
+    plain.into()
 }
 
 /// Returns the kinds of interrupt of which only the start, or only the end, was recorded: they have
@@ -185,7 +198,7 @@ impl<'a> Builder<'a> {
         // The name of a process is that of its first thread.
         let mut leaders: BTreeMap<u32, &str> = self.names.clone();
         leaders.extend(self.tasks.iter().filter(|task| task.pid == Some(task.tid)).map(|task| (task.tid, task.name)));
-        let process = |task: &Task<'_>| task.pid.and_then(|pid| leaders.get(&pid)).map(|name| Arc::from(*name));
+        let process = |task: &Task<'_>| task.pid.and_then(|pid| leaders.get(&pid)).map(|name| plain(name));
         let charged = |task: &Task<'_>| self.is_charged.then_some(task.charged);
         let thread =
             |task: &Task<'_>| Thread { tid: task.tid, pid: task.pid, process: process(task), charged: charged(task) };

@@ -41,17 +41,35 @@ pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
         finder.take(event);
     }
     let end = events.last().map_or(Instant::ZERO, |event| event.at);
-    let Finder { mut gaps, added, cpus, .. } = finder;
+    let Finder { mut gaps, added, cpus, unseen_wakings, .. } = finder;
     for (cpu, state) in cpus {
         if let Some(events) = state.lost {
             gaps.push(Gap { cpu, from: state.last, until: end, events });
         }
     }
     gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
+    add_unexplained(&mut gaps, unseen_wakings);
     if !added.is_empty() {
         insert(events, added);
     }
     gaps
+}
+
+/// Adds the intervals of unseen wakings that no other gap explains. Both are in order.
+fn add_unexplained(gaps: &mut Vec<Gap>, wakings: Vec<Gap>) {
+    // The latest end of the gaps up to each.
+    let later = |latest: &mut Instant, gap: &Gap| {
+        *latest = (*latest).max(gap.until);
+        Some(*latest)
+    };
+    let ends: Vec<Instant> = gaps.iter().scan(Instant::ZERO, later).collect();
+    let is_explained = |waking: &Gap| {
+        let before = gaps.partition_point(|gap| gap.from < waking.until);
+        before.checked_sub(1).is_some_and(|last| ends[last] > waking.from)
+    };
+    let unexplained: Vec<Gap> = wakings.into_iter().filter(|waking| !is_explained(waking)).collect();
+    gaps.extend(unexplained);
+    gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
 }
 
 /// Inserts events, each before the event of its index among those of the same time.
@@ -103,6 +121,8 @@ struct Finder<'a> {
     threads: BTreeMap<u32, Thread<'a>>,
     gaps: Vec<Gap>,
     added: Vec<(usize, Event<'a>)>,
+    /// From when a task blocked, or the CPU that can have woken it was silent, until it ran.
+    unseen_wakings: Vec<Gap>,
     /// Whether the recorder writes wakings.
     has_wakings: bool,
     /// The index of the current event.
@@ -301,8 +321,9 @@ impl<'a> Finder<'a> {
     fn unseen_waking(&mut self, since: Instant, event: &Event<'a>) {
         if self.has_wakings {
             let silent = self.cpus.iter().min_by_key(|(cpu, state)| (state.last, **cpu));
-            let cpu = silent.map_or(event.cpu, |(cpu, _)| *cpu);
-            self.gaps.push(Gap { cpu, from: since, until: event.at, events: 0 });
+            let (cpu, last) = silent.map_or((event.cpu, since), |(cpu, state)| (*cpu, state.last));
+            let from = since.max(last).min(event.at);
+            self.unseen_wakings.push(Gap { cpu, from, until: event.at, events: 0 });
         }
     }
 

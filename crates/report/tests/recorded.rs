@@ -1,0 +1,60 @@
+//! The figures of recordings with lost events.
+
+use zerolag_model::Duration;
+use zerolag_report::text::Limits;
+use zerolag_report::{Metrics, Summary, json, text};
+use zerolag_trace::Trace;
+
+fn lost() -> Summary {
+    let packed: &[u8] = include_bytes!("../../trace/tests/data/lost-2cpu.perf.data.gz");
+    Metrics::of(&Trace::from_bytes(packed).expect("a recording"))
+}
+
+#[test]
+fn threads_and_processes_are_told_apart_in_text_and_json() {
+    let summary = lost();
+    let text = text::render(&summary, Limits::default());
+    let head = text.lines().find(|line| line.starts_with("task ")).expect("a table of tasks");
+    assert_eq!(head.split_whitespace().take(3).collect::<Vec<_>>(), ["task", "tid", "pid"]);
+    assert!(!text.contains('#'), "a name is followed by nothing that looks like an id\n{text}");
+    let value: serde_json::Value = serde_json::from_str(&json::render(&summary).expect("JSON")).expect("JSON");
+    let tasks = value["tasks"].as_array().expect("tasks");
+    assert!(tasks.iter().all(|task| task["recorded"]["tid"].is_u64()));
+    let known = tasks.iter().filter(|task| task["recorded"]["pid"].is_u64()).collect::<Vec<_>>();
+    assert!(known.len() > 10 && known.iter().any(|task| task["recorded"]["process"] == "hackbench"));
+    assert!(value["gaps"].as_array().is_some_and(|gaps| gaps.len() > 10));
+}
+
+#[test]
+fn gaps_are_listed_and_mark_figures() {
+    let summary = lost();
+    let text = text::render(&summary, Limits::default());
+    assert!(text.contains(" events were lost: ") && text.contains(" of CPU time unseen"), "{text}");
+    assert!(text.contains("run time by switches ") && text.contains(", charged by the kernel "), "{text}");
+    assert!(summary.tasks.iter().any(|task| !task.run_unsure.is_zero() && task.run_unsure <= task.run));
+    assert!(summary.cpus.iter().any(|cpu| !cpu.unseen.is_zero()));
+    for cpu in &summary.cpus {
+        let seen = cpu.busy.saturating_add(cpu.idle).saturating_add(cpu.unseen);
+        assert!(seen <= summary.elapsed, "a CPU's time is counted once");
+    }
+}
+
+/// Tasks whose time was seen completely have the time that the kernel has charged them, within 1 %
+/// and the time between charge and switch.
+#[test]
+fn run_times_outside_of_gaps_are_those_of_the_kernel() {
+    let summary = lost();
+    let mut compared = 0;
+    for task in summary.tasks.iter().filter(|task| task.run_unsure.is_zero() && task.switches_in > 0) {
+        let Some(charged) = task.charged() else { continue };
+        // A task that runs at the start or end is charged for the time outside of the trace.
+        if task.wait_unsure > Duration::ZERO || task.switches_in < 3 {
+            continue;
+        }
+        compared += 1;
+        let slack = charged.as_nanos() / 100 + 20_000 + task.switches_in * 4_000;
+        let apart = task.run.saturating_sub(charged).max(charged.saturating_sub(task.run));
+        assert!(apart.as_nanos() <= slack, "{}: {} by switches, charged {charged}", task.name, task.run);
+    }
+    assert!(compared >= 2, "only {compared} tasks were compared");
+}
