@@ -321,6 +321,7 @@ impl<'e> Caller<'e> {
     fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
+        let had = queue.meter.run_by_this_thread(engine.now());
         let Some(task) = task else {
             let left = self.under(&mut queue, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
@@ -349,9 +350,10 @@ impl<'e> Caller<'e> {
         };
         body.is_leaving = matches!(left, LeftAs::Parked | LeftAs::Delayed);
         if let Some(detached) = &mut body.detached {
-            detached.has_left = true;
+            (detached.has_left, detached.had) = (true, had);
         }
         drop(body);
+        task.group.add_usage(queue.meter.take());
         Some((queue, left))
     }
 
@@ -364,7 +366,10 @@ impl<'e> Caller<'e> {
             };
             let step = match next {
                 Next::Balance(step) => step,
-                Next::Idle => Step::Done,
+                Next::Idle => {
+                    queue.meter.rest(engine.now());
+                    Step::Done
+                }
                 Next::Run(id) => {
                     let task = engine.task(id);
                     task.last_cpu.store(cpu.0, Ordering::Relaxed);
@@ -388,11 +393,12 @@ impl<'e> Caller<'e> {
         let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
             unreachable!("invariant: a CPU that has picked has switched")
         };
+        // The time of the switch itself is charged to no task.
+        let _ = queue.meter.take();
         if !task.has_borrowed_class() {
-            queue.ahead += std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
-            if task.is_fair {
-                queue.ahead += task.group.take_debt();
-            }
+            let own = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+            let groups = if task.is_fair { task.group.take_debt() } else { Duration::ZERO };
+            queue.meter.skip(own + groups);
         }
         let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !self.engine.spares(task, Duration::ZERO);
         let resched = is_to_return.then(|| {

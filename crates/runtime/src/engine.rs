@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::clock::{TimeSource, Timeline};
 use crate::coop;
+use crate::meter::Meter;
 use crate::pool::Pool;
 use crate::record::Recorder;
 use crate::sync::thread::{self, JoinHandle};
@@ -20,17 +21,16 @@ use zerolag_core::{Clock, Lent, Parcel, Rq, Scheduler};
 use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 
-/// A run queue, and by how much its task clock is ahead of the wall clock: the CPU time that tasks
-/// have used on CPUs that were no longer theirs.
+/// A run queue and its task clock.
 pub(crate) struct Queue {
     pub(crate) rq: Rq,
-    pub(crate) ahead: Duration,
+    pub(crate) meter: Meter,
 }
 
 impl Queue {
     /// Returns its clocks at a given wall time.
-    pub(crate) fn clock(&self, wall: Instant) -> Clock {
-        Clock { wall, task: wall + self.ahead }
+    pub(crate) fn clock(&mut self, wall: Instant) -> Clock {
+        Clock { wall, task: self.meter.at(wall) }
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn new(scheduler: Scheduler<RawMutex>, parts: Parts) -> Self {
         let cpu = |cpu| Cpu {
-            queue: Mutex::new(Queue { rq: scheduler.new_rq(cpu), ahead: Duration::ZERO }),
+            queue: Mutex::new(Queue { rq: scheduler.new_rq(cpu), meter: Meter::new() }),
             is_kicked: Arc::new(AtomicBool::new(false)),
             is_busy: AtomicBool::new(false),
             seat: Mutex::new(Seat::default()),

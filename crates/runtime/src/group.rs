@@ -3,6 +3,7 @@
 use crate::caller::Caller;
 use crate::coop;
 use crate::engine::Engine;
+use crate::meter::Measured;
 use crate::spare::Spared;
 use crate::spawn::{SpawnError, TaskBuilder};
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
@@ -23,8 +24,10 @@ pub(crate) struct GroupState {
     name: String,
     parent: Option<Arc<GroupState>>,
     engine: Arc<Engine>,
-    /// The time for which its tasks and those of its children have been polled, in nanoseconds.
+    /// The CPU time of its tasks and those of its children, in nanoseconds.
     used: AtomicU64,
+    /// The time for which they were polled without a processor, in nanoseconds.
+    lost: AtomicU64,
     is_limited: AtomicBool,
     pub(crate) spared: Mutex<Spared>,
     /// The CPU time that ended tasks owe, in nanoseconds; the next task of the group is charged.
@@ -38,8 +41,9 @@ impl GroupState {
     }
 
     fn new(id: GroupId, name: String, parent: Option<Arc<Self>>, engine: Arc<Engine>) -> Self {
-        let (used, is_limited) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { id, name, parent, engine, used, is_limited, spared: Mutex::default(), debt: AtomicU64::new(0) }
+        let [used, lost, debt] = [0; 3].map(AtomicU64::new);
+        let is_limited = AtomicBool::new(false);
+        Self { id, name, parent, engine, used, lost, is_limited, spared: Mutex::default(), debt }
     }
 
     /// Returns the innermost group from here upwards that has a limit. O(depth).
@@ -64,10 +68,13 @@ impl GroupState {
         zerolag_model::Duration::from_nanos(self.debt.swap(0, Ordering::Relaxed))
     }
 
-    pub(crate) fn add_usage(&self, time: zerolag_model::Duration) {
+    pub(crate) fn add_usage(&self, time: Measured) {
         let mut group = self;
         loop {
-            group.used.fetch_add(time.as_nanos(), Ordering::Relaxed);
+            group.used.fetch_add(time.ran.as_nanos(), Ordering::Relaxed);
+            if !time.lost.is_zero() {
+                group.lost.fetch_add(time.lost.as_nanos(), Ordering::Relaxed);
+            }
             match &group.parent {
                 Some(parent) => group = parent,
                 None => return,
@@ -98,7 +105,14 @@ pub struct GroupBuilder {
     weight: u64,
     max: CpuMax,
     quota: Option<f64>,
+    has_period: bool,
 }
+
+/// The period of a quota for which none was set, in milliseconds.
+const DEFAULT_PERIOD_MS: f64 = 100.0;
+
+/// The longest period, in milliseconds.
+const MAX_PERIOD_MS: f64 = 1_000.0;
 
 impl GroupBuilder {
     /// Sets `cpu.weight`: its share among its siblings, 1 to 10000; the default is 100.
@@ -108,7 +122,8 @@ impl GroupBuilder {
     }
 
     /// Limits it to `cpus` CPUs on average over every period: 0.4 is 40 ms in 100 ms, 2.0 is two
-    /// CPUs.
+    /// CPUs. The quota of a period is at least 1 ms: unless a period is set, it is longer than 100
+    /// ms for less than 0.01 CPUs.
     pub fn quota(mut self, cpus: f64) -> Self {
         self.quota = Some(cpus);
         self
@@ -116,7 +131,7 @@ impl GroupBuilder {
 
     /// Sets the period of the quota, 1 ms to 1 s; the default is 100 ms.
     pub fn period(mut self, period: Duration) -> Self {
-        self.max.period = to_model(period);
+        (self.max.period, self.has_period) = (to_model(period), true);
         self
     }
 
@@ -130,7 +145,7 @@ impl GroupBuilder {
     /// Sets `cpu.max` and `cpu.max.burst` as in the kernel; they replace the limit that was set
     /// before.
     pub fn max(mut self, max: CpuMax) -> Self {
-        (self.max, self.quota) = (max, None);
+        (self.max, self.quota, self.has_period) = (max, None, true);
         self
     }
 
@@ -142,6 +157,9 @@ impl GroupBuilder {
     pub fn create(self) -> Result<Group, GroupSetError> {
         let mut max = self.max;
         if let Some(cpus) = self.quota {
+            if !self.has_period && cpus * DEFAULT_PERIOD_MS < 1.0 && cpus >= 1.0 / MAX_PERIOD_MS {
+                max.period = to_model(Duration::from_secs_f64((1.0 / cpus).ceil() / 1e3));
+            }
             max.quota = Some(quota_of(cpus, max.period)?);
         }
         max.check().map_err(|error| GroupSetError(GroupError::Max(error).to_string()))?;
@@ -205,8 +223,12 @@ fn quota_of(cpus: f64, period: zerolag_model::Duration) -> Result<zerolag_model:
 /// The CPU time of a group, and how often its limit throttled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// The time for which its tasks, and those of the groups below it, have been polled.
+    /// The CPU time that its tasks, and those of the groups below it, have used. Up to a tick old.
     pub cpu: Duration,
+    /// The time for which a poll of these tasks was in progress on a CPU of the scheduler but did
+    /// not run: other programs, the machine's owner or a limit of the container took the processor,
+    /// or the poll slept in a system call. It is not charged.
+    pub lost: Duration,
     /// The `cpu.stat` of its own limit.
     pub stat: CpuStat,
 }
@@ -245,7 +267,8 @@ impl Group {
 
     /// Starts building a group below this one.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
-        GroupBuilder { parent: self.clone(), name: name.into(), weight: 100, max: CpuMax::UNLIMITED, quota: None }
+        let (parent, name) = (self.clone(), name.into());
+        GroupBuilder { parent, name, weight: 100, max: CpuMax::UNLIMITED, quota: None, has_period: false }
     }
 
     /// Starts building a task in this group.
@@ -310,6 +333,7 @@ impl Group {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let stat = self.state.engine.scheduler.group_stat(self.state.id).unwrap_or_default();
-        Usage { cpu: Duration::from_nanos(self.state.used.load(Ordering::Relaxed)), stat }
+        let time = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
+        Usage { cpu: time(&self.state.used), lost: time(&self.state.lost), stat }
     }
 }

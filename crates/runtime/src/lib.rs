@@ -43,8 +43,9 @@
 //! nice 19, and the task pays for that time later. So limits hold on average; at any moment they
 //! hold up to the length of one poll.
 //!
-//! Wall time is charged: time that other programs or a limit of the container take from a thread is
-//! charged to the task that it polls.
+//! Charged is the CPU time of the thread that polls, as the kernel counts it: time that other
+//! programs or a limit of the container take from a thread is not charged to the task that it
+//! polls, but shown in [`Usage::lost`].
 //!
 //! The runtime has no reactor for sockets and files. A task is woken by any code that calls its
 //! waker.
@@ -56,6 +57,7 @@
 //! | `engine` | run queues, tasks, ids, threads |
 //! | `caller` | makes calls: takes the locks, performs the call, carries out its consequences |
 //! | `worker` | the thread of a CPU, and handing a CPU over to another thread |
+//! | `meter` | the clock that tasks are charged by: CPU time of threads |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
 //! | `clock` | timers and ticks |
 //! | `task`, `spawn`, `group` | the handles of the users |
@@ -71,6 +73,7 @@ mod clock;
 mod coop;
 mod engine;
 mod group;
+mod meter;
 mod mutex;
 #[cfg(test)]
 mod orders;

@@ -7,6 +7,7 @@
 //! * has used CPU time since, at least a part of the time allowed, or sleeps in a system call;
 //! * and the clock has seen as many ticks: a machine that stood still catches up with one.
 
+use crate::meter::ThreadClock;
 use zerolag_model::{Duration, Instant};
 
 /// What the kernel says about a thread.
@@ -14,20 +15,15 @@ use zerolag_model::{Duration, Instant};
 pub(crate) struct Sample {
     /// It waits in a system call; otherwise it runs, or waits for a processor.
     pub(crate) sleeps: bool,
-    /// Its CPU time as of the kernel's last tick.
+    /// Its CPU time.
     pub(crate) used: Duration,
 }
 
 impl Sample {
     /// Reads the state of a thread of this process; `None` if the kernel does not report it.
     pub(crate) fn of(tid: rustix::thread::Pid) -> Option<Self> {
-        if cfg!(test) {
-            // Threads of unit tests are none of the kernel's.
-            return None;
-        }
-        let read = |file| std::fs::read_to_string(format!("/proc/self/task/{}/{file}", tid.as_raw_nonzero())).ok();
-        let used = Duration::from_nanos(read("schedstat")?.split(' ').next()?.parse().ok()?);
-        let stat = read("stat")?;
+        let used = ThreadClock::of(tid).read()?;
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", tid.as_raw_nonzero())).ok()?;
         // The name before it can contain spaces and parentheses.
         let state = stat.rsplit_once(") ")?.1.chars().next()?;
         Some(Self { sleeps: state != 'R', used })
@@ -65,7 +61,6 @@ impl Request {
             return false;
         }
         match (self.had, sample()) {
-            // The kernel can be a tick behind.
             (Some(had), Some(sample)) => {
                 sample.sleeps || 2 * sample.used.saturating_sub(had).as_nanos() >= after.as_nanos()
             }

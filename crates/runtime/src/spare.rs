@@ -86,6 +86,7 @@ impl Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     is_spared: bool,
+    is_limited: bool,
     /// Its class is not its own, so the scheduler charges its group nothing.
     is_borrowed: bool,
 }
@@ -93,7 +94,13 @@ pub(crate) struct Standing {
 impl Standing {
     pub(crate) fn of(task: &Task) -> Self {
         let is_lifted = task.is_lifted.load(Ordering::Relaxed);
-        Self { is_spared: is_lifted || task.is_in_kernel(), is_borrowed: task.has_borrowed_class() }
+        let is_limited = task.group.limited().is_some();
+        Self { is_spared: is_lifted || task.is_in_kernel(), is_limited, is_borrowed: task.has_borrowed_class() }
+    }
+
+    /// Returns whether the time of the poll has to be known.
+    pub(crate) const fn is_timed(self) -> bool {
+        self.is_limited && (self.is_spared || self.is_borrowed)
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Body {
 pub(crate) struct Detached {
     /// The time at which it lost its CPU.
     pub(crate) since: Instant,
-    /// The thread, and its CPU time at that moment, if the kernel reports it.
+    /// The thread, and its CPU time when the task left its CPU, if the kernel reports it.
     pub(crate) tid: rustix::thread::Pid,
     pub(crate) had: Option<Duration>,
     /// When the clock looks at the CPU time of the thread next.

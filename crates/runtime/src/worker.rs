@@ -26,6 +26,7 @@ use crate::boost::settle;
 use crate::caller::{Caller, Switched};
 use crate::coop;
 use crate::engine::Engine;
+use crate::meter::{Measured, ThreadClock};
 use crate::patience::{Request, Sample};
 use crate::spare::Standing;
 use crate::sync::thread::{self, Thread};
@@ -63,19 +64,21 @@ pub(crate) struct Seat {
 struct Polling {
     task: Arc<Task>,
     began: Instant,
-    /// The time up to which its group has been charged.
-    told: Instant,
+    /// The CPU time of its thread at the last tick.
+    seen: Option<Duration>,
     /// Set when the poll is first seen to ignore a request to yield.
     asked: Option<Request>,
 }
 
 impl Seat {
-    /// Adds the time of the current poll up to now to the usage of the task's group.
-    fn tell(&mut self, now: Instant) {
-        if let Some(polling) = &mut self.polling {
-            let told = std::mem::replace(&mut polling.told, now);
-            polling.task.group.add_usage(now.since(told));
-        }
+    /// Returns whether the poll has slept since the last tick, in a system call. The scheduler does
+    /// not see it, since no time is charged.
+    fn sleeps(&mut self, tick: Duration) -> bool {
+        let (Some(polling), Some(tid)) = (&mut self.polling, self.tid) else { return false };
+        let used = ThreadClock::of(tid).read();
+        let before = std::mem::replace(&mut polling.seen, used);
+        let (Some(used), Some(before)) = (used, before) else { return false };
+        used.saturating_sub(before) < tick / 10 && Sample::of(tid).is_some_and(|sample| sample.sleeps)
     }
 
     /// Returns whether a request to yield has been ignored.
@@ -208,18 +211,19 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     let seat = &engine.cpus[cpu.index()].seat;
     task.body.lock().is_notified = false;
     let (began, standing) = (engine.now(), Standing::of(task));
-    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, told: began, asked: None });
+    let had = standing.is_timed().then(own_cpu_time);
+    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, seen: None, asked: None });
     coop::begin(Arc::clone(task));
     let polled = poll_job(task);
     coop::end();
     {
         let mut seat = seat.lock();
         if seat.turn == turn {
-            let now = engine.now();
-            seat.tell(now);
             seat.polling = None;
             drop(seat);
-            engine.charge(task, standing, now.since(began));
+            if let Some(had) = had {
+                engine.charge(task, standing, own_cpu_time().saturating_sub(had));
+            }
             if matches!(polled, Polled::Over) {
                 let debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
                 task.group.owe(debt);
@@ -240,7 +244,7 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
                 Some(had) => own_cpu_time().saturating_sub(had),
                 None => engine.now().since(detached.since),
             };
-            task.group.add_usage(took);
+            task.group.add_usage(Measured { ran: took, lost: Duration::ZERO });
             body.debt += took;
         }
         matches!(polled, Polled::Over) || body.is_notified
@@ -278,10 +282,23 @@ impl Engine {
     /// has not yielded for too long. Called at the CPU's ticks.
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
         let place = &self.cpus[cpu.index()];
+        let tick = self.scheduler.config().settings().tick_period();
+        let (polled, sleeps) = {
+            let mut seat = place.seat.lock();
+            (seat.polling.as_ref().map(|polling| Arc::clone(&polling.task)), seat.sleeps(tick))
+        };
+        if let Some(task) = polled {
+            let mut queue = place.queue.lock();
+            if queue.rq.current() == Some(task.id) {
+                task.group.add_usage(queue.meter.take());
+            }
+            if sleeps && queue.rq.nr_running() > 1 {
+                place.is_kicked.store(true, Ordering::SeqCst);
+            }
+        }
         let is_overdue = {
             let mut seat = place.seat.lock();
             let now = self.now();
-            seat.tell(now);
             let tid = seat.tid;
             if self.hand_off_after.is_some()
                 && let Some(polling) = &mut seat.polling
@@ -331,8 +348,8 @@ impl Engine {
             let now = self.now();
             let mut body = task.body.lock();
             let Some(detached) = body.detached.as_mut().filter(|detached| detached.look_at <= now) else { continue };
-            let used = match (detached.had, Sample::of(detached.tid)) {
-                (Some(had), Some(sample)) => sample.used.saturating_sub(had),
+            let used = match (detached.had, ThreadClock::of(detached.tid).read()) {
+                (Some(had), Some(used)) => used.saturating_sub(had),
                 (_, None) | (None, _) => now.since(detached.since),
             };
             detached.look_at = now + SLOW_AFTER.saturating_sub(used).max(SLOW_AGAIN);
@@ -363,11 +380,9 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
             return false;
         }
         let Some(tid) = seat.tid.take() else { return false };
-        seat.tell(now);
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
-        let had = Sample::of(tid).map(|sample| sample.used);
         let look_at = now + SLOW_AFTER;
-        task.body.lock().detached = Some(Detached { since: now, tid, had, look_at, has_left: false }); // [1]
+        task.body.lock().detached = Some(Detached { since: now, tid, had: None, look_at, has_left: false }); // [1]
         engine.adrift.lock().push(Arc::clone(&task));
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);
         seat.turn += 1;
@@ -379,6 +394,5 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
 
 /// Returns the CPU time of this thread.
 fn own_cpu_time() -> Duration {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::from_nanos(used.tv_sec.unsigned_abs() * 1_000_000_000 + used.tv_nsec.unsigned_abs())
+    ThreadClock::own().read().unwrap_or(Duration::ZERO)
 }

@@ -1,7 +1,7 @@
 //! Shares of CPU time: weights, limits, reservations, priorities, the floor.
 //!
-//! The assertions follow from the scheduler's own account of time, which is the wall time of its
-//! threads: other programs make these tests slower, not wrong.
+//! The assertions follow from the CPU time of the threads: other programs make these tests slower,
+//! not wrong.
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 mod common;
@@ -132,4 +132,18 @@ fn the_floor_lets_the_starving_on() {
     let (with, without) = (progress(ms(20)), progress(Duration::ZERO));
     assert!(with >= ms(40), "{with:?} of some 100 ms");
     assert_eq!(without, Duration::ZERO);
+}
+
+/// A period has at least 1 ms of quota: it is longer for small quotas, unless it is set.
+#[test]
+fn a_small_quota_has_a_long_period() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let created = |cpus| rt.group("small").quota(cpus).create();
+    let ms = zerolag_model::Duration::from_millis;
+    for (cpus, quota, period) in [(0.5, 50, 100), (0.01, 1, 100), (0.005, 1, 200), (0.001, 1, 1_000)] {
+        let max = created(cpus).expect("it is in range").max();
+        assert_eq!((max.quota, max.period), (Some(ms(quota)), ms(period)), "{cpus}");
+    }
+    assert!(created(0.000_9).is_err());
+    assert!(rt.group("small").quota(0.005).period(Duration::from_millis(100)).create().is_err());
 }
