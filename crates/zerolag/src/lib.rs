@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: observers of a run |
 //! | `host` | a workload on the host's own kernel (Linux only) |
+//! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
 //! | [`goals`] | goals of a scenario, checked against its figures |
@@ -45,6 +46,7 @@ pub mod compare;
 pub mod goals;
 #[cfg(target_os = "linux")]
 pub mod host;
+pub mod import;
 pub mod repro;
 pub mod simulation;
 pub mod spec;

@@ -4,6 +4,7 @@
 //! columns does not work, because the columns move with the kernel's options and a command can be
 //! called `[kworker] 1.5: x`. So the parser searches for that shape.
 
+use crate::kernel::event::Context;
 use zerolag_model::{CpuId, Instant, MAX_CPUS};
 
 /// The kind of a line.
@@ -28,6 +29,7 @@ pub(super) struct Line<'a> {
     /// Name and ids of the current task, in the form of the recorder.
     pub(super) current: &'a str,
     pub(super) cpu: CpuId,
+    pub(super) context: Context,
     pub(super) at: Instant,
     /// The event's name without its system (`sched:`).
     pub(super) event: &'a str,
@@ -61,8 +63,14 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     }
     let (mut token, mut rest) = next_token(rest);
     let mut at = parse_time(token);
+    let mut context = Context::Unknown;
     if at.is_none() {
-        // Five or six flags, or none; then the time.
+        // Five or six flags, or none; then the time. The third flag is the context.
+        context = match token.as_bytes().get(2) {
+            Some(b'h' | b'H' | b's' | b'z' | b'Z') => Context::Interrupt,
+            Some(b'.') => Context::Task,
+            Some(_) | None => Context::Unknown,
+        };
         (token, rest) = next_token(rest);
         at = parse_time(token);
     }
@@ -78,7 +86,7 @@ fn parse_from_cpu(text: &str) -> Result<Option<Line<'_>>, String> {
     let cpu = cpu.parse().ok().filter(|cpu| (*cpu as usize) < MAX_CPUS);
     let cpu: u32 = cpu.ok_or_else(|| format!("a CPU number is below {MAX_CPUS}"))?;
     let at = at.ok_or_else(|| format!("time `{token}` does not fit 584 years"))?;
-    Ok(Some(Line { current: "", cpu: CpuId(cpu), at, event, args: rest.trim() }))
+    Ok(Some(Line { current: "", context, cpu: CpuId(cpu), at, event, args: rest.trim() }))
 }
 
 impl Line<'_> {

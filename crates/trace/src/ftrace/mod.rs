@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         }
         let current = ids.map(|(tid, _)| tid);
         match event::parse(line.event, line.args) {
-            Ok(Some(event)) => self.events.push(Event { at, cpu, current, event }),
+            Ok(Some(event)) => self.events.push(Event { at, cpu, current, context: line.context, event }),
             Ok(None) => self.head.saw_cpu(cpu),
             Err(reason) => self.errors.push(number, column_of(text, line.args), reason),
         }

@@ -2,7 +2,7 @@
 //! contain.
 
 use super::Head;
-use super::event::{Event, KernelEvent, TaskRef};
+use super::event::{Context, Event, KernelEvent, TaskRef};
 use crate::container::Trace;
 use crate::meta::{Gap, Machine, Meta, Recorded, Source, Thread};
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ use zerolag_model::{
 
 /// Builds the trace of events in order of time.
 pub(super) fn build(head: Head, events: &[Event<'_>], gaps: Vec<Gap>) -> Trace {
-    let mut builder = Builder::default();
+    let is_irq = |event: &Event<'_>| matches!(event.event, KernelEvent::IrqEnter(_));
+    let mut builder = Builder { has_irqs: events.iter().any(is_irq), ..Builder::default() };
     let unpaired = unpaired_irqs(events);
     for event in events {
         match event.event {
@@ -79,6 +80,9 @@ struct Builder<'a> {
     names: BTreeMap<u32, &'a str>,
     /// Whether the recorder writes charges.
     is_charged: bool,
+    /// Whether the recorder writes interrupts. If not, one of no length stands around each waking
+    /// by an interrupt: it is not the task that runs there which wakes.
+    has_irqs: bool,
 }
 
 struct Task<'a> {
@@ -116,10 +120,17 @@ impl<'a> Builder<'a> {
                 }
             }
             KernelEvent::Waking { task, prio, target } => {
+                let is_interrupt = event.context == Context::Interrupt && !self.has_irqs;
+                if is_interrupt {
+                    self.push(place, TraceEvent::IrqEnter { irq: Irq::Device });
+                }
                 if let Some(task) = self.task(place, task, Some(prio)) {
                     self.saw_cpu(target);
                     self.tasks[task.index()].in_wakeup = true;
                     self.push(place, TraceEvent::Waking { task, prio, target, new: false });
+                }
+                if is_interrupt {
+                    self.push(place, TraceEvent::IrqExit { irq: Irq::Device });
                 }
             }
             KernelEvent::Wakeup { task, prio, cpu } => self.wakeup(Place { cpu, ..place }, task, prio),

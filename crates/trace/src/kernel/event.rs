@@ -81,6 +81,17 @@ pub(crate) enum KernelEvent<'a> {
     },
 }
 
+/// What a CPU does at an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Context {
+    /// The recorder does not tell.
+    Unknown,
+    /// It runs its task.
+    Task,
+    /// It is in an interrupt handler, or does the rest of one (softirq).
+    Interrupt,
+}
+
 /// An event with its time and CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Event<'a> {
@@ -88,13 +99,15 @@ pub(crate) struct Event<'a> {
     pub(crate) cpu: CpuId,
     /// The thread that the CPU ran then, 0 if it was idle; `None` if the recorder does not tell.
     pub(crate) current: Option<u32>,
+    /// Whether the CPU was in an interrupt handler then, if the recorder tells.
+    pub(crate) context: Context,
     pub(crate) event: KernelEvent<'a>,
 }
 
 impl<'a> Event<'a> {
     /// Returns an event of which the running thread is not known.
     pub(crate) const fn new(at: Instant, cpu: CpuId, event: KernelEvent<'a>) -> Self {
-        Self { at, cpu, current: None, event }
+        Self { at, cpu, current: None, context: Context::Unknown, event }
     }
 }
 

@@ -25,7 +25,7 @@ mod layout;
 
 use crate::container::Trace;
 use crate::error::ReadError;
-use crate::kernel::event::{Event, KernelEvent, TaskRef};
+use crate::kernel::event::{Context, Event, KernelEvent, TaskRef};
 use crate::kernel::raw::{ByteOrder, Decoder, text_of};
 use crate::kernel::{self, Head, tracing_data};
 use layout::{Attr, Sample};
@@ -277,7 +277,10 @@ impl<'a, 'f> Events<'a, 'f> {
         let Some(decoder) = self.file.known.get(&number) else { return Ok(()) };
         let event = decoder.decode(sample.raw).ok_or("an event has an impossible value")?;
         let current = sample.current.map(|(_, tid)| tid).filter(|tid| *tid != u32::MAX);
-        self.events.push(Event { at, cpu, current, event });
+        // Byte 2 of every payload: bits 3 and 4 are interrupts and softirqs.
+        let is_interrupt = sample.raw.get(2).is_some_and(|flags| flags & 0x18 != 0);
+        let context = if is_interrupt { Context::Interrupt } else { Context::Task };
+        self.events.push(Event { at, cpu, current, context, event });
         Ok(())
     }
 

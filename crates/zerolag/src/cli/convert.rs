@@ -51,6 +51,10 @@ impl TraceFormat {
             Some("zlt") => Ok(Self::Zlt),
             Some("pftrace" | "perfetto-trace") => Ok(Self::Perfetto),
             Some("txt" | "ftrace") => Ok(Self::Ftrace),
+            Some("toml") => Err(Failure::input_help(
+                format!("`{}` would be a workload; `convert` writes traces", path.display()),
+                "a workload that does what a trace shows: `zerolag import TRACE -o FILE.toml`",
+            )),
             _ => Err(Failure::input_help(
                 format!("`{}` has no extension that selects a format", path.display()),
                 "end the name in .zlt (zerolag's own), .pftrace (Perfetto) or .txt (text as tracefs prints it)",

@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<(String, Vec<u8>), Failure> {
     match bytes {
         Ok(bytes) if zerolag::trace::is_trace(&bytes) => Err(Failure::input_help(
             format!("`{name}` is a trace, not a workload"),
-            format!("its figures: `zerolag report {name}`; rules of scheduling: `zerolag check {name}`"),
+            format!("its figures: `zerolag report {name}`; a workload of it: `zerolag import {name} -o FILE.toml`"),
         )),
         Ok(bytes) => Ok((name, bytes)),
         Err(error) => Err(Failure::reading(&name, &error)),

@@ -12,6 +12,7 @@ mod cyclictest;
 mod explain;
 mod export;
 mod failure;
+mod import;
 mod init;
 mod input;
 mod man;
@@ -19,6 +20,7 @@ mod options;
 mod output;
 mod plan;
 mod progress;
+mod record;
 mod report;
 mod repro;
 mod rt_migrate_test;
@@ -83,6 +85,8 @@ enum Command {
     Osnoise(rtla::OsnoiseArgs),
     /// Repeat a published experiment and compare with its published results
     Repro(repro::Args),
+    /// Print the commands that record a machine without losing events
+    Record(record::Args),
     /// Summarise a trace: run, wait and sleep times per task
     Report(report::Args),
     /// Check a trace against the scheduling invariants
@@ -94,6 +98,8 @@ enum Command {
     Calibrate(calibrate::Args),
     /// Run Markdown specs and compare the expected timelines
     Spec(spec::Args),
+    /// Make a workload of a trace, and print how far its simulation is from the recording
+    Import(import::Args),
     /// Convert a trace
     Convert(convert::Args),
     /// Write a commented scenario to start with
@@ -130,12 +136,14 @@ pub(crate) fn main() -> ExitCode {
         Command::Timerlat(args) => rtla::timerlat(&args),
         Command::Osnoise(args) => rtla::osnoise(&args),
         Command::Repro(args) => repro::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Validate(args) => validate::run(&args),
         #[cfg(target_os = "linux")]
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Spec(args) => spec::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Schema => schema::run(),

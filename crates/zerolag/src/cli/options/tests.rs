@@ -14,6 +14,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["timerlat"], "aligned", "rtla's own, refused"),
     (&["osnoise"], "auto", "rtla's own: the threshold of osnoise is a gap"),
     (&["timerlat"], "auto", "rtla's own: the threshold of timerlat is a latency"),
+    (&["record"], "cgroup", "a group of the recorded machine; that of the tools is the threads'"),
     (&["validate"], "costs", "a profile of this host, for comparisons of latencies; there is no default"),
     (&["cyclictest", "rt-migrate-test"], "duration", "the tools' own, with units of their own"),
     (&["timerlat", "osnoise"], "duration", "rtla's own, with units of its own"),

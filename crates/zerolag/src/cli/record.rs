@@ -1,0 +1,154 @@
+//! `zerolag record`: how to record a machine so that nothing is missing.
+//!
+//! It prints commands and records nothing itself: the machine that hurts is seldom the one with
+//! zerolag on it, and its owner wants to read what is to be run there as root.
+
+use super::{Done, code, output};
+use core::fmt::Write;
+
+/// Arguments of `zerolag record`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print the commands for this recorder
+    #[arg(long, value_name = "RECORDER", required = true)]
+    print_cmd: Recorder,
+    /// Also save limits and counters of this group, below /sys/fs/cgroup, before and after
+    #[arg(long, value_name = "PATH", value_parser = cgroup)]
+    cgroup: Option<String>,
+    /// Record for this many seconds
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+}
+
+/// A program or interface that records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Recorder {
+    /// `perf record`: writes a file while it records, so it can be long
+    Perf,
+    /// The files of /sys/kernel/tracing: needs no program; the buffer holds all
+    Tracefs,
+    /// `trace-cmd record`
+    TraceCmd,
+}
+
+/// Events of the scheduler, the needed ones first.
+const EVENTS: [&str; 9] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_process_fork",
+    "sched_process_exit",
+    "sched_pi_setprio",
+    "sched_stat_runtime",
+];
+
+/// The path of a group in a command line: nothing that a shell would read.
+fn cgroup(path: &str) -> Result<String, String> {
+    let path = path.trim_start_matches("/sys/fs/cgroup").trim_matches('/');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@".contains(c);
+    match path.split('/').any(|part| part == "..") || !path.chars().all(is_plain) || path.is_empty() {
+        true => Err("a path below /sys/fs/cgroup, of letters, digits and ._-:@".to_owned()),
+        false => Ok(path.to_owned()),
+    }
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    output::print(&recipe(args).expect("invariant: writing to a String cannot fail"))?;
+    Ok(code::OK)
+}
+
+fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
+    let mut out = String::from("# as root\n");
+    let save = |out: &mut String, when: &str| match &args.cgroup {
+        Some(path) => writeln!(
+            out,
+            "(cd /sys/fs/cgroup/{path} && grep . cpu.max cpu.max.burst cpu.weight cpu.stat cgroup.procs) > cgroup.{when}"
+        ),
+        None => Ok(()),
+    };
+    save(&mut out, "before")?;
+    match args.print_cmd {
+        Recorder::Perf => perf(&mut out, args.seconds)?,
+        Recorder::Tracefs => tracefs(&mut out, args.seconds)?,
+        Recorder::TraceCmd => trace_cmd(&mut out, args.seconds)?,
+    }
+    save(&mut out, "after")?;
+    let file = match args.print_cmd {
+        Recorder::Perf => "perf.data",
+        Recorder::Tracefs | Recorder::TraceCmd => "trace.txt",
+    };
+    writeln!(out, "# then: zerolag report {file}; zerolag import {file} -o workload.toml")?;
+    Ok(out)
+}
+
+fn perf(out: &mut String, seconds: u32) -> core::fmt::Result {
+    // 8 MiB per CPU: half a second at 150 000 events a second and CPU, which perf empties at once.
+    write!(out, "perf record -a -c 1 -m 8M -k CLOCK_MONOTONIC -o perf.data")?;
+    for event in EVENTS {
+        write!(out, " \\\n  -e sched:{event}")?;
+    }
+    writeln!(out, " \\\n  -- sleep {seconds}")
+}
+
+/// The buffer of a CPU in KiB: 10 MB a second, which is about 100 000 events.
+fn buffer_kib(seconds: u32) -> u32 {
+    seconds.saturating_mul(10_000).clamp(16_384, 1_048_576)
+}
+
+fn tracefs(out: &mut String, seconds: u32) -> core::fmt::Result {
+    let kib = buffer_kib(seconds);
+    let events = EVENTS.join(" ");
+    writeln!(out, "dir=$PWD; cd /sys/kernel/tracing")?;
+    writeln!(
+        out,
+        "echo 0 > tracing_on; echo nop > current_tracer; echo mono > trace_clock; echo 1 > options/record-tgid"
+    )?;
+    writeln!(out, "echo {kib} > buffer_size_kb    # per CPU; the last line but one tells if it was enough")?;
+    writeln!(out, "for e in {events}; do echo 1 > events/sched/$e/enable; done")?;
+    writeln!(out, "echo > trace; echo 1 > tracing_on; sleep {seconds}; echo 0 > tracing_on")?;
+    writeln!(out, "cat trace > \"$dir/trace.txt\"")?;
+    writeln!(out, "for e in {events}; do echo 0 > events/sched/$e/enable; done")?;
+    writeln!(out, "grep -H overrun per_cpu/cpu*/stats | grep -v ' 0$'    # prints nothing if no event was lost")?;
+    writeln!(out, "echo 1 > buffer_size_kb; echo local > trace_clock; cd \"$dir\"")
+}
+
+fn trace_cmd(out: &mut String, seconds: u32) -> core::fmt::Result {
+    write!(out, "trace-cmd record -C mono -b {} -o trace.dat", buffer_kib(seconds))?;
+    for event in EVENTS {
+        write!(out, " \\\n  -e sched:{event}")?;
+    }
+    writeln!(out, " \\\n  sleep {seconds}")?;
+    writeln!(out, "trace-cmd report -t -R trace.dat > trace.txt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe_of(print_cmd: Recorder) -> String {
+        recipe(&Args { print_cmd, cgroup: Some("system.slice/web.service".to_owned()), seconds: 5 }).expect("a String")
+    }
+
+    #[test]
+    fn every_recipe_has_all_events_and_the_group() {
+        for recorder in [Recorder::Perf, Recorder::Tracefs, Recorder::TraceCmd] {
+            let recipe = recipe_of(recorder);
+            for event in EVENTS {
+                assert!(recipe.contains(event), "{event}\n{recipe}");
+            }
+            assert_eq!(recipe.matches("/sys/fs/cgroup/system.slice/web.service && grep").count(), 2, "{recipe}");
+            assert!(recipe.contains("sleep 5") && recipe.contains("zerolag report "), "{recipe}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_a_shell_would_read_is_refused() {
+        for path in ["a;b", "$(x)", "a b", "../x", "", "/", "a\nb"] {
+            assert!(cgroup(path).is_err(), "{path}");
+        }
+        assert_eq!(cgroup("/sys/fs/cgroup/a.slice/b@1.service/").as_deref(), Ok("a.slice/b@1.service"));
+    }
+}

@@ -1,0 +1,140 @@
+//! How far a simulation of an imported workload is from the recording, under the same settings.
+
+use core::fmt;
+use zerolag_model::{Duration, TaskId};
+use zerolag_report::human::{Human, Percent};
+use zerolag_report::{Summary, TaskSummary};
+
+/// The distance between recorded and simulated figures.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BaseError {
+    /// The tasks, those with the most recorded CPU time first.
+    pub tasks: Vec<TaskError>,
+}
+
+/// A figure, recorded and simulated.
+pub type Pair = (Duration, Duration);
+
+/// The figures of one task, recorded and simulated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskError {
+    /// Its name, with its thread id if another has the same.
+    pub name: String,
+    /// CPU time.
+    pub run: Pair,
+    /// Time for which it was runnable and did not run.
+    pub wait: Pair,
+    /// Median time from a wakeup until it ran, if both have wakeups; the number of recorded ones.
+    pub latency: Option<(Pair, u64)>,
+}
+
+impl BaseError {
+    /// Compares the recorded figures of tasks with the simulated ones, whose tasks have this order.
+    #[must_use]
+    pub fn of(recorded: &Summary, simulated: &Summary, tasks: &[TaskId]) -> Self {
+        let pair = |(index, id): (usize, &TaskId)| {
+            let ours = simulated.task(TaskId::from_index(index));
+            recorded.task(*id).map(|task| error(recorded.label(*id), task, ours))
+        };
+        let mut tasks: Vec<TaskError> = tasks.iter().enumerate().filter_map(pair).collect();
+        tasks.sort_by_key(|task| core::cmp::Reverse(task.run.0));
+        Self { tasks }
+    }
+
+    /// Returns the recorded CPU time of all tasks, and the sum of the differences.
+    #[must_use]
+    pub fn run(&self) -> Pair {
+        sums(self.tasks.iter().map(|task| task.run))
+    }
+
+    /// Returns the recorded waits of all tasks, and the sum of the differences.
+    #[must_use]
+    pub fn wait(&self) -> Pair {
+        sums(self.tasks.iter().map(|task| task.wait))
+    }
+
+    /// Returns the recorded waits and the simulated ones of all tasks together.
+    #[must_use]
+    pub fn wait_totals(&self) -> Pair {
+        self.tasks.iter().fold((Duration::ZERO, Duration::ZERO), |sum, task| {
+            (sum.0.saturating_add(task.wait.0), sum.1.saturating_add(task.wait.1))
+        })
+    }
+
+    /// Returns the recorded median wakeup latencies and their differences, each by its number of
+    /// wakeups.
+    #[must_use]
+    pub fn latency(&self) -> Pair {
+        let weighted = |time: Duration, count| Duration::from_nanos(time.as_nanos().saturating_mul(count));
+        let pairs = self.tasks.iter().filter_map(|task| task.latency);
+        sums(pairs.map(|((a, b), count)| (weighted(a, count), weighted(b, count))))
+    }
+}
+
+fn sums(pairs: impl Iterator<Item = Pair>) -> Pair {
+    pairs.fold((Duration::ZERO, Duration::ZERO), |(all, apart), (recorded, simulated)| {
+        (all.saturating_add(recorded), apart.saturating_add(distance(recorded, simulated)))
+    })
+}
+
+fn distance(a: Duration, b: Duration) -> Duration {
+    a.saturating_sub(b).max(b.saturating_sub(a))
+}
+
+fn error(name: String, recorded: &TaskSummary, simulated: Option<&TaskSummary>) -> TaskError {
+    let of = |time: fn(&TaskSummary) -> Duration| (time(recorded), simulated.map_or(Duration::ZERO, time));
+    let latencies = recorded.latency.zip(simulated.and_then(|task| task.latency));
+    TaskError {
+        name,
+        run: of(|task| task.run),
+        wait: of(|task| task.wait),
+        latency: latencies.map(|(recorded, simulated)| ((recorded.p50, simulated.p50), recorded.count)),
+    }
+}
+
+impl fmt::Display for BaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |(whole, part): Pair| Percent { part, whole }.to_string();
+        writeln!(f, "base error, simulated under the same settings (sum of the differences per task):")?;
+        writeln!(f, "  CPU time          {:>7} of {}", percent(self.run()), Human(self.run().0))?;
+        let (recorded, simulated) = self.wait_totals();
+        writeln!(
+            f,
+            "  wait time         {:>7} of {}; all tasks together {} recorded, {} simulated",
+            percent(self.wait()),
+            Human(self.wait().0),
+            Human(recorded),
+            Human(simulated)
+        )?;
+        writeln!(f, "  wakeup latency    {:>7} (medians per task, by number of wakeups)", percent(self.latency()))?;
+        writeln!(
+            f,
+            "{:<28} {:>9} {:>9}  {:>9} {:>9}  {:>9} {:>9}",
+            "task", "run", "sim", "wait", "sim", "latency", "sim"
+        )?;
+        for task in self.tasks.iter().take(SHOWN) {
+            let human = |time: Duration| Human(time).to_string();
+            let latency = task.latency.map_or_else(
+                || ("-".to_owned(), "-".to_owned()),
+                |((recorded, simulated), _)| (human(recorded), human(simulated)),
+            );
+            writeln!(
+                f,
+                "{:<28} {:>9} {:>9}  {:>9} {:>9}  {:>9} {:>9}",
+                task.name,
+                human(task.run.0),
+                human(task.run.1),
+                human(task.wait.0),
+                human(task.wait.1),
+                latency.0,
+                latency.1
+            )?;
+        }
+        match self.tasks.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => writeln!(f, "({more} more tasks that ran less)"),
+        }
+    }
+}
+
+const SHOWN: usize = 10;

@@ -1,0 +1,300 @@
+//! From records to what each task did.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zerolag_model::attr::SchedAttr;
+use zerolag_model::{CpuId, Duration, Instant, PrevState, Record, TaskId, TraceEvent};
+use zerolag_trace::{IdTable, Trace};
+
+/// What a task does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Computes for so much CPU time.
+    Run(Duration),
+    /// Wakes a task.
+    Wake(TaskId),
+    /// Sleeps until a task wakes it.
+    Wait,
+    /// Sleeps until something outside of all tasks wakes it.
+    Sleep(Duration),
+    /// Waits for the next expiry of its timer.
+    Timer(Duration),
+}
+
+/// A task of the trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Task {
+    pub(super) id: TaskId,
+    pub(super) name: Arc<str>,
+    pub(super) attr: SchedAttr,
+    /// From the start of the trace until its first step.
+    pub(super) delay: Duration,
+    pub(super) steps: Vec<Step>,
+    /// The times at which something outside of all tasks woke it.
+    expiries: Vec<Instant>,
+}
+
+impl Task {
+    /// Returns whether it does anything. The stopper of a CPU is a part of the scheduler.
+    pub(super) fn is_used(&self) -> bool {
+        let computes = self.steps.iter().any(|step| matches!(step, Step::Run(_)));
+        computes && !self.name.starts_with("migration/")
+    }
+}
+
+/// Returns what the tasks of a trace did, in order of task. O(records).
+pub(super) fn extract(trace: &Trace) -> Vec<Task> {
+    let mut extractor = Extractor { start: trace.meta.start, ..Extractor::default() };
+    for record in &trace.records {
+        extractor.take(record);
+    }
+    extractor.finish(trace.meta.end)
+}
+
+#[derive(Default)]
+struct Extractor {
+    start: Instant,
+    tasks: IdTable<TaskId, Doing>,
+    cpus: BTreeMap<CpuId, Cpu>,
+}
+
+#[derive(Default)]
+struct Cpu {
+    /// `None` if unknown; the inner `None` is the idle task.
+    runs: Option<Option<TaskId>>,
+    /// The number of interrupt handlers that it is in.
+    handlers: u32,
+}
+
+/// What a task is doing.
+#[derive(Default)]
+struct Doing {
+    name: Arc<str>,
+    attr: Option<SchedAttr>,
+    state: State,
+    /// CPU time since the last step.
+    ran: Duration,
+    delay: Duration,
+    steps: Vec<Step>,
+    expiries: Vec<Instant>,
+    /// A waking while it runs: the waker and the place of its step. It counts if the task then
+    /// blocks.
+    early: Option<Option<(TaskId, usize)>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// The trace has not shown it yet.
+    #[default]
+    Unknown,
+    Runs {
+        since: Instant,
+    },
+    Waits,
+    Sleeps {
+        since: Instant,
+    },
+}
+
+impl Doing {
+    /// Ends a computation.
+    fn compute(&mut self, at: Instant) {
+        if let State::Runs { since } = &mut self.state {
+            self.ran = self.ran.saturating_add(at.since(*since));
+            *since = at;
+        }
+        let ran = core::mem::take(&mut self.ran);
+        if !ran.is_zero() {
+            self.steps.push(Step::Run(ran));
+        }
+    }
+}
+
+impl Extractor {
+    fn take(&mut self, record: &Record) {
+        let at = record.at;
+        match &record.event {
+            TraceEvent::TaskNew { task, name, attr, parent, .. } => {
+                let doing = self.tasks.entry(*task);
+                (doing.name, doing.attr) = (Arc::clone(name), Some(*attr));
+                if parent.is_some() {
+                    // It waits for its first wakeup.
+                    doing.state = State::Sleeps { since: self.start };
+                }
+            }
+            // The attributes that it ends with: most tasks have the same all the time.
+            TraceEvent::AttrChange { task, attr } => self.tasks.entry(*task).attr = Some(*attr),
+            TraceEvent::Waking { task, .. } => self.waking(*task, record.cpu, at),
+            TraceEvent::Switch { prev, prev_state, next, .. } => {
+                if let Some(prev) = prev {
+                    self.switch_out(*prev, *prev_state, at);
+                }
+                if let Some(next) = next {
+                    self.switch_in(*next, at);
+                }
+                self.cpus.entry(record.cpu).or_default().runs = Some(*next);
+            }
+            TraceEvent::IrqEnter { .. } => self.cpus.entry(record.cpu).or_default().handlers += 1,
+            TraceEvent::IrqExit { .. } => {
+                let handlers = &mut self.cpus.entry(record.cpu).or_default().handlers;
+                *handlers = handlers.saturating_sub(1);
+            }
+            // Nothing else starts or ends a computation.
+            _ => {}
+        }
+    }
+
+    /// Returns the task that wakes another on this CPU; `None` in an interrupt and on an idle CPU.
+    fn waker(&self, cpu: CpuId, woken: TaskId) -> Option<TaskId> {
+        let cpu = self.cpus.get(&cpu).filter(|cpu| cpu.handlers == 0)?;
+        cpu.runs.flatten().filter(|waker| *waker != woken)
+    }
+
+    /// Adds the step by which a task wakes another; returns its place.
+    fn wakes(&mut self, waker: TaskId, woken: TaskId, at: Instant) -> usize {
+        let doing = self.tasks.entry(waker);
+        doing.compute(at);
+        doing.steps.push(Step::Wake(woken));
+        doing.steps.len() - 1
+    }
+
+    fn waking(&mut self, task: TaskId, cpu: CpuId, at: Instant) {
+        let waker = self.waker(cpu, task);
+        match self.tasks.entry(task).state {
+            State::Unknown => {
+                self.woken(task, self.start, waker, at);
+            }
+            State::Sleeps { since } => self.woken(task, since, waker, at),
+            State::Runs { .. } => {
+                self.cancel(task);
+                let place = waker.map(|waker| (waker, self.wakes(waker, task, at)));
+                self.tasks.entry(task).early = Some(place);
+            }
+            State::Waits => {}
+        }
+    }
+
+    /// A task that slept is woken.
+    fn woken(&mut self, task: TaskId, since: Instant, waker: Option<TaskId>, at: Instant) {
+        if let Some(waker) = waker {
+            self.wakes(waker, task, at);
+        }
+        let doing = self.tasks.entry(task);
+        let is_first = doing.steps.is_empty();
+        match waker {
+            Some(_) => doing.steps.push(Step::Wait),
+            None => {
+                let slept = at.since(since);
+                doing.expiries.push(at);
+                if is_first {
+                    doing.delay = at.since(self.start);
+                } else if !slept.is_zero() {
+                    doing.steps.push(Step::Sleep(slept));
+                }
+            }
+        }
+        doing.state = State::Waits;
+    }
+
+    /// Takes back an early waking: the task did not block after it.
+    fn cancel(&mut self, task: TaskId) {
+        if let Some(Some((waker, place))) = self.tasks.entry(task).early.take() {
+            // A computation of no time in place of the step, so that no other place changes.
+            self.tasks.entry(waker).steps[place] = Step::Run(Duration::ZERO);
+        }
+    }
+
+    fn switch_out(&mut self, task: TaskId, state: PrevState, at: Instant) {
+        let start = self.start;
+        let doing = self.tasks.entry(task);
+        if doing.state == State::Unknown {
+            doing.state = State::Runs { since: start };
+        }
+        match state {
+            PrevState::Runnable | PrevState::Idle => {
+                if let State::Runs { since } = doing.state {
+                    doing.ran = doing.ran.saturating_add(at.since(since));
+                }
+                doing.state = State::Waits;
+                self.cancel(task);
+            }
+            PrevState::Blocked => {
+                doing.compute(at);
+                doing.state = State::Sleeps { since: at };
+                match doing.early.take() {
+                    None => {}
+                    Some(waker) => {
+                        if waker.is_some() {
+                            doing.steps.push(Step::Wait);
+                        }
+                        doing.state = State::Waits;
+                    }
+                }
+            }
+            PrevState::Dead => {
+                doing.compute(at);
+                doing.state = State::Waits;
+                self.cancel(task);
+            }
+        }
+    }
+
+    fn switch_in(&mut self, task: TaskId, at: Instant) {
+        // A waking that the trace does not show.
+        if let State::Sleeps { since } = self.tasks.entry(task).state {
+            self.woken(task, since, None, at);
+        }
+        self.tasks.entry(task).state = State::Runs { since: at };
+    }
+
+    fn finish(mut self, end: Instant) -> Vec<Task> {
+        let running: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|(_, doing)| matches!(doing.state, State::Runs { .. }))
+            .map(|(task, _)| task)
+            .collect();
+        for task in running {
+            self.cancel(task);
+            self.tasks.entry(task).compute(end);
+        }
+        for (_, doing) in self.tasks.iter_mut() {
+            // Preempted at the end: what it had computed.
+            doing.compute(end);
+        }
+        let used = |(id, doing): (TaskId, &Doing)| {
+            let attr = doing.attr.unwrap_or(SchedAttr::NORMAL);
+            let steps: Vec<Step> =
+                doing.steps.iter().copied().filter(|step| *step != Step::Run(Duration::ZERO)).collect();
+            let expiries = doing.expiries.clone();
+            let mut task = Task { id, name: Arc::clone(&doing.name), attr, delay: doing.delay, steps, expiries };
+            task.recognise_timer();
+            task
+        };
+        self.tasks.iter().map(used).collect()
+    }
+}
+
+impl Task {
+    /// Makes a timer of sleeps that end at even distances.
+    fn recognise_timer(&mut self) {
+        if self.expiries.len() < TIMER_MIN || self.steps.contains(&Step::Wait) {
+            return;
+        }
+        let mut distances: Vec<u64> = self.expiries.windows(2).map(|pair| pair[1].since(pair[0]).as_nanos()).collect();
+        distances.sort_unstable();
+        let median = distances[distances.len() / 2];
+        let even = distances.iter().filter(|distance| distance.abs_diff(median) <= median / 50).count();
+        if even * 10 < distances.len() * 9 {
+            return;
+        }
+        for step in &mut self.steps {
+            if let Step::Sleep(_) = step {
+                *step = Step::Timer(Duration::from_nanos(median));
+            }
+        }
+    }
+}
+
+/// So many wakings are needed to tell a timer from a chance.
+const TIMER_MIN: usize = 8;

@@ -1,0 +1,119 @@
+//! A workload from a trace: what tasks computed, for what they slept, and which task woke which.
+//!
+//! The exact form repeats a recording's demands in their order. A task that was preempted,
+//! throttled or waited for a CPU demanded the same work, so its demand is its CPU time between two
+//! sleeps, however long that took. What ends a sleep is the question:
+//!
+//! ```text
+//!  woken by            recorded                     imported
+//!  a task              waking while that task ran   a semaphore: the waker posts, the sleeper waits
+//!  a timer, a device   waking in an interrupt,      a sleep as long as the recorded one; or a timer,
+//!                      or on an idle CPU            if the wakings are evenly spaced
+//! ```
+//!
+//! So a delay of the waker delays the sleeper in a simulation too, also under other settings. A
+//! semaphore keeps a waking that comes before the sleep, as the recorded one did.
+//!
+//! What a recording does not contain is stated at the head of the file: affinities (kernel threads
+//! of one CPU are bound to it by their name), limits of groups, the parameters of deadline tasks,
+//! and, in perf's text, whether a waking came from an interrupt.
+
+mod error;
+mod extract;
+mod write;
+
+pub use error::{BaseError, Pair, TaskError};
+
+use crate::simulation::{Observe, Plan, PlanError};
+use extract::Task;
+use zerolag_model::{KernelVersion, TaskId};
+use zerolag_report::{Metrics, Summary};
+use zerolag_trace::Trace;
+use zerolag_workload::{Diagnostics, LoadOptions};
+
+/// What an import does beside the trace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Groups with a limit: the name of a process or of a thread, and its `cpu.max`.
+    pub limits: Vec<(String, String)>,
+}
+
+/// An imported workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Import {
+    /// The scenario, as TOML.
+    pub scenario: String,
+    /// The task of the trace that each task of the scenario is, in its order.
+    pub tasks: Vec<TaskId>,
+    /// The kernel whose settings the scenario has.
+    pub kernel: KernelVersion,
+}
+
+/// Returns the workload of a trace, in the exact form. O(records).
+#[must_use]
+pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
+    let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
+    let kernel = nearest(&trace.meta.kernel);
+    let scenario = write::scenario(trace, &tasks, kernel, origin, options);
+    Import { scenario, tasks: tasks.iter().map(|task| task.id).collect(), kernel }
+}
+
+/// Returns the preset that is nearest to a kernel's release: the last that is not later. The
+/// default for an unknown release.
+fn nearest(release: &str) -> KernelVersion {
+    let number = |text: &str| -> Option<(u32, u32)> {
+        let mut parts = text.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    };
+    let Some(release) = number(release) else { return KernelVersion::default() };
+    let known = KernelVersion::ALL.iter().filter_map(|kernel| Some((number(kernel.name())?, *kernel)));
+    known
+        .filter(|(known, _)| *known <= release)
+        .max_by_key(|(known, _)| *known)
+        .map(|(_, kernel)| kernel)
+        .unwrap_or_default()
+}
+
+/// Why the base error is not known.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The scenario is not accepted.
+    Scenario(Box<Diagnostics>),
+    /// The scenario gives no plan.
+    Plan(PlanError),
+    /// The simulation could not be started.
+    Simulation(String),
+}
+
+impl core::fmt::Display for ImportError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Scenario(error) => core::fmt::Display::fmt(error, f),
+            Self::Plan(error) => core::fmt::Display::fmt(error, f),
+            Self::Simulation(error) => f.write_str(error),
+        }
+    }
+}
+
+impl core::error::Error for ImportError {}
+
+/// Simulates an imported workload under its own settings and compares the figures with the
+/// recorded ones.
+///
+/// # Errors
+/// The scenario is not accepted, which is a bug of the import, or too large.
+pub fn base_error(trace: &Trace, import: &Import) -> Result<BaseError, ImportError> {
+    let simulated = simulate(&import.scenario)?;
+    Ok(BaseError::of(&Metrics::of(trace), &simulated, &import.tasks))
+}
+
+fn simulate(scenario: &str) -> Result<Summary, ImportError> {
+    let scenario = zerolag_workload::load("import.toml", scenario.as_bytes(), &LoadOptions::default());
+    let scenario = scenario.map_err(|error| ImportError::Scenario(Box::new(error)))?;
+    let plan = Plan::new(scenario).map_err(ImportError::Plan)?;
+    let report = plan.run(Observe::default()).map_err(|error| ImportError::Simulation(error.to_string()))?;
+    Ok(report.summary)
+}
+
+#[cfg(test)]
+mod tests;
