@@ -387,7 +387,8 @@ impl<'e> Caller<'e> {
     }
 
     /// Starts a picked task: its debt is charged, and it returns to user mode unless it is spared.
-    /// Returns whether it can run; it cannot if its group has used up its quota.
+    /// Returns whether it can run; it cannot if its group has used up its quota, or might have by
+    /// paying.
     fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
         let cpu = self.cpu;
         let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
@@ -395,10 +396,11 @@ impl<'e> Caller<'e> {
         };
         // The time of the switch itself is charged to no task.
         let _ = queue.meter.take();
+        let mut debt = Duration::ZERO;
         if !task.has_borrowed_class() {
-            let own = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
-            let groups = if task.is_fair { task.group.take_debt() } else { Duration::ZERO };
-            queue.meter.skip(own + groups);
+            debt = std::mem::replace(&mut task.body.lock().debt, Duration::ZERO);
+            debt += if task.is_fair { task.group.take_debt() } else { Duration::ZERO };
+            queue.meter.skip(debt);
         }
         let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !self.engine.spares(task, Duration::ZERO);
         let resched = is_to_return.then(|| {
@@ -408,7 +410,9 @@ impl<'e> Caller<'e> {
         drop(queue);
         self.notify();
         self.carry(step);
-        !matches!(resched, Some(Ok(Answer::Resched(Resched::Now))))
+        // A task that has paid is picked again if its group has quota left and it is still its
+        // turn.
+        debt.is_zero() && !matches!(resched, Some(Ok(Answer::Resched(Resched::Now))))
     }
 }
 

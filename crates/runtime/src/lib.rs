@@ -60,6 +60,7 @@
 //! | `meter` | the clock that tasks are charged by: CPU time of threads |
 //! | `patience`, `pool` | when a CPU is handed over, and the threads that wait for one |
 //! | `clock` | timers and ticks |
+//! | `confine` | the limit of the container |
 //! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `coop`, `time` | futures and functions that tasks call |
@@ -70,6 +71,7 @@
 mod boost;
 mod caller;
 mod clock;
+mod confine;
 mod coop;
 mod engine;
 mod group;

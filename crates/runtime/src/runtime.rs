@@ -6,7 +6,7 @@ use crate::record::{Recorder, Recording};
 use crate::spawn::{SpawnError, TaskBuilder};
 use crate::sync::park;
 use crate::sync::thread::{Thread, current};
-use crate::{JoinHandle, clock, coop, to_model, worker};
+use crate::{JoinHandle, clock, confine, coop, to_model, to_std, worker};
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -25,6 +25,7 @@ use zerolag_trace::Trace;
 #[must_use = "a runtime is there once it is built"]
 pub struct Builder {
     cpus: Option<u32>,
+    processors: Option<f64>,
     settings: Settings,
     tasks: usize,
     groups: usize,
@@ -75,6 +76,7 @@ impl Builder {
     pub fn new() -> Self {
         Self {
             cpus: None,
+            processors: None,
             settings: Settings { hz: 1000, fair_server_resched_lost: false, ..KernelVersion::V6_18.settings() },
             tasks: 16_384,
             groups: 1024,
@@ -90,6 +92,14 @@ impl Builder {
     /// than the machine has, promises are not kept.
     pub fn cpus(mut self, cpus: u32) -> Self {
         self.cpus = Some(cpus);
+        self
+    }
+
+    /// Sets the number of processors that the process gets of the machine, if that is less than the
+    /// CPUs of the scheduler. Reservations are admitted up to 95 % of it. The default is the limit
+    /// of the process's cgroup and of those above (`cpu.max`), when the runtime is built.
+    pub fn processors(mut self, processors: f64) -> Self {
+        self.processors = Some(processors);
         self
     }
 
@@ -177,7 +187,7 @@ impl Builder {
 
     /// Starts the threads of the CPUs. Time has to be advanced, and timers and ticks to be served,
     /// by the caller.
-    pub(crate) fn assemble(self, time: clock::TimeSource) -> Result<Runtime, BuildError> {
+    pub(crate) fn assemble(mut self, time: clock::TimeSource) -> Result<Runtime, BuildError> {
         let available = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         let topology = Topology::flat(self.cpus.unwrap_or_else(available)).map_err(BuildError::Cpus)?;
         if let Some(params) =
@@ -185,6 +195,9 @@ impl Builder {
         {
             return Err(BuildError::Floor(params));
         }
+        let processors = self.processors.or_else(confine::processors).filter(|number| *number > 0.0);
+        let part = processors.map_or(1.0, |number| (number / topology.nr_cpus() as f64).min(1.0));
+        self.settings.rt_runtime = to_model(to_std(self.settings.rt_runtime).mul_f64(part));
         let config = Config::new(topology, self.settings).with_group_reserve(self.groups);
         let mut scheduler = Scheduler::new(config);
         scheduler.reserve_tasks(self.tasks);

@@ -93,6 +93,41 @@ fn blocking_polls_do_not_keep_the_urgent_waiting() {
     }
 }
 
+/// A poll that sleeps, as one does that reads from a slow client: the group has its quota
+/// afterwards. A limit of 0.2 CPUs that was charged for the sleep stopped all tasks of the group
+/// for five times its length.
+#[test]
+fn a_poll_that_sleeps_is_not_charged() {
+    let rt = Builder::new().cpus(1).hand_off_after(None).build().expect("threads");
+    let tenant = rt.group("tenant").quota(0.2).period(ms(50)).create().expect("a group");
+    let sleeps = tenant.spawn(async {
+        std::thread::sleep(ms(400));
+        yield_now().await;
+    });
+    rt.block_on(sleeps.expect("room")).expect("a result");
+    let usage = tenant.usage();
+    assert!(usage.cpu < ms(10) && usage.lost > ms(300), "{usage:?}");
+    assert_eq!(usage.stat.nr_throttled, 0, "{usage:?}");
+}
+
+/// Polls that sleep while fair tasks wait lose their CPU, although they are charged nothing.
+#[test]
+fn polls_that_sleep_let_others_run() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let (end, other) = (Gate::new(), Gate::new());
+    let (may_end, has_run) = (end.clone(), other.clone());
+    let sleeps = rt.spawn(async move {
+        while !may_end.is_open() {
+            std::thread::sleep(ms(5));
+        }
+    });
+    let beside = rt.spawn(async move { has_run.open() });
+    rt.block_on(beside.expect("room")).expect("a result");
+    assert!(other.is_open());
+    end.open();
+    rt.block_on(sleeps.expect("room")).expect("a result");
+}
+
 /// Polls that lose their CPU again and again do so on a few threads.
 #[test]
 fn long_polls_share_a_few_threads() {

@@ -82,6 +82,19 @@ fn what_does_not_fit_is_refused() {
     assert!(rt.task().attr(SchedAttr::Deadline(params)).spawn(async {}).is_err());
 }
 
+/// A container of one processor with two CPUs of the scheduler: 95 % of one can be reserved,
+/// including the deadline servers, which have 5 % of each CPU.
+#[test]
+fn reservations_fit_the_container() {
+    let admits = |builder: Builder, part: u64| {
+        let rt = builder.cpus(2).build().expect("threads");
+        rt.task().reserve(ms(part), ms(100)).spawn(async {}).is_ok()
+    };
+    assert!(admits(Builder::new().processors(1.0), 80));
+    assert!(!admits(Builder::new().processors(1.0), 90));
+    assert!(admits(Builder::new().processors(4.0), 90));
+}
+
 async fn sleep_long() {
     sleep(Duration::from_secs(3600)).await;
 }
