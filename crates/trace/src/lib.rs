@@ -8,7 +8,7 @@
 //! | module | format | read | write |
 //! |---|---|---|---|
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
-//! | [`perfetto`] | protobuf of the Perfetto viewer | no | yes, streaming |
+//! | [`perfetto`] | protobuf of Perfetto | yes | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //! | `perf_data` | `perf.data` of perf | yes | no |
 //!

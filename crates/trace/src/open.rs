@@ -5,7 +5,7 @@
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::zlt::{self, TraceReader, TraceWriter};
-use crate::{ftrace, packed, perf_data};
+use crate::{ftrace, packed, perf_data, perfetto};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
@@ -20,7 +20,7 @@ struct Format {
 }
 
 /// The formats, in the order in which they are tried.
-const FORMATS: [Format; 3] = [
+const FORMATS: [Format; 4] = [
     Format {
         name: "zerolag's own (.zlt)",
         is: |bytes| bytes.starts_with(&zlt::MAGIC),
@@ -32,6 +32,8 @@ const FORMATS: [Format; 3] = [
         is: |bytes| text(bytes).is_some_and(|text| ftrace::is_trace(&text)),
         read: |bytes| ftrace::read(&String::from_utf8_lossy(bytes)),
     },
+    // It has no first bytes of its own, so it is tried last.
+    Format { name: "Perfetto", is: perfetto::reader::is, read: perfetto::reader::read },
 ];
 
 /// Formats that are common but not supported: first bytes, name, advice.

@@ -1,4 +1,5 @@
-//! Traces for the Perfetto viewer and its trace processor: [`PerfettoWriter`], [`write()`].
+//! Traces of Perfetto: read, of Linux and Android ([`Trace::from_bytes`](crate::Trace)); and
+//! written for its viewer and trace processor: [`PerfettoWriter`], [`write()`].
 //!
 //! The tracks of the viewer, and their sources:
 //!
@@ -26,6 +27,7 @@
 //! `ftrace/ftrace_event_bundle.proto`; `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`,
 //! `TokenizeFtraceCompactSched`, for how it is read.
 
+pub(crate) mod reader;
 mod schema;
 mod tracks;
 mod writer;

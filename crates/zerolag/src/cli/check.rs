@@ -9,8 +9,8 @@ use zerolag::trace::open;
 /// Arguments of `zerolag check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: `perf.data`, the text of `perf script`, tracefs or `trace-cmd report`, or
-    /// zerolag's own (.zlt)
+    /// A trace: `perf.data`, Perfetto's, the text of `perf script`, tracefs or
+    /// `trace-cmd report`, or zerolag's own (.zlt)
     trace: PathBuf,
 }
 

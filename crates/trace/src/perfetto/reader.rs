@@ -1,0 +1,470 @@
+//! Reads Perfetto's traces: the kernel's scheduling events in them.
+//!
+//! A file is a sequence of packets. Those of the kernel's events have one CPU's events each, as
+//! messages or as the arrays of *compact* scheduling, which leave out what the reader can know: the
+//! task that a switch leaves is the one that the CPU switched to before. The first switch of a CPU,
+//! and the first after lost events, therefore only tells which task runs from then on.
+//!
+//! Packets can be packed (zlib). Other packets are skipped, so a trace of a whole Android device is
+//! read. A file that is cut off within a packet is read up to there.
+//!
+//! Source: Perfetto `protos/perfetto/trace/ftrace/*.proto`;
+//! `src/trace_processor/importers/ftrace/ftrace_tokenizer.cc`, `TokenizeFtraceCompactSched`.
+
+use super::schema::{CompactSched, Migrate, PiSetprio, ProcessTree, SystemInfo};
+use crate::container::Trace;
+use crate::error::ReadError;
+use crate::kernel::event::{Context, Event, KernelEvent, TaskRef, state_of};
+use crate::kernel::{self, Head};
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use zerolag_model::{CpuId, Instant, MAX_CPUS, PrevState, Prio};
+
+/// Returns whether a file begins as a sequence of packets.
+pub(crate) fn is(bytes: &[u8]) -> bool {
+    match packet(bytes, 0) {
+        Some(Ok((body, end))) => {
+            !body.is_empty() && Packet::decode(body).is_ok() && bytes.get(end).is_none_or(|next| *next == PACKET)
+        }
+        // The first packet is longer than what was looked at.
+        Some(Err(start)) => bytes.len() > 64 && bytes.get(start).is_some_and(|tag| [0x0a, 0x40, 0x50].contains(tag)),
+        None => false,
+    }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// A packet is malformed, or there is no event of the scheduler.
+pub(crate) fn read(bytes: &[u8]) -> Result<Trace, ReadError> {
+    let mut head = Head::default();
+    let mut contents = Contents::default();
+    let end = contents.packets(bytes, &mut head, Packed::Allowed)?;
+    if end < bytes.len() {
+        head.dropped = Some(format!("the file is cut off within the packet at byte {end}, which was left out"));
+    }
+    let mut reader = Reader::default();
+    for tree in &contents.trees {
+        reader.processes(tree);
+    }
+    for bundle in &contents.bundles {
+        reader.bundle(bundle, &mut head);
+    }
+    let first = reader.first.unwrap_or(Instant::ZERO);
+    // Threads are listed without a time.
+    let events = reader.events.into_iter().map(|event| Event { at: event.at.max(first), ..event });
+    kernel::trace(head, events.collect())
+}
+
+/// The field of a packet in the file.
+const PACKET: u8 = 0x0a;
+
+/// Returns the body of the packet at an offset and its end; where its body starts if it is cut off.
+/// `None` if there is no packet.
+fn packet(bytes: &[u8], at: usize) -> Option<Result<(&[u8], usize), usize>> {
+    let rest = bytes.get(at..)?.strip_prefix(&[PACKET])?;
+    let mut cursor = rest;
+    let length = prost::encoding::decode_varint(&mut cursor).ok()?;
+    let start = bytes.len() - cursor.len();
+    let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+    Some(end.and_then(|end| Some((bytes.get(start..end)?, end))).ok_or(start))
+}
+
+/// Whether packets can be packed: those within packed ones cannot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packed {
+    Allowed,
+    Refused,
+}
+
+/// The used packets of a file.
+#[derive(Default)]
+struct Contents {
+    bundles: Vec<Bundle>,
+    trees: Vec<ProcessTree>,
+}
+
+impl Contents {
+    /// Reads packets; returns where they end.
+    fn packets(&mut self, bytes: &[u8], head: &mut Head, packed: Packed) -> Result<usize, ReadError> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let (body, end) = match packet(bytes, at) {
+                Some(Ok(packet)) => packet,
+                Some(Err(_)) => return Ok(at),
+                None if at + 10 > bytes.len() => return Ok(at),
+                None => return Err(damaged(at, "there is no packet")),
+            };
+            let packet = Packet::decode(body).map_err(|error| damaged(at, &error.to_string()))?;
+            self.bundles.extend(packet.ftrace_events);
+            self.trees.extend(packet.process_tree);
+            if let Some(info) = packet.system_info {
+                let release = info.utsname.map(|utsname| utsname.release).unwrap_or_default();
+                head.kernel = release.chars().take(64).collect();
+                head.cpus = info.num_cpus.filter(|cpus| *cpus as usize <= MAX_CPUS).unwrap_or(0).max(head.cpus);
+            }
+            if let Some(bytes) = packet.compressed_packets.filter(|_| packed == Packed::Allowed) {
+                let mut unpacked = Vec::new();
+                let reader = flate2::read::ZlibDecoder::new(&*bytes).take(UNPACKED_MAX);
+                let done = { reader }.read_to_end(&mut unpacked);
+                done.map_err(|error| damaged(at, &format!("packed packets cannot be unpacked: {error}")))?;
+                self.packets(&unpacked, head, Packed::Refused)?;
+            }
+            at = end;
+        }
+        Ok(at)
+    }
+}
+
+/// From bundles to events.
+#[derive(Default)]
+struct Reader<'a> {
+    events: Vec<Event<'a>>,
+    /// The task that each CPU runs, as far as compact switches tell.
+    running: BTreeMap<CpuId, (TaskRef<'a>, Prio)>,
+    listed: BTreeSet<u32>,
+    processes: BTreeMap<u32, u32>,
+    first: Option<Instant>,
+}
+
+impl<'a> Reader<'a> {
+    /// Takes the list of threads; the first list that has a thread counts.
+    fn processes(&mut self, tree: &'a ProcessTree) {
+        let threads = tree.threads.iter().map(|thread| (thread.tid, thread.tgid, thread.name.as_str()));
+        let processes = tree.processes.iter().map(|process| (process.pid, process.pid, ""));
+        for (tid, pid, name) in threads.chain(processes) {
+            let (Ok(tid), Ok(pid)) = (u32::try_from(tid), u32::try_from(pid)) else { continue };
+            if tid == 0 || !self.listed.insert(tid) {
+                continue;
+            }
+            self.note(KernelEvent::Process { tid, pid });
+            self.processes.insert(tid, pid);
+            if !name.is_empty() {
+                self.note(KernelEvent::Name { task: TaskRef { comm: name, tid } });
+            }
+        }
+    }
+
+    fn note(&mut self, event: KernelEvent<'a>) {
+        self.events.push(Event::new(Instant::ZERO, CpuId(0), event));
+    }
+
+    fn bundle(&mut self, bundle: &'a Bundle, head: &mut Head) {
+        let cpu = CpuId(bundle.cpu.unwrap_or(0));
+        if cpu.index() >= MAX_CPUS {
+            return;
+        }
+        head.saw_cpu(cpu);
+        let start = self.events.len();
+        for event in &bundle.event {
+            self.event(cpu, event);
+        }
+        if bundle.lost_events == Some(true) {
+            self.running.remove(&cpu);
+        }
+        if let Some(sched) = &bundle.compact_sched {
+            self.switches(cpu, sched);
+            self.wakings(cpu, sched);
+        }
+        let times = self.events[start..].iter().map(|event| event.at);
+        let Some(earliest) = times.min() else { return };
+        self.first = Some(self.first.map_or(earliest, |first| first.min(earliest)));
+        if bundle.lost_events == Some(true) {
+            self.events.insert(start, Event::new(earliest, cpu, KernelEvent::Lost { events: 0 }));
+        }
+    }
+
+    fn switches(&mut self, cpu: CpuId, sched: &'a CompactSched) {
+        let mut at = 0_u64;
+        let parts = sched
+            .switch_timestamp
+            .iter()
+            .zip(&sched.switch_prev_state)
+            .zip(&sched.switch_next_pid)
+            .zip(&sched.switch_next_prio)
+            .zip(&sched.switch_next_comm_index);
+        for ((((step, state), next), prio), name) in parts {
+            at = at.saturating_add(*step);
+            let Some(next) = task(comm(sched, *name), Some(*next)) else { continue };
+            let Some(next_prio) = prio_of(Some(*prio)) else { continue };
+            if let Some((prev, prev_prio)) = self.running.insert(cpu, (next, next_prio)) {
+                let prev_state = if prev.tid == 0 { PrevState::Idle } else { state_of(state.cast_unsigned()) };
+                let event = KernelEvent::Switch { prev, prev_prio, prev_state, next, next_prio };
+                self.push(at, cpu, Some(prev.tid), Context::Unknown, event);
+            }
+        }
+    }
+
+    fn wakings(&mut self, cpu: CpuId, sched: &'a CompactSched) {
+        let mut at = 0_u64;
+        let parts = sched
+            .waking_timestamp
+            .iter()
+            .zip(&sched.waking_pid)
+            .zip(&sched.waking_target_cpu)
+            .zip(&sched.waking_prio)
+            .zip(&sched.waking_comm_index);
+        for (index, ((((step, pid), target), prio), name)) in parts.enumerate() {
+            at = at.saturating_add(*step);
+            let context = context(sched.waking_common_flags.get(index).copied());
+            let known = task(comm(sched, *name), Some(*pid)).zip(prio_of(Some(*prio))).zip(cpu_of(Some(*target)));
+            if let Some(((task, prio), target)) = known {
+                self.push(at, cpu, None, context, KernelEvent::Waking { task, prio, target });
+            }
+        }
+    }
+
+    fn push(&mut self, at: u64, cpu: CpuId, current: Option<u32>, context: Context, event: KernelEvent<'a>) {
+        self.events.push(Event { at: Instant::from_nanos(at), cpu, current, context, event });
+    }
+
+    fn event(&mut self, cpu: CpuId, event: &'a FtraceEvent) {
+        let at = event.timestamp.unwrap_or(0);
+        let context = context(event.common_flags);
+        let current = event.pid;
+        let Some(what) = &event.what else { return };
+        if let What::NewTask(new) = what {
+            // Of a thread, not of a process: it belongs to the process of its parent.
+            const CLONE_THREAD: u64 = 0x10000;
+            let (Some(child), Some(parent)) = (task(new.comm.as_deref(), new.pid), current) else { return };
+            let process = self.processes.get(&parent).copied().filter(|_| new.clone_flags() & CLONE_THREAD != 0);
+            let pid = process.unwrap_or(child.tid);
+            self.processes.insert(child.tid, pid);
+            let parent = TaskRef { comm: UNNAMED, tid: parent };
+            self.push(at, cpu, current, context, KernelEvent::Fork { parent, child });
+            self.push(at, cpu, current, context, KernelEvent::Process { tid: child.tid, pid });
+            return;
+        }
+        if let Some(event) = kernel_event(what) {
+            if let KernelEvent::Switch { next, next_prio, .. } = event {
+                self.running.insert(cpu, (next, next_prio));
+            }
+            self.push(at, cpu, current, context, event);
+        }
+    }
+}
+
+/// Returns the kernel's event of a message; `None` if it lacks a field or a value is impossible.
+fn kernel_event(what: &What) -> Option<KernelEvent<'_>> {
+    Some(match what {
+        What::Switch(event) => {
+            let prev = task(event.prev_comm.as_deref(), event.prev_pid)?;
+            let state = event.prev_state.unwrap_or(0).cast_unsigned();
+            KernelEvent::Switch {
+                prev,
+                prev_prio: prio_of(event.prev_prio)?,
+                prev_state: if prev.tid == 0 { PrevState::Idle } else { state_of(state) },
+                next: task(event.next_comm.as_deref(), event.next_pid)?,
+                next_prio: prio_of(event.next_prio)?,
+            }
+        }
+        What::Waking(event) => {
+            let (task, prio, target) = event.parts()?;
+            KernelEvent::Waking { task, prio, target }
+        }
+        What::Wakeup(event) => {
+            let (task, prio, cpu) = event.parts()?;
+            KernelEvent::Wakeup { task, prio, cpu }
+        }
+        What::WakeupNew(event) => {
+            let (task, prio, cpu) = event.parts()?;
+            KernelEvent::WakeupNew { task, prio, cpu }
+        }
+        What::Rename(event) => KernelEvent::Name { task: task(event.newcomm.as_deref(), event.pid)? },
+        What::Exit(event) => KernelEvent::Exit { task: task(event.comm.as_deref(), event.pid)? },
+        What::Fork(event) => KernelEvent::Fork {
+            parent: task(event.parent_comm.as_deref(), event.parent_pid)?,
+            child: task(event.child_comm.as_deref(), event.child_pid)?,
+        },
+        What::PiSetprio(event) => KernelEvent::PiSetprio {
+            task: task(event.comm.as_deref(), event.pid)?,
+            from: prio_of(event.oldprio)?,
+            to: prio_of(event.newprio)?,
+        },
+        What::Migrate(event) => KernelEvent::Migrate {
+            task: task(event.comm.as_deref(), event.pid)?,
+            prio: prio_of(event.prio)?,
+            from: cpu_of(event.orig_cpu)?,
+            to: cpu_of(event.dest_cpu)?,
+        },
+        // It needs the current task.
+        What::NewTask(_) => return None,
+    })
+}
+
+fn comm(sched: &CompactSched, index: u32) -> Option<&str> {
+    sched.intern_table.get(index as usize).map(String::as_str)
+}
+
+fn task(comm: Option<&str>, tid: Option<i32>) -> Option<TaskRef<'_>> {
+    Some(TaskRef { comm: comm.unwrap_or(UNNAMED), tid: u32::try_from(tid.unwrap_or(0)).ok()? })
+}
+
+/// A field that is absent is 0.
+fn prio_of(prio: Option<i32>) -> Option<Prio> {
+    let prio = i16::try_from(prio.unwrap_or(0)).ok().filter(|prio| (-2..=140).contains(prio))?;
+    Some(Prio::from_raw(prio))
+}
+
+fn cpu_of(cpu: Option<i32>) -> Option<CpuId> {
+    let cpu = u32::try_from(cpu.unwrap_or(0)).ok().filter(|cpu| (*cpu as usize) < MAX_CPUS)?;
+    Some(CpuId(cpu))
+}
+
+/// Bits 3 and 4 of the flags are interrupts and softirqs.
+fn context(flags: Option<u32>) -> Context {
+    match flags {
+        None => Context::Unknown,
+        Some(flags) if flags & 0x18 != 0 => Context::Interrupt,
+        Some(_) => Context::Task,
+    }
+}
+
+fn damaged(offset: usize, reason: &str) -> ReadError {
+    ReadError::Damaged { format: "Perfetto trace", offset: offset as u64, reason: reason.to_owned() }
+}
+
+/// A name that the event does not have.
+const UNNAMED: &str = "<...>";
+/// The most bytes that packed packets may unpack to.
+const UNPACKED_MAX: u64 = 1 << 30;
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(message, optional, tag = "1")]
+    ftrace_events: Option<Bundle>,
+    #[prost(message, optional, tag = "2")]
+    process_tree: Option<ProcessTree>,
+    #[prost(message, optional, tag = "45")]
+    system_info: Option<SystemInfo>,
+    #[prost(bytes = "vec", optional, tag = "50")]
+    compressed_packets: Option<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Bundle {
+    #[prost(uint32, optional, tag = "1")]
+    cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    event: Vec<FtraceEvent>,
+    #[prost(bool, optional, tag = "3")]
+    lost_events: Option<bool>,
+    #[prost(message, optional, tag = "4")]
+    compact_sched: Option<CompactSched>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FtraceEvent {
+    #[prost(uint64, optional, tag = "1")]
+    timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "2")]
+    pid: Option<u32>,
+    #[prost(uint32, optional, tag = "5")]
+    common_flags: Option<u32>,
+    #[prost(oneof = "What", tags = "4, 17, 20, 114, 235, 236, 238, 239, 353, 491")]
+    what: Option<What>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+enum What {
+    #[prost(message, tag = "4")]
+    Switch(Switch),
+    #[prost(message, tag = "17")]
+    Wakeup(Wakeup),
+    #[prost(message, tag = "20")]
+    Waking(Wakeup),
+    #[prost(message, tag = "114")]
+    WakeupNew(Wakeup),
+    #[prost(message, tag = "235")]
+    NewTask(NewTask),
+    #[prost(message, tag = "236")]
+    Rename(Rename),
+    #[prost(message, tag = "238")]
+    Exit(Exit),
+    #[prost(message, tag = "239")]
+    Fork(Fork),
+    #[prost(message, tag = "353")]
+    PiSetprio(PiSetprio),
+    #[prost(message, tag = "491")]
+    Migrate(Migrate),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Switch {
+    #[prost(string, optional, tag = "1")]
+    prev_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    prev_pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    prev_prio: Option<i32>,
+    #[prost(int64, optional, tag = "4")]
+    prev_state: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    next_comm: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    next_pid: Option<i32>,
+    #[prost(int32, optional, tag = "7")]
+    next_prio: Option<i32>,
+}
+
+/// `sched_wakeup`, `sched_waking` and `sched_wakeup_new`.
+#[derive(Clone, PartialEq, Message)]
+struct Wakeup {
+    #[prost(string, optional, tag = "1")]
+    comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    prio: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    target_cpu: Option<i32>,
+}
+
+impl Wakeup {
+    fn parts(&self) -> Option<(TaskRef<'_>, Prio, CpuId)> {
+        Some((task(self.comm.as_deref(), self.pid)?, prio_of(self.prio)?, cpu_of(self.target_cpu)?))
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NewTask {
+    #[prost(int32, optional, tag = "1")]
+    pid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    comm: Option<String>,
+    #[prost(uint64, optional, tag = "3")]
+    clone_flags: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Rename {
+    #[prost(int32, optional, tag = "1")]
+    pid: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    newcomm: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Exit {
+    #[prost(string, optional, tag = "1")]
+    comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Fork {
+    #[prost(string, optional, tag = "1")]
+    parent_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    parent_pid: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    child_comm: Option<String>,
+    #[prost(int32, optional, tag = "4")]
+    child_pid: Option<i32>,
+}
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

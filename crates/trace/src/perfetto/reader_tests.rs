@@ -1,0 +1,151 @@
+//! Tests of the reader: files written for the viewer, and packets made by hand.
+
+use super::*;
+use zerolag_model::{Record, TraceEvent};
+
+fn recorded() -> Trace {
+    Trace::from_bytes(include_bytes!("../../tests/data/mixed-2cpu.perf.txt.gz")).expect("a recorded trace")
+}
+
+fn written(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    super::super::write(&mut bytes, trace).expect("memory takes it");
+    bytes
+}
+
+/// Returns the switches of a trace, by names.
+fn switches(trace: &Trace) -> Vec<(u64, u32, String, String, PrevState)> {
+    let mut names = BTreeMap::new();
+    for record in &trace.records {
+        if let TraceEvent::TaskNew { task, name, .. } = &record.event {
+            names.insert(*task, name.to_string());
+        }
+    }
+    let of = |task: Option<_>| task.map_or_else(|| "idle".to_owned(), |task| names[&task].clone());
+    let switch = |record: &Record| match record.event {
+        TraceEvent::Switch { prev, prev_state, next, .. } => {
+            Some((record.at.as_nanos(), record.cpu.0, of(prev), of(next), prev_state))
+        }
+        _ => None,
+    };
+    trace.records.iter().filter_map(switch).collect()
+}
+
+#[test]
+fn a_trace_written_for_the_viewer_is_read_again() {
+    let trace = recorded();
+    let bytes = written(&trace);
+    assert!(is(&bytes));
+    let again = Trace::from_bytes(&bytes).expect("a Perfetto trace");
+    // The first switch of a CPU does not tell which task it leaves.
+    let mut seen = BTreeSet::new();
+    let expected: Vec<_> = switches(&trace).into_iter().filter(|switch| !seen.insert(switch.1)).collect();
+    let found = switches(&again);
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected);
+    }
+    let wakings =
+        |trace: &Trace| trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Waking { .. })).count();
+    assert_eq!(wakings(&again), wakings(&trace));
+    assert_eq!(again.meta.recorded.gaps, []);
+}
+
+/// Returns a file of packets.
+fn file(packets: &[Packet]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for packet in packets {
+        bytes.push(PACKET);
+        packet.encode_length_delimited(&mut bytes).expect("memory takes it");
+    }
+    bytes
+}
+
+fn bundle(cpu: u32, lost: Option<bool>, events: Vec<(u64, u32, What)>) -> Packet {
+    let event = |(timestamp, pid, what)| FtraceEvent {
+        timestamp: Some(timestamp),
+        pid: Some(pid),
+        common_flags: Some(0),
+        what: Some(what),
+    };
+    let bundle = Bundle {
+        cpu: Some(cpu),
+        event: events.into_iter().map(event).collect(),
+        lost_events: lost,
+        compact_sched: None,
+    };
+    Packet { ftrace_events: Some(bundle), ..Packet::default() }
+}
+
+fn switch(prev: i32, prev_state: i64, next: i32) -> What {
+    let comm = |pid: i32| Some(if pid == 0 { "swapper".to_owned() } else { format!("t{pid}") });
+    let prio = |pid| Some(if pid == 0 { 120 } else { 100 });
+    What::Switch(Switch {
+        prev_comm: comm(prev),
+        prev_pid: Some(prev),
+        prev_prio: prio(prev),
+        prev_state: Some(prev_state),
+        next_comm: comm(next),
+        next_pid: Some(next),
+        next_prio: prio(next),
+    })
+}
+
+#[test]
+fn plain_events_new_threads_and_lost_events_are_read() {
+    let new = What::NewTask(NewTask { pid: Some(8), comm: Some("child".to_owned()), clone_flags: Some(0x10000) });
+    let tree = ProcessTree {
+        processes: Vec::new(),
+        threads: vec![super::super::schema::Thread { tid: 7, name: "main".to_owned(), tgid: 7 }],
+    };
+    let packets = [
+        Packet { process_tree: Some(tree), ..Packet::default() },
+        bundle(0, None, vec![(100, 0, switch(0, 0, 7)), (200, 7, new), (300, 7, switch(7, 1, 0))]),
+        bundle(0, Some(true), vec![(900, 8, switch(8, 0x100, 0))]),
+    ];
+    let trace = read(&file(&packets)).expect("a trace");
+    let threads = &trace.meta.recorded.threads;
+    assert_eq!((threads[0].tid, threads[0].pid), (7, Some(7)));
+    assert_eq!((threads[1].tid, threads[1].pid, threads[1].process.as_deref()), (8, Some(7), Some("t7")));
+    assert_eq!(trace.meta.recorded.gaps.len(), 1);
+    let gap = trace.meta.recorded.gaps[0];
+    assert_eq!((gap.from.as_nanos(), gap.until.as_nanos()), (300, 900));
+    // The same, packed.
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &file(&packets)).expect("memory takes it");
+    let bytes = packed.finish().expect("memory takes it");
+    let again = read(&file(&[Packet { compressed_packets: Some(bytes), ..Packet::default() }]));
+    assert_eq!(again.expect("a trace"), trace);
+}
+
+#[test]
+fn a_file_that_ends_anywhere_or_is_damaged_is_survived() {
+    let bytes = written(&recorded());
+    let whole = read(&bytes).expect("a trace").records.len();
+    for cut in (0..bytes.len()).filter(|cut| *cut < 500 || cut % 53 == 0) {
+        match read(&bytes[..cut]) {
+            Err(_) => {}
+            Ok(trace) => {
+                let is_boundary = {
+                    let mut at = 0;
+                    while let Some(Ok((_, end))) = packet(&bytes, at).filter(|_| at < cut) {
+                        at = end;
+                    }
+                    at == cut
+                };
+                assert!(
+                    is_boundary || trace.meta.recorded.dropped.is_some() || trace.records.len() == whole,
+                    "{cut}: a shorter trace looks complete"
+                );
+            }
+        }
+    }
+    let mut damaged = bytes.clone();
+    for at in (0..bytes.len()).filter(|at| *at < 500 || at % 41 == 0) {
+        for byte in [0, 0x7f, 0xff] {
+            damaged[at] = byte;
+            let _ = Trace::from_bytes(&damaged);
+        }
+        damaged[at] = bytes[at];
+    }
+}
