@@ -238,8 +238,7 @@ impl<'a> Finder<'a> {
         let last = state.last;
         let tid = runs.0.tid;
         let Some(running) = state.running else {
-            self.leave_other(tid, cpu);
-            self.enter(event, runs);
+            self.first(event, runs);
             return;
         };
         if running.map_or(0, |(task, _)| task.tid) == tid {
@@ -255,14 +254,20 @@ impl<'a> Finder<'a> {
             self.vanish(was, cpu, charged.min(begin));
         }
         if tid != 0 {
-            let switch = KernelEvent::Switch {
-                prev: IDLE,
-                prev_prio: Prio::IDLE,
-                prev_state: PrevState::Idle,
-                next: runs.0,
-                next_prio: runs.1,
-            };
-            self.added.push((self.index, Event::new(begin, cpu, switch)));
+            self.added.push((self.index, Event::new(begin, cpu, switch_to(runs))));
+        }
+        self.enter(event, runs);
+    }
+
+    /// The first event of a CPU. perf starts CPU by CPU: if the scheduler has charged the task for
+    /// a part of the time since the start of the trace only, it runs since then.
+    fn first(&mut self, event: &Event<'a>, runs: Running<'a>) {
+        let tid = runs.0.tid;
+        self.leave_other(tid, event.cpu);
+        let charged = self.thread(tid).charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= event.at);
+        if let Some((since, _)) = charged.filter(|(since, _)| tid != 0 && *since > self.start) {
+            let begin = since.max(self.thread(tid).since).min(event.at);
+            self.added.push((self.index, Event::new(begin, event.cpu, switch_to(runs))));
         }
         self.enter(event, runs);
     }
@@ -348,6 +353,11 @@ impl<'a> Finder<'a> {
         let event = KernelEvent::Switch { prev: task, prev_prio: prio, prev_state, next: IDLE, next_prio: Prio::IDLE };
         self.added.push((self.index, Event::new(at, cpu, event)));
     }
+}
+
+/// Returns the switch from the idle task to a task.
+const fn switch_to((next, next_prio): Running<'_>) -> KernelEvent<'_> {
+    KernelEvent::Switch { prev: IDLE, prev_prio: Prio::IDLE, prev_state: PrevState::Idle, next, next_prio }
 }
 
 const IDLE: TaskRef<'static> = TaskRef { comm: "swapper", tid: 0 };
@@ -488,6 +498,17 @@ mod tests {
         assert_eq!(run(None), ["cpu1 9..30"]);
         assert_eq!(run(Some(waking(20, 1, 1))), [""; 0]);
         assert_eq!(run(Some(waking(8, 1, 1))), [""; 0], "a waking that overtakes the switch");
+    }
+
+    #[test]
+    fn a_task_that_runs_at_the_start_does_so_since_it_was_charged() {
+        let events = vec![waking(0, 1, 9), charged(500, 0, 1, 100), switch(520, 0, 1, Blocked, 0)];
+        let (gaps, switches) = repaired(events);
+        assert_eq!(gaps, [""; 0]);
+        assert_eq!(switches, ["400 cpu0 0>1", "520 cpu0 1S>0"]);
+        // A task that runs all the time.
+        let (_, switches) = repaired(vec![waking(0, 1, 9), charged(500, 0, 1, 600), switch(520, 0, 1, Blocked, 0)]);
+        assert_eq!(switches, ["520 cpu0 1S>0"]);
     }
 
     #[test]
