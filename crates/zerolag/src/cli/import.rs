@@ -1,6 +1,7 @@
 //! `zerolag import`: a workload from a trace.
 
 use super::failure::{Failure, eprintln_lossy};
+use super::options::KernelArgs;
 use super::{Done, code, output};
 use std::path::PathBuf;
 use zerolag::import::{ImportError, Options, base_error, import};
@@ -16,15 +17,31 @@ pub(crate) struct Args {
     /// The file to write [default: the standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Put the threads of a process, or of a name, into a group with this limit, as the recorded
-    /// machine did: `redis-server=50000 100000`
-    #[arg(long = "limit", value_name = "NAME=CPU.MAX", value_parser = limit)]
+    /// The group of a process or thread of this name, and of what it forks, on the recorded
+    /// machine: `redis-server=/db`; may be repeated
+    #[arg(long = "group", value_name = "NAME=/PATH", value_parser = group)]
+    groups: Vec<(String, String)>,
+    /// The limit of a group on the recorded machine: `/db=50000 100000`; may be repeated
+    #[arg(long = "limit", value_name = "/PATH=CPU.MAX", value_parser = limit)]
     limits: Vec<(String, String)>,
+    #[command(flatten)]
+    kernel: KernelArgs,
+}
+
+fn group(text: &str) -> Result<(String, String), String> {
+    let (name, path) = text.rsplit_once('=').ok_or("a name, `=`, and the path of its group: `web=/site`")?;
+    if !path.starts_with('/') {
+        return Err(format!("the path of a group begins with `/`: `{name}=/{path}`"));
+    }
+    Ok((name.to_owned(), path.to_owned()))
 }
 
 fn limit(text: &str) -> Result<(String, String), String> {
-    let (name, max) = text.split_once('=').ok_or("a name, `=`, and what cpu.max holds: `web=50000 100000`")?;
-    Ok((name.to_owned(), max.to_owned()))
+    let (path, max) = text.split_once('=').ok_or("a group, `=`, and what cpu.max holds: `/web=50000 100000`")?;
+    if !path.starts_with('/') {
+        return Err(format!("the path of a group begins with `/`: `/{path}={max}`"));
+    }
+    Ok((path.to_owned(), max.to_owned()))
 }
 
 /// Runs the subcommand.
@@ -34,7 +51,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
     let origin = args.trace.file_name().unwrap_or_default().to_string_lossy();
-    let imported = import(&trace, &origin, &Options { limits: args.limits.clone() });
+    let options = Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel: args.kernel.kernel };
+    let imported = import(&trace, &origin, &options);
     if imported.scenario.len() > SCENARIO_MAX {
         let size = imported.scenario.len() >> 20;
         return Err(Failure::input_help(

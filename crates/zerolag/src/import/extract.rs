@@ -27,6 +27,8 @@ pub(super) struct Task {
     pub(super) id: TaskId,
     pub(super) name: Arc<str>,
     pub(super) attr: SchedAttr,
+    /// The task that forked it, if the trace shows that.
+    pub(super) parent: Option<TaskId>,
     /// From the start of the trace until its first step.
     pub(super) delay: Duration,
     pub(super) steps: Vec<Step>,
@@ -71,6 +73,7 @@ struct Cpu {
 struct Doing {
     name: Arc<str>,
     attr: Option<SchedAttr>,
+    parent: Option<TaskId>,
     state: State,
     /// CPU time since the last step.
     ran: Duration,
@@ -116,7 +119,7 @@ impl Extractor {
         match &record.event {
             TraceEvent::TaskNew { task, name, attr, parent, .. } => {
                 let doing = self.tasks.entry(*task);
-                (doing.name, doing.attr) = (Arc::clone(name), Some(*attr));
+                (doing.name, doing.attr, doing.parent) = (Arc::clone(name), Some(*attr), *parent);
                 if parent.is_some() {
                     // It waits for its first wakeup.
                     doing.state = State::Sleeps { since: self.start };
@@ -267,7 +270,9 @@ impl Extractor {
             let steps: Vec<Step> =
                 doing.steps.iter().copied().filter(|step| *step != Step::Run(Duration::ZERO)).collect();
             let expiries = doing.expiries.clone();
-            let mut task = Task { id, name: Arc::clone(&doing.name), attr, delay: doing.delay, steps, expiries };
+            let parent = doing.parent;
+            let mut task =
+                Task { id, name: Arc::clone(&doing.name), attr, parent, delay: doing.delay, steps, expiries };
             task.recognise_timer();
             task
         };

@@ -15,8 +15,10 @@
 //! semaphore keeps a waking that comes before the sleep, as the recorded one did.
 //!
 //! What a recording does not contain is stated at the head of the file: affinities (kernel threads
-//! of one CPU are bound to it by their name), limits of groups, the parameters of deadline tasks,
-//! and, in perf's text, whether a waking came from an interrupt.
+//! of one CPU are bound to it by their name), groups and their limits, the parameters of deadline
+//! tasks, and, in perf's text, whether a waking came from an interrupt. Groups matter most: two
+//! sessions of users share a CPU evenly, however many tasks each has (autogroup). So they are an
+//! option.
 
 mod error;
 mod extract;
@@ -34,8 +36,13 @@ use zerolag_workload::{Diagnostics, LoadOptions};
 /// What an import does beside the trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Groups with a limit: the name of a process or of a thread, and its `cpu.max`.
+    /// The groups of tasks: the name of a process or of a thread, and the path of its group. What
+    /// it forks is in its group, too.
+    pub groups: Vec<(String, String)>,
+    /// The limits of groups: their path, and what `cpu.max` holds.
     pub limits: Vec<(String, String)>,
+    /// The kernel, instead of the one that the trace names.
+    pub kernel: Option<KernelVersion>,
 }
 
 /// An imported workload.
@@ -53,7 +60,7 @@ pub struct Import {
 #[must_use]
 pub fn import(trace: &Trace, origin: &str, options: &Options) -> Import {
     let tasks: Vec<Task> = extract::extract(trace).into_iter().filter(Task::is_used).collect();
-    let kernel = nearest(&trace.meta.kernel);
+    let kernel = options.kernel.unwrap_or_else(|| nearest(&trace.meta.kernel));
     let scenario = write::scenario(trace, &tasks, kernel, origin, options);
     Import { scenario, tasks: tasks.iter().map(|task| task.id).collect(), kernel }
 }

@@ -97,9 +97,13 @@ fn limits_and_odd_names_are_written_as_toml() {
     if let zerolag_model::TraceEvent::TaskNew { name, .. } = &mut trace.records[0].event {
         *name = "we\"b\\ ${x}".into();
     }
-    let options = Options { limits: vec![("b".to_owned(), "50000 100000".to_owned())] };
+    let pair = |a: &str, b: &str| vec![(a.to_owned(), b.to_owned())];
+    let kernel = KernelVersion::from_name("6.1");
+    let options = Options { groups: pair("b", "/x/y"), limits: pair("/x/y", "50000 100000"), kernel };
     let import = import(&trace, "x", &options);
-    assert!(import.scenario.contains("[group.\"/b\"]\n\"cpu.max\" = \"50000 100000\""), "{}", import.scenario);
+    assert!(import.scenario.contains("[group.\"/x/y\"]\n\"cpu.max\" = \"50000 100000\""), "{}", import.scenario);
+    assert_eq!(import.scenario.matches("\ngroup = \"/x/y\"").count(), 1, "{}", import.scenario);
+    assert!(import.scenario.contains("kernel = \"6.1\""));
     assert!(base_error(&trace, &import).is_ok(), "{}", import.scenario);
 }
 

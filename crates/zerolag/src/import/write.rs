@@ -50,8 +50,14 @@ fn write(
     writeln!(out, "kernel = {}", quoted(kernel.name()))?;
     writeln!(out, "duration = {}", time(trace.meta.end.since(trace.meta.start)))?;
     writeln!(out, "\n[machine]\ncpus = {}", trace.meta.machine.nr_cpus())?;
-    for (name, max) in &options.limits {
-        writeln!(out, "\n[group.{}]\n\"cpu.max\" = {}", quoted(&group(name)), quoted(max))?;
+    let groups = groups(trace, tasks, options);
+    let mut paths: BTreeMap<&str, Option<&str>> = groups.values().map(|path| (*path, None)).collect();
+    paths.extend(options.limits.iter().map(|(path, max)| (path.as_str(), Some(max.as_str()))));
+    for (path, max) in paths {
+        writeln!(out, "\n[group.{}]", quoted(path))?;
+        if let Some(max) = max {
+            writeln!(out, "\"cpu.max\" = {}", quoted(max))?;
+        }
     }
     let names = names(trace, tasks);
     let nr_cpus = trace.meta.machine.nr_cpus();
@@ -61,10 +67,8 @@ fn write(
         if let Some(cpu) = cpu_of(&task.name).filter(|cpu| (*cpu as usize) < nr_cpus) {
             writeln!(out, "cpus = \"{cpu}\"")?;
         }
-        let process = trace.meta.recorded.thread(task.id).and_then(|thread| thread.process.as_deref());
-        let is_limited = |name: &str| name == &*task.name || Some(name) == process;
-        if let Some((name, _)) = options.limits.iter().find(|(name, _)| is_limited(name)) {
-            writeln!(out, "group = {}", quoted(&group(name)))?;
+        if let Some(path) = groups.get(&task.id) {
+            writeln!(out, "group = {}", quoted(path))?;
         }
         if !task.delay.is_zero() {
             writeln!(out, "delay = {}", time(task.delay))?;
@@ -109,8 +113,20 @@ fn names(trace: &Trace, tasks: &[Task]) -> BTreeMap<TaskId, String> {
     names
 }
 
-fn group(name: &str) -> String {
-    format!("/{}", name.replace('/', "_"))
+/// Returns the groups of tasks: by the name of thread or process, else that of the parent.
+fn groups<'o>(trace: &Trace, tasks: &[Task], options: &'o Options) -> BTreeMap<TaskId, &'o str> {
+    let mut groups: BTreeMap<TaskId, &str> = BTreeMap::new();
+    // Parents have lower ids: a task is created after the task that forks it.
+    for task in tasks {
+        let process = trace.meta.recorded.thread(task.id).and_then(|thread| thread.process.as_deref());
+        let is_named = |name: &str| name == &*task.name || Some(name) == process;
+        let named = options.groups.iter().find(|(name, _)| is_named(name)).map(|(_, path)| path.as_str());
+        let inherited = || task.parent.and_then(|parent| groups.get(&parent).copied());
+        if let Some(path) = named.or_else(inherited) {
+            groups.insert(task.id, path);
+        }
+    }
+    groups
 }
 
 fn attributes(out: &mut String, attr: SchedAttr) -> core::fmt::Result {
