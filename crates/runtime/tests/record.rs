@@ -10,6 +10,7 @@ fn a_recording_is_repeated_exactly() {
     let rt = Builder::new().cpus(3).record(1_000_000).build().expect("threads");
     live_a_little(&rt);
     let recording = rt.into_recording().expect("it was asked for");
-    assert!(recording.len() > 2_000 && recording.missed() == 0, "{recording:?}");
+    // At least what 100 short tasks need: created, placed, woken, picked twice, left twice.
+    assert!(recording.len() > 100 * 7 && recording.missed() == 0, "{recording:?}");
     recording.replay().expect("the core is a function of what it is told");
 }
