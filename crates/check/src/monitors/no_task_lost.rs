@@ -28,6 +28,8 @@ use zerolag_trace::replay::{CpuView, Current, TaskState};
 
 struct NoTaskLost {
     is_complete: bool,
+    /// Whether migrations are recorded: without them the queue of a waiting task is not known.
+    has_migrations: bool,
     bound: Duration,
     /// The waiting tasks, and since when each may run on its present CPUs.
     waiting: BTreeMap<TaskId, Instant>,
@@ -41,6 +43,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let cpus = |key| context.meta.setting(key).and_then(|cpus| cpus.parse().ok()).unwrap_or_default();
     Ok(Box::new(NoTaskLost {
         is_complete: context.meta.source.is_complete(),
+        has_migrations: context.meta.source != zerolag_trace::Source::Text,
         bound: context.options.idle_bound,
         waiting: BTreeMap::new(),
         groups: Groups::new(context.meta.setting("throttle")),
@@ -51,6 +54,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 
 impl Monitor for NoTaskLost {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
+        self.has_migrations |= matches!(record.event, TraceEvent::Migrate { .. });
         match &record.event {
             TraceEvent::Wakeup { task, .. } if self.is_complete => {
                 if let Some(TaskState::Queued { .. }) = before.task(*task).map(|task| task.state) {
@@ -138,6 +142,9 @@ impl Monitor for NoTaskLost {
             if idle_since(view).is_some() {
                 self.judge_idleness(last, cpu, end, found);
             }
+        }
+        if !self.has_migrations && found.total() > 0 {
+            return crate::Outcome::NothingToJudge("no migration was recorded");
         }
         crate::Outcome::Judged
     }

@@ -15,6 +15,7 @@
 //!    task that still runs there. A task that runs although nothing has woken it since it blocked
 //!    was woken by a CPU with a gap, probably the one that was silent for longest: recorders also
 //!    stop CPU by CPU.
+//!    So was a task moved that was preempted on one CPU and is moved from, or runs on, another.
 //! 3. The task that ran leaves its CPU where the gap begins, or where the scheduler last charged
 //!    it. Its later events tell whether it slept (it is woken), was preempted (it runs again), or
 //!    ended.
@@ -41,14 +42,14 @@ pub(super) fn find(events: &mut Vec<Event<'_>>) -> Vec<Gap> {
         finder.take(event);
     }
     let end = events.last().map_or(Instant::ZERO, |event| event.at);
-    let Finder { mut gaps, added, cpus, unseen_wakings, .. } = finder;
+    let Finder { mut gaps, added, cpus, unseen, .. } = finder;
     for (cpu, state) in cpus {
         if let Some(events) = state.lost {
             gaps.push(Gap { cpu, from: state.last, until: end, events });
         }
     }
     gaps.sort_by_key(|gap| (gap.from, gap.cpu, gap.until));
-    add_unexplained(&mut gaps, unseen_wakings);
+    add_unexplained(&mut gaps, unseen);
     if !added.is_empty() {
         insert(events, added);
     }
@@ -107,8 +108,12 @@ struct Thread<'a> {
     is_woken_early: bool,
     /// The last stretch that the scheduler charged without a break.
     charged: Option<(Instant, Instant)>,
+    /// The run queue on which it waits since it was preempted there.
+    queue: Option<CpuId>,
     /// The added switch that it left by, whose reason is a guess.
     guess: Option<usize>,
+    /// The added switch that it came by, and when it was seen to run: its next charge tells more.
+    came: Option<(usize, Instant)>,
     has_exited: bool,
     /// Its last name and priority.
     seen: Option<(&'a str, Prio)>,
@@ -121,10 +126,12 @@ struct Finder<'a> {
     threads: BTreeMap<u32, Thread<'a>>,
     gaps: Vec<Gap>,
     added: Vec<(usize, Event<'a>)>,
-    /// From when a task blocked, or the CPU that can have woken it was silent, until it ran.
-    unseen_wakings: Vec<Gap>,
-    /// Whether the recorder writes wakings.
+    /// From when a task left its CPU, or the CPU that can have woken or moved it was silent, until
+    /// it was seen again.
+    unseen: Vec<Gap>,
+    /// Whether the recorder writes wakings, and migrations.
     has_wakings: bool,
+    has_migrations: bool,
     /// The index of the current event.
     index: usize,
 }
@@ -176,11 +183,17 @@ impl<'a> Finder<'a> {
             | KernelEvent::WakeupNew { task, .. } => {
                 self.has_wakings = true;
                 let thread = self.thread(task.tid);
-                thread.blocked = None;
+                (thread.blocked, thread.queue) = (None, None);
                 thread.is_woken_early = thread.on.is_some();
                 self.moved(task.tid, at, PrevState::Blocked);
             }
-            KernelEvent::Migrate { task, .. } => self.moved(task.tid, at, PrevState::Runnable),
+            KernelEvent::Migrate { task, from, to, .. } => {
+                self.has_migrations = true;
+                self.moved(task.tid, at, PrevState::Runnable);
+                self.unseen_move(task.tid, from, event);
+                let thread = self.thread(task.tid);
+                thread.queue = thread.queue.map(|_| to);
+            }
             KernelEvent::Fork { child, .. } => {
                 self.threads.insert(child.tid, Thread { since: at, ..Thread::default() });
             }
@@ -204,6 +217,7 @@ impl<'a> Finder<'a> {
             KernelEvent::Charged { task, ran } => {
                 let at = event.at;
                 let from = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
+                self.came_at(task.tid, from);
                 let charged = &mut self.thread(task.tid).charged;
                 let start = charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= from);
                 *charged = Some((start.map_or(from, |(start, _)| start.min(from)), at));
@@ -212,11 +226,22 @@ impl<'a> Finder<'a> {
         }
     }
 
+    /// A task is charged for the time from here on: if it came to its CPU within a gap, and this is
+    /// its first charge since, then it came now.
+    fn came_at(&mut self, tid: u32, charged_from: Instant) {
+        if let Some((added, seen)) = self.thread(tid).came.take()
+            && charged_from <= seen
+        {
+            let at = &mut self.added[added].1.at;
+            *at = (*at).max(charged_from);
+        }
+    }
+
     /// A task that does not run is woken or moved: it did not run before, and if it has left its
     /// CPU unseen, then in this state.
     fn moved(&mut self, tid: u32, at: Instant, state: PrevState) {
         let thread = self.thread(tid);
-        if thread.on.is_none() {
+        if thread.on.is_none() && thread.queue.is_none() {
             thread.since = thread.since.max(at);
         }
         if let Some(guess) = thread.guess.take() {
@@ -251,9 +276,13 @@ impl<'a> Finder<'a> {
         let begin = if tid == 0 { at } else { self.earliest(tid, from, event) };
         if let Some(was) = running {
             let charged = self.thread(was.0.tid).charged.map_or(from, |(_, end)| end.max(from));
-            self.vanish(was, cpu, charged.min(begin));
+            self.vanish(was, cpu, charged.max(within(from)).min(begin));
         }
         if tid != 0 {
+            let added = self.added.len();
+            let thread = self.thread(tid);
+            let is_charged = thread.charged.is_some_and(|(_, end)| end.saturating_add(CHARGE_SLACK) >= at);
+            thread.came = (!is_charged).then_some((added, at));
             self.added.push((self.index, Event::new(begin, cpu, switch_to(runs))));
         }
         self.enter(event, runs);
@@ -263,7 +292,7 @@ impl<'a> Finder<'a> {
     /// a part of the time since the start of the trace only, it runs since then.
     fn first(&mut self, event: &Event<'a>, runs: Running<'a>) {
         let tid = runs.0.tid;
-        self.leave_other(tid, event.cpu);
+        self.leave_other(tid, event.cpu, event.at);
         let charged = self.thread(tid).charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= event.at);
         if let Some((since, _)) = charged.filter(|(since, _)| tid != 0 && *since > self.start) {
             let begin = since.max(self.thread(tid).since).min(event.at);
@@ -281,28 +310,29 @@ impl<'a> Finder<'a> {
         }
         let is_asleep = prev_state == PrevState::Blocked && !thread.is_woken_early;
         thread.blocked = is_asleep.then_some(event.at);
-        (thread.on, thread.since) = (None, event.at);
+        thread.queue = (prev_state == PrevState::Runnable).then_some(event.cpu);
+        (thread.on, thread.since, thread.came) = (None, event.at, None);
     }
 
     /// Returns when a task has come to a CPU within a gap, at the earliest; see rule 4. It leaves
     /// the CPU where it seems to run.
     fn earliest(&mut self, tid: u32, from: Instant, event: &Event<'a>) -> Instant {
-        self.leave_other(tid, event.cpu);
+        self.leave_other(tid, event.cpu, event.at);
         let thread = self.thread(tid);
         let charged = thread.charged.filter(|(_, end)| end.saturating_add(CHARGE_SLACK) >= event.at);
-        let begin = charged.map_or(from, |(start, _)| start).max(from).max(thread.since);
+        let begin = charged.map_or(from, |(start, _)| start).max(within(from)).max(thread.since);
         begin.min(event.at)
     }
 
     /// A task that is seen on one CPU has left the other where it still seems to run.
-    fn leave_other(&mut self, tid: u32, here: CpuId) {
+    fn leave_other(&mut self, tid: u32, here: CpuId, at: Instant) {
         let Some(other) = self.thread(tid).on.filter(|on| *on != here) else { return };
         let state = self.cpu(other);
         let (last, running) = (state.last, state.running);
         state.running = Some(None);
         state.lost.get_or_insert(0);
         if let Some(was) = running.flatten() {
-            self.vanish(was, other, last);
+            self.vanish(was, other, within(last).min(at));
         }
     }
 
@@ -310,26 +340,36 @@ impl<'a> Finder<'a> {
     fn enter(&mut self, event: &Event<'a>, next: Running<'a>) {
         let tid = next.0.tid;
         if tid != 0 {
-            self.leave_other(tid, event.cpu);
+            self.leave_other(tid, event.cpu, event.at);
             self.appear(tid);
+            self.unseen_move(tid, event.cpu, event);
             let thread = self.thread(tid);
-            thread.on = Some(event.cpu);
+            (thread.on, thread.queue) = (Some(event.cpu), None);
             thread.is_woken_early = false;
-            if let Some(since) = thread.blocked.take() {
-                self.unseen_waking(since, event);
+            if let Some(since) = thread.blocked.take()
+                && self.has_wakings
+            {
+                self.unseen(since, event);
             }
         }
         self.cpu(event.cpu).running = Some((tid != 0).then_some(next));
     }
 
-    /// A task runs that nothing has woken since it blocked; see rule 2.
-    fn unseen_waking(&mut self, since: Instant, event: &Event<'a>) {
-        if self.has_wakings {
-            let silent = self.cpus.iter().min_by_key(|(cpu, state)| (state.last, **cpu));
-            let (cpu, last) = silent.map_or((event.cpu, since), |(cpu, state)| (*cpu, state.last));
-            let from = since.max(last).min(event.at);
-            self.unseen_wakings.push(Gap { cpu, from, until: event.at, events: 0 });
+    /// A task is on this run queue: it waits there, or nothing has moved it there; see rule 2.
+    fn unseen_move(&mut self, tid: u32, queue: CpuId, event: &Event<'a>) {
+        let thread = self.thread(tid);
+        let (before, since) = (thread.queue, thread.since);
+        if before.is_some_and(|before| before != queue) && self.has_migrations {
+            self.unseen(since, event);
         }
+    }
+
+    /// A task was woken or moved at some time since then, and the trace does not show it.
+    fn unseen(&mut self, since: Instant, event: &Event<'a>) {
+        let silent = self.cpus.iter().min_by_key(|(cpu, state)| (state.last, **cpu));
+        let (cpu, last) = silent.map_or((event.cpu, since), |(cpu, state)| (*cpu, state.last));
+        let from = since.max(last).min(event.at);
+        self.unseen.push(Gap { cpu, from, until: event.at, events: 0 });
     }
 
     /// A task is on a CPU again: if it had left unseen and was not woken since, it was preempted.
@@ -343,7 +383,7 @@ impl<'a> Finder<'a> {
     fn vanish(&mut self, (task, prio): Running<'a>, cpu: CpuId, at: Instant) {
         let guess = self.added.len();
         let thread = self.thread(task.tid);
-        (thread.on, thread.blocked) = (None, None);
+        (thread.on, thread.blocked, thread.came) = (None, None, None);
         thread.since = thread.since.max(at);
         let prev_state = if thread.has_exited { PrevState::Dead } else { PrevState::Blocked };
         thread.guess = (!thread.has_exited).then_some(guess);
@@ -353,6 +393,11 @@ impl<'a> Finder<'a> {
         let event = KernelEvent::Switch { prev: task, prev_prio: prio, prev_state, next: IDLE, next_prio: Prio::IDLE };
         self.added.push((self.index, Event::new(at, cpu, event)));
     }
+}
+
+/// Returns the first instant within a gap: at its start, the last event of the CPU still counts.
+const fn within(from: Instant) -> Instant {
+    from.saturating_add(Duration::from_nanos(1))
 }
 
 /// Returns the switch from the idle task to a task.
@@ -509,6 +554,30 @@ mod tests {
         // A task that runs all the time.
         let (_, switches) = repaired(vec![waking(0, 1, 9), charged(500, 0, 1, 600), switch(520, 0, 1, Blocked, 0)]);
         assert_eq!(switches, ["520 cpu0 1S>0"]);
+    }
+
+    #[test]
+    fn a_move_can_be_the_event_that_is_missing() {
+        let moved = |us, from, to| {
+            let (task, prio) = (task(1), Prio::from_raw(120));
+            event(us, 1, KernelEvent::Migrate { task, prio, from: CpuId(from), to: CpuId(to) })
+        };
+        let run = |between: Vec<Event<'static>>| {
+            let mut events = vec![switch(1, 0, 0, Idle, 1), switch(5, 0, 1, Runnable, 2), switch(6, 1, 0, Idle, 3)];
+            events.extend(between);
+            events.push(switch(30, 1, 3, Blocked, 1));
+            repaired(events).0
+        };
+        assert_eq!(run(vec![moved(9, 0, 1)]), [""; 0]);
+        assert_eq!(run(vec![moved(9, 1, 0), moved(12, 0, 1)]), ["cpu0 5..9"]);
+        assert_eq!(run(Vec::new()), [""; 0], "a recorder without migrations");
+    }
+
+    #[test]
+    fn a_charge_after_the_first_sign_of_a_task_tells_since_when_it_ran() {
+        let sign = Event { current: Some(2), ..waking(880, 0, 3) };
+        let lost = vec![switch(1, 0, 0, Idle, 1), switch(9, 0, 1, Blocked, 0), sign, charged(890, 0, 2, 20)];
+        assert_eq!(repaired(lost).1[2..], ["870 cpu0 0>2"]);
     }
 
     #[test]

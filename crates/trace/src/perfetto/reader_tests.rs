@@ -48,7 +48,7 @@ fn a_trace_written_for_the_viewer_is_read_again() {
     let wakings =
         |trace: &Trace| trace.records.iter().filter(|record| matches!(record.event, TraceEvent::Waking { .. })).count();
     assert_eq!(wakings(&again), wakings(&trace));
-    assert_eq!(again.meta.recorded.gaps, []);
+    assert_eq!(again.meta.recorded.gaps.len(), trace.meta.recorded.gaps.len());
 }
 
 /// Returns a file of packets.
