@@ -13,7 +13,8 @@ fn the_monitors_find_nothing() {
     let rt = Builder::new().cpus(3).trace().build().expect("threads");
     live_a_little(&rt);
     let trace = rt.take_trace();
-    assert!(trace.records.len() > 2_000, "{} records", trace.records.len());
+    // At least those of 100 short tasks: created, woken, switched to and from, ended.
+    assert!(trace.records.len() > 100 * 5, "{} records", trace.records.len());
     let report = zerolag_check::check(&trace, &zerolag_check::Options::default());
     println!("{report}");
     assert!(report.is_clean(), "{report}");
