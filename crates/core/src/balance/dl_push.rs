@@ -106,6 +106,7 @@ fn is_pushable<L: RawMutex>(own: &Rq, other: &Rq, cx: &Cx<'_, L>, slot: Slot) ->
 /// later.
 fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: DlPush) -> Step {
     if push.tries >= MAX_TRIES {
+        cx.io.costs.pushes_given_up += 1;
         return end(own, cx);
     }
     match find_later(own, cx, slot) {

@@ -124,6 +124,7 @@ fn is_pushable(own: &Rq, other: &Rq, slot: Slot) -> bool {
 /// lower.
 fn retry<L: RawMutex>(own: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, push: RtPush) -> Step {
     if push.tries >= MAX_TRIES {
+        cx.io.costs.pushes_given_up += 1;
         return end(own, cx, push.after);
     }
     match rt_lowest::find_lowest(own, cx, slot) {

@@ -148,6 +148,9 @@ pub struct Costs {
     pub fair_balance: u32,
     /// Group queues that were throttled or unthrottled.
     pub throttles: u32,
+    /// Pushes that ended because their targets were taken three times, by other CPUs at the same
+    /// time. A CPU can be left on which the task could run (`RT_MAX_TRIES`).
+    pub pushes_given_up: u32,
 }
 
 impl Costs {
@@ -164,8 +167,9 @@ impl Costs {
             rt_balance,
             fair_balance,
             throttles,
+            pushes_given_up,
         } = *self;
-        cpus_scanned | tasks_scanned | tasks_moved | inner_locks | rto_accesses | rt_balance | fair_balance | throttles
-            == 0
+        let searched = cpus_scanned | tasks_scanned | inner_locks | rto_accesses;
+        searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up == 0
     }
 }
