@@ -479,6 +479,18 @@ fn pauses_become_urgent_tasks_one_per_cpu() {
 }
 
 #[test]
+fn a_cpu_that_goes_offline_has_no_pauses() {
+    let text = "[machine]\ncpus = 2\n[task.a]\nsteps = [{ run = \"1ms\" }]\n\
+                [pause.gc]\nevery = \"40ms\"\nlength = \"3ms\"\n\
+                [[change]]\nat = \"100ms\"\ncpu = 1\nonline = false\n";
+    let errors = load("s.toml", text.as_bytes(), &LoadOptions::default()).expect_err("CPU 1").to_string();
+    assert!(errors.contains("s.toml:5:8: error: pause `gc` is on CPU 1, which goes offline at 100ms"), "{errors}");
+    assert!(errors.contains("help: write the CPUs that stay online: cpus = \"0\""), "{errors}");
+    let good = text.replace("every = \"40ms\"", "every = \"40ms\"\ncpus = \"0\"");
+    assert!(load("s.toml", good.as_bytes(), &LoadOptions::default()).is_ok());
+}
+
+#[test]
 fn the_published_schema_is_the_readers() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/scenario.schema.json");
     let published = std::fs::read_to_string(&path).unwrap_or_default();

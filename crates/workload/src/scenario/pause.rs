@@ -14,13 +14,15 @@
 //!
 //! It is sugar: one SCHED_FIFO task of priority 99 per CPU, pinned to it and named `NAME/CPU`, that
 //! runs for `length` and then waits for its timer. Together means that the CPUs share one timer and
-//! one barrier. Reports show the time as theirs.
+//! one barrier. Reports show the time as theirs. A CPU that goes offline has no pauses: the task
+//! would have no CPU.
 
 use super::Reader;
 use super::table::{Entry, Table, kind, span};
 use super::times;
 use super::tree::Value;
 use crate::assemble::{PhaseOrigin, TaskOrigin};
+use crate::change::Change;
 use crate::program::{Action, ResourceKind, TaskDef, TimerMode, TimerRef};
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
@@ -69,6 +71,15 @@ impl Reader<'_> {
             }
         };
         let (Some(every), Some(length), Some(cpus)) = (every, length, cpus) else { return };
+        let leaves = self.assembly.program.changes.iter().find_map(|change| match change.what {
+            Change::Cpu { cpu, is_online: false } if cpus.contains(cpu) => Some((cpu, change.at)),
+            _ => None,
+        });
+        if let Some((cpu, at)) = leaves {
+            let message = format!("pause `{}` is on CPU {cpu}, which goes offline at {at}", entry.key);
+            self.report.error_help(entry.key_span, message, "write the CPUs that stay online: cpus = \"0\"");
+            return;
+        }
         let all = u32::try_from(cpus.iter().count()).unwrap_or(u32::MAX);
         let meet = together.then(|| self.assembly.resource(entry.key, ResourceKind::Barrier { parties: all }));
         for (place, cpu) in cpus.iter().enumerate() {
