@@ -208,6 +208,7 @@ impl Machine {
                 self.drive(waiter);
                 self.kernel.after_grant(rq, waiter);
             }
+            Event::SearchEnds { cpu } => self.drive(cpu),
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
             Event::RqTimer { cpu, timer, generation } => {
                 if self.kernel.is_current_rq_timer(cpu, timer, generation) {

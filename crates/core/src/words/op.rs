@@ -133,6 +133,10 @@ pub const MAX_OPS: usize = 8;
 pub struct Costs {
     /// Published states of other CPUs that were read.
     pub cpus_scanned: u32,
+    /// Published states of other CPUs that a search for an imbalance read. The kernel holds no
+    /// run-queue lock meanwhile (`sched_balance_newidle`, `sched_balance_find_src_group`); here the
+    /// search is a part of its call, so a host that counts time adds this time after the lock.
+    pub cpus_searched: u32,
     /// Queued tasks that were examined, beyond the first.
     pub tasks_scanned: u32,
     /// Tasks moved to another run queue.
@@ -160,6 +164,7 @@ impl Costs {
     pub const fn is_zero(&self) -> bool {
         let Self {
             cpus_scanned,
+            cpus_searched,
             tasks_scanned,
             tasks_moved,
             inner_locks,
@@ -169,7 +174,7 @@ impl Costs {
             throttles,
             pushes_given_up,
         } = *self;
-        let searched = cpus_scanned | tasks_scanned | inner_locks | rto_accesses;
+        let searched = cpus_scanned | cpus_searched | tasks_scanned | inner_locks | rto_accesses;
         searched | tasks_moved | rt_balance | fair_balance | throttles | pushes_given_up == 0
     }
 }

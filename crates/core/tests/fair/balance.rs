@@ -172,7 +172,8 @@ fn balancing_looks_at_its_root_domain_only_and_says_what_it_cost() {
         assert_eq!((on_cpus[..3].iter().sum::<u32>(), on_cpus[3..].iter().sum::<u32>()), (7, 6), "{version}");
         assert!(on_cpus[..3].iter().all(|nr| [2, 3].contains(nr)), "{version}: {on_cpus:?}");
         assert!(on_cpus[3..].iter().all(|nr| [1, 2].contains(nr)), "{version}: {on_cpus:?}");
-        let Costs { cpus_scanned, fair_balance, .. } = host.io.costs;
+        let Costs { cpus_scanned, cpus_searched, fair_balance, .. } = host.io.costs;
+        let cpus_scanned = cpus_scanned + cpus_searched;
         assert!(
             fair_balance > 0 && cpus_scanned > fair_balance,
             "{version}: every round is counted, and what it looks at"

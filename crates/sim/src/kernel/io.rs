@@ -86,6 +86,7 @@ impl Kernel {
             + self.costs.throttle * u64::from(counts.throttles)
             + self.costs.inner_lock * u64::from(counts.inner_locks);
         self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        self.unlocked += self.costs.scan_per_cpu * u64::from(counts.cpus_searched);
         if counts.rto_accesses > 0 {
             let time = self.queue_for_rto(cpu, counts.rto_accesses);
             self.cpus[cpu.index()].spend(CpuLayer::Sched, time);

@@ -122,6 +122,19 @@ impl Kernel {
         self.after_call(cpu);
         self.update_tick(rq);
         self.release(cpu, rq);
+        self.spend_unlocked(cpu);
+    }
+
+    /// Accounts the part of a call that needs no lock of a run queue. The step that follows is
+    /// carried out after it: a lock that was taken now for that later time would keep others from
+    /// it meanwhile.
+    #[inline(always)]
+    fn spend_unlocked(&mut self, cpu: CpuId) {
+        self.has_searched = !self.unlocked.is_zero();
+        if self.has_searched {
+            let time = core::mem::take(&mut self.unlocked);
+            self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+        }
     }
 
     /// Gives a lock back that was held for the usual time.
@@ -138,6 +151,7 @@ impl Kernel {
             self.update_tick(rq);
             self.release(cpu, rq);
         }
+        self.spend_unlocked(cpu);
     }
 
     /// Gives a lock back that will be free when the CPU's present path ends.

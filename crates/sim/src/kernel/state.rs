@@ -40,6 +40,10 @@ pub(crate) struct Kernel {
     pub(super) stop: Option<End>,
     pub(super) ticks: Ticks,
     pub(super) group_timers: GroupTimers,
+    /// The time of the present call that its CPU spends once it has given its locks back.
+    pub(super) unlocked: Duration,
+    /// The last call spent such time.
+    pub(super) has_searched: bool,
     /// When the cache line of each root domain's IPI state is free.
     pub(super) rto_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
@@ -78,6 +82,8 @@ impl Kernel {
             stop: None,
             ticks: Ticks::new(settings.tick_period()),
             group_timers: GroupTimers::default(),
+            unlocked: Duration::ZERO,
+            has_searched: false,
             rto_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
         }

@@ -6,7 +6,8 @@
 
 use crate::kernel::rq_lock::Lock;
 use crate::kernel::state::Kernel;
-use crate::kernel::words::{Done, Job, Spins, WakeKind};
+use crate::kernel::words::{Done, Event, Job, Spins, WakeKind};
+use crate::queue::Phase;
 use zerolag_core::{Home, Lent, PairClock, Placement, Step};
 use zerolag_model::{CpuId, CpuLayer, Distance, TaskId};
 
@@ -20,6 +21,11 @@ impl Kernel {
 
     fn carry_on(&mut self, cpu: CpuId, mut step: Step, then_pick: bool) -> Done {
         loop {
+            if core::mem::take(&mut self.has_searched) && step != Step::Done {
+                let at = self.cpus[cpu.index()].busy_until;
+                self.queue_event(at, Phase::LockFree, cpu, Event::SearchEnds { cpu });
+                return self.spin(cpu, Job::Carry { step, then_pick });
+            }
             step = match step {
                 Step::Done => {
                     if then_pick {

@@ -23,6 +23,10 @@ pub(crate) enum Event {
     LockFree {
         rq: CpuId,
     },
+    /// A CPU has searched other CPUs without a lock, and goes on.
+    SearchEnds {
+        cpu: CpuId,
+    },
     Interrupt {
         cpu: CpuId,
         what: Interrupt,

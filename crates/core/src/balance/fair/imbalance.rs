@@ -400,7 +400,7 @@ fn measure<L: RawMutex>(
         if rq.fair.balance.pinned.contains(&cpu) {
             continue;
         }
-        cx.io.costs.cpus_scanned += 1;
+        cx.io.costs.cpus_searched += 1;
         let (averages, counts) = (cx.averages_of(cpu), cx.view().counts(cpu));
         let load = averages.load;
         let nr = if takes_rt { counts.running } else { counts.fair };

@@ -86,7 +86,7 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
         if rq.fair.newidle.is_too_dear(level) {
             break;
         }
-        let before = cx.io.costs.cpus_scanned;
+        let before = cx.io.costs.cpus_searched;
         let are_single = cx.config.topology.span(rq.cpu(), groups).len() == 1;
         let found = if are_single && !has_misfits && span.len() > LARGEST {
             cx.io.costs.fair_balance += 1;
@@ -95,10 +95,10 @@ pub(crate) fn search<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: usize) 
             rq.publish(cx); // The comparison reads published state, also of this CPU.
             let found = find_imbalance(rq, cx, level, BalanceKind::NewIdle);
             // Not all CPUs had to be examined, but the kernel examines all.
-            cx.io.costs.cpus_scanned = before + cpus_of_domain(rq, cx, span);
+            cx.io.costs.cpus_searched = before + cpus_of_domain(rq, cx, span);
             found.filter(|(_, imbalance)| waits || *imbalance == Imbalance::Misfit)
         };
-        let scanned = u64::from(cx.io.costs.cpus_scanned - before);
+        let scanned = u64::from(cx.io.costs.cpus_searched - before);
         rq.fair.newidle.took(level, cx.now.wall, cx.config.scan_cost * scanned);
         if let Some((other, imbalance)) = found {
             let (kind, failed) = (BalanceKind::NewIdle, rq.fair.balance.failed(level));
@@ -137,7 +137,7 @@ fn busiest_waiting<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, span: Range<u32>, i
         {
             continue;
         }
-        cx.io.costs.cpus_scanned += 1;
+        cx.io.costs.cpus_searched += 1;
         let load = cx.averages_of(cpu).load;
         if best.is_none_or(|(most, _)| load > most) {
             best = Some((load, cpu));
