@@ -171,7 +171,7 @@ fn a_second_kind_of_server_serves_its_class() {
     happen(&mut world, Event::Timer { cpu });
     schedule(&mut world, Leave::Preempted);
     assert_eq!((world.rqs[0].current(), world.rqs[0].inspect().serving()), (Some(TaskId(1)), Some(kind)));
-    assert_eq!(world.rqs[0].current_prio(), Prio::DEADLINE);
+    assert_eq!(world.rqs[0].inspect().runs_at(), Prio::DEADLINE);
     world.pass(ms(1));
     happen(&mut world, Event::Tick { cpu });
     assert_eq!(world.rqs[0].server(kind).2, ms(1).to_signed(), "its class's time is charged to it");

@@ -17,6 +17,8 @@
 //!   pushable task has nowhere to go, so a task behind such a one stays where it is.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
 //!   of real-time ones, only CPUs that run a real-time task count.
+//! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
+//!   there while a deadline server runs a fair task.
 //! * **RT throttling**: no CPU takes the throttled tasks of another CPU.
 //! * **on its way**: a CPU in an interrupt handler; and one that was asked to reschedule, or spins
 //!   for a run-queue lock, within the grace of [`Options::grace`](crate::Options). After it, a CPU
@@ -166,6 +168,9 @@ impl RtQuiescence {
         let could_run = |cpu: CpuId| self.could_preempt(before, view, cpu, at);
         if could_run(own) && view.may_run_on(own) {
             return Some(own);
+        }
+        if view.may_run_on(own) && before.running_prio(own).is_some_and(|running| view.prio.beats(running)) {
+            return None; // About to run.
         }
         let is_known = self.is_complete || view.affinity.is_some();
         if !is_known || self.is_on_its_way(before.cpu(own), at) || self.is_behind_stuck(before, task, view, own) {
@@ -318,6 +323,17 @@ mod tests {
         holds("rt-quiescence", &script.end(1000));
         script.meta.settings.push(("rt_push_skip_stuck".to_owned(), "on".to_owned()));
         breaks("rt-quiescence", &script.end(1000), NOT_PUSHED);
+
+        // `t` waits for the end of the service of `f`; no CPU takes it, and it must run afterwards.
+        let mut served = Script::new(2);
+        let (f, a, t) = (served.fair("f"), served.fair("a"), served.fifo("t", 3));
+        served.wake(0, 0, f).run(0, 0, None, Some(f)).wake(0, 1, a).run(0, 1, None, Some(a)).wake(10, 0, t);
+        let state = ServerState::Queued { deadline: zerolag_model::Instant::FAR_FUTURE };
+        served.event(10, 0, TraceEvent::Server { kind: ServerKind::Fair, state });
+        holds("rt-quiescence", &served.clone().end(1000));
+        served.event(10, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
+        let late = "nothing happens for 990us, t (task 2) waits on cpu 0, and cpu 0, which it may use, runs f (task 0)";
+        breaks("rt-quiescence", &served.end(1000), late);
 
         let mut passive = overloaded();
         passive.meta.settings.push(("rt_balance".to_owned(), "passive".to_owned()));

@@ -329,7 +329,7 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         let asked = dl::asked(rq);
-        let acted = rq.current_prio();
+        let (acted, by_deadline) = (rq.current_prio(), rq.runs_by_deadline());
         lifecycle::charge_current(rq, cx);
         let prio = if core::mem::take(&mut rq.dl.has_lowered) { Prio::DEADLINE } else { acted };
         let acting = if rq.executor().is_some() { Some(proxy::end(rq, cx)) } else { rq.current_slot() };
@@ -357,7 +357,7 @@ impl<L: RawMutex> Scheduler<L> {
                 Left::Displaced(Parcel(self.take_current(rq, cx, slot, Dequeue::Migrate)))
             }
             Leave::Preempted => {
-                if acted == Prio::DEADLINE {
+                if by_deadline {
                     dl::put_back(rq, cx, turn, asked);
                 }
                 Left::Queued

@@ -88,6 +88,12 @@ impl<'a> Inspect<'a> {
         self.rq.rt.throttle.is_throttled()
     }
 
+    /// Returns the priority at which the current task runs: the server's if a server runs it.
+    #[must_use]
+    pub fn runs_at(self) -> Prio {
+        if self.rq.runs_by_deadline() { Prio::DEADLINE } else { self.rq.current_prio() }
+    }
+
     /// Returns the server that runs the current task.
     #[must_use]
     pub const fn serving(self) -> Option<ServerKind> {

@@ -176,14 +176,19 @@ impl Rq {
         self.acting().map(|slot| self.tasks[slot].id)
     }
 
-    /// Returns the effective priority of the running task. A task that a deadline server runs has
-    /// the server's priority; a task that runs on another task's turn has that task's.
+    /// Returns the effective priority of the current task; a task that runs on its turn does not
+    /// matter. A task that a deadline server runs has its own priority, not the server's: the
+    /// kernel's rules of preemption and balancing read `rq->donor->prio`, and only `pick` knows the
+    /// server.
     #[must_use]
     pub fn current_prio(&self) -> Prio {
-        let Some(slot) = self.current else { return Prio::IDLE };
-        // Load it unconditionally: callers read the same slot next, so the bounds check is shared.
-        let own = self.tasks[slot].prio;
-        if self.dl.serving.is_some() { Prio::DEADLINE } else { own }
+        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio)
+    }
+
+    /// Returns whether the current task is a deadline task, or a server runs it.
+    #[inline]
+    pub(crate) fn runs_by_deadline(&self) -> bool {
+        self.current.is_some() && (self.dl.serving.is_some() || self.current_prio() == Prio::DEADLINE)
     }
 
     /// Returns the absolute deadline by which the current task runs, its own or its server's.
@@ -421,11 +426,7 @@ impl Rq {
     fn published_prios<L: RawMutex>(&self, cx: &Cx<'_, L>) -> PublishedPrios {
         let current = self.current.map(|slot| &self.tasks[slot]);
         PublishedPrios {
-            current: match (current, self.dl.serving) {
-                (None, _) => Prio::IDLE,
-                (Some(_), Some(_)) => Prio::DEADLINE,
-                (Some(task), None) => task.prio,
-            },
+            current: self.current_prio(),
             highest: self.top_prio(),
             pushable: self.rt.highest_pushable(),
             current_movable: current.is_none_or(|task| task.can_migrate(cx.shared.nr_cpus())),
@@ -570,7 +571,7 @@ impl Rq {
 
     /// Returns the class of the current task: its own class, even if a server runs it.
     pub(crate) fn current_class(&self) -> ClassId {
-        self.current.map_or(Prio::IDLE, |slot| self.tasks[slot].prio).class()
+        self.current_prio().class()
     }
 
     /// Returns the running task: the executor, or else the current task.

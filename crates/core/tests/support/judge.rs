@@ -68,7 +68,7 @@ impl World {
             return Ok(());
         }
         for (task, prio) in rq.inspect().queued().filter(|(task, _)| !rq.inspect().is_throttled(*task)) {
-            if prio.beats(Prio::FIRST_FAIR) && prio.beats(rq.current_prio()) || is_earlier(rq, task) {
+            if prio.beats(Prio::FIRST_FAIR) && prio.beats(rq.inspect().runs_at()) || is_earlier(rq, task) {
                 return Err(format!("CPU {cpu}: task {task} beats the current one, but no switch is requested"));
             }
             let awake = matches!(self.places[task.index()], Some(Place::Queued));
@@ -181,9 +181,10 @@ impl World {
     /// Guaranteed only if each deadline task of the domain may use all of its CPUs, which admission
     /// ensures. Not guaranteed after partitions were merged with tasks that are confined to one of
     /// them: a task that could go nowhere has ended the push of those behind it, and can have been
-    /// pulled away since.
+    /// pulled away since. Not judged where a server runs a fair task: only a deadline task, when it
+    /// becomes current, pushes those behind it.
     fn check_earliest(&self) -> Result<(), String> {
-        for rq in &self.rqs {
+        for rq in self.rqs.iter().filter(|rq| rq.inspect().serving().is_none()) {
             let is_free = |there: &Rq, task| self.domain_of(rq.cpu()).all(|cpu| there.inspect().may_run_on(task, cpu));
             let all_free = |there: &Rq| {
                 let of_deadlines = self.awake(there).filter(|(_, prio)| *prio == Prio::DEADLINE);
@@ -234,18 +235,20 @@ impl World {
         for rq in &self.rqs {
             for (task, prio) in self.waiting_rt(rq) {
                 let exempt = !self.setup.settings.rt_push_skip_stuck && self.shadowed[task.index()].is_some();
+                // A task that a server keeps waiting is about to run here: it is not moved.
+                let exempt = exempt || prio.beats(rq.current_prio());
                 let better = self.domain_of(rq.cpu()).find(|cpu| {
                     self.cpus[cpu.index()].is_online
                         && !self.rqs[cpu.index()].inspect().is_rt_throttled()
                         && rq.inspect().may_run_on(task, *cpu)
-                        && prio.beats(self.rqs[cpu.index()].current_prio())
+                        && prio.beats(self.rqs[cpu.index()].inspect().runs_at())
                 });
                 if let Some(cpu) = better.filter(|_| !exempt) {
                     return Err(format!(
                         "task {task} (prio {prio}) waits on CPU {} and could preempt {:?} (prio {}) on CPU {cpu}",
                         rq.cpu(),
                         self.rqs[cpu.index()].current(),
-                        self.rqs[cpu.index()].current_prio(),
+                        self.rqs[cpu.index()].inspect().runs_at(),
                     ));
                 }
             }

@@ -301,7 +301,7 @@ impl World {
             // runs.
             let waits = |rq: &Rq| match settings.rt_overload {
                 RtOverload::Queued => 2,
-                RtOverload::Pushable => 1 + usize::from(rq.current_prio().beats(Prio::FIRST_FAIR)),
+                RtOverload::Pushable => 1 + usize::from(rq.inspect().runs_at().beats(Prio::FIRST_FAIR)),
             };
             let urgent = |rq: &Rq| rq.inspect().queued().filter(|(_, prio)| prio.beats(Prio::FIRST_FAIR)).count();
             let is_queued = |rq: &Rq, kind| matches!(rq.server(kind).1, ServerState::Queued { .. });

@@ -453,7 +453,7 @@ pub(crate) fn check(host: &Host, callers: &[Caller<'_>]) -> Result<(), String> {
                 continue;
             }
             let better =
-                views.iter().find(|to| rq.inspect().may_run_on(task, to.cpu()) && prio.beats(to.current_prio()));
+                views.iter().find(|to| rq.inspect().may_run_on(task, to.cpu()) && prio.beats(to.inspect().runs_at()));
             let is_missed = host.pushes_given_up.load(Ordering::Relaxed) == 0;
             if let Some(to) = better.filter(|_| is_missed) {
                 return Err(format!("task {task} waits on CPU {} and could preempt on CPU {}", rq.cpu(), to.cpu()));
