@@ -94,12 +94,28 @@ pub(crate) fn charge<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, d
     let (algorithm, base_slice) = (rq.fair.tune.algorithm, rq.fair.tune.base_slice);
     let task = &mut rq.tasks[slot].fair;
     if task.node.is_some() {
-        return; // It was moved into a throttled group and is about to leave the CPU.
+        let leaf = task.queue;
+        return charge_moved(rq, cx, leaf, delta);
     }
     let (q, ran) = (task.queue, task.charge(algorithm, delta, base_slice));
     turn::note_end(&mut rq.fair, &mut rq.tasks, q, EntityRef::Task(slot), ran);
     if q != QueueIx::ROOT {
         charge_groups(rq, cx, q, delta);
+    }
+}
+
+/// Charges the groups of a task that was moved into a throttled group while it ran. It leaves the
+/// CPU when it can: in kernel mode that takes a while, and the group repays it (Linux v6.12
+/// `__account_cfs_rq_runtime` counts before it looks whether the queue is throttled).
+///
+/// differs: the task waits in its queue already, where its virtual time is its place; the kernel
+/// charges that as well.
+#[cold]
+fn charge_moved<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, leaf: QueueIx, delta: Duration) {
+    let mut at = leaf;
+    while at != QueueIx::ROOT {
+        bandwidth::account(rq, cx, at, delta);
+        at = rq.queue(at).entity.queue;
     }
 }
 
