@@ -7,7 +7,7 @@
 
 use crate::monitor::{Context, Monitor, Options, Outcome};
 use crate::monitors::TABLE;
-use crate::report::{Findings, Report, Unseen, Verdict};
+use crate::report::{Findings, NotJudged, Report, Unseen, Verdict};
 use zerolag_model::{Instant, Record};
 use zerolag_trace::{Meta, Replay, Trace};
 
@@ -145,16 +145,19 @@ impl Checker {
         if self.blind_until.is_none() {
             self.end(end);
         }
-        let verdicts = self.running.into_iter().map(|Running { name, found, is_judged, reason, .. }| {
+        let (mut verdicts, mut not_judged) = (Vec::new(), Vec::new());
+        for Running { name, found, is_judged, reason, .. } in self.running {
+            let skipped = found.skipped().iter();
+            not_judged.extend(skipped.map(|(reason, times)| NotJudged { monitor: name, reason, times: *times }));
             let verdict = match reason {
                 _ if is_judged && found.total() > 0 => Verdict::Broken(found),
                 _ if is_judged => Verdict::Held,
                 Some(reason) => Verdict::NotApplicable(reason),
                 None => Verdict::NotApplicable("events are missing all the time".to_owned()),
             };
-            (name, verdict)
-        });
-        Report { verdicts: verdicts.collect(), unseen: (self.unseen.gaps > 0).then_some(self.unseen) }
+            verdicts.push((name, verdict));
+        }
+        Report { verdicts, not_judged, unseen: (self.unseen.gaps > 0).then_some(self.unseen) }
     }
 }
 

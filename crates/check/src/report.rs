@@ -40,12 +40,14 @@ pub struct Findings {
     total: u64,
     /// The number of violations that no reproduced fault explains.
     unexplained: u64,
+    /// How often the rule could not judge, by reason.
+    skipped: Vec<(&'static str, u64)>,
     kept: usize,
 }
 
 impl Findings {
     pub(crate) const fn new(kept: usize) -> Self {
-        Self { first: Vec::new(), total: 0, unexplained: 0, kept }
+        Self { first: Vec::new(), total: 0, unexplained: 0, skipped: Vec::new(), kept }
     }
 
     /// Adds a violation. The sentence is only formatted if it is kept.
@@ -68,6 +70,19 @@ impl Findings {
         if self.first.len() < self.kept {
             self.first.push(Violation { at, cpu, tasks: tasks.to_vec(), says: says(), fault });
         }
+    }
+
+    /// Notes that the rule cannot judge here, and why. The reason is a part of a sentence: "not
+    /// judged: a CPU goes offline".
+    pub fn skip(&mut self, reason: &'static str) {
+        match self.skipped.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, times)) => *times += 1,
+            None => self.skipped.push((reason, 1)),
+        }
+    }
+
+    pub(crate) fn skipped(&self) -> &[(&'static str, u64)] {
+        &self.skipped
     }
 
     /// Returns the violations that were kept: the first ones.
@@ -94,11 +109,33 @@ pub enum Verdict {
     Broken(Findings),
 }
 
+/// A part of a trace that a rule could not judge. Its verdict is about the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotJudged {
+    /// The name of the monitor.
+    pub monitor: &'static str,
+    /// Why it could not judge.
+    pub reason: &'static str,
+    /// How often that was so.
+    pub times: u64,
+}
+
+impl fmt::Display for NotJudged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.times {
+            1 => write!(f, "not judged once: {}", self.reason),
+            times => write!(f, "not judged {times} times: {}", self.reason),
+        }
+    }
+}
+
 /// The result of a check: a verdict per rule, in the order of the table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The name of each monitor and its verdict.
     pub verdicts: Vec<(&'static str, Verdict)>,
+    /// The parts of the trace that rules could not judge, in the order of the table.
+    pub not_judged: Vec<NotJudged>,
     /// The part of the trace that was not judged because events are missing.
     pub unseen: Option<Unseen>,
 }
@@ -138,6 +175,11 @@ impl Report {
         faults.sort_unstable();
         faults.dedup();
         Some(faults)
+    }
+
+    /// Returns the parts of the trace that a monitor could not judge.
+    pub fn not_judged_by(&self, monitor: &str) -> impl Iterator<Item = &NotJudged> {
+        self.not_judged.iter().filter(move |part| part.monitor == monitor)
     }
 
     /// Returns the verdict of a monitor.
@@ -181,6 +223,9 @@ impl fmt::Display for Report {
                         more => writeln!(f, "  and {more} more")?,
                     }
                 }
+            }
+            for part in self.not_judged_by(name) {
+                writeln!(f, "  {part}")?;
             }
         }
         Ok(())

@@ -17,6 +17,8 @@
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it.
+//! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
+//!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
 //! * CPU time is computed from switches, so it includes interrupts: 2 % more is allowed.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
@@ -28,15 +30,19 @@
 //! timer can end several periods, each of which counts in `nr_periods` and `nr_throttled`, so these
 //! are at least the number of refreshes.
 //!
+//! Not judged: the use before a CPU goes offline or comes online, together with that after it, if
+//! the kernel has `fault.cfs_bandwidth_hotplug_bypass`: all CPUs forget their debts then, and the
+//! sum begins anew.
+//!
 //! Complexity: O(depth x log groups) per switch.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{ClassId, CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
-use zerolag_trace::Replay;
+use zerolag_model::{ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
+use zerolag_trace::{IdTable, Replay};
 
 struct Bandwidth {
     groups: Groups,
@@ -44,7 +50,10 @@ struct Bandwidth {
     tick: Duration,
     used: BTreeMap<GroupId, Account>,
     throttled_at: BTreeMap<(GroupId, CpuId), Throttled>,
+    /// The time up to which the running task of each CPU has been charged.
+    charged: IdTable<CpuId, Instant>,
     is_divided: bool,
+    has_bypass: bool,
 }
 
 /// A group that is throttled on a CPU.
@@ -63,10 +72,12 @@ struct Account {
     refreshes: u64,
     /// Use in the current period.
     period: Duration,
-    /// For each CPU on which it ran, the time up to which its use is counted.
-    charged: BTreeMap<CpuId, Instant>,
+    /// The CPUs on which it ran.
+    cpus: CpuMask,
     /// Run time on each CPU where it is throttled, since the throttling.
     overrun: BTreeMap<CpuId, Duration>,
+    /// Run time on CPUs that had been asked to reschedule.
+    unanswered: Duration,
     is_broken: bool,
     nr_refreshes: u64,
     nr_throttled: u64,
@@ -78,6 +89,8 @@ struct Account {
     nr_bursts: u64,
     burst: Duration,
 }
+
+const BYPASS: &str = "a CPU went offline or came online (fault.cfs_bandwidth_hotplug_bypass)";
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     if !context.meta.source.is_complete() {
@@ -97,6 +110,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         tick: Duration::from_nanos(1_000_000_000 / hz.max(1)),
         used: BTreeMap::new(),
         throttled_at: BTreeMap::new(),
+        charged: IdTable::default(),
+        has_bypass: context.settings().bandwidth_hotplug_bypass,
         is_divided: context.meta.setting("bandwidth") == Some("hard_limits"),
     }))
 }
@@ -104,7 +119,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
 impl Monitor for Bandwidth {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
+            // The time until now is its old group's, at its old class.
             TraceEvent::AttrChange { task, .. }
+            | TraceEvent::GroupChange { task, .. }
             | TraceEvent::PrioInherit { task, .. }
             | TraceEvent::Proxy { task, .. } => {
                 self.charge(before, *task, record, found);
@@ -127,7 +144,7 @@ impl Monitor for Bandwidth {
                 let account = self.used.entry(*group).or_default();
                 account.limits += 1;
                 account.filled = max.quota.unwrap_or_default();
-                (account.total, account.period, account.refreshes) = (Duration::ZERO, Duration::ZERO, 0);
+                account.begin_anew();
             }
             TraceEvent::BandwidthRefresh { group, throttled, runtime } => {
                 self.charge_running(before, record, found);
@@ -152,6 +169,13 @@ impl Monitor for Bandwidth {
                 self.used.entry(*group).or_default().overrun.remove(&record.cpu);
                 if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
+                }
+            }
+            TraceEvent::Hotplug { .. } if self.has_bypass => {
+                self.charge_running(before, record, found);
+                for account in self.used.values_mut() {
+                    account.begin_anew();
+                    found.skip(BYPASS);
                 }
             }
             TraceEvent::GroupTotals { group, stat } => self.judge_counters(*group, *stat, record, found),
@@ -183,13 +207,18 @@ impl Bandwidth {
         let Some(view) = before.task(task) else { return };
         let TaskState::Running { since, on } = view.state else { return };
         let is_fair = view.prio.class() == ClassId::Fair;
+        let charged = self.charged.entry(on);
+        let from = core::mem::replace(charged, record.at).max(since);
+        let asked = before.cpu(on).need_resched_since;
+        let late = asked.map_or(Duration::ZERO, |since| record.at.since(since.max(from)));
         let path: Vec<GroupId> = self.groups.path(self.groups.payer(task)).collect();
         for group in path {
             let max = self.groups.limit(group);
             let slack = self.slice_of(max) + self.tick;
             let Some(account) = self.used.get_mut(&group) else { continue };
-            let from = account.charged.insert(on, record.at).map_or(since, |last| last.max(since));
+            account.cpus.insert(on);
             let ran = if is_fair { record.at.since(from) } else { Duration::ZERO };
+            account.unanswered += late.min(ran);
             account.total += ran;
             account.period += ran;
             if self.groups.is_throttled(group, on) {
@@ -214,7 +243,7 @@ impl Bandwidth {
         if self.is_divided {
             return; // A part can be smaller than a debt, so the order of the list guarantees nothing.
         }
-        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.charged.len() as u64;
+        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.cpus.count() as u64;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
             if quota.as_nanos().saturating_mul(refreshes.saturating_sub(1)) > debts.as_nanos() {
@@ -256,11 +285,17 @@ impl Bandwidth {
 }
 
 impl Account {
+    /// Forgets the use so far.
+    fn begin_anew(&mut self) {
+        (self.total, self.period, self.refreshes) = (Duration::ZERO, Duration::ZERO, 0);
+        self.unanswered = Duration::ZERO;
+    }
+
     /// Checks the use against the limit.
     fn judge(&mut self, group: GroupId, max: CpuMax, slack: Duration, record: &Record, found: &mut Findings) {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
-        let overrun: Duration = self.overrun.values().copied().sum();
-        let slack = slack * self.charged.len() as u64 + max.burst + overrun;
+        let overrun = self.overrun.values().copied().sum::<Duration>() + self.unanswered;
+        let slack = slack * self.cpus.count() as u64 + max.burst + overrun;
         let most = |used: Duration, allowed: Duration| used.saturating_sub(used / 50) > allowed;
         let allowed = quota * (self.refreshes + 1) + slack;
         if most(self.total, allowed) || most(self.period, quota + slack) {
@@ -291,6 +326,46 @@ mod tests {
         script.event(0, 0, TraceEvent::GroupMax { group: GROUP, max });
         script.wake(0, 0, a).run(0, 0, None, Some(a));
         (script, a)
+    }
+
+    /// A limit, or a task in mid-run, comes to a group: the time before that is not the group's.
+    #[test]
+    fn a_group_uses_what_its_tasks_run_in_it_under_its_limit() {
+        let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
+        let script = |events: [TraceEvent; 2]| {
+            let mut script = Script::new(1);
+            let a = script.fair("a");
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            let [first, second] = events;
+            script.event(0, 0, first).wake(0, 0, a).run(0, 0, None, Some(a)).event(900_000, 0, second);
+            (script, a)
+        };
+        let (limit, comes) =
+            (TraceEvent::GroupMax { group: GROUP, max }, TraceEvent::GroupChange { task: TaskId(0), group: GROUP });
+        for events in [[comes.clone(), limit.clone()], [limit, comes]] {
+            let (script, a) = script(events);
+            let until = |us| script.clone().switch(us, 0, Some(a), PrevState::Blocked, None).end(us);
+            holds("bandwidth", &until(915_000));
+            let says =
+                "group 1 has used 30ms in 0 periods and 30ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+            breaks("bandwidth", &until(930_000), says);
+        }
+    }
+
+    /// CPUs forget their debts when another one goes offline, with the fault of 6.12.
+    #[test]
+    fn a_hotplug_begins_the_sum_anew_where_the_kernel_has_the_fault() {
+        let (mut script, a) = limited();
+        script.event(18_000, 0, TraceEvent::Hotplug { online: false });
+        script.switch(33_000, 0, Some(a), PrevState::Blocked, None);
+        let mut faulty = script.clone();
+        let key = "fault.cfs_bandwidth_hotplug_bypass".to_owned();
+        faulty.meta.settings.push((key.clone(), "on".to_owned()));
+        script.meta.settings.push((key, "off".to_owned()));
+        holds("bandwidth", &faulty.end(33_000));
+        let says =
+            "group 1 has used 33ms in 0 periods and 33ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &script.end(33_000), says);
     }
 
     #[test]

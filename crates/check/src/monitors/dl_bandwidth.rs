@@ -19,10 +19,11 @@
 //! at the rate of the bandwidth, and it never holds more than two runtimes (or three) plus the
 //! overrun. A server's run time is the time that fair tasks run while the server is queued.
 //!
-//! Where operations cost time, 5 % of the bandwidth is allowed for interrupts, which a trace cannot
-//! separate from the task. Two kinds of task are not judged: a task that reclaims, because it may
-//! run for longer while others sleep; and a task that holds a lock which others wait for, until its
-//! next job, because it may run with their parameters and is not throttled.
+//! Where operations cost time, 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
+//! allowed for interrupts, which a trace cannot separate from the task. Two kinds of task are not
+//! judged: a task that reclaims, because it may run for longer while others sleep; and a task that
+//! holds a lock which others wait for, until its next job, because it may run with their parameters
+//! and is not throttled.
 //!
 //! Complexity: O(1) per switch.
 
@@ -36,6 +37,9 @@ use zerolag_model::{
 };
 use zerolag_trace::replay::TaskState;
 use zerolag_trace::{IdTable, Replay};
+
+/// The least time of interrupts in a period: each job has the timer of its budget, and a wakeup.
+const INTERRUPTS: Duration = Duration::from_micros(5);
 
 struct DlBandwidth {
     grain: Duration,
@@ -92,7 +96,7 @@ impl Bucket {
         Rate { runtime, period, overruns }: Rate,
         is_costly: bool,
     ) -> Duration {
-        let rate = runtime + if is_costly { runtime / 20 } else { Duration::ZERO };
+        let rate = runtime + if is_costly { (runtime / 20).max(INTERRUPTS) } else { Duration::ZERO };
         let drained = |time: Duration| time.mul_div_floor(rate.as_nanos(), period.as_nanos().max(1));
         let slept = at.since(self.at).saturating_sub(ran);
         let kept = self.level.saturating_sub(drained(slept));

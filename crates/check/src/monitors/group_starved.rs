@@ -34,6 +34,8 @@ struct GroupStarved {
     queued: BTreeMap<(CpuId, TaskId), Instant>,
     /// For how long other tasks have had the CPU while a group waited there.
     behind: BTreeMap<(CpuId, GroupId), Duration>,
+    /// When the task of a CPU last changed its class: its time before that is not fair time.
+    changed: BTreeMap<CpuId, Instant>,
     has_groups: bool,
 }
 
@@ -57,6 +59,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         waiting: BTreeMap::new(),
         queued: BTreeMap::new(),
         behind: BTreeMap::new(),
+        changed: BTreeMap::new(),
         has_groups: false,
     }))
 }
@@ -65,7 +68,15 @@ impl Monitor for GroupStarved {
     fn before(&mut self, before: &Replay, record: &Record, found: &mut Findings) {
         match &record.event {
             TraceEvent::GroupNew { .. } => self.has_groups = true,
-            TraceEvent::Switch { .. } if self.has_groups => self.charge(before, record, found),
+            TraceEvent::Switch { .. } if self.has_groups => {
+                self.charge(before, record, found);
+                self.changed.remove(&record.cpu);
+            }
+            TraceEvent::AttrChange { task, .. } | TraceEvent::PrioInherit { task, .. } => {
+                if let Some(TaskState::Running { on, .. }) = before.task(*task).map(|view| view.state) {
+                    self.changed.insert(on, record.at);
+                }
+            }
             // Tasks that were throttled wait from now on.
             TraceEvent::Unthrottle { .. } => {
                 let here = self.behind.range((record.cpu, GroupId(0))..=(record.cpu, GroupId(u32::MAX)));
@@ -129,6 +140,7 @@ impl GroupStarved {
         let view = before.cpu(record.cpu);
         let Some(ran) = view.current.task().filter(|task| before.task(*task).is_some_and(is_fair)) else { return };
         let cpu = record.cpu;
+        let changed = self.changed.get(&cpu).copied().unwrap_or(Instant::ZERO);
         let mut wait: BTreeMap<GroupId, Instant> = BTreeMap::new();
         for ((_, task), came) in self.queued.range((cpu, TaskId(0))..=(cpu, TaskId(u32::MAX))) {
             if self.groups.throttled_on(*task, cpu).is_none() {
@@ -148,7 +160,7 @@ impl GroupStarved {
         for (group, since) in wait.into_iter().filter(|(group, _)| !served.contains(group)) {
             let behind = self.behind.entry((cpu, group)).or_default();
             // A task that came in the middle of a long turn has not waited for all of it.
-            *behind += record.at.since(since.max(view.since));
+            *behind += record.at.since(since.max(view.since).max(changed));
             let behind = *behind;
             if behind < self.turn * TURNS {
                 continue;
@@ -262,6 +274,26 @@ mod tests {
         script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(900_000, 0, b).preempt(904_000, 0, a, b);
         holds("group-starved", &script.end(905_000));
+    }
+
+    /// `a` was a real-time task for 0.9 s: nothing fair ran, so no group fell behind.
+    #[test]
+    fn time_of_another_class_is_no_turn() {
+        let mut script = Script::new(1);
+        let (a, b) = (script.fifo("a", 5), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+        script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
+        script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+        let attr = zerolag_model::SchedAttr::NORMAL;
+        let fair_from = |us| {
+            let mut script = script.clone();
+            script.event(us, 0, TraceEvent::AttrChange { task: a, attr });
+            script.preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &fair_from(900_000));
+        let says = "group 1 waits while others run on cpu 0 for 804ms; its share is 524288 of 1048576";
+        breaks("group-starved", &fair_from(100_000), says);
     }
 
     #[test]

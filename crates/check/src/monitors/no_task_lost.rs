@@ -11,6 +11,7 @@
 //! * In a recorded trace, a task whose affinity is not recorded is not judged.
 //! * Real-time tasks have a much stricter rule, `rt-quiescence`.
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
+//! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
@@ -114,7 +115,11 @@ impl Monitor for NoTaskLost {
                     *since = record.at;
                 }
             }
-            TraceEvent::Affinity { task, .. } | TraceEvent::GroupChange { task, .. } => {
+            // A throttled task of another class does not wait; as a fair task it does.
+            TraceEvent::Affinity { task, .. }
+            | TraceEvent::GroupChange { task, .. }
+            | TraceEvent::AttrChange { task, .. }
+            | TraceEvent::PrioInherit { task, .. } => {
                 if let Some(since) = self.waiting.get_mut(task) {
                     *since = record.at;
                 }
@@ -125,6 +130,8 @@ impl Monitor for NoTaskLost {
                     self.follow(after, *task);
                 }
             }
+            // Tasks here, and those that could come here, wait for other CPUs than before.
+            TraceEvent::RootDomain { .. } => self.waiting.values_mut().for_each(|since| *since = record.at),
             TraceEvent::RtThrottle { throttled: false } => {
                 for (task, since) in &mut self.waiting {
                     if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu) && task.prio.is_rt()) {
@@ -207,7 +214,8 @@ impl NoTaskLost {
             let is_stale = self.nohz_full.contains(rq) && runs_rt(before, rq);
             !self.isolated.contains(rq) && !is_stale
         };
-        let is_balanced = !self.isolated.contains(cpu) && view.rq.is_none_or(gives);
+        let shares_domain = |rq: CpuId| before.cpu(rq).root_domain == before.cpu(cpu).root_domain;
+        let is_balanced = !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| gives(rq) && shares_domain(rq));
         if both < self.bound || !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
             return;
         }
@@ -253,6 +261,38 @@ mod tests {
     use crate::monitors::tests::{breaks, holds};
     use zerolag_model::{MigrateReason, TaskId};
     use zerolag_trace::script::Script;
+
+    #[test]
+    fn a_task_waits_for_cpus_of_its_root_domain() {
+        let mut script = Script::new(2);
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).run(0, 1, None, None);
+        let mut apart = script.clone();
+        apart.event(50_000, 1, zerolag_model::TraceEvent::RootDomain { domain: 1 });
+        holds("no-task-lost", &apart.clone().end(500_000));
+        apart.event(300_000, 1, zerolag_model::TraceEvent::RootDomain { domain: 0 });
+        holds("no-task-lost", &apart.clone().end(350_000));
+        let says = |length| {
+            format!("cpu 1 is idle for {length} while b (task 1) waits on the queue of cpu 0 and may run here")
+        };
+        breaks("no-task-lost", &apart.end(500_000), &says("200ms"));
+        breaks("no-task-lost", &script.end(500_000), &says("500ms"));
+    }
+
+    /// A deadline task that waits for its budget is not lost; once it is fair, it can be.
+    #[test]
+    fn a_task_of_another_class_waits_from_then_on() {
+        let ms = zerolag_model::Duration::from_millis;
+        let mut script = Script::new(2);
+        let params = zerolag_model::DlParams::new(ms(1), ms(900), ms(900));
+        let (a, b) = (script.fair("a"), script.task("b", zerolag_model::SchedAttr::Deadline(params)));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).run(0, 1, None, None);
+        let attr = zerolag_model::SchedAttr::NORMAL;
+        script.event(400_000, 0, zerolag_model::TraceEvent::AttrChange { task: b, attr });
+        holds("no-task-lost", &script.clone().end(450_000));
+        let says = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &script.end(600_000), says);
+    }
 
     /// `a` runs and `b` waits on CPU 0; CPU 1 is idle.
     fn waiting() -> (Script, TaskId, TaskId) {

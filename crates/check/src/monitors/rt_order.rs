@@ -7,6 +7,8 @@
 //! Where RT throttling or a deadline server may let fair tasks, or none, run instead (see
 //! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
 //!
+//! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
+//!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
 
 use crate::monitor::{Context, Monitor};
@@ -35,6 +37,9 @@ impl Monitor for RtOrder {
         let has_floor = self.has_fair_floor || before.cpu(record.cpu).has_fair_floor();
         if has_floor && !next_prio.is_rt() {
             return;
+        }
+        if before.cpu(record.cpu).online_since().is_none() {
+            return found.skip("the CPU is offline");
         }
         let left = prev.filter(|_| *prev_state == PrevState::Runnable);
         let left = left.filter(|task| stays_and_beats(before, *task, record.cpu, next_prio));
@@ -121,6 +126,23 @@ mod tests {
         );
         moved.migrate(20, high, 0, 1, zerolag_model::MigrateReason::Affinity).preempt(20, 0, high, low);
         holds("rt-order", &moved.end(20));
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_leaves_its_tasks() {
+        let mut script = Script::new(2);
+        let high = script.fifo("high", 5);
+        script.wake(0, 0, high).run(0, 0, None, Some(high));
+        let mut offline = script.clone();
+        offline.event(20, 0, zerolag_model::TraceEvent::Hotplug { online: false });
+        let idles = |mut script: Script| {
+            script.switch(20, 0, Some(high), zerolag_model::PrevState::Runnable, None);
+            script.end(20)
+        };
+        holds("rt-order", &idles(offline));
+        let says =
+            "cpu 0 switches to the idle task of priority 140, but high (task 0) of priority 94 was running there";
+        breaks("rt-order", &idles(script), says);
     }
 
     #[test]

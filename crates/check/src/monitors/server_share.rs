@@ -39,6 +39,8 @@ struct View {
     /// Start of the current window; `None` while no fair task wants to run.
     since: Option<Instant>,
     ran: Duration,
+    /// The end of the period that continues with the parameters before the last change.
+    old_until: Instant,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -88,13 +90,14 @@ impl Monitor for ServerShare {
                 }
                 let view = self.cpus.entry(record.cpu);
                 if next.is_some() && next_prio.class() == ClassId::Deadline && view.since.is_some() {
-                    (view.since, view.ran) = (Some(record.at), Duration::ZERO);
+                    (view.since, view.ran) = (Some(record.at.max(view.old_until)), Duration::ZERO);
                 }
             }
             TraceEvent::ServerParams { .. } => {
-                // The current period continues.
+                // The current period continues, and so can one from before an earlier change.
                 let view = self.cpus.entry(record.cpu);
-                (view.since, view.ran) = (view.since.map(|_| record.at + old.period), Duration::ZERO);
+                view.old_until = view.old_until.max(record.at + old.period);
+                (view.since, view.ran) = (view.since.map(|_| view.old_until), Duration::ZERO);
             }
             // No other event moves a task or begins a turn.
             _ => {}
@@ -134,7 +137,7 @@ impl ServerShare {
             Activation::Immediate | Activation::Deferred => period * 2,
         };
         if view.ran >= least {
-            (view.since, view.ran) = (Some(at), Duration::ZERO);
+            (view.since, view.ran) = (Some(at.max(view.old_until)), Duration::ZERO);
         } else if at.since(since) > window {
             let ran = core::mem::take(&mut view.ran);
             view.since = Some(at);
@@ -156,13 +159,13 @@ impl ServerShare {
             let view = self.cpus.entry(cpu);
             view.wanting -= 1;
             if view.wanting == 0 {
-                *view = View::default();
+                *view = View { old_until: view.old_until, ..View::default() };
             }
         }
         if let Some(cpu) = place {
             let view = self.cpus.entry(cpu);
             view.wanting += 1;
-            view.since.get_or_insert(at);
+            view.since.get_or_insert(at.max(view.old_until));
         }
     }
 }
@@ -190,6 +193,21 @@ mod tests {
     fn a_throttled_task_is_not_starved() {
         holds("server-share", &throttled_until(3_000));
         breaks("server-share", &throttled_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
+    }
+
+    /// Its server is set twice while the first period of 1 s continues.
+    #[test]
+    fn a_period_outlives_every_change_of_the_parameters() {
+        let ms = zerolag_model::Duration::from_millis;
+        let (mut script, fair, fifo) = beginning();
+        script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+        for (at, runtime, period) in [(27_000, 5, 50), (136_000, 20, 100)] {
+            let (kind, activation) = (zerolag_model::ServerKind::Fair, zerolag_model::Activation::Deferred);
+            let params = zerolag_model::ServerParams { runtime: ms(runtime), period: ms(period), activation };
+            script.event(at, 0, TraceEvent::ServerParams { kind, params });
+        }
+        holds("server-share", &script.clone().preempt(1_100_000, 0, fifo, fair).end(1_150_000));
+        breaks("server-share", &script.end(1_228_000), "fair tasks want to run on cpu 0 for 201ms, and run for 0ns");
     }
 
     fn beginning() -> (Script, TaskId, TaskId) {

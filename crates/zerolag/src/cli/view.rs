@@ -96,7 +96,16 @@ pub(crate) fn host_json(report: &zerolag::host::HostReport) -> String {
 
 fn checks_json(checks: Option<&zerolag::check::Report>) -> Value {
     checks.map_or(Value::Null, |checks| {
-        checks.verdicts.iter().map(|(name, verdict)| verdict_json(name, verdict)).collect()
+        let one = |(name, verdict): &(&str, Verdict)| {
+            let mut value = verdict_json(name, verdict);
+            let parts = checks.not_judged_by(name).map(|part| json!({ "reason": part.reason, "times": part.times }));
+            let parts: Vec<Value> = parts.collect();
+            if !parts.is_empty() {
+                value["not_judged"] = Value::Array(parts);
+            }
+            value
+        };
+        checks.verdicts.iter().map(one).collect()
     })
 }
 
@@ -158,6 +167,9 @@ pub(crate) fn checks(report: &zerolag::check::Report) -> String {
             if hidden > 0 {
                 writeln!(text, "  and {hidden} more").expect("invariant: a string takes everything");
             }
+        }
+        for part in report.not_judged_by(name) {
+            writeln!(text, "  {part}").expect("invariant: a string takes everything");
         }
     }
     text
