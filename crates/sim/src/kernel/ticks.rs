@@ -94,13 +94,15 @@ impl Kernel {
         let step = self.scheduler.tick(&mut place.rq, clock, &mut self.io);
         if step == Step::Done && place.rq.need_resched() == Resched::No && self.io.is_quiet() {
             place.segment_since = place.busy_until;
+            place.lock.free_at = place.lock.free_at.max(place.busy_until);
+            place.lock.last = cpu;
             if place.segment_end(place.busy_until) <= next_tick {
                 self.arm_completion(cpu);
             }
+            self.update_tick(cpu);
             return Ticked::Done;
         }
-        self.after_call(cpu);
-        self.release(cpu, cpu);
+        self.unlock(cpu, cpu, Duration::ZERO);
         self.raise_softirq(cpu, step);
         Ticked::Drive
     }
