@@ -11,6 +11,7 @@
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
+//! | [`fuzz`] | whole scenarios at random, judged and shrunk |
 //! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`spec`] | Markdown specs with expected timelines |
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
@@ -43,6 +44,7 @@
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
+pub mod fuzz;
 pub mod goals;
 #[cfg(target_os = "linux")]
 pub mod host;

@@ -231,7 +231,8 @@ impl DlBandwidth {
         }
         let (runtime, period) = (params.runtime, params.period);
         let rate = Rate { runtime, period, overruns: self.grain * 2 };
-        let excess = bucket.fill(record.at.since(since), record.at, rate, self.is_costly);
+        let ran = asked_at(before, record.cpu, record.at, found).since(since);
+        let excess = bucket.fill(ran, record.at, rate, self.is_costly);
         if !excess.is_zero() {
             found.push(record.at, Some(record.cpu), &[task], || {
                 format!("{} runs for {excess} more than {runtime} in {period} allow", label(before, task))
@@ -259,7 +260,7 @@ impl DlBandwidth {
         let served = view.current.task().filter(is_fair).filter(|_| is_queued);
         let (params, grain) = (self.servers.of(cpu), self.grain);
         let bucket = self.server_buckets.entry(cpu);
-        let ran = served.map_or(Duration::ZERO, |_| at.since(view.since.max(bucket.at)));
+        let ran = served.map_or(Duration::ZERO, |_| asked_at(before, cpu, at, found).since(view.since.max(bucket.at)));
         // An overrun makes its period longer.
         let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns: Duration::ZERO };
         let excess = bucket.fill(ran, at, rate, self.is_costly);
@@ -269,6 +270,18 @@ impl DlBandwidth {
             found.push(at, Some(cpu), &tasks, || {
                 format!("the fair server of cpu {cpu} runs for {excess} more than {runtime} in {period} allow")
             });
+        }
+    }
+}
+
+/// Returns the time up to which a CPU's task runs by its own right: now, or when the CPU was asked
+/// to reschedule.
+fn asked_at(before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) -> Instant {
+    match before.cpu(cpu).need_resched_since.filter(|asked| *asked < at) {
+        None => at,
+        Some(asked) => {
+            found.skip("a CPU was asked to reschedule and did not yet");
+            asked
         }
     }
 }

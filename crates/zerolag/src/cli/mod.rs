@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod failure;
 mod import;
+mod fuzz;
 mod init;
 mod input;
 mod man;
@@ -100,6 +101,8 @@ enum Command {
     Spec(spec::Args),
     /// Make a workload of a trace, and print how far its simulation is from the recording
     Import(import::Args),
+    /// Run whole scenarios at random, and shrink what breaks
+    Fuzz(fuzz::Args),
     /// Convert a trace
     Convert(convert::Args),
     /// Write a commented scenario to start with
@@ -144,6 +147,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Spec(args) => spec::run(&args),
         Command::Import(args) => import::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Schema => schema::run(),

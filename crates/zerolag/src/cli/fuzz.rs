@@ -1,0 +1,153 @@
+//! `zerolag fuzz`: whole scenarios at random, and a minimal file for each finding.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::options::kernel;
+use super::progress::{Progress, catch_interrupts, interrupted};
+use super::{Done, code, output};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zerolag::fuzz::{Draft, Finding, Judged, draw, judge, shrink};
+use zerolag::model::KernelVersion;
+
+/// Arguments of `zerolag fuzz`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A scenario is a function of seed and number: `--seed S --from N --count 1` repeats it. A finding is a panic, a rule that \
+breaks without a fault that the kernel has, a second run with other bytes, or a run without a trace that does something \
+else. It is shrunk, and written as a scenario that `zerolag run` takes.")]
+pub(crate) struct Args {
+    /// The seed of all scenarios
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many scenarios
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    count: u64,
+    /// The number of the first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    from: u64,
+    /// Scenarios of this kernel only [default: any]
+    #[arg(long, value_name = "VERSION", value_parser = kernel)]
+    kernel: Option<KernelVersion>,
+    /// The directory for the files of findings
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Print the scenarios instead of running them
+    #[arg(long)]
+    print: bool,
+    /// No progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The most runs that shrink a finding.
+const SHRINK_TRIES: u32 = 400;
+
+/// The most findings that are shrunk and written; one fault is often found many times.
+const FINDINGS_MAX: usize = 20;
+
+/// The results so far.
+#[derive(Default)]
+struct Tally {
+    refused: u64,
+    /// The first reason why a scenario was refused.
+    reason: Option<(u64, String)>,
+    events: u64,
+    findings: Vec<(u64, Finding)>,
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    if args.print {
+        for number in numbers(args) {
+            output::print(&format!(
+                "# seed {}, number {number}\n{}\n",
+                args.seed,
+                draw(args.seed, number, args.kernel)
+            ))?;
+        }
+        return Ok(code::OK);
+    }
+    if !args.out.is_dir() {
+        let message = format!("`{}` is no directory", args.out.display());
+        return Err(Failure::input_help(message, "create it, or name another one with --out"));
+    }
+    catch_interrupts();
+    // Panics are findings: their messages are in the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    let tally = search(args);
+    let Tally { refused, reason, events, mut findings } = tally;
+    findings.sort_by_key(|(number, _)| *number);
+    for (number, finding) in findings.iter().take(FINDINGS_MAX) {
+        write_finding(args, *number, finding)?;
+    }
+    let found = findings.len();
+    output::print(&format!(
+        "{} scenarios of seed {}: {events} events, {refused} refused, {found} findings\n",
+        args.count, args.seed
+    ))?;
+    if let Some((number, reason)) = reason {
+        let first = reason.lines().next().unwrap_or_default();
+        eprintln_lossy(&format!("note: the first refused is number {number}: {first}"));
+    }
+    Ok(match found {
+        _ if interrupted() => code::INTERRUPTED,
+        0 => code::OK,
+        _ => code::FAILURE,
+    })
+}
+
+fn numbers(args: &Args) -> std::ops::Range<u64> {
+    args.from..args.from.saturating_add(args.count)
+}
+
+/// Judges all scenarios, on all processors.
+fn search(args: &Args) -> Tally {
+    let (next, tally) = (AtomicU64::new(args.from), Mutex::new(Tally::default()));
+    let progress = Mutex::new(Progress::new(args.count, "scenarios", args.quiet));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let worker = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if !numbers(args).contains(&number) || interrupted() {
+                return;
+            }
+            let judged = judge(&draw(args.seed, number, args.kernel).to_string());
+            let mut tally = tally.lock().expect("nobody panics with it");
+            match judged {
+                Judged::Fine(events) => tally.events += events,
+                Judged::Refused(reason) => {
+                    tally.refused += 1;
+                    tally.reason.get_or_insert((number, reason));
+                }
+                Judged::Wrong(finding) => tally.findings.push((number, finding)),
+            }
+            drop(tally);
+            let _ = progress.lock().expect("nobody panics with it").at(number - args.from);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(worker);
+        }
+    });
+    progress.lock().expect("nobody panics with it").finish();
+    tally.into_inner().expect("nobody panics with it")
+}
+
+/// Shrinks a finding, prints it and writes its scenario.
+fn write_finding(args: &Args, number: u64, finding: &Finding) -> Result<(), Failure> {
+    let shows = |draft: &Draft| match judge(&draft.to_string()) {
+        Judged::Wrong(other) => finding.is_like(&other).then_some(other),
+        Judged::Refused(_) | Judged::Fine(_) => None,
+    };
+    let small = shrink(&draw(args.seed, number, args.kernel), SHRINK_TRIES, |draft| shows(draft).is_some());
+    let finding = shows(&small).unwrap_or_else(|| finding.clone());
+    let path = args.out.join(format!("fuzz-{}-{number}.toml", args.seed));
+    let said = finding.to_string().replace('\n', "\n# ");
+    output::write_text(
+        &path,
+        &format!("# zerolag fuzz --seed {} --from {number} --count 1\n# {said}\n{small}", args.seed),
+    )?;
+    output::print(&format!("number {number}: {finding}\n  {}\n", path.display()))
+}

@@ -1,0 +1,188 @@
+//! [`draw`]: the machine, its settings, groups, partitions and locks; then tasks and changes.
+
+use super::changes::changes;
+use super::dice::Dice;
+use super::draft::{Block, Draft};
+use super::tasks::{services, tasks};
+use zerolag_model::KernelVersion;
+
+/// What tasks and changes of a scenario can refer to.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) nr_cpus: u64,
+    /// Length of a run in microseconds.
+    pub(super) length: u64,
+    /// Length of a tick in microseconds.
+    pub(super) tick: u64,
+    /// The groups, with the periods of their limits in microseconds.
+    pub(super) groups: Vec<(String, u64)>,
+    /// The partitions that change, as `[cpuset.NAME]`, and the CPUs of each.
+    pub(super) cpusets: Vec<(String, u64, u64)>,
+    /// CPUs can go offline; each task may then use CPU 0, which stays.
+    pub(super) has_hotplug: bool,
+    pub(super) has_deadlines: bool,
+}
+
+/// Returns scenario `number` of a seed, for one kernel, or else for any.
+///
+/// Same arguments, same text, on every machine.
+#[must_use]
+pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
+    let dice = &mut Dice::new(seed, number);
+    let kernel = kernel.unwrap_or_else(|| dice.pick(&KernelVersion::ALL));
+    let mut draft = Draft::default();
+    let (machine, nr_cpus) = machine(dice);
+    let length = if nr_cpus > 16 { dice.of(20, 80) } else { dice.of(60, 500) } * 1_000;
+    let hz = dice.pick(&[100, 250, 250, 1000]);
+    let costs = dice.pick(&["zero", "default"]);
+    let mut top = Block::new("");
+    top.line(format!("kernel = \"{kernel}\"")).line(format!("duration = \"{length}us\""));
+    top.line(format!("seed = {}", dice.of(0, 9))).line(format!("costs = \"{costs}\""));
+    draft.blocks.extend([top, machine, settings(dice, hz)]);
+    let mut world = World {
+        nr_cpus,
+        length,
+        tick: 1_000_000 / hz,
+        groups: Vec::new(),
+        cpusets: Vec::new(),
+        has_hotplug: nr_cpus > 1 && dice.once_in(3),
+        has_deadlines: dice.once_in(3),
+    };
+    groups(dice, &mut world, &mut draft);
+    cpusets(dice, &mut world, &mut draft);
+    let mut protocol = |name: &str, inherits| {
+        let mut block = Block::new(format!("[mutex.{name}]"));
+        block.line(format!("protocol = \"{inherits}\""));
+        draft.blocks.push(block);
+    };
+    protocol("m0", "inherit");
+    protocol("m1", dice.pick(&["inherit", "none"]));
+    let names = tasks(dice, &world, &mut draft);
+    services(dice, &world, &mut draft);
+    changes(dice, &world, &names, &mut draft);
+    draft
+}
+
+fn machine(dice: &mut Dice) -> (Block, u64) {
+    let mut block = Block::new("[machine]");
+    let nr_cpus = match dice.of(0, 9) {
+        0..=4 => {
+            let cpus = dice.of(1, 8);
+            block.line(format!("cpus = {cpus}"));
+            cpus
+        }
+        5 => {
+            let cpus = dice.of(2, 4);
+            block.line(format!("cpus = {cpus}"));
+            let capacity = |_| dice.pick(&["1024", "512", "200"]).to_owned();
+            block.list("capacities", (0..cpus).map(capacity).collect());
+            cpus
+        }
+        kind => {
+            let counts = match kind {
+                6 => [1, 1, dice.of(2, 4), 2],
+                7 => [dice.of(2, 3), 1, dice.of(1, 3), 1],
+                8 => [2, 2, dice.of(1, 3), dice.of(1, 2)],
+                _ => [dice.of(1, 4), dice.of(1, 2), 8, dice.of(1, 2)],
+            };
+            for (key, count) in ["sockets", "llcs_per_socket", "cores_per_llc", "smt"].into_iter().zip(counts) {
+                block.line(format!("{key} = {count}"));
+            }
+            counts.into_iter().product()
+        }
+    };
+    (block, nr_cpus)
+}
+
+/// The settings that decide about interactions, with their values.
+const SETTINGS: [(&str, &[&str]); 26] = [
+    ("preempt", &["none", "voluntary", "full", "lazy", "rt"]),
+    ("enforce.fair", &["tick", "exact"]),
+    ("enforce.rt", &["tick", "exact"]),
+    ("enforce.dl", &["tick", "exact"]),
+    ("fair", &["cfs", "eevdf"]),
+    ("throttle", &["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"]),
+    ("fair_server", &["off", "immediate", "deferred"]),
+    ("fair_server.runtime", &["1ms", "5ms", "50ms"]),
+    ("fair_server.period", &["20ms", "100ms", "1s"]),
+    ("rt_throttling", &["on", "off"]),
+    ("sched_rt_runtime_us", &["100000", "500000", "949999"]),
+    ("features.RUN_TO_PARITY", &["on", "off"]),
+    ("features.RT_RUNTIME_SHARE", &["on", "off"]),
+    ("rt_push_skip_stuck", &["on", "off"]),
+    ("rt_select_on_wake", &["on", "off"]),
+    ("rt_balance", &["pull_locked", "ipi_per_cpu", "ipi_root_domain"]),
+    ("rt_overload", &["queued", "pushable"]),
+    ("features.DELAY_DEQUEUE", &["on", "off"]),
+    ("proxy_exec", &["on", "off"]),
+    ("nohz", &["on", "off"]),
+    ("isolcpus", &["", "1"]),
+    ("nohz_full", &["", "1-2"]),
+    ("bandwidth", &["pool", "hard_limits"]),
+    ("cfs_bandwidth_interleave", &["on", "off"]),
+    ("cfs_bandwidth_slack", &["on", "off"]),
+    ("newidle_min_idle", &["on", "off"]),
+];
+
+fn settings(dice: &mut Dice, hz: u64) -> Block {
+    let mut block = Block::new("[settings]");
+    block.line(format!("hz = {hz}"));
+    for (key, values) in SETTINGS {
+        if dice.once_in(5) {
+            let value = dice.pick(values);
+            let value = if value.parse::<u64>().is_ok() && !key.contains("cpus") {
+                value.to_owned()
+            } else {
+                format!("\"{value}\"")
+            };
+            block.line(format!("\"{key}\" = {value}"));
+        }
+    }
+    block
+}
+
+fn groups(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
+    for index in 0..dice.of(0, 3) {
+        let nested = index > 0 && dice.once_in(2);
+        let path = if nested { format!("{}/g{index}", world.groups[0].0) } else { format!("/g{index}") };
+        let mut block = Block::new(format!("[group.\"{path}\"]"));
+        let period = dice.pick(&[5, 10, 20, 50, 100]) * 1_000;
+        if !dice.once_in(3) {
+            block.line(format!("\"cpu.max\" = \"{} {period}\"", limit(dice, period)));
+        }
+        if dice.once_in(3) {
+            block.line(format!("\"cpu.weight\" = {}", dice.pick(&[1, 20, 100, 1000, 10_000])));
+        }
+        draft.blocks.push(block);
+        world.groups.push((path, period));
+    }
+}
+
+/// Returns a quota in microseconds: often less than one CPU, now and then several.
+pub(super) fn limit(dice: &mut Dice, period: u64) -> u64 {
+    let percent = dice.pick(&[3, 10, 25, 50, 90, 100, 150, 300]);
+    (period * percent / 100).max(1_000)
+}
+
+fn cpusets(dice: &mut Dice, world: &mut World, draft: &mut Draft) {
+    if world.nr_cpus < 4 || world.has_hotplug || world.has_deadlines || !dice.once_in(5) {
+        return;
+    }
+    let first = dice.of(1, world.nr_cpus - 2);
+    let last = dice.of(first, world.nr_cpus - 2);
+    let mut block = Block::new("[cpuset.part]");
+    block.line(format!("cpus = \"{first}-{last}\""));
+    let change = |dice: &mut Dice, to| {
+        let at = dice.of(1, world.length);
+        format!("{{ at = \"{at}us\", partition = \"{to}\" }}")
+    };
+    block.list("changes", vec![change(dice, "root")]);
+    draft.blocks.push(block);
+    world.cpusets.push(("part".to_owned(), first, last));
+}
+
+/// Returns a list of CPUs.
+pub(super) fn some_cpus(dice: &mut Dice, world: &World) -> String {
+    let first = if world.has_hotplug { 0 } else { dice.of(0, world.nr_cpus - 1) };
+    format!("{first}-{}", dice.of(first, world.nr_cpus - 1))
+}

@@ -1,0 +1,32 @@
+//! Whole scenarios at random: what a user meets is a combination, and combinations are what tests
+//! of one area never draw.
+//!
+//! [`draw`] makes a scenario from a seed and a number: machine, settings of a kernel, groups with
+//! limits, partitions, tasks of all policies, locks, system calls, services, and changes of all of
+//! them in mid-run, many at awkward instants (ticks, ends of periods). [`judge`] runs it, and finds
+//! a panic, a broken rule, a second run with other bytes, or a run without a trace that does
+//! something else. [`shrink`](fn@shrink) takes away what the finding does not need.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`draft`](Draft) | a scenario as parts that can be taken away |
+//! | `dice` | random numbers |
+//! | `draw`, `tasks`, `changes` | the generator: the world, its tasks, and what changes in mid-run |
+//! | `judge` | the oracles |
+//! | `shrink` | the search for a smaller scenario with the same finding |
+//!
+//! A scenario is a function of seed and number, so a finding is repeated by its number on any
+//! machine.
+
+mod changes;
+mod dice;
+mod draft;
+mod draw;
+mod judge;
+mod shrink;
+mod tasks;
+
+pub use draft::Draft;
+pub use draw::draw;
+pub use judge::{Finding, Judged, judge};
+pub use shrink::shrink;
