@@ -29,7 +29,7 @@ pub(super) struct World {
 #[must_use]
 pub fn draw(seed: u64, number: u64, kernel: Option<KernelVersion>) -> Draft {
     let dice = &mut Dice::new(seed, number);
-    let kernel = kernel.unwrap_or_else(|| dice.pick(&KernelVersion::ALL));
+    let kernel = kernel.unwrap_or_else(|| dice.pick(KernelVersion::ALL));
     let mut draft = Draft::default();
     let (machine, nr_cpus) = machine(dice);
     let length = if nr_cpus > 16 { dice.of(20, 80) } else { dice.of(60, 500) } * 1_000;

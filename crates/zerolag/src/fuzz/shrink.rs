@@ -5,8 +5,9 @@ use super::draft::{Draft, Line};
 /// Returns a smaller draft for which `is_same` still holds: no table, line or step of it can be
 /// taken away. `is_same` is called at most `tries` times.
 ///
-/// The top level stays: without a duration a run could go on for ever. Tables go first, in halves, then lines, then items of lists, and again until nothing more goes:
-/// a line that is gone can make a table superfluous.
+/// The top level stays: without a duration a run could go on forever. Tables go first, in halves,
+/// then lines, then items of lists, and again until nothing more goes: a line that is gone can make
+/// a table superfluous.
 pub fn shrink(draft: &Draft, tries: u32, mut is_same: impl FnMut(&Draft) -> bool) -> Draft {
     let (mut best, mut left) = (draft.clone(), tries);
     let mut attempt = |best: &mut Draft, smaller: Draft, left: &mut u32| {
