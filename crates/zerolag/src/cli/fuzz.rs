@@ -1,7 +1,7 @@
 //! `zerolag fuzz`: whole scenarios at random, and a minimal file for each finding.
 
 use super::failure::{Failure, eprintln_lossy};
-use super::options::kernel;
+use super::options::{QuietArgs, kernel};
 use super::progress::{Progress, catch_interrupts, interrupted};
 use super::{Done, code, output};
 use std::path::PathBuf;
@@ -35,9 +35,8 @@ pub(crate) struct Args {
     /// Print the scenarios instead of running them
     #[arg(long)]
     print: bool,
-    /// No progress
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    quiet: QuietArgs,
 }
 
 /// The most runs that shrink a finding.
@@ -104,7 +103,7 @@ fn numbers(args: &Args) -> std::ops::Range<u64> {
 /// Judges all scenarios, on all processors.
 fn search(args: &Args) -> Tally {
     let (next, tally) = (AtomicU64::new(args.from), Mutex::new(Tally::default()));
-    let progress = Mutex::new(Progress::new(args.count, "scenarios", args.quiet));
+    let progress = Mutex::new(Progress::new(args.count, "scenarios", args.quiet.quiet));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let worker = || {
         loop {
