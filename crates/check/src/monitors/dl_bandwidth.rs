@@ -65,6 +65,8 @@ struct Bucket {
 struct TaskBucket {
     bucket: Bucket,
     lent: Lent,
+    /// The time up to which its run time is counted.
+    counted: Instant,
 }
 
 /// Whether a task may run with the parameters of other tasks.
@@ -146,10 +148,8 @@ impl Monitor for DlBandwidth {
             TraceEvent::Switch { prev, prev_state, .. } => {
                 self.serve(before, record.cpu, record.at, found);
                 let Some((task, view)) = prev.and_then(|task| Some((task, before.task(task)?))) else { return };
-                if let TaskState::Running { since, .. } = view.state
-                    && view.prio.class() == ClassId::Deadline
-                {
-                    self.run(before, task, since, record, found);
+                if matches!(view.state, TaskState::Running { .. }) && view.prio.class() == ClassId::Deadline {
+                    self.run(before, task, record.at, found);
                     if *prev_state == PrevState::Blocked {
                         self.tasks.entry(task).bucket.deadline = None;
                     }
@@ -158,7 +158,7 @@ impl Monitor for DlBandwidth {
             TraceEvent::DlThrottle { task, .. } => self.tasks.entry(*task).bucket.deadline = None,
             TraceEvent::AttrChange { task, .. } => {
                 self.change_class(before, *task, record.at, found);
-                *self.tasks.entry(*task) = TaskBucket::default();
+                *self.tasks.entry(*task) = TaskBucket { counted: record.at, ..TaskBucket::default() };
             }
             TraceEvent::PrioInherit { task, .. } | TraceEvent::Proxy { task, .. } => {
                 self.change_class(before, *task, record.at, found);
@@ -180,9 +180,12 @@ impl Monitor for DlBandwidth {
                 }
             }
             TraceEvent::DlReplenish { task, deadline, .. } => {
+                // A task that continues with its next budget has obeyed, and no switch shows it.
+                self.run(before, *task, record.at, found);
                 let bucket = self.tasks.entry(*task);
                 if matches!(bucket.lent, Lent::Until) {
-                    *bucket = TaskBucket { bucket: Bucket { at: record.at, ..Bucket::default() }, lent: Lent::No };
+                    let fresh = Bucket { at: record.at, ..Bucket::default() };
+                    *bucket = TaskBucket { bucket: fresh, lent: Lent::No, counted: record.at };
                 }
                 bucket.bucket.renew(record.at, *deadline);
             }
@@ -219,22 +222,24 @@ impl Monitor for DlBandwidth {
 }
 
 impl DlBandwidth {
-    /// A task has run from `since` until now.
-    fn run(&mut self, before: &Replay, task: TaskId, since: Instant, record: &Record, found: &mut Findings) {
-        let Some(SchedAttr::Deadline(params)) = before.task(task).map(|view| view.attr) else { return };
+    /// Accounts for a task up to now, if it runs.
+    fn run(&mut self, before: &Replay, task: TaskId, at: Instant, found: &mut Findings) {
+        let Some(view) = before.task(task) else { return };
+        let (TaskState::Running { since, on }, SchedAttr::Deadline(params)) = (view.state, view.attr) else { return };
         if params.flags.has(DlFlags::RECLAIM) {
             return;
         }
-        let TaskBucket { bucket, lent } = self.tasks.entry(task);
+        let TaskBucket { bucket, lent, counted } = self.tasks.entry(task);
+        let from = core::mem::replace(counted, at).max(since);
         if !matches!(lent, Lent::No) {
             return;
         }
         let (runtime, period) = (params.runtime, params.period);
         let rate = Rate { runtime, period, overruns: self.grain * 2 };
-        let ran = asked_at(before, record.cpu, record.at, found).since(since);
-        let excess = bucket.fill(ran, record.at, rate, self.is_costly);
+        let ran = asked_at(before, on, from, at, found).since(from);
+        let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
-            found.push(record.at, Some(record.cpu), &[task], || {
+            found.push(at, Some(on), &[task], || {
                 format!("{} runs for {excess} more than {runtime} in {period} allow", label(before, task))
             });
         }
@@ -260,7 +265,10 @@ impl DlBandwidth {
         let served = view.current.task().filter(is_fair).filter(|_| is_queued);
         let (params, grain) = (self.servers.of(cpu), self.grain);
         let bucket = self.server_buckets.entry(cpu);
-        let ran = served.map_or(Duration::ZERO, |_| asked_at(before, cpu, at, found).since(view.since.max(bucket.at)));
+        let ran = served.map_or(Duration::ZERO, |_| {
+            let from = view.since.max(bucket.at);
+            asked_at(before, cpu, from, at, found).since(from)
+        });
         // An overrun makes its period longer.
         let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns: Duration::ZERO };
         let excess = bucket.fill(ran, at, rate, self.is_costly);
@@ -274,10 +282,10 @@ impl DlBandwidth {
     }
 }
 
-/// Returns the time up to which a CPU's task runs by its own right: now, or when the CPU was asked
-/// to reschedule.
-fn asked_at(before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) -> Instant {
-    match before.cpu(cpu).need_resched_since.filter(|asked| *asked < at) {
+/// Returns the time up to which a CPU's task, which has run since `from`, runs by its own right:
+/// now, or when the CPU was asked to reschedule. A request from before `from` was obeyed.
+fn asked_at(before: &Replay, cpu: CpuId, from: Instant, at: Instant, found: &mut Findings) -> Instant {
+    match before.cpu(cpu).need_resched_since.filter(|asked| from < *asked && *asked < at) {
         None => at,
         Some(asked) => {
             found.skip("a CPU was asked to reschedule and did not yet");
@@ -299,6 +307,21 @@ mod tests {
     fn two_in_ten(script: &mut Script) -> TaskId {
         let period = Duration::from_millis(10);
         script.task("d", SchedAttr::Deadline(DlParams::new(RUNTIME, period, period)))
+    }
+
+    /// A CPU that was asked to reschedule cannot while its task is in the kernel. Once the task has
+    /// continued with its next budget, the request is answered and hides nothing.
+    #[test]
+    fn a_request_is_given_time_until_it_is_answered() {
+        let mut script = Script::new(1);
+        let d = two_in_ten(&mut script);
+        script.wake(0, 0, d).run(0, 0, None, Some(d));
+        script.event(3_000, 0, TraceEvent::NeedResched { by: zerolag_model::CpuId(0) });
+        let ends = |script: &Script| script.clone().run(40_000, 0, Some(d), None).end(40_000);
+        holds("dl-bandwidth", &ends(&script));
+        let (deadline, budget) = (Instant::from_nanos(50_000_000), RUNTIME.to_signed());
+        script.event(4_000, 0, TraceEvent::DlReplenish { task: d, deadline, budget });
+        breaks("dl-bandwidth", &ends(&script), "d (task 0) runs for 19.2ms more than 2ms in 10ms allow");
     }
 
     /// A task of 2 ms in 10 ms that runs for `ms` in each period.
