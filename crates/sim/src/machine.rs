@@ -35,7 +35,7 @@ use crate::trace::Sink;
 use core::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use zerolag_core::{Config, Leave, Threads, Tracing};
+use zerolag_core::{Config, Leave, ServerError, Threads, Tracing};
 use zerolag_model::{CpuId, Duration, Instant, Settings, Topology};
 use zerolag_workload::change::{Change, TimedChange};
 use zerolag_workload::program::Program;
@@ -72,9 +72,17 @@ impl Machine {
     /// Builds a machine and places its tasks.
     ///
     /// # Errors
-    /// The program does not fit the machine: cpusets, affinities, policies.
+    /// The program does not fit the machine: cpusets, affinities, policies. The settings of the fair
+    /// servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
+        let is_wrong = |cpu: &CpuId| {
+            let server = settings.fair_server_params(*cpu);
+            server.is_on() && !server.is_valid()
+        };
+        if let Some(cpu) = topology.cpus().find(is_wrong) {
+            return Err(SimError::Server { cpu, error: ServerError::Params });
+        }
         let changes: Rc<[TimedChange]> = program.plan().into();
         let core = Config::new(topology.clone(), settings.clone())
             .with_cpusets(&cpuset::partitions(&program))?

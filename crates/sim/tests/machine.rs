@@ -396,3 +396,28 @@ fn ticks_that_come_late_by_themselves_let_all_busy_tasks_move() {
         assert!(moves.count() > 5, "{task} moves");
     }
 }
+
+/// As `fair_server/cpu0/runtime` refuses it; it ran, and the server never got its runtime.
+#[test]
+fn a_fair_server_longer_than_its_period_is_refused() {
+    let program = || {
+        Arc::new(Program {
+            tasks: vec![task("a", SchedAttr::NORMAL, None, vec![run_for(ms(1))])],
+            ..Program::default()
+        })
+    };
+    let build = |runtime: u64, period: u64, key: &str| {
+        let mut config = config(2, Costs::zero());
+        for (key, value) in [
+            ("fair_server", key),
+            ("fair_server.runtime", &format!("{runtime}ms")),
+            ("fair_server.period", &format!("{period}ms")),
+        ] {
+            config.settings.set(key, value).expect("a setting");
+        }
+        Machine::new(program(), &config, Tracing::Off).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert!(build(20, 20, "deferred").is_ok() && build(50, 20, "off").is_ok());
+    let error = build(50, 20, "deferred").expect_err("more than all");
+    assert!(error.starts_with("fair_server/cpu0: runtime is above period"), "{error}");
+}

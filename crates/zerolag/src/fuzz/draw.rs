@@ -104,7 +104,7 @@ const SETTINGS: [(&str, &[&str]); 26] = [
     ("throttle", &["immediate", "boost_on_wakeup", "boost_in_kernel", "at_user_return"]),
     ("fair_server", &["off", "immediate", "deferred"]),
     ("fair_server.runtime", &["1ms", "5ms", "50ms"]),
-    ("fair_server.period", &["20ms", "100ms", "1s"]),
+    ("fair_server.period", &["50ms", "100ms", "1s"]),
     ("rt_throttling", &["on", "off"]),
     ("sched_rt_runtime_us", &["100000", "500000", "949999"]),
     ("features.RUN_TO_PARITY", &["on", "off"]),
