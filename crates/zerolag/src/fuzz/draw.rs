@@ -1,4 +1,5 @@
-//! [`draw`]: the machine, its settings, groups, partitions and locks; then tasks and changes.
+//! [`draw`](fn@draw): the machine, its settings, groups, partitions and locks; then tasks and
+//! changes.
 
 use super::changes::changes;
 use super::dice::Dice;

@@ -1,4 +1,4 @@
-//! [`judge`]: runs a scenario, and finds what must not be.
+//! [`judge`](fn@judge): runs a scenario, and finds what must not be.
 
 use crate::simulation::Plan;
 use std::fmt;

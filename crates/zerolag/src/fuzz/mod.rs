@@ -1,11 +1,12 @@
 //! Whole scenarios at random: what a user meets is a combination, and combinations are what tests
 //! of one area never draw.
 //!
-//! [`draw`] makes a scenario from a seed and a number: machine, settings of a kernel, groups with
-//! limits, partitions, tasks of all policies, locks, system calls, services, and changes of all of
-//! them in mid-run, many at awkward instants (ticks, ends of periods). [`judge`] runs it, and finds
-//! a panic, a broken rule, a second run with other bytes, or a run without a trace that does
-//! something else. [`shrink`](fn@shrink) takes away what the finding does not need.
+//! [`draw`](fn@draw) makes a scenario from a seed and a number: machine, settings of a kernel,
+//! groups with limits, partitions, tasks of all policies, locks, system calls, services, and
+//! changes of all of them in mid-run, many at awkward instants (ticks, ends of periods).
+//! [`judge`](fn@judge) runs it, and finds a panic, a broken rule, a second run with other bytes, or
+//! a run without a trace that does something else. [`shrink`](fn@shrink) takes away what the
+//! finding does not need.
 //!
 //! | file | holds |
 //! |---|---|
