@@ -72,8 +72,8 @@ impl Machine {
     /// Builds a machine and places its tasks.
     ///
     /// # Errors
-    /// The program does not fit the machine: cpusets, affinities, policies. The settings of the fair
-    /// servers are out of range.
+    /// The program does not fit the machine: cpusets, affinities, policies. The settings of the
+    /// fair servers are out of range.
     pub fn new(program: Arc<Program>, config: &MachineConfig, tracing: Tracing) -> Result<Self, SimError> {
         let MachineConfig { topology, settings, costs, seed, duration } = config;
         let is_wrong = |cpu: &CpuId| {

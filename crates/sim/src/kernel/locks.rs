@@ -130,10 +130,10 @@ impl Kernel {
     /// it meanwhile.
     #[inline(always)]
     fn spend_unlocked(&mut self, cpu: CpuId) {
-        self.has_searched = !self.unlocked.is_zero();
-        if self.has_searched {
+        if !self.unlocked.is_zero() {
             let time = core::mem::take(&mut self.unlocked);
             self.cpus[cpu.index()].spend(CpuLayer::Sched, time);
+            self.searched = Some((cpu, self.cpus[cpu.index()].busy_until));
         }
     }
 

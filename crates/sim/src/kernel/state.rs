@@ -42,8 +42,8 @@ pub(crate) struct Kernel {
     pub(super) group_timers: GroupTimers,
     /// The time of the present call that its CPU spends once it has given its locks back.
     pub(super) unlocked: Duration,
-    /// The last call spent such time.
-    pub(super) has_searched: bool,
+    /// The CPU that spent such time last, and when that ends.
+    pub(super) searched: Option<(CpuId, Instant)>,
     /// When the cache line of each root domain's IPI state is free.
     pub(super) rto_free_at: Vec<Instant>,
     /// Whether tasks lend their turns (`proxy_exec`).
@@ -83,7 +83,7 @@ impl Kernel {
             ticks: Ticks::new(settings.tick_period()),
             group_timers: GroupTimers::default(),
             unlocked: Duration::ZERO,
-            has_searched: false,
+            searched: None,
             rto_free_at: Vec::new(),
             lends_turns: settings.proxy_exec,
         }

@@ -21,8 +21,9 @@ impl Kernel {
 
     fn carry_on(&mut self, cpu: CpuId, mut step: Step, then_pick: bool) -> Done {
         loop {
-            if core::mem::take(&mut self.has_searched) && step != Step::Done {
-                let at = self.cpus[cpu.index()].busy_until;
+            let at = self.cpus[cpu.index()].busy_until;
+            if self.searched == Some((cpu, at)) && at > self.now && step != Step::Done {
+                self.searched = None;
                 self.queue_event(at, Phase::LockFree, cpu, Event::SearchEnds { cpu });
                 return self.spin(cpu, Job::Carry { step, then_pick });
             }
