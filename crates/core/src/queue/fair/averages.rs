@@ -231,6 +231,9 @@ impl FairRq {
     pub(crate) fn averages(&self) -> CpuAverages {
         let root = self.queue(QueueIx::ROOT);
         let Average { load, util, runnable, last, .. } = root.average;
-        CpuAverages { load, util, runnable, period: if root.nr_queued == 0 { period_of(last) } else { 0 } }
+        // Zero does not decay; a period would make it look changed at each tick of a task that runs
+        // on in the kernel beside an empty queue.
+        let decays = root.nr_queued == 0 && load | util | runnable != 0;
+        CpuAverages { load, util, runnable, period: if decays { period_of(last) } else { 0 } }
     }
 }
