@@ -17,7 +17,8 @@
 //!
 //! The rule is kept as a bucket per task and per server: running fills the bucket, time empties it
 //! at the rate of the bandwidth, and it never holds more than two runtimes (or three) plus the
-//! overrun. A server's run time is the time that fair tasks run while the server is queued.
+//! overrun. A server's run time is the time that fair tasks run while the server is queued. A period
+//! that continues after a change of its parameters can have the old budget.
 //!
 //! Where operations cost time, 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
 //! allowed for interrupts, which a trace cannot separate from the task. Two kinds of task are not
@@ -59,6 +60,9 @@ struct Bucket {
     deadline: Option<Instant>,
     /// When a budget was last completed too late, if the bucket has not been empty since.
     late: Option<Instant>,
+    /// The runtime before the last change of the parameters, and the latest end of the period that
+    /// continues with it.
+    old: Option<(Duration, Instant)>,
 }
 
 #[derive(Clone, Default)]
@@ -201,7 +205,9 @@ impl Monitor for DlBandwidth {
             }
             TraceEvent::ServerParams { .. } => {
                 self.serve(before, record.cpu, record.at, found);
-                *self.server_buckets.entry(record.cpu) = Bucket { at: record.at, ..Bucket::default() };
+                let params = self.servers.of(record.cpu);
+                let old = Some((params.runtime, record.at + params.period));
+                *self.server_buckets.entry(record.cpu) = Bucket { at: record.at, old, ..Bucket::default() };
             }
             // No other event ends a turn.
             _ => {}
@@ -269,8 +275,11 @@ impl DlBandwidth {
             let from = view.since.max(bucket.at);
             asked_at(before, cpu, from, at, found).since(from)
         });
+        // The budget of a period that continues after a change can be the old one.
+        bucket.old = bucket.old.filter(|(_, until)| at <= *until);
+        let overruns = bucket.old.map_or(Duration::ZERO, |(runtime, _)| runtime);
         // An overrun makes its period longer.
-        let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns: Duration::ZERO };
+        let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns };
         let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
             let (runtime, period) = (params.runtime, params.period);
@@ -386,6 +395,27 @@ mod tests {
             script.event(ends, 0, state(ServerState::Throttled { until: deadline })).preempt(ends, 0, fair, fifo);
         }
         script.end(200_000)
+    }
+
+    /// A server of 50 ms in 1 s gets 4 ms in 50 ms after 28 ms: the first period has 22 ms left.
+    #[test]
+    fn a_period_that_continues_has_its_old_budget() {
+        let ms = Duration::from_millis;
+        let (kind, activation) = (ServerKind::Fair, zerolag_model::Activation::Immediate);
+        let runs_until = |end: u64| {
+            let mut script = Script::new(1);
+            let server = [("fair_server", "immediate"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
+            exact(&mut script, &server);
+            let f = script.fair("f");
+            let state = ServerState::Queued { deadline: Instant::from_nanos(1_000_000_000) };
+            script.event(0, 0, TraceEvent::Server { kind, state }).wake(0, 0, f).run(0, 0, None, Some(f));
+            let params = zerolag_model::ServerParams { runtime: ms(4), period: ms(50), activation };
+            script.event(28_000, 0, TraceEvent::ServerParams { kind, params });
+            script.run(end * 1_000, 0, Some(f), None).end(end * 1_000)
+        };
+        holds("dl-bandwidth", &runs_until(52));
+        let says = "the fair server of cpu 0 runs for 15.6ms more than 4ms in 50ms allow";
+        breaks("dl-bandwidth", &runs_until(108), says);
     }
 
     #[test]
