@@ -23,7 +23,7 @@
 //! * CPU time is computed from switches, so it includes interrupts: 2 % more is allowed.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
-//!   (a slice and two ticks each) has been forgotten.
+//!   (a slice and two ticks each, and what they ran on without an answer) has been forgotten.
 //!
 //! Counters: the time throttled is exact. `nr_bursts` and `burst_usec` are exact as long as the
 //! limit does not change: they follow from the decrease of the pool between two refreshes. One late
@@ -243,7 +243,8 @@ impl Bandwidth {
         if self.is_divided {
             return; // A part can be smaller than a debt, so the order of the list guarantees nothing.
         }
-        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.cpus.count() as u64;
+        let debts = (self.slice_of(self.groups.limit(group)) + self.tick * 2) * account.cpus.count() as u64
+            + account.unanswered;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
             if quota.as_nanos().saturating_mul(refreshes.saturating_sub(1)) > debts.as_nanos() {

@@ -225,7 +225,9 @@ impl RtQuiescence {
         let is_stuck = |other: TaskId| {
             let Some(other) = before.task(other) else { return false };
             let is_pushable = other.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
-            let takes = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| other.prio.beats(running));
+            let is_lower = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| other.prio.beats(running));
+            // A push avoids a CPU whose server is queued.
+            let takes = |cpu: CpuId| !before.cpu(cpu).has_fair_floor() && is_lower(cpu);
             let domain = before.cpu(own).root_domain;
             let has_place = before
                 .cpus()
@@ -362,6 +364,20 @@ mod tests {
         served.event(10, 0, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
         let late = "nothing happens for 990us, t (task 2) waits on cpu 0, and cpu 0, which it may use, runs f (task 0)";
         breaks("rt-quiescence", &served.end(1000), late);
+
+        // `s` may use CPUs 0 and 2 only, where a server runs `f`: it is stuck, and `t` behind it.
+        let mut avoided = Script::new(3);
+        let (r, a, t, s, f) =
+            (avoided.fifo("r", 5), avoided.fair("a"), avoided.fifo("t", 3), avoided.fifo("s", 4), avoided.fair("f"));
+        avoided.affinity(0, s, "0,2").wake(0, 2, f).run(0, 2, None, Some(f)).wake(0, 0, r).run(0, 0, None, Some(r));
+        avoided.wake(0, 1, a).run(0, 1, None, Some(a)).wake(10, 0, s).wake(10, 0, t);
+        let by_server = |state| {
+            let mut script = avoided.clone();
+            script.event(10, 2, TraceEvent::Server { kind: ServerKind::Fair, state });
+            script.end(1000)
+        };
+        holds("rt-quiescence", &by_server(ServerState::Queued { deadline: zerolag_model::Instant::FAR_FUTURE }));
+        breaks("rt-quiescence", &by_server(ServerState::Stopped), NOT_PUSHED);
 
         let mut passive = overloaded();
         passive.meta.settings.push(("rt_balance".to_owned(), "passive".to_owned()));
