@@ -17,8 +17,8 @@
 //!
 //! The rule is kept as a bucket per task and per server: running fills the bucket, time empties it
 //! at the rate of the bandwidth, and it never holds more than two runtimes (or three) plus the
-//! overrun. A server's run time is the time that fair tasks run while the server is queued. A period
-//! that continues after a change of its parameters can have the old budget.
+//! overrun. A server's run time is the time that fair tasks run while the server is queued. A
+//! period that continues after a change of its parameters can have the old budget.
 //!
 //! Where operations cost time, 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
 //! allowed for interrupts, which a trace cannot separate from the task. Two kinds of task are not
