@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerolag::Plan;
 use zerolag::check::{Options, Report, Verdict, check, monitors};
+use zerolag::fuzz::Dice;
 use zerolag::model::settings::RtBalance;
 use zerolag::model::{Instant, KernelVersion, TraceEvent};
 use zerolag::sim::Tracing;
@@ -33,36 +34,9 @@ const FOUND: [u64; 2] = [5478, 10_610];
 /// The number of scenarios that are run again, next to a busy thread.
 const AGAIN: u64 = 40;
 
-/// Random numbers of a scenario: splitmix64 (Steele, Lea, Flood 2014).
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// Returns a number of `low..=high`.
-    fn of(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
-    }
-
-    /// Returns true once in `of` times.
-    fn once_in(&mut self, of: u64) -> bool {
-        self.next().is_multiple_of(of)
-    }
-
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.of(0, of.len() as u64 - 1) as usize]
-    }
-}
-
 /// Returns the scenario of a number, as the text of a file.
 fn scenario_text(number: u64) -> String {
-    let dice = &mut Dice(number);
+    let dice = &mut Dice::from_state(number);
     let kernels = KernelVersion::ALL;
     let age = if number < SCENARIOS { number as usize } else { kernels.len() - 1 };
     let kernel = kernels[age % kernels.len()];
@@ -108,7 +82,7 @@ fn scenario_text(number: u64) -> String {
 /// Returns the scenario of a number with deadline tasks that are admitted, next to other tasks,
 /// with and without servers, within their budgets or not.
 fn deadline_text(number: u64) -> String {
-    let dice = &mut Dice(!number);
+    let dice = &mut Dice::from_state(!number);
     let kernel = dice.pick(&["5.4", "6.1", "6.12", "6.18"]);
     let costs = if dice.once_in(4) { "default" } else { "zero" };
     let mut text = format!("kernel = \"{kernel}\"\nduration = \"400ms\"\nseed = {number}\ncosts = \"{costs}\"\n\n");

@@ -2,7 +2,7 @@
 
 /// splitmix64 (Steele, Lea & Flood 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
     /// Starts the numbers of one scenario of a seed.
@@ -19,18 +19,27 @@ impl Dice {
         word ^ (word >> 31)
     }
 
-    /// Returns a number of `low..=high`.
-    pub(super) fn of(&mut self, low: u64, high: u64) -> u64 {
+    /// Starts the numbers that follow a state.
+    #[must_use]
+    pub const fn from_state(state: u64) -> Self {
+        Self(state)
+    }
+
+    /// Returns a number of `low..=high`; `low` is at most `high`.
+    pub fn of(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
     /// Returns true once in `of` times.
-    pub(super) fn once_in(&mut self, of: u64) -> bool {
+    pub fn once_in(&mut self, of: u64) -> bool {
         self.next().is_multiple_of(of)
     }
 
-    /// Returns one of these, which are not empty.
-    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    /// Returns one of these.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.of(0, of.len() as u64 - 1) as usize]
     }
 }

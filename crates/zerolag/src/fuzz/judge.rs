@@ -82,14 +82,14 @@ fn run(text: &str) -> Result<Judged, String> {
     let traced = |checks| {
         let meta = plan.meta();
         let checker = matches!(checks, Checks::On).then(|| Checker::new(&meta, &Options::default()));
-        let mut watch = Watch { writer: Some(TraceWriter::new(Hash::default(), &meta)), checker, failed: None };
+        let writer = TraceWriter::new(Hash::default(), &meta).map_err(|error| error.to_string())?;
+        let mut watch = Watch { writer, checker };
         let mut machine = plan.build(Tracing::On).map_err(|error| error.to_string())?;
         let outcome = machine.run_with(&mut watch, enough);
         if !outcome.why.is_ok() && !matches!(outcome.why, zerolag_sim::End::Interrupted) {
             return Err(outcome.why.to_string());
         }
-        let writer = watch.writer.take().expect("it is there until the end").map_err(|error| error.to_string())?;
-        let Hash(hash) = writer.finish(outcome.end, 0).map_err(|error| error.to_string())?;
+        let Hash(hash) = watch.writer.finish(outcome.end, 0).map_err(|error| error.to_string())?;
         let report = watch.checker.map(|checker| checker.finish(outcome.end));
         let is_whole = outcome.why.is_ok();
         Ok::<_, String>((hash, report, outcome.stats, is_whole))
@@ -128,18 +128,13 @@ enum Checks {
 
 /// Writes a trace into a hash, and shows it to the monitors.
 struct Watch {
-    writer: Option<io::Result<TraceWriter<Hash>>>,
+    writer: TraceWriter<Hash>,
     checker: Option<Checker>,
-    failed: Option<io::Error>,
 }
 
 impl Sink for Watch {
     fn record(&mut self, record: &Record) {
-        if let Some(Ok(writer)) = &mut self.writer
-            && let Err(error) = writer.push(record)
-        {
-            self.failed = Some(error);
-        }
+        self.writer.push(record).expect("invariant: a hash takes every byte");
         if let Some(checker) = &mut self.checker {
             checker.observe(record);
         }

@@ -27,6 +27,7 @@ mod judge;
 mod shrink;
 mod tasks;
 
+pub use dice::Dice;
 pub use draft::Draft;
 pub use draw::draw;
 pub use judge::{Finding, Judged, judge};

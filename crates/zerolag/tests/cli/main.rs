@@ -1,5 +1,7 @@
 //! The command line as a user sees it: a process, its output, its exit code.
 
+mod tools;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -393,75 +395,6 @@ fn settings_and_completions_are_complete() {
 }
 
 #[test]
-fn rt_migrate_test_prints_as_the_tool_does() {
-    let ended = zerolag(&["rt-migrate-test", "-l", "2", "3", "--cpus", "2"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines[0], "Iter:      0       1       2  ");
-    let row = |line: &str, head: &str| {
-        let cells = line.strip_prefix(head).unwrap_or_else(|| panic!("`{line}` begins as `{head}`"));
-        assert_eq!(cells.len(), 3 * 8, "`{line}`");
-        cells.split_whitespace().map(|cell| cell.parse::<u64>().expect("a number")).collect::<Vec<u64>>()
-    };
-    let (starts, ends, loops) = (row(lines[1], "   0:   "), row(lines[2], " len:   "), row(lines[3], " loops: "));
-    assert_eq!(lines[4], "");
-    row(lines[5], "   1:   ");
-    assert!((20_000..20_100).contains(&starts[0]) && starts[1] < 100 && starts[2] < 100, "{starts:?}");
-    assert!(ends.iter().zip(&starts).all(|(end, start)| (20_000..=20_002).contains(&(end - start))), "{ends:?}");
-    assert!(loops.iter().all(|loops| (167_000..=168_100).contains(loops)), "{loops:?}");
-    let rest = lines[9..].join("\n");
-    assert!(rest.starts_with("Parent pid: 1000\n Task 0 (prio 2) (pid 1001):\n   Max: 200"), "{rest}");
-    assert!(rest.contains(" Task 2 (prio 4) (pid 1003):\n   Max: "), "{rest}");
-    assert!(ended.stderr.contains("2 CPUs, kernel 6.12, costs default, seed 0"), "{}", ended.stderr);
-    assert!(ended.stdout.ends_with(" us\n\n"), "an empty line after each task");
-}
-
-#[test]
-fn rt_migrate_test_takes_the_tools_options() {
-    let dir = scratch("rt-migrate");
-    let json = dir.join("r.json");
-    let json_option = format!("--json={}", json.display());
-    let trace = dir.join("t.zlt");
-    let args =
-        ["rt-migrate-test", "-c", "-e", "-q", "-p", "10", "-r", "5", "-s", "50", "-m", "500", "-D", "1m", &json_option];
-    let ended = zerolag(&[&args[..], &["-l", "3", "--trace", trace.to_str().expect("UTF-8"), "5"]].concat());
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{}", ended.stdout);
-    assert!(ended.stdout.ends_with(" Passed!\n"), "{}", ended.stdout);
-    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("written")).expect("JSON");
-    assert_eq!(
-        (&value["file_version"], &value["num_threads"], &value["return_code"]),
-        (&1.into(), &5.into(), &0.into())
-    );
-    let prios: Vec<u64> = (0..5).filter_map(|task| value["thread"][task.to_string()]["prio"].as_u64()).collect();
-    assert_eq!(prios, [10, 11, 11, 11, 14]);
-    assert!(value["thread"]["0"]["max"].as_u64().is_some_and(|max| (5_000..6_000).contains(&max)), "{value}");
-    assert_eq!(zerolag(&["check", trace.to_str().expect("UTF-8")]).code, Some(0));
-    let ended = zerolag(&["rt-migrate-test", "-D", "1s", "-l", "1000", "2", "-q"]);
-    assert_eq!(ended.stdout.matches(" len:").count(), 6, "200 ms an iteration, the one under way is ended");
-}
-
-#[test]
-fn a_failed_check_ends_the_test_there() {
-    // A thread starts a little later than a less urgent one; with the smallest allowed error that
-    // is a failure.
-    let ended = zerolag(&["rt-migrate-test", "-c", "-m", "0", "-l", "50", "5", "--cpus", "4"]);
-    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
-    assert!(ended.stdout.ends_with(" Failed!\n"), "{}", ended.stdout);
-    assert!(ended.stdout.matches(" len:").count() < 50, "{}", ended.stdout);
-}
-
-#[test]
-fn the_2007_edition_prints_iterations_only() {
-    let ended = zerolag(&["rt-migrate-test", "--edition", "2007", "--kernel", "2.6.25", "-l", "2", "5"]);
-    assert_eq!(ended.code, Some(0));
-    let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines.len(), 8, "{}", ended.stdout);
-    assert!(
-        lines[0].starts_with("   0:    20") && lines[1].starts_with(" len:    40") && lines[2].starts_with(" loops: ")
-    );
-}
-
-#[test]
 fn a_comparison_of_a_kernel_with_itself_finds_nothing_and_an_upgrade_something() {
     let compare = |kernels: [&str; 2]| {
         let args = ["compare", "examples/audio.json", "--runs", "2", "-d", "2s", "--kernel", kernels[0], "--kernel"];
@@ -594,17 +527,6 @@ fn a_json_file_that_cannot_be_written_is_refused_before_the_run() {
 }
 
 #[test]
-fn a_parameter_of_a_scenario_is_set_beside_cyclictest_too() {
-    let scenario = b"parameters = { work = \"1ms\" }\n[task.a]\nsteps = [{ run = \"${work}\" }, { sleep = \"1ms\" }]\n";
-    let worst = |set: &str| {
-        let ended = zerolag_with(&["cyclictest", "-", "-q", "-l", "50", "--cpus", "1", "--set", set], scenario);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        ended.stdout
-    };
-    assert_ne!(worst("work=1us"), worst("work=8ms"));
-}
-
-#[test]
 fn duplicate_keys_of_rt_app_mean_what_was_asked_for() {
     let twice = b"{\"tasks\": {\"a\": {\"loop\": 2, \"run\": 1000, \"sleep\": 10, \"run\": 3000}}}";
     let total = |policy: &str| {
@@ -686,36 +608,6 @@ fn a_run_is_recorded_for_the_perfetto_viewer() {
     }
     assert_eq!(zerolag(&["convert", &archive, &converted]).code, Some(0));
     assert_eq!(std::fs::read(direct).expect("written"), std::fs::read(converted).expect("written"));
-}
-
-#[test]
-fn cyclictest_prints_what_the_tool_prints() {
-    let ended = zerolag(&["cyclictest", "-q", "-l", "20", "-i", "1000", "-p", "80", "-t", "2", "--cpus", "2"]);
-    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""));
-    let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert!(lines[0].starts_with("T: 0 ( 1000) P:80 I:1000 C:     20 Min:"), "{}", ended.stdout);
-    assert!(lines[1].starts_with("T: 1 ( 1001) P:80 I:1500 C:     20 Min:"), "{}", ended.stdout);
-    let json = scratch("cyclictest").join("c.json");
-    let json_option = format!("--json={}", json.display());
-    let ended =
-        zerolag(&["cyclictest", "-q", "-S", "-l", "20", "-p", "9", "-H", "30", &json_option, "examples/audio.json"]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.starts_with("# Histogram\n000000 "), "{}", ended.stdout);
-    let text = std::fs::read_to_string(&json).expect("written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!((&value["num_threads"], &value["thread"]["3"]["cpu"]), (&4.into(), &3.into()));
-    for (args, part) in [
-        (&["cyclictest", "-p", "100"][..], "--priority"),
-        (&["cyclictest", "-a", "7", "--cpus", "2"], "CPUs 0..=1"),
-        (&["cyclictest", "-i", "0"], "above zero"),
-        (&["cyclictest", "-h", "0"], "1..=1000000"),
-        (&["cyclictest", "-S", "--priospread"], "cannot be used with"),
-        (&["cyclictest", "--policy", "deadline"], "fifo"),
-    ] {
-        let ended = zerolag(args);
-        assert_eq!(ended.code, Some(2), "{args:?}");
-        assert!(ended.stderr.contains(part), "{args:?}: {}", ended.stderr);
-    }
 }
 
 #[test]
