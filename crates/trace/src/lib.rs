@@ -8,13 +8,16 @@
 //! | module | format | read | write |
 //! |---|---|---|---|
 //! | [`zlt`] | own binary container, exact | yes | yes, streaming |
-//! | [`perfetto`] | protobuf of Perfetto | yes | yes, streaming |
+//! | `perfetto` | protobuf of Perfetto | yes | yes, streaming |
 //! | [`ftrace`] | tracefs `trace`, `perf script`, `trace-cmd report` text | yes, all | tracefs `trace` |
 //! | `perf_data` | `perf.data` of perf | yes | no |
 //!
 //! [`script`] builds traces by hand. [`Replay`] computes which task runs, waits and sleeps at every
 //! moment; [`fn@open`] and [`Trace::from_bytes`] recognise the format and unpack xz, gzip and zstd
 //! archives.
+//!
+//! Without the feature `recordings`, which is on by default, the readers of archives, `perf.data`
+//! and Perfetto are left out, and with them every dependency: for programs that only write traces.
 #![warn(missing_docs)]
 
 mod container;
@@ -25,7 +28,9 @@ mod kernel;
 mod meta;
 mod open;
 mod packed;
+#[cfg(feature = "recordings")]
 mod perf_data;
+#[cfg(feature = "recordings")]
 pub mod perfetto;
 pub mod replay;
 pub mod script;

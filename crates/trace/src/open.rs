@@ -5,7 +5,9 @@
 use crate::container::Trace;
 use crate::error::ReadError;
 use crate::zlt::{self, TraceReader, TraceWriter};
-use crate::{ftrace, packed, perf_data, perfetto};
+use crate::{ftrace, packed};
+#[cfg(feature = "recordings")]
+use crate::{perf_data, perfetto};
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::Path;
@@ -20,12 +22,13 @@ struct Format {
 }
 
 /// The formats, in the order in which they are tried.
-const FORMATS: [Format; 4] = [
+const FORMATS: &[Format] = &[
     Format {
         name: "zerolag's own (.zlt)",
         is: |bytes| bytes.starts_with(&zlt::MAGIC),
         read: |bytes| TraceReader::new(bytes)?.read_all(),
     },
+    #[cfg(feature = "recordings")]
     Format { name: "perf.data", is: perf_data::is, read: perf_data::read },
     Format {
         name: "the text of tracefs, perf script and trace-cmd report",
@@ -33,19 +36,27 @@ const FORMATS: [Format; 4] = [
         read: |bytes| ftrace::read(&String::from_utf8_lossy(bytes)),
     },
     // It has no first bytes of its own, so it is tried last.
+    #[cfg(feature = "recordings")]
     Format { name: "Perfetto", is: perfetto::reader::is, read: perfetto::reader::read },
 ];
 
 /// Formats that are common but not supported: first bytes, name, advice.
-const FOREIGN: [(&[u8], &str, &str); 3] = [
+const FOREIGN: &[(&[u8], &str, &str)] = &[
+    #[cfg(not(feature = "recordings"))]
+    (b"PERFILE2", "perf.data", WITHOUT_RECORDINGS),
     (b"\x17\x08\x44tracing", "trace.dat of trace-cmd", "convert it with `trace-cmd report -t -R`"),
     (b"{", "JSON", "export the trace as ftrace text"),
     (b"\x7fELF", "a program", "a trace is wanted"),
 ];
 
+/// The way out for a program that was built without the readers of recordings.
+#[cfg(not(feature = "recordings"))]
+pub(crate) const WITHOUT_RECORDINGS: &str =
+    "this program was built without its reader: the feature `recordings` of zerolag-trace";
+
 /// Returns the names of all formats that are read.
 pub(crate) fn known() -> String {
-    FORMATS.map(|format| format.name).join(", ")
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns whether bytes are a trace of a known format, packed or not. Only the beginning is
@@ -149,8 +160,21 @@ mod tests {
     }
 
     #[test]
+    #[cfg(not(feature = "recordings"))]
+    fn a_program_without_the_readers_names_the_format_and_the_feature() {
+        for archive in [&include_bytes!("../tests/data/hello.xz")[..], b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PERFILE2"] {
+            let error = refused(archive);
+            assert!(
+                error.contains("recordings") && (error.contains("archive") || error.contains("perf.data")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn a_trace_is_recognised_without_being_read() {
         assert!(is_trace(include_bytes!("../tests/data/version-1.zlt")));
+        #[cfg(feature = "recordings")]
         assert!(is_trace(include_bytes!("../tests/data/mixed-2cpu.perf.txt.gz")));
         assert!(is_trace(b"# tracer: nop\n#\n"));
         assert!(!is_trace(b"[[task]]\nname = \"a\"\n"));

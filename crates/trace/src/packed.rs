@@ -2,7 +2,7 @@
 //!
 //! Recordings are text of high redundancy and are stored compressed. The decoders are written in
 //! Rust and need nothing of the host. The unpacked size is bounded, so that a small hostile archive
-//! cannot fill the memory.
+//! cannot fill the memory. Without the feature `recordings` an archive is refused by name.
 
 use crate::error::ReadError;
 use std::borrow::Cow;
@@ -36,6 +36,7 @@ pub(crate) fn unpack_some(bytes: &[u8], most: usize) -> Option<Cow<'_, [u8]>> {
 /// The name of an archive and its contents.
 type Archive<'a> = (&'static str, Box<dyn Read + 'a>);
 
+#[cfg(feature = "recordings")]
 fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
     if bytes.starts_with(b"\xfd7zXZ\0") {
         return Ok(Some(("an xz archive", Box::new(lzma_rust2::XzReader::new(bytes, true)))));
@@ -49,6 +50,17 @@ fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
         return Ok(Some(("a zstd archive", Box::new(reader))));
     }
     Ok(None)
+}
+
+/// Refuses archives by their first bytes: their decoders are not part of this program.
+#[cfg(not(feature = "recordings"))]
+fn reader(bytes: &[u8]) -> Result<Option<Archive<'_>>, ReadError> {
+    let known: [(&[u8], &'static str); 3] =
+        [(b"\xfd7zXZ\0", "an xz archive"), (b"\x1f\x8b", "a gzip archive"), (b"\x28\xb5\x2f\xfd", "a zstd archive")];
+    match known.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        Some((_, format)) => Err(ReadError::Foreign { format, hint: crate::open::WITHOUT_RECORDINGS }),
+        None => Ok(None),
+    }
 }
 
 fn read_all(reader: impl Read, what: &str) -> Result<Vec<u8>, ReadError> {
@@ -65,7 +77,7 @@ fn damaged(what: &str, error: &dyn std::fmt::Display) -> ReadError {
     ReadError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, reason))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "recordings"))]
 mod tests {
     use super::*;
 

@@ -26,9 +26,12 @@
 
 mod build;
 pub(crate) mod event;
+#[cfg(feature = "recordings")]
 pub(crate) mod format;
 mod gaps;
+#[cfg(feature = "recordings")]
 pub(crate) mod raw;
+#[cfg(feature = "recordings")]
 pub(crate) mod tracing_data;
 
 use crate::container::Trace;
