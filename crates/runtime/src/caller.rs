@@ -430,6 +430,8 @@ pub(crate) mod tests {
     use crate::clock::TimeSource;
     use crate::engine::Parts;
     use crate::group::{Group, GroupState};
+    use crate::reactor::Reactor;
+    use crate::report::Hooks;
     use std::sync::atomic::AtomicU64;
     use zerolag_core::{Config, Scheduler};
     use zerolag_model::{KernelVersion, Topology};
@@ -447,6 +449,9 @@ pub(crate) mod tests {
             hand_off_after: None,
             detached_max: 0,
             spare_at_most: Duration::ZERO,
+            blocking_max: 1,
+            reactor: Reactor::default(),
+            hooks: Hooks::default(),
         };
         Arc::new(Engine::new(scheduler, parts))
     }

@@ -239,6 +239,7 @@ fn tick_all(engine: &Arc<Engine>) {
         }
     }
     engine.slow_down();
+    engine.blocking.charge();
     if !any {
         engine.timeline.timers.lock().is_ticking = false;
         // A CPU can have become busy between the two checks.

@@ -1,11 +1,15 @@
 //! [`Engine`]: the scheduler on real threads, with its run queues, tasks, ids and threads.
 
+use crate::blocking::Blocking;
 use crate::caller::Caller;
-use crate::clock::{TimeSource, Timeline};
+use crate::clock::{TimeSource, Timeline, std_now};
 use crate::coop;
 use crate::meter::Meter;
 use crate::pool::Pool;
+use crate::reactor::Reactor;
 use crate::record::Recorder;
+use crate::report::Hooks;
+use crate::shutdown::Census;
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, RwLock, is_finished};
 use crate::task::Task;
@@ -62,6 +66,8 @@ pub(crate) struct Engine {
     pub(crate) timeline: Timeline,
     pub(crate) time: TimeSource,
     pub(crate) is_stopping: AtomicBool,
+    /// No further task is started; true as well once the runtime stops.
+    pub(crate) is_closed: AtomicBool,
     /// Held (shared) while a task is being started, so that at the end of the runtime the task
     /// either exists or was refused.
     pub(crate) door: RwLock<()>,
@@ -77,6 +83,10 @@ pub(crate) struct Engine {
     /// The tasks whose polls have lost their CPU.
     pub(crate) adrift: Mutex<Vec<Arc<Task>>>,
     pub(crate) pool: Pool,
+    pub(crate) blocking: Blocking,
+    pub(crate) census: Census,
+    reactor: Reactor,
+    pub(crate) hooks: Hooks,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Panics of users' code that no handle reports.
     pub(crate) stray_panics: AtomicU64,
@@ -97,6 +107,9 @@ pub(crate) struct Parts {
     pub(crate) hand_off_after: Option<Duration>,
     pub(crate) detached_max: usize,
     pub(crate) spare_at_most: Duration,
+    pub(crate) blocking_max: usize,
+    pub(crate) reactor: Reactor,
+    pub(crate) hooks: Hooks,
 }
 
 impl Engine {
@@ -116,6 +129,7 @@ impl Engine {
             ids: Mutex::default(),
             time: parts.time,
             is_stopping: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             door: RwLock::new(()),
             recorder: parts.recorder,
             trace: parts.is_traced.then(Mutex::default),
@@ -125,6 +139,10 @@ impl Engine {
             spare_at_most: parts.spare_at_most,
             adrift: Mutex::default(),
             pool: Pool::default(),
+            blocking: Blocking::new(parts.blocking_max),
+            census: Census::default(),
+            reactor: parts.reactor,
+            hooks: parts.hooks,
             threads: Mutex::default(),
             stray_panics: AtomicU64::new(0),
         }
@@ -190,8 +208,14 @@ impl Engine {
 
     /// Adds a task that is about to be placed.
     pub(crate) fn admit(&self, task: Arc<Task>) {
+        self.census.add();
         let slot = &self.tasks[task.id.index()];
         *slot.lock() = Some(task);
+    }
+
+    /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).
+    pub(crate) fn live_tasks(&self) -> Vec<Arc<Task>> {
+        self.tasks.iter().filter_map(|slot| slot.lock().clone()).collect()
     }
 
     /// Sets the most urgent loan of the waiters for a task's locks, which the task inherits; `None`
@@ -254,6 +278,7 @@ impl Engine {
             if let Some(task) = task {
                 task.cancel();
                 task.outcome.announce();
+                self.census.remove();
             }
         }
     }
@@ -264,6 +289,7 @@ impl Engine {
         let _gone = self.tasks[task.id.index()].lock().take();
         self.give_back(task.id, Some(body));
         task.outcome.announce();
+        self.census.remove();
     }
 
     /// Calls code of the users outside of a poll: if it panics, its caller goes on.
@@ -282,11 +308,18 @@ impl Engine {
         }
     }
 
+    /// Enters the context of the tokio runtime, if there is one.
+    pub(crate) fn enter_reactor(&self) -> impl Sized + '_ {
+        self.reactor.enter()
+    }
+
     /// Starts a thread of the runtime.
     pub(crate) fn start(&self, name: String, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-        let owner = self.address();
+        let (owner, reactor, hooks) = (self.address(), self.reactor.clone(), self.hooks.clone());
         let run = move || {
             coop::join_runtime(owner);
+            let _entered = reactor.enter();
+            let _stopped = hooks.around_thread();
             run();
         };
         let thread = thread::Builder::new().name(name).spawn(run)?;
@@ -310,26 +343,63 @@ impl Engine {
     /// runtime calls, can drop the last handle of the runtime; that thread cannot wait for its own
     /// end, so another thread does.
     pub(crate) fn end(self: &Arc<Self>) {
-        {
-            let _closed = self.door.write();
-            self.is_stopping.store(true, Ordering::SeqCst);
+        self.stop();
+        if self.owns_this_thread() {
+            self.leave_to_another_thread();
+        } else {
+            self.wait_and_clear();
         }
+    }
+
+    /// Refuses further tasks.
+    pub(crate) fn close_door(&self) {
+        let _closed = self.door.write();
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks all threads to end.
+    pub(crate) fn stop(&self) {
+        self.close_door();
+        self.is_stopping.store(true, Ordering::SeqCst);
         self.timeline.stop();
         self.pool.close();
-        if !self.owns_this_thread() {
-            return self.wait_and_clear();
-        }
+        self.blocking.close();
+    }
+
+    /// Waits for the ends of the threads on a thread of its own.
+    pub(crate) fn leave_to_another_thread(self: &Arc<Self>) {
         let engine = Arc::clone(self);
         // If no thread can be started, the tasks are never dropped; their threads end all the same.
         let _ = thread::Builder::new().name("zerolag-end".to_owned()).spawn(move || engine.wait_and_clear());
     }
 
-    fn wait_and_clear(&self) {
+    /// Wakes the threads of the CPUs, and asks their polls to yield.
+    fn call_all(&self) {
+        for cpu in &self.cpus {
+            cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
+            cpu.seat.lock().unpark();
+        }
+    }
+
+    /// Returns whether all threads have ended, after at most `limit`. There is no real time in unit
+    /// tests: it returns `true` there, and the threads are waited for.
+    pub(crate) fn threads_end_within(&self, limit: std::time::Duration) -> bool {
+        let began = std_now();
         loop {
-            for cpu in &self.cpus {
-                cpu.is_kicked.store(true, Ordering::SeqCst); // so that checkpoints yield
-                cpu.seat.lock().unpark();
+            self.call_all();
+            if cfg!(test) || self.threads.lock().iter().all(is_finished) {
+                return true;
             }
+            if began.elapsed() >= limit {
+                return false;
+            }
+            thread::sleep(std::time::Duration::from_micros(200));
+        }
+    }
+
+    pub(crate) fn wait_and_clear(&self) {
+        loop {
+            self.call_all();
             let Some(thread) = self.threads.lock().pop() else { break };
             let ended = thread.join();
             debug_assert!(ended.is_ok(), "a thread of the runtime does not panic");

@@ -183,6 +183,13 @@ impl GroupBuilder {
     }
 }
 
+impl GroupState {
+    /// Returns its path from the root, which is `/`.
+    pub(crate) fn path(&self) -> String {
+        self.parent.as_ref().map_or_else(|| "/".to_owned(), |above| path_of(above, &self.name))
+    }
+}
+
 fn path_of(parent: &GroupState, name: &str) -> String {
     match &parent.parent {
         None => format!("/{name}"),
@@ -265,6 +272,20 @@ impl Group {
         &self.state.name
     }
 
+    /// Runs a function that blocks or computes on a thread of its own, at the expense of this
+    /// group. See [`TaskBuilder::spawn_blocking`].
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(&self, run: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.task().spawn_blocking(run)
+    }
+
     /// Starts building a group below this one.
     pub fn group(&self, name: impl Into<String>) -> GroupBuilder {
         let (parent, name) = (self.clone(), name.into());
@@ -280,6 +301,7 @@ impl Group {
     ///
     /// # Errors
     /// The largest number of tasks already live ([`Builder::tasks`](crate::Builder::tasks)).
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,

@@ -47,8 +47,14 @@
 //! programs or a limit of the container take from a thread is not charged to the task that it
 //! polls, but shown in [`Usage::lost`].
 //!
-//! The runtime has no reactor for sockets and files. A task is woken by any code that calls its
-//! waker.
+//! The runtime has no reactor for sockets and files of its own. With the feature `tokio` every poll
+//! runs in the context of a tokio runtime (`Builder::reactor`), so its I/O and timers, and what is
+//! built on it, work unchanged. Any code that calls the waker of a task wakes it, so reactors with
+//! a thread of their own (`async-io`) work without that.
+//!
+//! There is no `LocalSet`: a CPU that is handed over, and a task that is balanced to another CPU,
+//! change threads, so a future has to be `Send`. One that is not can run inside of
+//! [`TaskBuilder::spawn_blocking`], under the `block_on` of any executor, at its group's expense.
 //!
 //! # How it is built
 //!
@@ -64,10 +70,15 @@
 //! | `task`, `spawn`, `group` | the handles of the users |
 //! | `mutex`, `boost`, `spare` | locks that boost, the loans of their holders, and holders whose group has no quota |
 //! | `coop`, `time` | futures and functions that tasks call |
+//! | `blocking` | functions that block or compute, on threads beside the CPUs |
+//! | `set`, `shutdown` | tasks that do not outlive their owner; the end of a runtime |
+//! | `report` | tasks by name and place, polls that were too long |
+//! | `reactor` | the tokio runtime beside this one |
 //! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
 
+mod blocking;
 mod boost;
 mod caller;
 mod clock;
@@ -81,8 +92,12 @@ mod mutex;
 mod orders;
 mod patience;
 mod pool;
+mod reactor;
 mod record;
+mod report;
 mod runtime;
+mod set;
+mod shutdown;
 mod spare;
 mod spawn;
 mod sync;
@@ -94,10 +109,13 @@ pub use coop::{checkpoint, should_yield, yield_now};
 pub use group::{Group, GroupBuilder, GroupSetError, Usage};
 pub use mutex::{Guard, Lock, Mutex};
 pub use record::{Diverged, Recording};
+pub use report::{Overrun, TaskInfo, TaskState};
 pub use runtime::{BuildError, Builder, Runtime};
+pub use set::{AbortOnDrop, JoinSet};
+pub use shutdown::Shutdown;
 pub use spawn::{SpawnError, TaskBuilder};
 pub use task::{JoinError, JoinHandle};
-pub use time::{Sleep, sleep};
+pub use time::{Elapsed, Interval, Sleep, Timeout, interval, sleep, timeout};
 pub use zerolag_model as model;
 pub use zerolag_trace as trace;
 

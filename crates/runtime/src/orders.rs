@@ -416,3 +416,92 @@ fn limits_and_locks_let_all_tasks_end() {
         clock.stop();
     });
 }
+
+/// Functions of two groups share a thread; one of them is aborted at any time, before it starts,
+/// while it runs, or after it.
+#[test]
+fn functions_that_block_all_return() {
+    explore(500, || {
+        let rt = build(two_cpus().blocking_max(1));
+        let groups = ["a", "b"].map(|name| rt.group(name).create().expect("a group"));
+        let (ran, is_inside) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
+        let tasks: Vec<_> = (0..3)
+            .map(|n| {
+                let (ran, is_inside) = (Arc::clone(&ran), Arc::clone(&is_inside));
+                let run = move || {
+                    let _inside = Inside::enter(&is_inside);
+                    thread::yield_now();
+                    ran.fetch_add(1, Ordering::SeqCst);
+                };
+                groups[n % 2].spawn_blocking(run).expect("room")
+            })
+            .collect();
+        let mut tasks = tasks.into_iter();
+        let aborted = tasks.next().expect("the first");
+        aborted.abort();
+        let was_aborted = matches!(rt.block_on(aborted), Err(JoinError::Aborted));
+        join(&rt, tasks);
+        let ran = ran.load(Ordering::SeqCst);
+        assert!(ran == 3 || ran == 2 && was_aborted, "{ran} ran");
+    });
+}
+
+/// The runtime ends while functions wait, run, and return.
+#[test]
+fn the_end_comes_while_functions_block() {
+    explore(500, || {
+        let rt = build(two_cpus().blocking_max(2));
+        let tasks: Vec<_> = (0..3).map(|_| rt.spawn_blocking(thread::yield_now).expect("room")).collect();
+        thread::yield_now();
+        drop(rt);
+        assert!(tasks.iter().all(JoinHandle::is_finished));
+    });
+}
+
+/// A shutdown waits for tasks that end at any time, also for one that another one starts.
+#[test]
+fn a_shutdown_sees_the_last_task() {
+    explore(500, || {
+        let rt = build(two_cpus());
+        let root = rt.root().clone();
+        let tasks = [0, 1].map(|n| {
+            let root = root.clone();
+            let task = rt.spawn(async move {
+                yield_now().await;
+                if n == 0 {
+                    root.spawn(yield_now()).expect("it is open while tasks live").await.expect("a result");
+                }
+            });
+            task.expect("room")
+        });
+        let outcome = rt.shutdown(Duration::MAX);
+        assert!(outcome.is_complete && outcome.unfinished.is_empty());
+        assert!(tasks.iter().all(JoinHandle::is_finished));
+    });
+}
+
+/// The owner of tasks drops them while they run, sleep, and end; a set waits for others.
+#[test]
+fn owners_abort_their_tasks() {
+    explore(400, || {
+        let rt = build(two_cpus());
+        let bell = Arc::new(Bell::default());
+        let (rings, waits) = (Arc::clone(&bell), Arc::clone(&bell));
+        let owned = rt.spawn(async move { waits.wait().await }).expect("room").abort_on_drop();
+        let mut set = crate::JoinSet::new();
+        for _ in 0..2 {
+            set.spawn(rt.task(), yield_now()).expect("room");
+        }
+        let owner = rt.spawn(async move {
+            yield_now().await;
+            rings.ring();
+            drop(owned);
+            while let Some(ended) = set.join_next().await {
+                ended.expect("a result");
+            }
+        });
+        join(&rt, owner);
+        let outcome = rt.shutdown(Duration::MAX);
+        assert!(outcome.is_complete);
+    });
+}

@@ -2,7 +2,10 @@
 
 use crate::engine::{Engine, Parts};
 use crate::group::{Group, GroupBuilder, GroupState};
+use crate::reactor::Reactor;
 use crate::record::{Recorder, Recording};
+use crate::report::{Hooks, Overrun, TaskInfo};
+use crate::shutdown::Shutdown;
 use crate::spawn::{SpawnError, TaskBuilder};
 use crate::sync::park;
 use crate::sync::thread::{Thread, current};
@@ -32,8 +35,11 @@ pub struct Builder {
     hand_off_after: Option<Duration>,
     detached_max: usize,
     spare_at_most: Duration,
+    blocking_max: usize,
     recorded: Option<usize>,
     is_traced: bool,
+    reactor: Reactor,
+    hooks: Hooks,
 }
 
 /// The reason why a runtime cannot be built.
@@ -83,8 +89,11 @@ impl Builder {
             hand_off_after: Some(Duration::from_millis(2)),
             detached_max: 256,
             spare_at_most: Duration::from_millis(50),
+            blocking_max: 64,
             recorded: None,
             is_traced: false,
+            reactor: Reactor::default(),
+            hooks: Hooks::default(),
         }
     }
 
@@ -158,6 +167,47 @@ impl Builder {
         self
     }
 
+    /// Sets the largest number of functions of [`TaskBuilder::spawn_blocking`] that run at a time,
+    /// at least 1; each has a thread. The default is 64.
+    pub fn blocking_max(mut self, threads: usize) -> Self {
+        self.blocking_max = threads;
+        self
+    }
+
+    /// Sets the tokio runtime whose I/O and timers tasks use: every poll, and every function of
+    /// [`TaskBuilder::spawn_blocking`], runs in its context, as after
+    /// [`Handle::enter`](tokio::runtime::Handle::enter). Types of tokio and of what is built on it
+    /// work unchanged.
+    ///
+    /// The tokio runtime has to have its I/O and time drivers enabled, and a thread that drives
+    /// them: at least one worker, or a thread in its `block_on`. Tasks that are started with
+    /// `tokio::spawn` are tokio's: no group limits them.
+    #[cfg(feature = "tokio")]
+    pub fn reactor(mut self, tokio: tokio::runtime::Handle) -> Self {
+        self.reactor = Reactor::new(tokio);
+        self
+    }
+
+    /// Calls a function after every poll that was longer than `after` (real time), with the task,
+    /// the place that started it, and the length. Polls are checked at ticks, so one that is longer
+    /// by less than a tick can be missed. The function runs on the thread of the poll.
+    pub fn on_overrun(mut self, after: Duration, call: impl Fn(&Overrun) + Send + Sync + 'static) -> Self {
+        self.hooks.overrun = Some((to_model(after), Arc::new(call)));
+        self
+    }
+
+    /// Calls a function at the start of every thread of the runtime, on that thread.
+    pub fn on_thread_start(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.thread_start = Some(Arc::new(call));
+        self
+    }
+
+    /// Calls a function at the end of every thread of the runtime, on that thread.
+    pub fn on_thread_stop(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.thread_stop = Some(Arc::new(call));
+        self
+    }
+
     /// Records the first `calls` calls of the scheduler ([`Runtime::into_recording`]). While the
     /// runtime records, CPUs call the scheduler one at a time.
     pub fn record(mut self, calls: usize) -> Self {
@@ -209,10 +259,13 @@ impl Builder {
             hand_off_after: self.hand_off_after.map(to_model),
             detached_max: self.detached_max,
             spare_at_most: to_model(self.spare_at_most),
+            blocking_max: self.blocking_max,
+            reactor: self.reactor,
+            hooks: self.hooks,
         };
         let engine = Arc::new(Engine::new(scheduler, parts));
         let root = Group { state: GroupState::root(&engine) };
-        let runtime = Runtime { engine: Arc::clone(&engine), root };
+        let runtime = Runtime { engine: Arc::clone(&engine), root, is_over: false };
         for cpu in engine.scheduler.config().topology().cpus() {
             worker::start(&engine, cpu).map_err(BuildError::Thread)?;
         }
@@ -226,6 +279,7 @@ impl Builder {
 pub struct Runtime {
     pub(crate) engine: Arc<Engine>,
     root: Group,
+    is_over: bool,
 }
 
 impl fmt::Debug for Runtime {
@@ -255,6 +309,7 @@ impl Runtime {
     ///
     /// # Errors
     /// The largest number of tasks already live ([`Builder::tasks`]).
+    #[track_caller]
     pub fn spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
@@ -270,6 +325,7 @@ impl Runtime {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(coop::current_task().is_none(), "a task that blocks its thread keeps a CPU from the others: await");
         let _within = coop::Within::enter(&self.engine);
+        let _entered = self.engine.enter_reactor();
         let waker = Waker::from(Arc::new(Unpark(current())));
         let mut cx = Context::from_waker(&waker);
         let mut future = pin!(future);
@@ -287,6 +343,39 @@ impl Runtime {
     #[must_use]
     pub fn stray_panics(&self) -> u64 {
         self.engine.stray_panics.load(Ordering::Relaxed)
+    }
+
+    /// Returns the live tasks, by id. O([`Builder::tasks`]): it is for people and their tools.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskInfo> {
+        self.engine.infos()
+    }
+
+    /// Runs a function that blocks or computes on a thread of its own, in the root group. See
+    /// [`TaskBuilder::spawn_blocking`].
+    ///
+    /// # Errors
+    /// The largest number of tasks already live ([`Builder::tasks`]).
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(&self, run: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.root.spawn_blocking(run)
+    }
+
+    /// Ends the runtime: waits until all tasks have ended, for at most `limit`. Tasks can still be
+    /// started meanwhile. Then it aborts the remaining tasks, waits for them for 100 ms at most,
+    /// and returns which they were. A poll, or a function of [`TaskBuilder::spawn_blocking`], that
+    /// does not return is left behind; its thread ends with it.
+    ///
+    /// # Panics
+    /// If a task of this runtime calls it.
+    pub fn shutdown(mut self, limit: Duration) -> Shutdown {
+        assert!(!self.engine.owns_this_thread(), "a task cannot wait for the end of its own runtime");
+        self.is_over = true;
+        self.engine.shut_down(limit)
     }
 
     /// Takes the trace since the last call, in the format that the tools and monitors read; empty
@@ -311,7 +400,9 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.engine.end();
+        if !self.is_over {
+            self.engine.end();
+        }
     }
 }
 

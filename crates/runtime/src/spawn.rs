@@ -1,5 +1,6 @@
 //! [`TaskBuilder`]: the scheduling parameters of a new task, and its start.
 
+use crate::blocking;
 use crate::caller::Caller;
 use crate::coop;
 use crate::group::Group;
@@ -8,6 +9,7 @@ use crate::task::{Body, Shared, Task};
 use crate::{JoinHandle, to_model};
 use std::fmt;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,7 +57,7 @@ impl TaskBuilder {
         Self { group, name: Arc::default(), attr: SchedAttr::NORMAL, cpus: None }
     }
 
-    /// Sets the name of the task in traces.
+    /// Sets the name of the task, in traces and reports.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = name.into();
         self
@@ -97,6 +99,7 @@ impl TaskBuilder {
     /// # Errors
     /// The runtime has no room for another task, the scheduler does not admit it, or the runtime
     /// has ended.
+    #[track_caller]
     pub fn spawn<F>(self, future: F) -> Result<JoinHandle<F::Output>, SpawnError>
     where
         F: Future + Send + 'static,
@@ -104,7 +107,7 @@ impl TaskBuilder {
     {
         let engine = Arc::clone(self.group.engine());
         let _open = engine.door.read();
-        if engine.is_stopping.load(Ordering::Acquire) {
+        if engine.is_closed.load(Ordering::Acquire) {
             return Err(SpawnError::Ended);
         }
         let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
@@ -126,11 +129,14 @@ impl TaskBuilder {
             });
         }
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
-        engine.emit(|| TraceEvent::TaskNew { task: id, name, parent: None, attr, group });
+        let named = Arc::clone(&name);
+        engine.emit(|| TraceEvent::TaskNew { task: id, name: named, parent: None, attr, group });
         let shared = Arc::new(Shared::new(&engine));
         let result = Arc::clone(&shared);
         let task = Arc::new(Task {
             id,
+            name,
+            spawned_at: Location::caller(),
             engine: Arc::clone(&engine),
             group: self.group.state,
             body: Mutex::new(Body::new(Place::OnItsWay)),
@@ -150,5 +156,28 @@ impl TaskBuilder {
         engine.admit(Arc::clone(&task));
         caller.place(id, Placement::Fork);
         Ok(JoinHandle { task, shared })
+    }
+
+    /// Runs a function that blocks or computes on a thread beside the CPUs. It starts when the
+    /// scheduler picks this task, so not before its group has quota and it is the group's turn.
+    /// The CPU time that it uses there is charged to the group: at ticks while it runs, and the
+    /// rest before the handle returns the result. Nothing interrupts the function; a group that
+    /// has used more than its quota this way starts no other task until it has paid.
+    ///
+    /// At most [`Builder::blocking_max`](crate::Builder::blocking_max) such functions run at a
+    /// time; of those that wait, one of the group with the fewest running ones is next. After 50 ms
+    /// of CPU time the thread gets nice 19. An abort drops a function that was not started yet; one
+    /// that runs goes on, and its result is dropped.
+    ///
+    /// # Errors
+    /// Those of [`spawn`](Self::spawn).
+    #[track_caller]
+    pub fn spawn_blocking<F, T>(self, run: F) -> Result<JoinHandle<T>, SpawnError>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let call = blocking::Call::new(self.group.engine(), &self.group.state, run);
+        self.spawn(call)
     }
 }

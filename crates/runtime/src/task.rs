@@ -28,11 +28,13 @@ use crate::boost::{Upkeep, settle};
 use crate::engine::Engine;
 use crate::group::GroupState;
 use crate::mutex::Line;
+use crate::report::TaskInfo;
+use crate::set::AbortOnDrop;
 use crate::sync::{AtomicBool, AtomicU32, Mutex};
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,6 +82,9 @@ impl Body {
 
 pub(crate) struct Task {
     pub(crate) id: TaskId,
+    pub(crate) name: Arc<str>,
+    /// The place in the source that started it.
+    pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) group: Arc<GroupState>,
     pub(crate) body: Mutex<Body>,
@@ -144,6 +149,14 @@ impl Task {
             Ok(()) => self.outcome.fail(JoinError::Aborted),
             Err(with) => self.outcome.fail(JoinError::Panicked(with)),
         }
+    }
+
+    /// Asks for the end of the task: see [`JoinHandle::abort`].
+    pub(crate) fn abort(self: &Arc<Self>) {
+        self.is_aborted.store(true, Ordering::Release);
+        settle([Arc::clone(self)]);
+        self.engine.wake(self);
+        self.engine.kick(self.cpu());
     }
 
     pub(crate) fn cpu(&self) -> CpuId {
@@ -289,11 +302,18 @@ impl<T> JoinHandle<T> {
     /// [`JoinError::Aborted`]. Until then it has the lowest real-time priority: the end of a task
     /// does not wait for the quota of its group. A poll in progress is asked to yield.
     pub fn abort(&self) {
-        let (task, engine) = (&self.task, &self.task.engine);
-        task.is_aborted.store(true, Ordering::Release);
-        settle([Arc::clone(task)]);
-        engine.wake(task);
-        engine.kick(task.cpu());
+        self.task.abort();
+    }
+
+    /// Makes a handle that aborts the task when it is dropped.
+    pub const fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop::new(self)
+    }
+
+    /// Returns the task as it is now: its name, its group, where it was started, its state.
+    #[must_use]
+    pub fn info(&self) -> TaskInfo {
+        self.task.info()
     }
 
     /// Returns whether the task has ended.

@@ -1,8 +1,9 @@
-//! [`sleep`].
+//! [`sleep`], [`timeout`] and [`interval`].
 
 use crate::clock::Key;
 use crate::coop;
 use crate::engine::Engine;
+use pin_project_lite::pin_project;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -67,5 +68,84 @@ impl Drop for Sleep {
         if let Some(key) = self.key {
             self.engine.timeline.forget(key);
         }
+    }
+}
+
+/// Waits for a future, at most for `length`. The future is polled first, so one that is ready is
+/// never late.
+///
+/// A timeout is noticed when the task is polled: a poll that does not yield is not interrupted.
+///
+/// # Panics
+/// Outside of a runtime's tasks and of [`Runtime::block_on`](crate::Runtime::block_on).
+pub fn timeout<F: Future>(length: std::time::Duration, future: F) -> Timeout<F> {
+    Timeout { future, ends: sleep(length) }
+}
+
+pin_project! {
+    /// A future that waits for another one, but not for longer than a time. See [`timeout`].
+    #[derive(Debug)]
+    #[must_use = "nothing is waited for unless it is awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        ends: Sleep,
+    }
+}
+
+/// The time of a [`timeout`] has passed before its future was ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elapsed;
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time has passed")
+    }
+}
+
+impl std::error::Error for Elapsed {}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.future.poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Pin::new(this.ends).poll(cx).map(|()| Err(Elapsed)),
+        }
+    }
+}
+
+/// Returns a source of ticks `period` apart. The first one is a period from now.
+///
+/// # Panics
+/// If the period is zero; and outside of a runtime's tasks and of
+/// [`Runtime::block_on`](crate::Runtime::block_on).
+pub fn interval(period: std::time::Duration) -> Interval {
+    assert!(!period.is_zero(), "ticks without a distance: the period is zero");
+    Interval { next: sleep(period), period }
+}
+
+/// Ticks on a grid of time. See [`interval`].
+///
+/// A tick that is late does not shift the following ones, and ticks that were missed are not made
+/// up for: the next one is on the grid, after now.
+#[derive(Debug)]
+pub struct Interval {
+    next: Sleep,
+    period: std::time::Duration,
+}
+
+impl Interval {
+    /// Waits for the next tick. Returns how many ticks passed without a call since the last one: 0,
+    /// unless the task was late. A dropped wait loses no tick.
+    pub async fn tick(&mut self) -> u64 {
+        (&mut self.next).await;
+        let (period, late) = (crate::to_model(self.period), self.next.engine.now().since(self.next.at));
+        let missed = late.as_nanos() / period.as_nanos();
+        let at = self.next.at.saturating_add(period);
+        self.next.at = at.saturating_add(zerolag_model::Duration::from_nanos(period.as_nanos() * missed));
+        missed
     }
 }

@@ -40,7 +40,7 @@ use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
 /// The CPU time that a thread gets at its old priority after it has lost its CPU.
-const SLOW_AFTER: Duration = Duration::from_millis(50);
+pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(50);
 
 /// The shortest time between two looks at such a thread.
 const SLOW_AGAIN: Duration = Duration::from_millis(5);
@@ -68,6 +68,8 @@ struct Polling {
     seen: Option<Duration>,
     /// Set when the poll is first seen to ignore a request to yield.
     asked: Option<Request>,
+    /// A tick has found it longer than allowed.
+    is_long: bool,
 }
 
 impl Seat {
@@ -212,15 +214,18 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     task.body.lock().is_notified = false;
     let (began, standing) = (engine.now(), Standing::of(task));
     let had = standing.is_timed().then(own_cpu_time);
-    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, seen: None, asked: None });
+    seat.lock().polling = Some(Polling { task: Arc::clone(task), began, seen: None, asked: None, is_long: false });
     coop::begin(Arc::clone(task));
     let polled = poll_job(task);
     coop::end();
     {
         let mut seat = seat.lock();
         if seat.turn == turn {
-            seat.polling = None;
+            let polling = seat.polling.take();
             drop(seat);
+            if polling.is_some_and(|polling| polling.is_long) {
+                engine.report_overrun(task, began);
+            }
             if let Some(had) = had {
                 engine.charge(task, standing, own_cpu_time().saturating_sub(had));
             }
@@ -234,6 +239,9 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
     engine.adrift.lock().retain(|other| !Arc::ptr_eq(other, task));
+    if engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after) {
+        engine.report_overrun(task, began);
+    }
     let is_awake = {
         let mut body = task.body.lock();
         if task.is_slow.swap(false, Ordering::Relaxed) {
@@ -278,6 +286,12 @@ fn poll_job(task: &Arc<Task>) -> Polled {
 }
 
 impl Engine {
+    /// Returns whether a poll of a task is in progress on a CPU of the scheduler.
+    pub(crate) fn polls(&self, task: &Task) -> bool {
+        let seat = self.cpus[task.cpu().index()].seat.lock();
+        seat.polling.as_ref().is_some_and(|polling| polling.task.id == task.id)
+    }
+
     /// Accounts for the current poll of a CPU, and starts another thread for the CPU if the poll
     /// has not yielded for too long. Called at the CPU's ticks.
     pub(crate) fn look_after(self: &Arc<Self>, cpu: CpuId) {
@@ -309,7 +323,8 @@ impl Engine {
                     None => polling.asked = Some(Request::new(now, tid.and_then(Sample::of))),
                 }
             }
-            if let Some(polling) = &seat.polling {
+            if let Some(polling) = &mut seat.polling {
+                polling.is_long |= self.overrun_after().is_some_and(|after| now.since(polling.began) >= after);
                 let (task, running) = (&polling.task, now.since(polling.began));
                 let is_spared = task.is_in_kernel() || task.is_lifted.load(Ordering::Relaxed);
                 if is_spared && !self.spares(task, running) {
@@ -364,7 +379,7 @@ impl Engine {
 }
 
 /// Gives a thread nice 19; those of unit tests are none of the kernel's.
-fn slow(tid: rustix::thread::Pid) {
+pub(crate) fn slow(tid: rustix::thread::Pid) {
     if !cfg!(test) {
         let _ = rustix::process::setpriority_process(Some(tid), 19);
     }
@@ -393,6 +408,6 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
 }
 
 /// Returns the CPU time of this thread.
-fn own_cpu_time() -> Duration {
+pub(crate) fn own_cpu_time() -> Duration {
     ThreadClock::own().read().unwrap_or(Duration::ZERO)
 }

@@ -107,7 +107,9 @@ fn a_crate_uses_only_crates_above_it() {
             }
             let dependency = line.strip_prefix("zerolag-").and_then(|line| line.split(['.', ' ', '=']).next());
             let dependency = dependency.filter(|_| section.contains("dependencies"));
-            if let Some(dependency) = dependency.filter(|dependency| !may.contains(dependency)) {
+            // Tests of a crate see it with all features through a dependency on itself.
+            let other = dependency.filter(|dependency| *dependency != name);
+            if let Some(dependency) = other.filter(|dependency| !may.contains(dependency)) {
                 wrong.say(&manifest.name, index + 1, format_args!("`{name}` may not use `{dependency}`"));
             }
         }

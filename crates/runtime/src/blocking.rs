@@ -1,0 +1,312 @@
+//! [`Blocking`]: threads for functions that block or compute, at the expense of their groups.
+//!
+//! Such a function is a task of its group. When the scheduler first picks the task, the group has
+//! quota and it is the group's turn; then the function gets a thread beside the CPUs \[2\]. The CPU
+//! time that it uses there becomes a debt of the group: at ticks while it runs, and at its end. The
+//! next tasks of the group pay, and the task itself before it returns the result. So a function
+//! cannot be stopped in the middle, but a group that used its quota in one starts no other.
+//!
+//! ```text
+//!              polled first [1]         gets a thread [2]           returns [3]
+//!    Waiting ------------------> Queued -----------------> Running -------------> Done --> taken
+//!                                   |                         |
+//!                                   +-- future dropped [4] ---+--> Dropped
+//! ```
+//!
+//! The number of threads is bounded. Of the functions in the queue the first one of the group with
+//! the fewest running functions gets the next thread, so one group does not keep the others out.
+//!
+//! A thread that has used [`SLOW_AFTER`] in one function competes with the CPUs of the scheduler
+//! for the processors: it gets nice 19, as a poll that has lost its CPU does, and ends with the
+//! function.
+
+use crate::coop;
+use crate::engine::Engine;
+use crate::group::GroupState;
+use crate::meter::{Measured, ThreadClock};
+use crate::sync::{Condvar, Mutex};
+use crate::worker::{SLOW_AFTER, own_cpu_time, slow};
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration as StdDuration;
+use zerolag_model::Duration;
+
+/// A thread without work ends after this time.
+const IDLE: StdDuration = StdDuration::from_secs(5);
+
+/// The CPU time between two charges of a running function.
+const CHARGE_AGAIN: Duration = Duration::from_millis(5);
+
+/// A function in the queue.
+struct Queued {
+    group: Arc<GroupState>,
+    job: Arc<dyn Job>,
+}
+
+/// A function on its thread.
+struct Running {
+    group: Arc<GroupState>,
+    tid: rustix::thread::Pid,
+    /// The CPU time of the thread up to which the group is charged.
+    charged: Option<Duration>,
+    began: Option<Duration>,
+    is_slow: bool,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Queued>,
+    running: Vec<Running>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+impl State {
+    /// Takes the next function out of the queue.
+    fn take(&mut self) -> Option<Queued> {
+        let running =
+            |group: &Arc<GroupState>| self.running.iter().filter(|other| Arc::ptr_eq(&other.group, group)).count();
+        let place = (0..self.queue.len()).min_by_key(|place| (running(&self.queue[*place].group), *place))?;
+        Some(self.queue.remove(place))
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct Blocking {
+    state: Mutex<State>,
+    changed: Condvar,
+    threads_max: usize,
+}
+
+impl fmt::Debug for Blocking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocking").field("threads_max", &self.threads_max).finish_non_exhaustive()
+    }
+}
+
+impl Blocking {
+    pub(crate) fn new(threads_max: usize) -> Self {
+        Self { state: Mutex::default(), changed: Condvar::default(), threads_max: threads_max.max(1) }
+    }
+
+    /// Ends the idle threads, and the others after their functions. Returns the functions that have
+    /// not been started; their tasks drop them.
+    pub(crate) fn close(&self) {
+        let _queue = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            std::mem::take(&mut state.queue)
+        };
+        self.changed.notify_all();
+    }
+
+    /// Charges the running functions, and slows long ones down. Called at ticks.
+    pub(crate) fn charge(&self) {
+        for one in &mut self.state.lock().running {
+            let Some(used) = ThreadClock::of(one.tid).read() else { continue };
+            if one.charged.is_some_and(|charged| used.saturating_sub(charged) >= CHARGE_AGAIN) {
+                one.pay(used);
+            }
+            if !one.is_slow && one.began.is_some_and(|began| used.saturating_sub(began) >= SLOW_AFTER) {
+                one.is_slow = true;
+                slow(one.tid);
+            }
+        }
+    }
+}
+
+impl Running {
+    fn pay(&mut self, used: Duration) {
+        let took = used.saturating_sub(self.charged.replace(used).unwrap_or(used));
+        self.group.owe(took);
+        self.group.add_usage(Measured { ran: took, lost: Duration::ZERO });
+    }
+}
+
+impl Engine {
+    /// Gives a function to the threads. Without any thread that could run it, it runs here.
+    fn submit(self: &Arc<Self>, group: Arc<GroupState>, job: Arc<dyn Job>) {
+        let blocking = &self.blocking;
+        let is_to_start = {
+            let mut state = blocking.state.lock();
+            if state.is_closed {
+                return;
+            }
+            state.queue.push(Queued { group, job });
+            let is_to_start = state.idle < state.queue.len() && state.threads < blocking.threads_max;
+            state.threads += usize::from(is_to_start);
+            is_to_start
+        };
+        blocking.changed.notify_one();
+        if !is_to_start {
+            return;
+        }
+        let engine = Arc::clone(self);
+        if self.start("zerolag-blocking".to_owned(), move || serve(&engine)).is_err() {
+            let alone = {
+                let mut state = blocking.state.lock();
+                state.threads -= 1;
+                if state.threads == 0 { std::mem::take(&mut state.queue) } else { Vec::new() }
+            };
+            alone.iter().for_each(|queued| queued.job.run());
+        }
+    }
+}
+
+/// Runs functions until there are none, or the thread is slow.
+fn serve(engine: &Arc<Engine>) {
+    let _within = coop::Within::enter(engine);
+    let Blocking { state, changed, .. } = &engine.blocking;
+    let tid = rustix::thread::gettid();
+    let mut is_over = false;
+    loop {
+        let Queued { group, job } = {
+            let mut state = state.lock();
+            let queued = loop {
+                if let Some(queued) = state.take() {
+                    break Some(queued);
+                }
+                if state.is_closed || is_over {
+                    break None;
+                }
+                state.idle += 1;
+                is_over = changed.wait_for(&mut state, IDLE).timed_out();
+                state.idle -= 1;
+            };
+            let Some(queued) = queued else {
+                state.threads -= 1;
+                return;
+            };
+            let had = ThreadClock::own().read();
+            let group = Arc::clone(&queued.group);
+            state.running.push(Running { group, tid, charged: had, began: had, is_slow: false });
+            queued
+        };
+        is_over = false;
+        job.run(); // [2]
+        let is_slow = {
+            let mut state = state.lock();
+            let place = state.running.iter().position(|one| one.tid == tid && Arc::ptr_eq(&one.group, &group));
+            let mut one = state.running.swap_remove(place.expect("invariant: a running function is in the list"));
+            one.pay(own_cpu_time());
+            state.threads -= usize::from(one.is_slow);
+            one.is_slow
+        };
+        engine.contain(|| job.announce()); // [3]
+        drop((job, group));
+        if is_slow {
+            return;
+        }
+    }
+}
+
+/// A function, whatever the type of its result.
+trait Job: Send + Sync {
+    /// Runs it, unless its future was dropped.
+    fn run(&self);
+
+    /// Wakes the future.
+    fn announce(&self);
+}
+
+enum Stage<F, T> {
+    Queued(F),
+    Running,
+    Done(Result<T, Box<dyn Any + Send>>),
+    Dropped,
+}
+
+struct Cell<F, T> {
+    engine: Arc<Engine>,
+    stage: Mutex<(Stage<F, T>, Option<Waker>)>,
+}
+
+impl<F: FnOnce() -> T + Send, T: Send> Job for Cell<F, T> {
+    fn run(&self) {
+        let run = {
+            let mut stage = self.stage.lock();
+            if !matches!(stage.0, Stage::Queued(_)) {
+                return;
+            }
+            let Stage::Queued(run) = std::mem::replace(&mut stage.0, Stage::Running) else { return };
+            run
+        };
+        let result = catch_unwind(AssertUnwindSafe(run));
+        let unwanted = {
+            let mut stage = self.stage.lock();
+            if matches!(stage.0, Stage::Running) {
+                stage.0 = Stage::Done(result);
+                None
+            } else {
+                Some(result)
+            }
+        };
+        match unwanted {
+            Some(Err(with)) => self.engine.note_panic(with),
+            Some(Ok(value)) => self.engine.contain(|| drop(value)),
+            None => {}
+        }
+    }
+
+    fn announce(&self) {
+        let waker = self.stage.lock().1.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The future of the task in whose name a function runs.
+pub(crate) struct Call<F: FnOnce() -> T + Send + 'static, T: Send + 'static> {
+    group: Option<Arc<GroupState>>,
+    cell: Arc<Cell<F, T>>,
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Call<F, T> {
+    pub(crate) fn new(engine: &Arc<Engine>, group: &Arc<GroupState>, run: F) -> Self {
+        let stage = Mutex::new((Stage::Queued(run), None));
+        Self { group: Some(Arc::clone(group)), cell: Arc::new(Cell { engine: Arc::clone(engine), stage }) }
+    }
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Future for Call<F, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let waker = cx.waker().clone();
+        let _replaced = {
+            let mut stage = self.cell.stage.lock();
+            if matches!(stage.0, Stage::Done(_)) {
+                let Stage::Done(result) = std::mem::replace(&mut stage.0, Stage::Dropped) else { unreachable!() };
+                drop(stage);
+                return Poll::Ready(result.unwrap_or_else(|with| resume_unwind(with)));
+            }
+            stage.1.replace(waker)
+        };
+        if let Some(group) = self.group.take() {
+            let engine = Arc::clone(&self.cell.engine);
+            engine.submit(group, Arc::clone(&self.cell) as _); // [1]
+            // It can have run here.
+            if matches!(self.cell.stage.lock().0, Stage::Done(_)) {
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> Drop for Call<F, T> {
+    fn drop(&mut self) {
+        // [4] The function, or its result, is dropped without the lock.
+        let _unused = {
+            let mut stage = self.cell.stage.lock();
+            (std::mem::replace(&mut stage.0, Stage::Dropped), stage.1.take())
+        };
+    }
+}

@@ -1,0 +1,149 @@
+//! What a runtime reports about its tasks: [`TaskInfo`], polls that were too long ([`Overrun`]),
+//! and the functions of the user that are told ([`Hooks`]).
+
+use crate::engine::Engine;
+use crate::task::Task;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use zerolag_core::call::Place;
+use zerolag_model::{Instant, TaskId};
+
+/// A task, for people.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskInfo {
+    /// Its id in traces. Ids of ended tasks are reused.
+    pub id: TaskId,
+    /// Its name; empty without [`TaskBuilder::name`](crate::TaskBuilder::name).
+    pub name: Arc<str>,
+    /// The path of its group, `/` for the root.
+    pub group: String,
+    /// The place in the source that started it.
+    pub spawned_at: &'static Location<'static>,
+    /// Its state.
+    pub state: TaskState,
+}
+
+impl fmt::Display for TaskInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.name.is_empty() { "without a name" } else { &*self.name };
+        write!(f, "task {} ({name}) of {}, started at {}, {}", self.id.0, self.group, self.spawned_at, self.state)
+    }
+}
+
+/// The state of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// A poll of it is in progress.
+    Polled,
+    /// It waits for a CPU, or for the quota of its group.
+    Runnable,
+    /// It waits for a wakeup.
+    Asleep,
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Polled => "in a poll",
+            Self::Runnable => "waiting for a CPU",
+            Self::Asleep => "asleep",
+        })
+    }
+}
+
+/// A poll that was longer than allowed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Overrun {
+    /// The task that was polled.
+    pub task: TaskInfo,
+    /// The real time from the start of the poll to its end.
+    pub length: Duration,
+}
+
+type OverrunHook = Arc<dyn Fn(&Overrun) + Send + Sync>;
+type Hook = Arc<dyn Fn() + Send + Sync>;
+
+/// The functions of the user that the runtime calls. None of them is called under a lock.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) thread_start: Option<Hook>,
+    pub(crate) thread_stop: Option<Hook>,
+    pub(crate) overrun: Option<(zerolag_model::Duration, OverrunHook)>,
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { thread_start, thread_stop, overrun } = self;
+        f.debug_struct("Hooks")
+            .field("thread_start", &thread_start.is_some())
+            .field("thread_stop", &thread_stop.is_some())
+            .field("overrun", &overrun.as_ref().map(|(after, _)| after))
+            .finish()
+    }
+}
+
+impl Hooks {
+    /// Tells the user that a thread starts, and that it ends when the result is dropped. A panic of
+    /// the function is dropped: no runtime can be asked, its engine can be gone.
+    pub(crate) fn around_thread(&self) -> impl Drop + '_ {
+        struct Stops<'a>(&'a Hooks);
+        impl Drop for Stops<'_> {
+            fn drop(&mut self) {
+                call(self.0.thread_stop.as_ref());
+            }
+        }
+        call(self.thread_start.as_ref());
+        Stops(self)
+    }
+}
+
+fn call(hook: Option<&Hook>) {
+    if let Some(hook) = hook
+        && let Err(with) = catch_unwind(AssertUnwindSafe(|| hook()))
+    {
+        // Dropping what a panic carries can panic as well.
+        std::mem::forget(with);
+    }
+}
+
+impl Task {
+    pub(crate) fn info(&self) -> TaskInfo {
+        let state = if self.engine.polls(self) {
+            TaskState::Polled
+        } else {
+            let body = self.body.lock();
+            match body.at {
+                Place::Parked(_) | Place::Delayed if body.detached.is_none() => TaskState::Asleep,
+                _ if body.detached.is_some() => TaskState::Polled,
+                _ => TaskState::Runnable,
+            }
+        };
+        let (id, name, group) = (self.id, Arc::clone(&self.name), self.group.path());
+        TaskInfo { id, name, group, spawned_at: self.spawned_at, state }
+    }
+}
+
+impl Engine {
+    /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).
+    pub(crate) fn infos(&self) -> Vec<TaskInfo> {
+        self.live_tasks().iter().map(|task| task.info()).collect()
+    }
+
+    /// Returns how long a poll can be before it is reported.
+    pub(crate) fn overrun_after(&self) -> Option<zerolag_model::Duration> {
+        self.hooks.overrun.as_ref().map(|(after, _)| *after)
+    }
+
+    /// Reports a poll that has just ended.
+    pub(crate) fn report_overrun(&self, task: &Task, began: Instant) {
+        let Some((_, hook)) = &self.hooks.overrun else { return };
+        let length = crate::to_std(self.now().since(began));
+        let overrun = Overrun { task: TaskInfo { state: TaskState::Polled, ..task.info() }, length };
+        self.contain(|| hook(&overrun));
+    }
+}

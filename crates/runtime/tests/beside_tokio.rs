@@ -1,0 +1,100 @@
+//! Tasks use the I/O, timers and channels of a tokio runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use zerolag_runtime::{Builder, Runtime};
+
+fn tokio_with(threads: usize) -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().expect("threads")
+}
+
+fn beside(tokio: &tokio::runtime::Runtime) -> Runtime {
+    Builder::new().cpus(2).reactor(tokio.handle().clone()).build().expect("threads")
+}
+
+#[test]
+fn sockets_echo() {
+    let tokio = tokio_with(1);
+    let rt = beside(&tokio);
+    let tenant = rt.group("tenant").quota(0.5).create().expect("a group");
+    let echoed = tenant.clone().spawn(async move {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let server = tenant.spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a client");
+            let mut text = Vec::new();
+            socket.read_to_end(&mut text).await.expect("some text");
+            socket.write_all(&text).await.expect("the client reads");
+        });
+        let mut client = TcpStream::connect(at).await.expect("a server");
+        client.write_all(b"of what").await.expect("the server reads");
+        client.shutdown().await.expect("open until here");
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.expect("some text");
+        server.expect("room").await.expect("a result");
+        text
+    });
+    assert_eq!(rt.block_on(echoed.expect("room")).expect("a result"), "of what");
+}
+
+#[test]
+fn timers_and_channels_work() {
+    let tokio = tokio_with(1);
+    let rt = beside(&tokio);
+    let task = rt.spawn(async {
+        let (send, mut receive) = tokio::sync::mpsc::channel(1);
+        let sends = tokio::spawn(async move {
+            for n in 0..100 {
+                send.send(n).await.expect("it receives");
+            }
+        });
+        let mut sum = 0;
+        while let Some(n) = receive.recv().await {
+            sum += n;
+        }
+        sends.await.expect("a result");
+        let waits = tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>());
+        assert!(waits.await.is_err());
+        sum
+    });
+    assert_eq!(rt.block_on(task.expect("room")).expect("a result"), 4950);
+}
+
+/// A poll that loses its CPU goes on in the context, and so does the thread that takes the CPU
+/// over; functions of `spawn_blocking` have it as well, and `block_on`.
+#[test]
+fn every_thread_is_in_the_context() {
+    let tokio = tokio_with(1);
+    let rt = Builder::new().cpus(1).reactor(tokio.handle().clone()).build().expect("threads");
+    let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let stubborn = rt.spawn(async move {
+        while !over.load(std::sync::atomic::Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    });
+    let other = rt.spawn(async move {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    rt.block_on(other.expect("room")).expect("a result");
+    rt.block_on(stubborn.expect("room")).expect("a result");
+    let within = rt.spawn_blocking(|| tokio::runtime::Handle::try_current().is_ok());
+    assert!(rt.block_on(within.expect("room")).expect("a result"));
+    rt.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
+}
+
+/// The waker of a task is called by tokio's threads, whatever flavour the runtime has.
+#[test]
+fn a_current_thread_runtime_drives_it_too() {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("drivers");
+    let rt = beside(&tokio);
+    let task = rt.spawn(async {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        7
+    });
+    assert_eq!(tokio.block_on(task.expect("room")).expect("a result"), 7);
+}
