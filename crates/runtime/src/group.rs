@@ -64,6 +64,12 @@ impl GroupState {
         self.debt.fetch_add(time.as_nanos(), Ordering::Relaxed);
     }
 
+    /// Returns whether ended tasks of the group owe CPU time.
+    #[cfg(feature = "tower")]
+    pub(crate) fn owes(&self) -> bool {
+        self.debt.load(Ordering::Relaxed) > 0
+    }
+
     pub(crate) fn take_debt(&self) -> zerolag_model::Duration {
         zerolag_model::Duration::from_nanos(self.debt.swap(0, Ordering::Relaxed))
     }

@@ -74,6 +74,7 @@
 //! | `set`, `shutdown` | tasks that do not outlive their owner; the end of a runtime |
 //! | `report` | tasks by name and place, polls that were too long |
 //! | `reactor` | the tokio runtime beside this one |
+//! | `tower` | requests in the groups of their tenants |
 //! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
@@ -103,6 +104,8 @@ mod spawn;
 mod sync;
 mod task;
 mod time;
+#[cfg(feature = "tower")]
+mod tower;
 mod worker;
 
 pub use coop::{checkpoint, should_yield, yield_now};
@@ -116,6 +119,8 @@ pub use shutdown::Shutdown;
 pub use spawn::{SpawnError, TaskBuilder};
 pub use task::{JoinError, JoinHandle};
 pub use time::{Elapsed, Interval, Sleep, Timeout, interval, sleep, timeout};
+#[cfg(feature = "tower")]
+pub use tower::{GroupFuture, GroupLayer, GroupService, Shed, ShedReason};
 pub use zerolag_model as model;
 pub use zerolag_trace as trace;
 

@@ -1,0 +1,245 @@
+//! Requests below tower: each is served in the group of its tenant, within the tenant's bounds.
+#![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
+
+mod common;
+
+use common::{Gate, ms, pass};
+use http::{Response, StatusCode, header::RETRY_AFTER};
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tower::{Layer, Service, ServiceExt, service_fn};
+use zerolag_runtime::model::Nice;
+use zerolag_runtime::{Builder, GroupLayer, Runtime, checkpoint};
+
+/// The name of a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Of(&'static str);
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Tenant and work.
+type Request = (Of, Gate);
+type Tenants = GroupLayer<Request, Response<String>, Of>;
+
+fn tenants(rt: &Runtime) -> Tenants {
+    GroupLayer::by(rt.root(), |request: &Request| request.0)
+}
+
+/// A service that waits for the gate of its request.
+fn serve(
+    layer: &Tenants,
+) -> impl Service<Request, Response = Response<String>, Error = Infallible, Future: Send> + Clone + Send + use<> {
+    layer.layer(service_fn(|(name, gate): Request| async move {
+        pass(gate).await;
+        Ok(Response::new(name.to_string()))
+    }))
+}
+
+fn open() -> Gate {
+    let gate = Gate::new();
+    gate.open();
+    gate
+}
+
+fn names(layer: &Tenants) -> Vec<&'static str> {
+    layer.usage().into_iter().map(|(name, _)| name.0).collect()
+}
+
+#[test]
+fn groups_arise_on_demand() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let layer = tenants(&rt).task(|request, task| task.name(request.0.0).nice(Nice::ZERO));
+    let service = serve(&layer);
+    for name in ["b", "a", "b"] {
+        let response = rt.block_on(service.clone().oneshot((Of(name), open()))).expect("a response");
+        assert_eq!((response.status(), response.body().as_str()), (StatusCode::OK, name));
+    }
+    assert_eq!(names(&layer), ["a", "b"]);
+    // The task of a request is in its tenant's group.
+    let gate = Gate::new();
+    let (waits, held) = (service, gate.clone());
+    let waits = rt.spawn(async move { waits.oneshot((Of("a"), held)).await.map(|_| ()) }).expect("room");
+    let of_a = || rt.tasks().into_iter().find(|task| task.group == "/a");
+    while of_a().is_none() {
+        std::thread::sleep(ms(1));
+    }
+    assert_eq!(&*of_a().expect("it waits for the gate").name, "a");
+    gate.open();
+    rt.block_on(waits).expect("a result").expect("a response");
+}
+
+/// One slot, one place in the queue: the third request is shed, and other tenants are served.
+#[test]
+fn a_full_queue_sheds() {
+    let rt = Builder::new().cpus(2).build().expect("threads");
+    let layer = tenants(&rt).concurrency(1).queue(1);
+    let service = serve(&layer);
+    let gate = Gate::new();
+    rt.block_on(async {
+        let mut first = Box::pin(service.clone().oneshot((Of("a"), gate.clone())));
+        let mut second = Box::pin(service.clone().oneshot((Of("a"), open())));
+        for waits in [&mut first, &mut second] {
+            assert!(futures_util::poll!(waits.as_mut()).is_pending());
+        }
+        let third = service.clone().oneshot((Of("a"), open())).await.expect("a response");
+        assert_eq!(third.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let seconds = third.headers()[RETRY_AFTER].to_str().expect("digits").parse::<u64>().expect("digits");
+        assert!((1..=60).contains(&seconds), "{seconds}");
+        let other = service.clone().oneshot((Of("b"), open())).await.expect("a response");
+        assert_eq!(other.status(), StatusCode::OK);
+        // A request that gives up makes room in the queue.
+        drop(second);
+        let mut fourth = Box::pin(service.clone().oneshot((Of("a"), open())));
+        assert!(futures_util::poll!(fourth.as_mut()).is_pending());
+        gate.open();
+        assert_eq!(first.await.expect("a response").status(), StatusCode::OK);
+        assert_eq!(fourth.await.expect("a response").status(), StatusCode::OK);
+    });
+}
+
+/// The caller goes away: the task ends, and its slot is free.
+#[test]
+fn a_request_without_a_caller_is_aborted() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let layer = tenants(&rt).concurrency(1).queue(1);
+    let service = serve(&layer);
+    rt.block_on(async {
+        let mut first = Box::pin(service.clone().oneshot((Of("a"), Gate::new())));
+        assert!(futures_util::poll!(first.as_mut()).is_pending());
+        drop(first);
+        let second = service.clone().oneshot((Of("a"), open())).await.expect("a response");
+        assert_eq!(second.status(), StatusCode::OK);
+    });
+}
+
+#[test]
+fn idle_groups_are_collected() {
+    let rt = Builder::new().cpus(1).groups(4).build().expect("threads");
+    let layer = tenants(&rt).idle(Duration::ZERO);
+    let service = serve(&layer);
+    let gate = Gate::new();
+    rt.block_on(async {
+        let mut busy = Box::pin(service.clone().oneshot((Of("busy"), gate.clone())));
+        assert!(futures_util::poll!(busy.as_mut()).is_pending());
+        // Far more tenants than groups, one after the other.
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            let response = service.clone().oneshot((Of(name), open())).await.expect("a response");
+            assert_eq!(response.status(), StatusCode::OK, "{name}");
+        }
+        assert_eq!(names(&layer), ["busy", "f"]);
+        assert_eq!((layer.collect(), names(&layer)), (1, vec!["busy"]));
+        gate.open();
+        busy.await.expect("a response");
+        assert_eq!(layer.collect(), 1);
+    });
+    // All groups have been given back.
+    for n in 0..3 {
+        rt.group(n.to_string()).create().map(std::mem::forget).expect("room");
+    }
+}
+
+/// The tenant that was seen last is the one that stays, unless all have requests.
+#[test]
+fn tenants_are_bounded() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let layer = tenants(&rt).tenants(2).idle(Duration::from_secs(3600));
+    let service = serve(&layer);
+    let gate = Gate::new();
+    rt.block_on(async {
+        for name in ["a", "b", "a", "c"] {
+            service.clone().oneshot((Of(name), open())).await.expect("a response");
+        }
+        assert_eq!(names(&layer), ["a", "c"]);
+        let mut busy = ["a", "c"].map(|name| Box::pin(service.clone().oneshot((Of(name), gate.clone()))));
+        for waits in &mut busy {
+            assert!(futures_util::poll!(waits.as_mut()).is_pending());
+        }
+        let shed = service.clone().oneshot((Of("d"), open())).await.expect("a response");
+        assert_eq!(shed.status(), StatusCode::SERVICE_UNAVAILABLE);
+        gate.open();
+        for waits in busy {
+            waits.await.expect("a response");
+        }
+    });
+}
+
+/// Two tenants compute all the time, one of them weighs three times as much.
+#[test]
+fn tenants_share_by_weight() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let layer: GroupLayer<_, Response<String>, _> = GroupLayer::by(rt.root(), |name: &Of| *name)
+        .group(|name, group| group.weight(if name.0 == "heavy" { 300 } else { 100 }))
+        .concurrency(4);
+    let over = Gate::new();
+    let ends = over.clone();
+    let service = layer.layer(service_fn(move |_| {
+        let over = ends.clone();
+        async move {
+            while !over.is_open() {
+                checkpoint().await;
+            }
+            Ok::<_, Infallible>(Response::new(String::new()))
+        }
+    }));
+    let requests: Vec<_> = (0..8)
+        .map(|n| {
+            let service = service.clone();
+            let name = Of(if n % 2 == 0 { "heavy" } else { "light" });
+            rt.spawn(async move { service.oneshot(name).await.map(|_| ()) }).expect("room")
+        })
+        .collect();
+    let used = || layer.usage().iter().map(|(_, usage)| usage.cpu).sum::<Duration>();
+    while used() < ms(600) {
+        std::thread::sleep(ms(1));
+    }
+    let usage = layer.usage();
+    over.open();
+    for request in requests {
+        rt.block_on(request).expect("a result").expect("a response");
+    }
+    let ratio = usage[0].1.cpu.as_secs_f64() / usage[1].1.cpu.as_secs_f64();
+    assert!((2.5..3.5).contains(&ratio), "{ratio}: {usage:?}");
+}
+
+#[test]
+fn a_panic_is_the_callers() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&calls);
+    let layer: GroupLayer<_, Response<String>, _> = GroupLayer::by(rt.root(), |name: &Of| *name).concurrency(1);
+    let service = layer.layer(service_fn(move |_| {
+        let call = counts.fetch_add(1, Ordering::Relaxed);
+        async move {
+            assert!(call > 0, "on purpose");
+            Ok::<_, Infallible>(Response::new(String::new()))
+        }
+    }));
+    let first = service.clone();
+    let panics = rt.spawn(async move { first.oneshot(Of("a")).await.map(|_| ()) }).expect("room");
+    let error = rt.block_on(panics).expect_err("it panicked");
+    assert_eq!(error.to_string(), "the task panicked: on purpose");
+    let second = rt.block_on(service.oneshot(Of("a"))).expect("a response");
+    assert_eq!(second.status(), StatusCode::OK);
+}
+
+#[test]
+fn an_ended_runtime_and_a_wrong_group_shed() {
+    let rt = Builder::new().cpus(1).build().expect("threads");
+    let other = Builder::new().cpus(1).build().expect("threads");
+    let layer = tenants(&rt).group(|name, group| group.weight(if name.0 == "wrong" { 0 } else { 1 }));
+    let service = serve(&layer);
+    let refused = other.block_on(service.clone().oneshot((Of("wrong"), open()))).expect("a response");
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let began = Instant::now();
+    let _ = rt.shutdown(ms(1));
+    let ended = other.block_on(service.oneshot((Of("a"), open()))).expect("a response");
+    assert_eq!(ended.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
