@@ -168,6 +168,9 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
         }
         if engine.cpus[cpu.index()].is_kicked.load(Ordering::SeqCst) {
             running = schedule(engine, cpu, running, Leave::Preempted);
+            // The switch itself can ask for another one: a task whose group has no quota left is
+            // switched to and left again.
+            continue;
         }
         let Some(task) = running.take() else {
             rest(engine, cpu);

@@ -64,6 +64,29 @@ fn a_limit_holds() {
     assert_eq!(tenant.max().quota, None);
 }
 
+/// Requests, each a task of one poll: the CPU idles before each of them. Such a task was polled
+/// although its group was throttled: the request to park it came with the switch to it, and the
+/// CPU looked for requests only before that.
+#[test]
+fn a_limit_holds_for_tasks_of_one_poll() {
+    let rt = all_polls_stay(1).build().expect("threads");
+    let tenant = rt.group("tenant").quota(0.1).period(ms(20)).create().expect("a group");
+    let began = Instant::now();
+    while began.elapsed() < ms(400) {
+        let task = tenant.spawn(async {
+            let began = Instant::now();
+            while began.elapsed() < ms(1) {
+                std::hint::spin_loop();
+            }
+        });
+        rt.block_on(task.expect("room")).expect("a result");
+    }
+    let used = tenant.usage().cpu;
+    // What a period has too much is taken from the following ones.
+    let most = began.elapsed().mul_f64(0.1) + ms(2 + 1 + 5);
+    assert!(used < most, "{used:?} in {:?}", began.elapsed());
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let rt = Builder::new().cpus(2).build().expect("threads");
