@@ -6,7 +6,7 @@
 //! on the host, so equal runs give equal bytes. Data that describes the run and not its result is
 //! under `meta`.
 
-use crate::summary::{Migrations, Relation, Summary, WaitEnd, policy_text};
+use crate::summary::{Migrations, Summary, WaitEnd, policy_text};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use zerolag_model::event::Irq;
@@ -377,13 +377,7 @@ fn wait(wait: &crate::Wait) -> Wait {
             .map(|by| Blocker {
                 task: by.task.map(|task| task.0),
                 prio: by.prio.raw(),
-                relation: match by.relation(wait.prio) {
-                    Relation::Beats => "higher",
-                    Relation::Equal => "equal",
-                    Relation::Fair => "shares",
-                    Relation::Loses => "lower",
-                    Relation::Idle => "idle",
-                },
+                relation: by.relation(wait.prio).key(),
                 time_ns: by.time.as_nanos(),
             })
             .collect(),

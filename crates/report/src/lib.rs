@@ -6,6 +6,7 @@
 //! | [`summary`] | [`Summary`]: the figures, per task, per CPU, and the worst waits with the tasks that ran meanwhile |
 //! | [`text`] | the figures as tables of at most 100 columns |
 //! | [`json`] | the figures as JSON of a versioned schema |
+//! | [`frame`] | the figures, and a row per event, as tables of typed columns |
 //! | [`timeline`] | which tasks ran and waited, a character per time step; and the exact list of switches |
 //! | [`events`](mod@events) | events as text, one line each |
 //! | [`explain`](mod@explain) | why tasks waited: chains of causes that add up to each wait |
@@ -18,6 +19,7 @@
 
 pub mod events;
 pub mod explain;
+pub mod frame;
 mod gaps;
 mod groups;
 pub mod human;

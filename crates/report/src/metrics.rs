@@ -8,12 +8,14 @@
 //! of a task is the time from the switch to it until the switch from it. It includes interrupts, as
 //! in `/proc` without `IRQ_TIME_ACCOUNTING`.
 
+use crate::frame::buckets::{self, Bucket};
 use crate::gaps::Gaps;
 use crate::groups::GroupSums;
 use crate::services::ServiceSums;
 use crate::summary::{CpuSummary, IrqSummary, Latency, Migrations, Summary, TaskSummary, Wait, WaitEnd};
 use crate::waits::{History, Piece, Stretch, WorstWaits};
 use hdrhistogram::Histogram;
+use std::sync::Arc;
 use zerolag_model::attr::{DlFlags, Prio, SchedAttr};
 use zerolag_model::event::Irq;
 use zerolag_model::{
@@ -222,6 +224,26 @@ impl Metrics {
     /// still run or wait are counted until then.
     #[must_use]
     pub fn finish(mut self, end: Instant) -> Summary {
+        let end = self.close(end);
+        self.into_summary(end)
+    }
+
+    /// As [`finish`](Self::finish), and returns the distributions behind the quantiles.
+    #[must_use]
+    pub fn finish_with_buckets(mut self, end: Instant) -> (Summary, Vec<Bucket>) {
+        let end = self.close(end);
+        let of = |(id, sums): (TaskId, &TaskSums)| {
+            let name = self.replay.task(id).map_or_else(Arc::default, |view| Arc::clone(&view.name));
+            let histogram = sums.latency.as_ref().filter(|_| sums.is_seen);
+            histogram.map(|histogram| buckets::of("wakeup_latency", &name, Some(id), histogram)).unwrap_or_default()
+        };
+        let mut buckets: Vec<Bucket> = self.tasks.iter().flat_map(of).collect();
+        buckets.extend(self.services.buckets());
+        (self.into_summary(end), buckets)
+    }
+
+    /// Counts what is under way until the end, and returns the end.
+    fn close(&mut self, end: Instant) -> Instant {
         let end = end.max(self.last);
         let cpus: Vec<CpuId> = self.replay.cpus().map(|(cpu, _)| cpu).collect();
         for cpu in cpus {
@@ -237,6 +259,12 @@ impl Metrics {
                 task.sleep = task.sleep.saturating_add(end.since(since));
             }
         }
+        self.services.close(end);
+        end
+    }
+
+    /// Returns the figures of a closed run.
+    fn into_summary(self, end: Instant) -> Summary {
         let Self { mut meta, replay, tasks, mut cpus, groups, services, worst, migrations, records, .. } = self;
         meta.end = end;
         let switches = cpus.iter().map(|(_, cpu)| cpu.switches).sum();
@@ -248,7 +276,7 @@ impl Metrics {
                 .map(|(task, sums)| sums.summary(task, &replay, meta.recorded.thread(task).cloned()))
                 .collect(),
             cpus: cpus.iter_mut().map(|(cpu, sums)| sums.summary(cpu)).collect(),
-            services: services.finish(end, |group| groups.path(group)),
+            services: services.finish(|group| groups.path(group)),
             groups: groups.finish(),
             migrations,
             switches,

@@ -7,6 +7,7 @@
 //! Complexity: O(log open requests) per record of a request; memory: the open requests, and two
 //! histograms per service.
 
+use crate::frame::buckets::{self, Bucket};
 use crate::summary::{RequestTimes, ServiceSummary};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -126,22 +127,34 @@ impl ServiceSums {
         }
     }
 
-    /// Ends at `end` and returns the figures, in order of the queues; `path_of` returns the path of
-    /// a group.
-    pub(crate) fn finish(self, end: Instant, path_of: impl Fn(GroupId) -> Option<Arc<str>>) -> Vec<ServiceSummary> {
-        let summary = |mut sums: Sums| {
-            let unfinished = sums.open.len() as u64;
+    /// Ends at `end`: requests that are not done count with their age.
+    pub(crate) fn close(&mut self, end: Instant) {
+        for sums in self.services.values_mut() {
             sums.open.values().for_each(|due| sums.latency.record(end.since(*due)));
-            ServiceSummary {
-                name: sums.name,
-                group: sums.group.and_then(&path_of),
-                arrived: sums.arrived,
-                completed: sums.completed,
-                unfinished,
-                dropped: sums.dropped,
-                latency: sums.latency.finish(),
-                queued: sums.queued.finish(),
-            }
+        }
+    }
+
+    /// Returns the distributions of closed services, in order of the queues.
+    pub(crate) fn buckets(&self) -> Vec<Bucket> {
+        let of = |sums: &Sums| {
+            let latency = buckets::of("request_latency", &sums.name, None, &sums.latency.histogram);
+            [latency, buckets::of("queued", &sums.name, None, &sums.queued.histogram)].concat()
+        };
+        self.services.values().flat_map(of).collect()
+    }
+
+    /// Returns the figures of closed services, in order of the queues; `path_of` returns the path
+    /// of a group.
+    pub(crate) fn finish(self, path_of: impl Fn(GroupId) -> Option<Arc<str>>) -> Vec<ServiceSummary> {
+        let summary = |sums: Sums| ServiceSummary {
+            name: sums.name,
+            group: sums.group.and_then(&path_of),
+            arrived: sums.arrived,
+            completed: sums.completed,
+            unfinished: sums.open.len() as u64,
+            dropped: sums.dropped,
+            latency: sums.latency.finish(),
+            queued: sums.queued.finish(),
         };
         self.services.into_values().map(summary).collect()
     }

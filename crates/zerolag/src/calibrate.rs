@@ -30,7 +30,7 @@
 //! Entries at other distances keep their ratio to the fitted one. Entries that user space cannot
 //! see (lock transfers, scans, cache refill) are those of `default`.
 
-use crate::simulation::{Checks, Observe, Plan};
+use crate::simulation::{Observe, Plan};
 use std::fmt;
 use std::ops::ControlFlow;
 use zerolag_linux::calibrate::Direct;
@@ -488,7 +488,7 @@ fn simulate(scenario: &Scenario, kind: Kind, costs: &Costs, kernel: KernelVersio
     let plan = Plan::on_kernel(scenario.clone(), Some(kernel)).map_err(|error| failed(&error))?;
     let plan = plan.with_costs(costs.clone());
     let mut records: Vec<Record> = Vec::new();
-    let observe = Observe { checks: Checks::Off, worst_waits: 0 };
+    let observe = Observe::FIGURES;
     let report =
         plan.run_into(observe, &mut records, |_, _| ControlFlow::Continue(())).map_err(|error| failed(&error))?;
     let mut samples = samples_of(kind, &records, report.summary.elapsed);

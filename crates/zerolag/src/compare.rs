@@ -6,15 +6,18 @@
 //! (shares: and by more than a tenth of a point). Instances of one task are combined: times and
 //! counts are summed; for latencies the worst instance counts.
 
-use crate::simulation::{Checks, Observe, Plan};
+use crate::error::Error;
+use crate::simulation::{Observe, Plan, Simulation};
 use crate::variant::{self, Label};
 use serde_json::{Map, Value, json};
 use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use zerolag_model::Duration;
+use zerolag_report::frame::{Frame, Values};
 use zerolag_report::human::Human;
 use zerolag_report::table::{Align, Table};
 use zerolag_report::{Latency, Summary, TaskSummary};
-use zerolag_sim::SimError;
 use zerolag_workload::Program;
 
 /// A relative change below this is ignored.
@@ -124,17 +127,60 @@ fn sum(tasks: &[&TaskSummary], count: impl Fn(&TaskSummary) -> u64) -> f64 {
     tasks.iter().map(|task| count(task)).sum::<u64>() as f64
 }
 
-/// Runs every variant with `runs` seeds.
+impl Variant {
+    /// Returns a variant of a simulation per value of a key, which is looked up as in
+    /// [`Simulation::set`]: `kernel`, a setting, a limit.
+    ///
+    /// # Errors
+    /// A value is wrong, or the workload.
+    pub fn per_value<'v>(
+        simulation: &Simulation,
+        key: &str,
+        values: impl IntoIterator<Item = &'v str>,
+    ) -> Result<Vec<Self>, Error> {
+        let simulation = simulation.clone().read()?;
+        let variant = |value: &str| {
+            let label = Label { name: value.to_owned(), values: vec![(key.to_owned(), value.to_owned())] };
+            Ok(Self { label, plan: simulation.clone().set(key, value).plan()?.plan })
+        };
+        values.into_iter().map(variant).collect()
+    }
+}
+
+/// Runs every variant with `runs` seeds; `progress` is called before each run with the number of
+/// those that are done, and can end it.
+///
+/// ```
+/// use zerolag::compare::{self, Variant};
+/// use zerolag::{Simulation, Workload};
+///
+/// let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"5ms\" }]\n";
+/// let simulation = Simulation::new(Workload::toml(text)).duration("1s".parse()?);
+/// let variants = Variant::per_value(&simulation, "kernel", ["5.15", "6.12"])?;
+/// let compared = compare::run(&variants, 2, |_| std::ops::ControlFlow::Continue(()))?;
+/// let row = compared.rows.iter().find(|row| row.owner == "a" && row.key == "preemptions").unwrap();
+/// assert_eq!(row.values.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// The program does not fit the machine.
-pub fn run(variants: &[Variant], runs: u64) -> Result<Comparison, SimError> {
+/// The program does not fit the machine; `progress` ended it.
+pub fn run(
+    variants: &[Variant],
+    runs: u64,
+    mut progress: impl FnMut(u64) -> ControlFlow<()>,
+) -> Result<Comparison, Error> {
     let seed = variants.first().map_or(0, |variant| variant.plan.config.seed);
     let mut rows: Vec<Row> = Vec::new();
+    let mut done = 0;
     for (index, variant) in variants.iter().enumerate() {
         for run in 0..runs {
+            if progress(done).is_break() {
+                return Err(Error::Interrupted);
+            }
+            done += 1;
             let plan = variant.plan.clone().with_seed(seed.wrapping_add(run));
-            let report = plan.run(Observe { checks: Checks::Off, worst_waits: 0 })?;
+            let report = plan.run(Observe::FIGURES)?;
             for (place, (row, value)) in measure(&plan.program, &report.summary).into_iter().enumerate() {
                 if rows.len() == place {
                     rows.push(row);
@@ -239,6 +285,31 @@ impl Comparison {
         let mut document = variant::document("zerolag.compare.v1", self.runs, Some(self.seed), &variants);
         document["rows"] = self.rows.iter().map(row).collect();
         document
+    }
+}
+
+impl Comparison {
+    /// Returns a row per figure and variant: `owner`, `figure`, `unit`, `variant`, `mean`, `min`,
+    /// `max`, `changed`.
+    #[must_use]
+    pub fn frame(&self) -> Frame {
+        type Cell<'c> = (&'c Row, &'c str, &'c Range);
+        let cells: Vec<Cell<'_>> = self
+            .rows
+            .iter()
+            .flat_map(|row| self.variants.iter().zip(&row.values).map(move |(label, range)| (row, &*label.name, range)))
+            .collect();
+        let text = |of: &dyn Fn(&Cell<'_>) -> Arc<str>| Values::Text(cells.iter().map(of).collect());
+        let number = |of: fn(&Range) -> f64| Values::F64(cells.iter().map(|(_, _, range)| of(range)).collect());
+        Frame::new("compare", cells.len())
+            .with("owner", text(&|(row, ..)| row.owner.as_str().into()))
+            .with("figure", text(&|(row, ..)| row.key.into()))
+            .with("unit", text(&|(row, ..)| row.unit.name().into()))
+            .with("variant", text(&|(_, name, _)| (*name).into()))
+            .with("mean", number(|range| range.mean))
+            .with("min", number(|range| range.min))
+            .with("max", number(|range| range.max))
+            .with("changed", Values::Bool(cells.iter().map(|(row, ..)| row.has_changed()).collect()))
     }
 }
 

@@ -1,7 +1,9 @@
 //! Checks the goals of a scenario against the figures of its run.
 
 use std::fmt;
+use std::sync::Arc;
 use zerolag_model::Duration;
+use zerolag_report::frame::{Frame, Values};
 use zerolag_report::human::Human;
 use zerolag_report::summary::TaskSummary;
 use zerolag_report::{RequestTimes, ServiceSummary, Summary};
@@ -65,6 +67,30 @@ impl fmt::Display for Figure {
 #[must_use]
 pub fn judge(goals: &[Goal], summary: &Summary) -> Vec<Verdict> {
     goals.iter().map(|goal| verdict(goal, summary)).collect()
+}
+
+/// Returns verdicts as a frame: `goal`, `met`, `figure` (in the unit of `unit`: `ns`, `count` or
+/// `millionths`), `thread`.
+#[must_use]
+pub fn frame(verdicts: &[Verdict]) -> Frame {
+    let text = |of: &dyn Fn(&Verdict) -> Arc<str>| Values::Text(verdicts.iter().map(of).collect());
+    let known = |of: &dyn Fn(&Verdict) -> bool| verdicts.iter().map(of).collect();
+    let unit = |verdict: &Verdict| match verdict.goal.metric.measure() {
+        Measure::Time => "ns",
+        Measure::Count => "count",
+        Measure::Share => "millionths",
+    };
+    let figures = verdicts.iter().map(|verdict| verdict.figure.unwrap_or_default()).collect();
+    Frame::new("goals", verdicts.len())
+        .with("goal", text(&|verdict| verdict.goal.text.as_str().into()))
+        .with("met", Values::Bool(verdicts.iter().map(Verdict::is_met).collect()))
+        .with_some("figure", Values::U64(figures), known(&|verdict| verdict.figure.is_some()))
+        .with("unit", text(&|verdict| unit(verdict).into()))
+        .with_some(
+            "thread",
+            text(&|verdict| verdict.thread.as_deref().unwrap_or_default().into()),
+            known(&|verdict| verdict.thread.is_some()),
+        )
 }
 
 fn verdict(goal: &Goal, summary: &Summary) -> Verdict {

@@ -1,60 +1,76 @@
 //! The Linux CPU scheduler as a library: simulate your workload on it, embed it, and compare it
 //! with a real kernel.
 //!
-//! This crate is the front door: it re-exports everything that a user of the library needs, and
+//! This crate is the front door: a [`Workload`] and the values that a caller chooses make a
+//! [`Simulation`], which runs and returns a [`RunResult`]. It re-exports the crates below, and
 //! contains the functions behind the command line, so that a program can do the same.
+//!
+//! ```
+//! use zerolag::{Simulation, Workload};
+//!
+//! let hogs = Workload::toml(
+//!     r#"
+//!     [machine]
+//!     cpus = 2
+//!     [task.hog]
+//!     instances = 3
+//!     steps = [{ run = "10ms" }]
+//!     "#,
+//! );
+//! let result = Simulation::new(hogs).kernel("6.12").duration("1s".parse()?).run()?;
+//! assert_eq!(result.summary().tasks.len(), 3);
+//! assert!(result.is_ok());
+//! println!("{result}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! | module | gives |
 //! |---|---|
-//! | [`simulation`] | [`Plan`]: a program on a machine under settings; [`Watch`]: observers of a run |
-//! | `host` | a workload on the host's own kernel (Linux only) |
+//! | [`simulation`] | [`Simulation`], [`RunResult`]; [`Plan`]: everything that a run depends on |
+//! | [`source`] | [`Workload`]: a file, a text, a program built in code |
+//! | [`error`] | [`Error`]: why a call failed, with the place and a valid alternative |
+//! | [`values`] | the values that users write: kernels, machines, durations, cost profiles |
+//! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
+//! | [`compare`] | a workload under several kernels or settings: differences per task |
+//! | [`explanation`] | why the longest waits were long, and what a change does to them |
+//! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
+//! | [`knob`] | parts of a program that can be set after its file was read |
+//! | [`variant`] | variants of a workload as JSON |
+//! | `host` | a workload on the host's own kernel (Linux only) |
 //! | `calibrate` | a cost profile of the host (Linux only) |
 //! | [`tools`] | tools of the field on the simulated machine: `rt-migrate-test`, `cyclictest` |
 //! | [`fuzz`] | whole scenarios at random, judged and shrunk |
-//! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`spec`] | Markdown specs with expected timelines |
 //! | [`repro`] | published experiments, repeated: our figures next to the published ones |
-//! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
-//! | [`compare`] | a workload under several kernels or settings: differences per task |
-//! | [`variant`] | variants of a workload as JSON |
 //! | [`validate`] | simulation results compared with recorded kernels |
 //! | [`model`], [`workload`], [`sim`], [`trace`], [`check`], [`report`] | the crates below, complete |
 //!
-//! ```
-//! use zerolag::simulation::{Observe, Plan};
-//! use zerolag::{model::Duration, workload};
+//! # Features
 //!
-//! let text = br#"
-//! [machine]
-//! cpus = 2
-//! [task.hog]
-//! instances = 3
-//! steps = [{ run = "10ms" }]
-//! "#;
-//! let scenario = workload::load("hogs.toml", text, &workload::LoadOptions::default())?;
-//! let plan = Plan::new(scenario)?.for_duration(Duration::from_secs(1));
-//! let report = plan.run(Observe::default())?;
-//! assert_eq!(report.summary.tasks.len(), 3);
-//! assert!(report.checks.is_some_and(|checks| checks.is_clean()));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! `cli` (default) holds what only the program `zerolag` needs. Without it the library builds for
+//! `wasm32-unknown-unknown`, where workloads are texts, and everything runs on one thread.
 #![warn(missing_docs)]
 
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;
+pub mod error;
+pub mod explanation;
 pub mod fuzz;
 pub mod goals;
 #[cfg(target_os = "linux")]
 pub mod host;
 pub mod import;
+pub mod knob;
 pub mod repro;
 pub mod simulation;
+pub mod source;
 pub mod spec;
 pub mod sweep;
 pub mod tools;
 pub mod validate;
+pub mod values;
 pub mod variant;
 
 pub use zerolag_check as check;
@@ -67,7 +83,9 @@ pub use zerolag_sim as sim;
 pub use zerolag_trace as trace;
 pub use zerolag_workload as workload;
 
-pub use simulation::{Plan, Watch};
+pub use error::Error;
+pub use simulation::{Plan, RunResult, Simulation, Watch};
+pub use source::Workload;
 
 /// The version of this library and of the command line.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -5,13 +5,13 @@
 //! must be reproduced.
 
 use zerolag::report::{RequestTimes, ServiceSummary, Summary};
-use zerolag::simulation::{Checks, Observe, Plan};
+use zerolag::simulation::{Observe, Plan};
 use zerolag::workload::{LoadOptions, load};
 
 fn run(text: &str, seed: u64) -> Summary {
     let scenario = load("s.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|errors| panic!("{errors}"));
     let plan = Plan::new(scenario).expect("a plan").with_seed(seed);
-    let report = plan.run(Observe { checks: Checks::On, worst_waits: 1 }).expect("it runs");
+    let report = plan.run(Observe { worst_waits: 1, ..Observe::default() }).expect("it runs");
     assert!(report.outcome.why.is_ok(), "{}", report.outcome.why);
     assert!(report.checks.is_some_and(|checks| checks.is_clean()));
     report.summary

@@ -1,9 +1,10 @@
 //! `zerolag check`: runs the monitors over a trace.
 
 use super::failure::Failure;
-use super::{Done, code, output, view};
+use super::{Done, code, output};
 use std::path::PathBuf;
 use zerolag::check::{Options, check};
+use zerolag::simulation::verdicts;
 use zerolag::trace::open;
 
 /// Arguments of `zerolag check`.
@@ -18,6 +19,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     let trace = open(&args.trace).map_err(|error| Failure::trace(&args.trace, &error))?;
     let report = check(&trace, &Options::default());
-    output::print(&view::checks(&report))?;
+    output::print(&verdicts::text(&report))?;
     Ok(if report.faults().is_some() { code::OK } else { code::FAILURE })
 }

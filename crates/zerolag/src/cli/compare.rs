@@ -3,11 +3,12 @@
 use super::failure::Failure;
 use super::options::{self, DurationArgs, KernelArgs, MACHINE, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
 use super::output::JsonArgs;
-use super::plan::plan_of;
+use super::plan::{notes, simulation_of};
+use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code};
+use zerolag::Error;
 use zerolag::compare::{self, Variant};
 use zerolag::model::KernelVersion;
-use zerolag::variant::Label;
 
 /// Arguments of `zerolag compare`.
 #[derive(Debug, clap::Args)]
@@ -34,22 +35,33 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Done {
     args.json.check()?;
     let variants = variants(args)?;
-    let compared = compare::run(&variants, args.runs.runs).map_err(|error| Failure::input(error.to_string()))?;
+    catch_interrupts();
+    let runs = args.runs.runs;
+    let mut progress = Progress::new(variants.len() as u64 * runs, "runs", args.sim.is_quiet());
+    let compared = compare::run(&variants, runs, |done| progress.at(done));
+    progress.finish();
+    let compared = match compared {
+        Err(Error::Interrupted) => return Ok(say_interrupted()),
+        compared => compared?,
+    };
     args.json.publish(|| compared.to_string(), || format!("{:#}\n", compared.to_json()))?;
     Ok(code::OK)
 }
 
 fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
-    let label =
-        |key: &str, value: &str| Label { name: value.to_owned(), values: vec![(key.to_owned(), value.to_owned())] };
-    // Notes about the file are printed once.
-    let plan = |kernel, more: Option<(String, String)>, is_first: bool| {
-        let (kernel, duration) = (KernelArgs { kernel }, args.duration.clone());
-        let mut run = RunArgs { sim: args.sim.clone(), kernel, duration };
-        run.sim.machine.set.extend(more);
-        run.sim.quiet.quiet |= !is_first;
-        plan_of(&args.workload, &run)
-    };
+    let (key, values) = varied(args)?;
+    let (kernel, duration) = (KernelArgs { kernel: None }, args.duration.clone());
+    let run = RunArgs { sim: args.sim.clone(), kernel, duration };
+    let simulation = simulation_of(&args.workload, &run)?;
+    if let Some(first) = values.first().filter(|_| !args.sim.is_quiet()) {
+        // Notes about the file are printed once.
+        notes(&simulation.clone().set(key, first).plan()?);
+    }
+    Ok(Variant::per_value(&simulation, key, values)?)
+}
+
+/// Returns the key that is varied, and its values.
+fn varied(args: &Args) -> Result<(&str, Vec<&str>), Failure> {
     if let Some(vary) = &args.vary {
         let (key, values) = vary
             .split_once('=')
@@ -58,18 +70,11 @@ fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
         if values.len() < 2 {
             return Err(Failure::input(format!("--vary {vary}: two values or more are wanted")));
         }
-        let variant = |(index, value): (usize, &&str)| {
-            let plan = plan(None, Some((key.to_owned(), (*value).to_owned())), index == 0)?;
-            Ok(Variant { label: label(key, value), plan })
-        };
-        return values.iter().enumerate().map(variant).collect();
+        return Ok((key, values));
     }
     if args.kernels.len() < 2 {
         let help = "for example `--kernel 5.15 --kernel 6.12`, or `--vary base_slice_ns=700000,3000000`";
         return Err(Failure::input_help("nothing to compare: give two kernels or more", help));
     }
-    let variant = |(index, kernel): (usize, &KernelVersion)| {
-        Ok(Variant { label: label("kernel", kernel.name()), plan: plan(Some(*kernel), None, index == 0)? })
-    };
-    args.kernels.iter().enumerate().map(variant).collect()
+    Ok(("kernel", args.kernels.iter().map(|kernel| kernel.name()).collect()))
 }

@@ -8,7 +8,7 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{TraceArgs, WorkloadArgs};
-use super::plan::{load_scenario, plan_of_scenario};
+use super::plan::simulation_with;
 use super::progress::interrupted;
 use super::tool::{Steps, ToolArgs, micros, simulation_json, tool_duration};
 use super::{Done, code, output};
@@ -120,18 +120,15 @@ pub(crate) fn run(args: &Args) -> Done {
 fn plan(args: &Args) -> Result<(Cyclictest, Plan), Failure> {
     let workload = args.workload.clone().map(WorkloadArgs::of);
     let machine_args = &args.tool.sim.machine;
-    let beside = workload.map(|workload| {
-        let scenario = load_scenario(&workload, machine_args, machine_args.topology())?;
-        Ok::<_, Failure>((workload, scenario))
-    });
+    let beside = workload.map(|workload| workload.scenario(machine_args));
     let (test, plan) = match beside.transpose()? {
-        Some((workload, mut scenario)) => {
+        Some(mut scenario) => {
             let machine = machine_args.topology().unwrap_or_else(|| scenario.machine_or_default());
             let test = test(args, machine.nr_cpus())?;
             scenario.machine = Some(machine);
             scenario.program = test.program(scenario.program);
-            let plan = plan_of_scenario(&workload, scenario, &args.tool.sim, &args.tool.kernel)?;
-            (test, plan)
+            let simulation = simulation_with(scenario.into(), &args.tool.sim, &args.tool.kernel);
+            (test, simulation.plan()?.plan)
         }
         None => {
             let machine = args.tool.machine();

@@ -2,9 +2,9 @@
 
 use super::failure::{Failure, carets, eprintln_lossy};
 use super::options::{MachineArgs, WorkloadArgs};
-use super::{Done, code, input, output};
+use super::{Done, code, output};
 use std::path::PathBuf;
-use zerolag::workload::{self, rtapp};
+use zerolag::workload::rtapp;
 
 /// Arguments of `zerolag export`.
 #[derive(Debug, clap::Args)]
@@ -23,14 +23,13 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = &args.output {
         output::check_target(path)?;
     }
-    let (name, bytes) = input::read(&args.workload.file)?;
-    let load = args.workload.load_options(&args.machine);
-    let scenario = workload::load(&name, &bytes, &load).map_err(|error| Failure::Workload(Box::new(error)))?;
+    let scenario = args.workload.scenario(&args.machine)?;
     if !scenario.warnings.is_empty() {
         eprintln_lossy(&carets(scenario.warnings.clone()));
     }
     let text = rtapp::export(&scenario.program, scenario.duration).map_err(|unsaid| {
         let list: String = unsaid.iter().map(|what| format!("\n  {what}")).collect();
+        let name = args.workload.file.display();
         Failure::input(format!("{name}: rt-app's grammar cannot express:{list}"))
     })?;
     match &args.output {

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use zerolag::Error;
+use zerolag::error::{ValueError, plain};
 use zerolag::trace::ReadError;
 use zerolag::workload::Diagnostics;
 
@@ -39,24 +41,30 @@ impl Failure {
 
     /// Returns the failure to read a file named by the user.
     pub(crate) fn reading(name: impl fmt::Display, error: &io::Error) -> Self {
-        let help = match error.kind() {
-            io::ErrorKind::NotFound => Some("give the path of a file, or `-` for the standard input".to_owned()),
-            io::ErrorKind::IsADirectory => Some("this is a directory; name a file in it".to_owned()),
-            _ => None,
-        };
-        Self::Input { message: format!("cannot read `{name}`: {}", plain(error)), help }
+        Error::reading(name, error).into()
     }
 
     /// Returns the failure to read a trace.
     pub(crate) fn trace(path: &Path, error: &ReadError) -> Self {
-        match error {
-            ReadError::Io(error) => Self::reading(path.display(), error),
-            ReadError::Unknown { .. } | ReadError::Foreign { .. } if is_workload(path) => Self::input_help(
-                format!("`{}` is no trace; it looks like a workload", path.display()),
-                format!("simulate it: `zerolag run {}`", path.display()),
-            ),
-            error => Self::input(format!("{}: {error}", path.display())),
-        }
+        Error::trace(path, error).into()
+    }
+
+    /// Returns a library's error, with the option that its values were given by.
+    pub(crate) fn of(error: Error, option: &str) -> Self {
+        let Error::Values(wrong) = error else { return error.into() };
+        // One help below each mistake, unless there is only one: then it has its own place.
+        let help = match &wrong[..] {
+            [only] => only.help.clone(),
+            _ => None,
+        };
+        let line = |error: &ValueError| match &error.help {
+            Some(inner) if help.is_none() => {
+                format!("{option} {}={}: {}\n  help: {inner}", error.key, error.value, error.message)
+            }
+            _ => format!("{option} {}={}: {}", error.key, error.value, error.message),
+        };
+        let message = wrong.iter().map(line).collect::<Vec<_>>().join("\nerror: ");
+        Self::Input { message, help }
     }
 
     /// Returns the failure to write a file: the disk is full, its reader has closed the pipe, and
@@ -88,9 +96,16 @@ impl Failure {
     }
 }
 
-/// Returns whether a file has the extension of workloads.
-fn is_workload(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "toml" || extension == "json")
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Workload(diagnostics) => Self::Workload(diagnostics),
+            Error::Input { message, help } => Self::Input { message, help },
+            Error::Failed(message) => Self::Failed(message),
+            Error::Values(_) => Self::of(error, "--set"),
+            error => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 /// Writes a line to stderr; a failure cannot be reported anywhere.
@@ -103,12 +118,4 @@ pub(crate) fn eprintln_lossy(line: &str) {
 /// terminal, because most mistakes are read in the log of a CI machine.
 pub(crate) fn carets(diagnostics: Diagnostics) -> String {
     format!("{:?}", miette::Report::from(diagnostics)).trim_end().to_owned()
-}
-
-/// Returns an error of the operating system without its number.
-pub(crate) fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }

@@ -34,7 +34,6 @@ mod sweep;
 mod tool;
 mod tracing;
 mod validate;
-mod view;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;

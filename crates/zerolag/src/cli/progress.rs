@@ -3,6 +3,8 @@
 //! A progress bar is only shown if stderr is a terminal and the run takes longer than a second;
 //! results never depend on it.
 
+use super::code;
+use super::failure::eprintln_lossy;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -14,7 +16,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 pub(crate) fn catch_interrupts() {
     let handler = || {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(super::code::INTERRUPTED));
+            std::process::exit(i32::from(code::INTERRUPTED));
         }
     };
     // Without a handler Ctrl-C ends the process at once, without partial results.
@@ -24,6 +26,12 @@ pub(crate) fn catch_interrupts() {
 /// Returns whether Ctrl-C was pressed.
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Says that the work was ended without a result, and returns the exit code.
+pub(crate) fn say_interrupted() -> u8 {
+    eprintln_lossy("interrupted: no partial results are printed");
+    code::INTERRUPTED
 }
 
 /// Shows the progress of a run.

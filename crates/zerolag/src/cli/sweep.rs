@@ -1,22 +1,18 @@
 //! `zerolag sweep`: a workload for every combination of values, or the smallest value that meets a
 //! goal.
 
-use super::failure::{Failure, eprintln_lossy};
-use super::options::{self, RunArgs, RunsArgs, WorkloadArgs};
+use super::failure::Failure;
+use super::options::{RunArgs, RunsArgs, WorkloadArgs};
 use super::output::JsonArgs;
-use super::plan::{load_scenario, plan_of};
-use super::progress::{Progress, catch_interrupts};
+use super::plan::{notes, prepare, simulation_of};
+use super::progress::{Progress, catch_interrupts, say_interrupted};
 use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
-use zerolag::goals::Verdict;
-use zerolag::report::table::{Align, Table};
-use zerolag::simulation::Plan;
-use zerolag::sweep::search::{self, Found, Trial};
-use zerolag::sweep::{self, Axis, Figure, Grid, Knob, RunError, knob};
-use zerolag::variant::{self, Label};
-use zerolag::workload::goal::Goal;
+use zerolag::Error;
+use zerolag::simulation::{Plan, Simulation};
+use zerolag::sweep::search::Search;
+use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
 
 /// Arguments of `zerolag sweep`.
 #[derive(Debug, clap::Args)]
@@ -99,46 +95,11 @@ fn axes(args: &Args) -> Result<(Vec<Axis>, Pairs), Failure> {
     Ok((axes, fixed))
 }
 
-/// Returns the plan under these values.
-fn plan(args: &Args, pairs: &[(String, String)], is_first: bool) -> Result<Plan, Failure> {
+/// Returns the simulation with the values that every run has.
+fn simulation(args: &Args, fixed: &[(String, String)]) -> Result<Simulation, Failure> {
     let mut run = args.run.clone();
-    run.sim.quiet.quiet |= !is_first;
-    let machine = &mut run.sim.machine;
-    machine.set.clear();
-    // The file's declarations are known only after reading it.
-    let declared = load_scenario(&args.workload, machine, machine.topology())?;
-    let mut knobs: Vec<(Knob, &str, &str)> = Vec::new();
-    for (key, value) in pairs {
-        let wrong = |reason: String| Failure::input(format!("--set {key}={value}: {reason}"));
-        if declared.parameters.contains(key) {
-            machine.set.push((key.clone(), value.clone()));
-            continue;
-        }
-        match key.as_str() {
-            "kernel" => run.kernel.kernel = Some(options::kernel(value).map_err(wrong)?),
-            "cpus" => (machine.machine, machine.cpus) = (None, Some(options::cpus(value).map_err(wrong)?)),
-            "seed" => run.sim.seed = Some(value.parse().map_err(|_| wrong("expected a whole number".to_owned()))?),
-            _ => match Knob::find(key, &declared.program) {
-                None => machine.set.push((key.clone(), value.clone())),
-                Some(found) => knobs.push((found.map_err(|error| knob_failure(key, value, &error))?, key, value)),
-            },
-        }
-    }
-    let mut plan = plan_of(&args.workload, &run)?;
-    let mut program = (*plan.program).clone();
-    // A burst above the quota is only wrong once everything is set: the burst is applied where it
-    // is valid first.
-    for (knob, key, value) in &knobs {
-        if let Err(error) = knob.set(&mut program, value) {
-            return Err(knob_failure(key, value, &error));
-        }
-    }
-    plan.program = Arc::new(program);
-    Ok(plan)
-}
-
-fn knob_failure(key: &str, value: &str, error: &knob::KnobError) -> Failure {
-    Failure::input_help(format!("--set {key}={value}: {error}"), error.help.clone())
+    run.sim.machine.set = fixed.to_vec();
+    simulation_of(&args.workload, &run)
 }
 
 fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
@@ -147,12 +108,12 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
             "for example --set cpu.max=100000,200000, or --smallest cpu.max --such-that 'request_latency.p99 <= 20ms'";
         return Err(Failure::input_help("nothing to vary: give --set KEY=V1,V2 with several values", help));
     }
-    let mut plans = Vec::new();
-    for (index, values) in sweep::combinations(&axes).into_iter().enumerate() {
-        let varied = axes.iter().map(|axis| axis.key.clone()).zip(values);
-        let pairs: Pairs = fixed.iter().cloned().chain(varied).collect();
-        plans.push(plan(args, &pairs, index == 0)?);
+    let prepared = sweep::prepare(&simulation(args, fixed)?, &axes)?;
+    if let Some(first) = prepared.first().filter(|_| !args.run.sim.is_quiet()) {
+        // Notes about the file are printed once.
+        notes(first);
     }
+    let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
     let figures = match &args.show[..] {
         [] => plans.first().map(|plan| Figure::usual(&plan.program)).unwrap_or_default(),
         names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
@@ -162,8 +123,8 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     let grid = Grid::run(axes, figures, &plans, args.runs.runs, |done| progress.at(done as u64));
     progress.finish();
     let grid = match grid {
-        Ok(grid) => grid,
-        Err(error) => return failed(&error),
+        Err(RunError::Interrupted) => return Ok(say_interrupted()),
+        grid => grid.map_err(Error::from)?,
     };
     if let Some(path) = &args.plot {
         let title =
@@ -180,82 +141,15 @@ fn figure(name: &str) -> Result<Figure, Failure> {
 }
 
 fn run_search(args: &Args, key: &str, fixed: &[(String, String)]) -> Done {
-    let plan = plan(args, fixed, true)?;
-    let known = || "known are cpu.max, cpu.max.burst, cpu.cfs_quota_us, cpu.weight, workers".to_owned();
-    let knob = match Knob::find(key, &plan.program) {
-        None => return Err(Failure::input_help(format!("--smallest: cannot search for `{key}`"), known())),
-        Some(Err(error)) => return Err(Failure::input_help(format!("--smallest {key}: {error}"), error.help)),
-        Some(Ok(knob)) => knob,
-    };
-    if knob.range(&plan.program, plan.config.topology.nr_cpus()).is_none() {
-        let help =
-            if knob.part == knob::Part::Burst { "a burst needs a quota: set cpu.max".to_owned() } else { known() };
-        return Err(Failure::input_help(format!("--smallest {key}: it has no smallest value"), help));
-    }
-    let goal = |text: &String| {
-        Goal::parse(text).map_err(|(message, help)| Failure::Input { message: format!("--such-that: {message}"), help })
-    };
-    let goals: Vec<Goal> = args.such_that.iter().map(goal).collect::<Result<_, _>>()?;
+    let plan = prepare(&simulation(args, fixed)?, args.run.sim.is_quiet())?.plan;
     catch_interrupts();
     let mut progress = Progress::new(12 * args.runs.runs, "runs or so", args.run.sim.is_quiet());
-    let found = search::smallest(&plan, knob, &goals, args.runs.runs, |done| progress.at(done as u64));
+    let search = Search::run(&plan, key, &args.such_that, args.runs.runs, |done| progress.at(done as u64));
     progress.finish();
-    let found = match found {
-        Ok(found) => found,
-        Err(error) => return failed(&error),
+    let search = match search {
+        Err(Error::Interrupted) => return Ok(say_interrupted()),
+        search => search.map_err(|error| Failure::of(error, "--such-that"))?,
     };
-    args.json.publish(
-        || search_text(key, &found, args.runs.runs),
-        || search_json(key, &found, args.runs.runs, plan.config.seed),
-    )?;
-    Ok(if found.least.is_some() { code::OK } else { code::GOAL_MISSED })
-}
-
-fn search_text(key: &str, found: &Found, runs: u64) -> String {
-    let mut text = match &found.least {
-        Some(least) => format!("the smallest {key} is {}\n\n", least.written),
-        None => format!("no {key} meets the goals\n\n"),
-    };
-    let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
-    let heads = [(key, Align::Left), ("", Align::Left)].into_iter();
-    let mut table =
-        Table::new(&heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right))).collect::<Vec<_>>());
-    for trial in &found.trials {
-        let met = if trial.is_met() { "met" } else { "missed" };
-        let figures = trial.verdicts.iter().map(Verdict::figure_text);
-        table.push([trial.written.clone(), met.to_owned()].into_iter().chain(figures));
-    }
-    text += &table.to_string();
-    let tried = found.trials.len();
-    text + &format!(
-        "\n{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse\n"
-    )
-}
-
-fn search_json(key: &str, found: &Found, runs: u64, seed: u64) -> String {
-    let trial = |trial: &Trial| {
-        let goals: Vec<_> = trial
-            .verdicts
-            .iter()
-            .map(|verdict| serde_json::json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
-            .collect();
-        let label = Label { name: trial.written.clone(), values: vec![(key.to_owned(), trial.written.clone())] };
-        label.to_json([("met", trial.is_met().into()), ("goals", goals.into())])
-    };
-    let trials: Vec<_> = found.trials.iter().map(trial).collect();
-    let least = found.least.as_ref().map(|trial| trial.written.clone());
-    let mut json = variant::document("zerolag.sweep.smallest.v1", runs, Some(seed), &trials);
-    json["key"] = key.into();
-    json["least"] = least.into();
-    format!("{json:#}\n")
-}
-
-fn failed(error: &RunError) -> Done {
-    match error {
-        RunError::Interrupted => {
-            eprintln_lossy("interrupted: no partial results are printed");
-            Ok(code::INTERRUPTED)
-        }
-        RunError::Failed { values, why } => Err(Failure::Failed(format!("the run of {values}: {why}"))),
-    }
+    args.json.publish(|| search.to_string(), || format!("{:#}\n", search.to_json()))?;
+    Ok(if search.found.least.is_some() { code::OK } else { code::GOAL_MISSED })
 }

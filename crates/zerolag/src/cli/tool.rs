@@ -5,13 +5,14 @@
 
 use super::failure::{Failure, eprintln_lossy};
 use super::options::{KernelArgs, SimArgs};
+use super::plan::simulation_with;
 use super::progress::{Progress, catch_interrupts};
 use super::tracing::{self, Target};
 use serde_json::{Value, json};
-use zerolag::Plan;
 use zerolag::model::{Duration, Instant, Topology};
 use zerolag::sim::{Sink, Tracing};
 use zerolag::workload::{Program, default_machine};
+use zerolag::{Plan, Workload};
 
 /// The simulation under a tool.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,8 +31,8 @@ impl ToolArgs {
 
     /// Returns the plan of a program built by the tool.
     pub(crate) fn plan(&self, program: Program, machine: Topology) -> Result<Plan, Failure> {
-        let kernel = self.kernel.kernel.unwrap_or_default();
-        self.sim.apply(&[], Plan::of_program(program, machine, kernel))
+        let workload = Workload::of_program(program, machine);
+        Ok(simulation_with(workload, &self.sim, &self.kernel).plan()?.plan)
     }
 
     /// Prints the parts of the plan that the tool's own output does not name.

@@ -6,13 +6,13 @@ use super::output;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use zerolag::Plan;
 use zerolag::model::{Instant, Record};
-use zerolag::sim::{SimError, Sink};
+use zerolag::sim::Sink;
 use zerolag::tools::rtapp_marks::{Category, Marks};
 use zerolag::trace::perfetto::PerfettoWriter;
 use zerolag::trace::{Meta, Trace, TraceWriter, ftrace};
 use zerolag::workload::Program;
+use zerolag::{Error, Plan};
 
 /// The place and format of a trace.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +93,11 @@ impl Sink for Recorder<'_> {
 pub(crate) fn record<T>(
     plan: &Plan,
     target: Option<Target<'_>>,
-    body: impl FnOnce(&mut Recorder<'_>) -> Result<(T, Instant), SimError>,
+    body: impl FnOnce(&mut Recorder<'_>) -> Result<(T, Instant), Error>,
 ) -> Result<T, Failure> {
     let meta = plan.meta();
     let Some(Target { path, format, marks }) = target else {
-        return body(&mut Recorder::Off).map(|(value, _)| value).map_err(|error| unfit(&error));
+        return body(&mut Recorder::Off).map(|(value, _)| value).map_err(Failure::from);
     };
     match format {
         TraceFormat::Zlt | TraceFormat::Perfetto => {
@@ -118,19 +118,14 @@ pub(crate) fn record<T>(
                     Recorder::Off | Recorder::Kept(_) => unreachable!("it was made above"),
                 }
             });
-            refused.map_or(written, |error| Err(unfit(&error)))
+            refused.map_or(written, |error| Err(error.into()))
         }
         TraceFormat::Ftrace => {
             let mut recorder = Recorder::Kept(Vec::new());
-            let (value, end) = body(&mut recorder).map_err(|error| unfit(&error))?;
+            let (value, end) = body(&mut recorder).map_err(Failure::from)?;
             let Recorder::Kept(records) = recorder else { unreachable!("it was made above") };
             let trace = Trace { meta: Meta { end, ..meta }, records };
             write_text(path, &trace, &plan.program, marks).map(|()| value)
         }
     }
-}
-
-/// The program does not fit the machine: an error of the input.
-pub(crate) fn unfit(error: &SimError) -> Failure {
-    Failure::input(error.to_string())
 }

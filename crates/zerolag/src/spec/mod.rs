@@ -49,7 +49,7 @@ use zerolag_sim::{Outcome, Tracing};
 use zerolag_trace::{Meta, Trace};
 use zerolag_workload::{LoadOptions, scenario};
 
-use crate::Plan;
+use crate::simulation::Plan;
 
 /// The result of a spec.
 #[derive(Clone, Debug)]

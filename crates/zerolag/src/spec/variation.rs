@@ -2,7 +2,7 @@
 //! which part is shown.
 
 use super::STEP;
-use crate::Plan;
+use crate::simulation::Plan;
 use zerolag_check::monitors;
 use zerolag_model::settings::nearest;
 use zerolag_model::{Duration, KernelVersion, Settings, Topology};

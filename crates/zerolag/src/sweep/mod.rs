@@ -8,14 +8,14 @@
 //! Runs share nothing, so they use all CPUs of the host, and the results are put in the order of
 //! the grid: they do not depend on the number of CPUs.
 
-pub mod knob;
 pub mod search;
 mod view;
 
-pub use knob::Knob;
+pub use crate::knob::{self, Knob};
 
+use crate::error::Error;
 use crate::goals;
-use crate::simulation::{Checks, Observe, Plan};
+use crate::simulation::{Observe, Plan, Prepared, Simulation};
 use serde::Serialize;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,6 +70,16 @@ impl Figure {
             value: 0,
         };
         goals::judge(&[goal], summary).first().and_then(|verdict| verdict.figure)
+    }
+
+    /// Returns its name with its unit, as in JSON.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self.measure() {
+            Measure::Time => format!("{}_ns", self.name),
+            Measure::Count => self.name.clone(),
+            Measure::Share => format!("{}_millionths", self.name),
+        }
     }
 
     /// Returns the default figures of a workload: of its services, of its limits, else of its
@@ -184,6 +194,62 @@ impl Grid {
     }
 }
 
+/// Returns a simulation per combination of the axes' values, in order. A key is looked up as in
+/// [`Simulation::set`]; a workload's file is read once.
+///
+/// # Errors
+/// A value is wrong, or the workload; the first combination that has a mistake is reported.
+pub fn prepare(simulation: &Simulation, axes: &[Axis]) -> Result<Vec<Prepared>, Error> {
+    let simulation = simulation.clone().read()?;
+    let with = |values: Vec<String>| {
+        let set = |simulation: Simulation, (axis, value): (&Axis, String)| simulation.set(&axis.key, value);
+        axes.iter().zip(values).fold(simulation.clone(), set).plan()
+    };
+    combinations(axes).into_iter().map(with).collect()
+}
+
+impl Grid {
+    /// Runs a simulation for every combination of the axes' values, `runs` times each.
+    ///
+    /// ```
+    /// use zerolag::sweep::{Axis, Figure, Grid};
+    /// use zerolag::{Simulation, Workload};
+    ///
+    /// let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"5ms\" }]\nloop = 9\n";
+    /// let simulation = Simulation::new(Workload::toml(text));
+    /// let axis = Axis { key: "hz".into(), values: vec!["100".into(), "1000".into()] };
+    /// let figures = vec![Figure::parse("*.wait.max")?];
+    /// let grid = Grid::of(&simulation, vec![axis], Some(figures), 1, |_| std::ops::ControlFlow::Continue(()))?;
+    /// let longest = |cell: usize| grid.cells[cell].figures[0].map(|range| range.max);
+    /// assert!(longest(0) > longest(1), "with fewer ticks tasks run longer, so others wait longer");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A wrong value or workload; a run that failed; `progress` ended it.
+    pub fn of(
+        simulation: &Simulation,
+        axes: Vec<Axis>,
+        figures: Option<Vec<Figure>>,
+        runs: u64,
+        progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Self, Error> {
+        let plans: Vec<Plan> = prepare(simulation, &axes)?.into_iter().map(|prepared| prepared.plan).collect();
+        let usual = || plans.first().map(|plan| Figure::usual(&plan.program)).unwrap_or_default();
+        let figures = figures.unwrap_or_else(usual);
+        Ok(Self::run(axes, figures, &plans, runs, progress)?)
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Interrupted => Self::Interrupted,
+            RunError::Failed { values, why } => Self::Failed(format!("the run of {values}: {why}")),
+        }
+    }
+}
+
 /// Why there is no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunError {
@@ -211,6 +277,9 @@ pub fn run_all<T: Send>(
     let next = AtomicUsize::new(0);
     let is_over = AtomicBool::new(false);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(plans.len());
+    if cfg!(target_family = "wasm") {
+        return run_in_order(plans, measure, progress);
+    }
     let mut found: Vec<Option<Result<T, String>>> = plans.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
         let (tell, hear) = mpsc::channel();
@@ -247,11 +316,31 @@ pub fn run_all<T: Send>(
     Ok(found.into_iter().map(|outcome| outcome.expect("invariant: every plan was run")).collect())
 }
 
+/// As [`run_all`], on the caller's thread: for hosts without threads, and for processes of which
+/// each has one CPU.
+///
+/// # Errors
+/// `progress` ended it.
+pub fn run_in_order<T>(
+    plans: &[Plan],
+    measure: impl Fn(&Summary) -> T,
+    mut progress: impl FnMut(usize) -> ControlFlow<()>,
+) -> Result<Vec<Result<T, String>>, RunError> {
+    let mut found = Vec::with_capacity(plans.len());
+    for plan in plans {
+        if progress(found.len()).is_break() {
+            return Err(RunError::Interrupted);
+        }
+        found.push(run_one(plan, &AtomicBool::new(false), &measure));
+    }
+    Ok(found)
+}
+
 /// How long the caller waits for results before it checks whether to continue.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn run_one<T>(plan: &Plan, is_over: &AtomicBool, measure: impl Fn(&Summary) -> T) -> Result<T, String> {
-    let observe = Observe { checks: Checks::Off, worst_waits: 0 };
+    let observe = Observe::FIGURES;
     let ask = || if is_over.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let report = plan.run_into(observe, &mut zerolag_sim::NoTrace, |_, _| ask()).map_err(|error| error.to_string())?;
     if report.outcome.why.is_ok() { Ok(measure(&report.summary)) } else { Err(report.outcome.why.to_string()) }
@@ -260,6 +349,21 @@ fn run_one<T>(plan: &Plan, is_over: &AtomicBool, measure: impl Fn(&Summary) -> T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thread_finds_what_all_do() {
+        let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = { exponential = { mean = \"5ms\" } } }]\nloop = 9\n";
+        let plan = Simulation::new(crate::source::Workload::toml(text)).plan().expect("it is valid").plan;
+        let plans: Vec<Plan> = (0..5).map(|seed| plan.clone().with_seed(seed)).collect();
+        let go = |_| ControlFlow::Continue(());
+        let all = run_all(&plans, |summary| summary.clone(), go);
+        assert_eq!(run_in_order(&plans, |summary| summary.clone(), go), all);
+        assert!(all.is_ok_and(|all| all.len() == 5 && all[0] != all[1]));
+        assert_eq!(
+            run_in_order(&plans, |_| (), |done| if done == 2 { ControlFlow::Break(()) } else { go(0) }),
+            Err(RunError::Interrupted)
+        );
+    }
 
     #[test]
     fn the_first_axis_varies_slowest() {

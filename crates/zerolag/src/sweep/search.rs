@@ -7,10 +7,16 @@
 //! values are part of the result.
 
 use super::{Knob, RunError, run_all};
+use crate::error::{Error, ValueError};
 use crate::goals::{self, Verdict};
+use crate::knob::Part;
 use crate::simulation::Plan;
+use crate::variant::{self, Label};
+use serde_json::{Value, json};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use zerolag_report::table::{Align, Table};
 use zerolag_workload::goal::Goal;
 
 /// A tried value.
@@ -41,6 +47,102 @@ pub struct Found {
     pub miss: Option<Trial>,
     /// All tried values, in order of value.
     pub trials: Vec<Trial>,
+}
+
+/// A search and its result, as text and as JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Search {
+    /// The name of the knob, as written.
+    pub key: String,
+    /// Runs per value.
+    pub runs: u64,
+    /// The seed of the first run.
+    pub seed: u64,
+    /// The result.
+    pub found: Found,
+}
+
+impl Search {
+    /// Finds the knob of this name, and searches for its smallest value with which the plan meets
+    /// the goals, written as in scenarios, with each of `runs` seeds.
+    ///
+    /// # Errors
+    /// The key is no knob or has no smallest value, a goal is wrong, a run failed, or `progress`
+    /// ended it.
+    pub fn run(
+        plan: &Plan,
+        key: &str,
+        goals: &[String],
+        runs: u64,
+        progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Self, Error> {
+        let known = "known are cpu.max, cpu.max.burst, cpu.cfs_quota_us, cpu.weight, workers";
+        let wrong = |message: String, help: &str| Error::input_help(format!("smallest {key}: {message}"), help);
+        let knob = match Knob::find(key, &plan.program) {
+            None => return Err(Error::input_help(format!("smallest: cannot search for `{key}`"), known)),
+            Some(found) => found.map_err(|error| wrong(error.to_string(), &error.help))?,
+        };
+        if knob.range(&plan.program, plan.config.topology.nr_cpus()).is_none() {
+            let help = if knob.part == Part::Burst { "a burst needs a quota: set cpu.max" } else { known };
+            return Err(wrong("it has no smallest value".to_owned(), help));
+        }
+        let mut refused = Vec::new();
+        let mut read = Vec::new();
+        for text in goals {
+            match Goal::parse(text) {
+                Ok(goal) => read.push(goal),
+                Err((message, help)) => refused.push(ValueError { help, ..ValueError::new("goal", text, message) }),
+            }
+        }
+        if !refused.is_empty() {
+            return Err(Error::Values(refused));
+        }
+        let found = smallest(plan, knob, &read, runs, progress)?;
+        Ok(Self { key: key.to_owned(), runs, seed: plan.config.seed, found })
+    }
+
+    /// Returns the search as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let trial = |trial: &Trial| {
+            let goals: Vec<_> = trial
+                .verdicts
+                .iter()
+                .map(|verdict| json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
+                .collect();
+            let label = Label { name: trial.written.clone(), values: vec![(self.key.clone(), trial.written.clone())] };
+            label.to_json([("met", trial.is_met().into()), ("goals", goals.into())])
+        };
+        let trials: Vec<_> = self.found.trials.iter().map(trial).collect();
+        let mut json = variant::document("zerolag.sweep.smallest.v1", self.runs, Some(self.seed), &trials);
+        json["key"] = self.key.as_str().into();
+        json["least"] = self.found.least.as_ref().map(|trial| trial.written.as_str()).into();
+        json
+    }
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, runs, found, .. } = self;
+        match &found.least {
+            Some(least) => writeln!(f, "the smallest {key} is {}\n", least.written)?,
+            None => writeln!(f, "no {key} meets the goals\n")?,
+        }
+        let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
+        let heads = [(&**key, Align::Left), ("", Align::Left)].into_iter();
+        let heads = heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right)));
+        let mut table = Table::new(&heads.collect::<Vec<_>>());
+        for trial in &found.trials {
+            let met = if trial.is_met() { "met" } else { "missed" };
+            let figures = trial.verdicts.iter().map(Verdict::figure_text);
+            table.push([trial.written.clone(), met.to_owned()].into_iter().chain(figures));
+        }
+        let tried = found.trials.len();
+        writeln!(
+            f,
+            "{table}\n{tried} values tried, {runs} runs each; the worst run decides; the search assumes that a larger value is never worse"
+        )
+    }
 }
 
 /// Searches for the smallest value of `knob` with which `plan` meets `goals` with each of `runs`

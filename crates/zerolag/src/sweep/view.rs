@@ -49,8 +49,12 @@ impl Grid {
             .iter()
             .map(|cell| {
                 let values = self.axes.iter().zip(&cell.values).map(|(axis, value)| (axis.key.clone(), value.clone()));
-                let figures: Map<String, Value> =
-                    self.figures.iter().zip(&cell.figures).map(|(figure, range)| (key(figure), json!(range))).collect();
+                let figures: Map<String, Value> = self
+                    .figures
+                    .iter()
+                    .zip(&cell.figures)
+                    .map(|(figure, range)| (figure.key(), json!(range)))
+                    .collect();
                 Label::of_values(values.collect(), "").to_json([("figures", Value::Object(figures))])
             })
             .collect();
@@ -89,15 +93,6 @@ impl Grid {
             drawn = drawn.with(&names.collect::<Vec<_>>().join(", "), Mark::Line, points);
         }
         drawn.to_svg()
-    }
-}
-
-/// Returns the name of a figure with its unit, for JSON.
-fn key(figure: &Figure) -> String {
-    match figure.measure() {
-        Measure::Time => format!("{}_ns", figure.name),
-        Measure::Count => figure.name.clone(),
-        Measure::Share => format!("{}_millionths", figure.name),
     }
 }
 

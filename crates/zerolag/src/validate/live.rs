@@ -35,7 +35,7 @@
 
 use super::{Band, Case, Recording, ValidateError, named, rank};
 use crate::calibrate::nearest_kernel;
-use crate::simulation::{Checks, Observe, Plan, PlanError};
+use crate::simulation::{Observe, Plan, PlanError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -300,7 +300,7 @@ fn simulate(
         plan = plan.with_costs(costs.clone());
     }
     let mut records: Vec<Record> = Vec::new();
-    let observe = Observe { checks: Checks::Off, worst_waits: 0 };
+    let observe = Observe::FIGURES;
     let report = plan
         .run_into(observe, &mut records, |_, _| ControlFlow::Continue(()))
         .map_err(|error| ValidateError::Sim(path.clone(), error))?;

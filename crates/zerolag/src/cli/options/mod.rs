@@ -21,10 +21,9 @@ mod run;
 mod tests;
 
 mod trace;
-mod values;
 mod workload;
 
 pub(crate) use run::{DurationArgs, KernelArgs, MACHINE, MachineArgs, QuietArgs, RunArgs, RunsArgs, SimArgs};
 pub(crate) use trace::{TRACE, TraceArgs};
-pub(crate) use values::{costs, cpus, duration, kernel, setting};
 pub(crate) use workload::WorkloadArgs;
+pub(crate) use zerolag::values::{costs, duration, kernel, setting};

@@ -1,11 +1,10 @@
 //! The machine, its scheduler, and how long it runs.
 
-use super::values::{self, cpus, duration, kernel, machine, setting};
-use crate::cli::failure::{Failure, eprintln_lossy};
+use crate::cli::failure::Failure;
 use clap::Args;
-use zerolag::Plan;
-use zerolag::model::{Duration, KernelVersion, Settings, Topology};
+use zerolag::model::{Duration, KernelVersion, Topology};
 use zerolag::sim::Costs;
+use zerolag::values::{self, cpus, duration, kernel, machine, setting};
 
 /// The heading of the options that a simulation depends on. Each option names its heading: one that
 /// is set for a struct also applies to the options after it.
@@ -20,8 +19,8 @@ pub(crate) struct MachineArgs {
     /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
     #[arg(help_heading = MACHINE, long, value_name = "SxLxCxT", value_parser = machine)]
     pub(crate) machine: Option<Topology>,
-    /// Change a setting of the scheduler (`zerolag settings` lists them), or a parameter of the
-    /// scenario
+    /// Change a parameter of the scenario, a limit (`cpu.max`, `/web:cpu.weight`, `workers`), or a
+    /// setting of the scheduler (`zerolag settings` lists them)
     #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<(String, String)>,
 }
@@ -30,23 +29,6 @@ impl MachineArgs {
     /// Returns the requested machine.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.cpus.clone().or_else(|| self.machine.clone())
-    }
-
-    /// Applies the settings given on the command line, except parameters of the scenario. Reports
-    /// every wrong one.
-    fn apply(&self, parameters: &[String], settings: &mut Settings) -> Result<(), Failure> {
-        let mut wrong = Vec::new();
-        for (key, value) in self.set.iter().filter(|(key, _)| !parameters.contains(key)) {
-            match settings.set(key, value) {
-                Err(error) => wrong.push(format!("--set {key}={value}: {error}")),
-                Ok(()) => {
-                    if let Some(name) = Settings::renamed(key) {
-                        eprintln_lossy(&format!("note: `{key}` is now called `{name}`"));
-                    }
-                }
-            }
-        }
-        if wrong.is_empty() { Ok(()) } else { Err(Failure::input(wrong.join("\nerror: "))) }
     }
 }
 
@@ -73,20 +55,7 @@ impl SimArgs {
 
     /// Returns the requested cost profile.
     pub(crate) fn costs(&self) -> Result<Option<Costs>, Failure> {
-        self.costs.as_deref().map(values::costs).transpose()
-    }
-
-    /// Applies costs, settings and seed to a plan; `parameters` are the names that a scenario
-    /// declares, which are no settings.
-    pub(crate) fn apply(&self, parameters: &[String], mut plan: Plan) -> Result<Plan, Failure> {
-        if let Some(costs) = self.costs()? {
-            plan = plan.with_costs(costs);
-        }
-        self.machine.apply(parameters, &mut plan.config.settings)?;
-        if let Some(seed) = self.seed {
-            plan = plan.with_seed(seed);
-        }
-        Ok(plan)
+        Ok(self.costs.as_deref().map(values::costs).transpose()?)
     }
 }
 

@@ -1,12 +1,15 @@
 //! The workload, and how its file is read.
 
 use super::MachineArgs;
+use crate::cli::failure::Failure;
 use crate::cli::input;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use zerolag::Workload;
+use zerolag::model::Topology;
 use zerolag::workload::builtin::PeriodicPolicy;
-use zerolag::workload::{DuplicatePolicy, Includes, LoadOptions};
+use zerolag::workload::{DuplicatePolicy, LoadOptions, Scenario};
 
 /// The workload and how its file is read.
 #[derive(Clone, Debug, Args)]
@@ -31,15 +34,19 @@ impl WorkloadArgs {
         Self { file, rtapp_duplicates: duplicates, task_set }
     }
 
-    /// Returns the options of reading the file.
-    pub(crate) fn load_options(&self, machine: &MachineArgs) -> LoadOptions {
-        LoadOptions {
-            machine_override: machine.topology(),
-            duplicates: self.rtapp_duplicates,
-            task_set: self.task_set,
-            parameters: machine.set.clone(),
-            includes: Some(Includes::new(|path| input::read_bytes(Path::new(path)))),
-        }
+    /// Returns the workload.
+    pub(crate) fn workload(&self) -> Result<Workload, Failure> {
+        Ok(input::workload(&self.file)?.duplicates(self.rtapp_duplicates).task_set(self.task_set))
+    }
+
+    /// Returns the scenario for the machine of the command line, if it names one.
+    pub(crate) fn scenario(&self, machine: &MachineArgs) -> Result<Scenario, Failure> {
+        self.scenario_on(machine.topology(), machine)
+    }
+
+    /// Returns the scenario for a machine.
+    pub(crate) fn scenario_on(&self, on: Option<Topology>, machine: &MachineArgs) -> Result<Scenario, Failure> {
+        Ok(self.workload()?.scenario(on, &machine.set)?)
     }
 }
 

@@ -7,11 +7,12 @@
 
 mod file;
 
-use super::failure::{Failure, plain};
+use super::failure::Failure;
 pub(crate) use file::Out;
 use file::Place;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use zerolag::error::plain;
 
 /// Prints to stdout.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

@@ -2,9 +2,8 @@
 
 use super::args::{Args, write_log};
 use crate::cli::failure::{Failure, carets, eprintln_lossy};
-use crate::cli::plan::load_scenario;
 use crate::cli::progress::{catch_interrupts, interrupted};
-use crate::cli::{Done, code, view};
+use crate::cli::{Done, code};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use zerolag::goals::{self, Verdict};
@@ -15,7 +14,7 @@ use zerolag::model::{CpuMask, Topology};
 use zerolag::report::human::{Human, Percent};
 use zerolag::report::text;
 use zerolag::sim::Sink;
-use zerolag::simulation::DEFAULT_DURATION;
+use zerolag::simulation::{DEFAULT_DURATION, verdicts};
 use zerolag::tools::rtapp_log::Log;
 use zerolag::tools::rtapp_marks;
 use zerolag::workload::Scenario;
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Done {
         report.figures.trace.records.iter().for_each(|record| log.record(record));
         write_log(dir, &log)?;
     }
-    args.json.publish(|| as_text(&report, args.run.sim.is_quiet()), || view::host_json(&report))?;
+    args.json.publish(|| as_text(&report, args.run.sim.is_quiet()), || report.to_json())?;
     let verdicts = goals::judge(&goals, &report.summary);
     for verdict in &verdicts {
         eprintln_lossy(&format!("goal {verdict}"));
@@ -107,7 +106,7 @@ fn as_text(report: &HostReport, quiet: bool) -> String {
     )
     .expect("invariant: a string takes everything");
     if let Some(checks) = &report.checks {
-        out.push_str(&view::checks_line(checks));
+        out.push_str(&verdicts::line(checks));
     }
     out
 }
@@ -137,7 +136,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
         return Err(Failure::input(format!("--cpus {nr_cpus}: this host has {} CPUs", host.nr_cpus)));
     }
     let machine = Topology::flat(nr_cpus).map_err(|error| Failure::input(error.to_string()))?;
-    let scenario = load_scenario(&args.workload, machine_args, Some(machine))?;
+    let scenario = args.workload.scenario_on(Some(machine), machine_args)?;
     if !args.run.sim.is_quiet() {
         say_what_does_not_apply(&scenario, &host);
     }

@@ -2,39 +2,42 @@
 
 use super::args::{Args, write_log};
 use crate::cli::failure::{Failure, eprintln_lossy};
-use crate::cli::plan::plan_of;
+use crate::cli::plan::{prepare, simulation_of};
 use crate::cli::progress::{Progress, catch_interrupts};
 use crate::cli::tracing::{self, Target};
-use crate::cli::{Done, code, view};
+use crate::cli::{Done, code};
 use std::sync::Arc;
-use zerolag::Plan;
-use zerolag::goals::{self, Verdict};
+use zerolag::RunResult;
+use zerolag::goals::Verdict;
 use zerolag::report::human::Human;
 use zerolag::sim::{End, Wait};
-use zerolag::simulation::{Checks, Observe, Report};
+use zerolag::simulation::{Checks, Observe, Prepared, Report};
 use zerolag::tools::rtapp_log::Log;
 use zerolag::tools::rtapp_marks;
 
 /// Runs the workload.
 pub(crate) fn run(args: &Args) -> Done {
     let trace = args.outputs()?;
-    let mut plan = plan_of(&args.workload, &args.run)?;
+    let is_quiet = args.run.sim.is_quiet();
+    let checks = if args.no_check { Checks::Off } else { Checks::On };
+    let simulation = simulation_of(&args.workload, &args.run)?.observe(Observe { checks, ..Observe::default() });
+    let mut prepared = prepare(&simulation, is_quiet)?;
+    let plan = &mut prepared.plan;
     let mut log = args.rtapp_log.as_ref().map(|_| Log::new(Arc::clone(&plan.program)));
     if log.is_some() || !args.rtapp_marks.is_empty() {
         plan.program = Arc::new(rtapp_marks::instrument(&plan.program, &args.rtapp_marks));
     }
     catch_interrupts();
-    let report = simulate(&plan, trace, args, log.as_mut())?;
+    let result = simulate(&prepared, trace, is_quiet, log.as_mut())?;
     if let (Some(dir), Some(log)) = (&args.rtapp_log, &log) {
         write_log(dir, log)?;
     }
-    args.json.publish(|| view::text(&report, args.run.sim.is_quiet()), || view::json(&report))?;
-    let verdicts = goals::judge(&plan.goals, &report.summary);
-    for verdict in &verdicts {
+    args.json.publish(|| if is_quiet { result.headline() } else { result.to_string() }, || result.to_json())?;
+    for verdict in result.goals() {
         eprintln_lossy(&format!("goal {verdict}"));
     }
-    Ok(match verdict(&report) {
-        code::OK if !verdicts.iter().all(Verdict::is_met) => code::GOAL_MISSED,
+    Ok(match verdict(result.report()) {
+        code::OK if !result.goals().iter().all(Verdict::is_met) => code::GOAL_MISSED,
         code => code,
     })
 }
@@ -79,18 +82,21 @@ fn left_waiting(waits: &[Wait]) -> String {
     text
 }
 
-/// Runs the plan, with or without a trace.
-fn simulate(plan: &Plan, trace: Option<Target<'_>>, args: &Args, log: Option<&mut Log>) -> Result<Report, Failure> {
-    let checks = if args.no_check { Checks::Off } else { Checks::On };
-    let total = plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
-    let mut progress = Progress::new(total, "ms", args.run.sim.is_quiet());
-    let report = tracing::record(plan, trace, |recorder| {
-        let observe = Observe { checks, ..Observe::default() };
+/// Runs the simulation, with or without a trace.
+fn simulate(
+    prepared: &Prepared,
+    trace: Option<Target<'_>>,
+    is_quiet: bool,
+    log: Option<&mut Log>,
+) -> Result<RunResult, Failure> {
+    let total = prepared.plan.config.duration.unwrap_or_default().as_nanos() / 1_000_000;
+    let mut progress = Progress::new(total, "ms", is_quiet);
+    let result = tracing::record(&prepared.plan, trace, |recorder| {
         let mut sink = (recorder, log);
-        let report = plan.run_into(observe, &mut sink, |now, _| progress.at(now.as_nanos() / 1_000_000))?;
-        let end = report.outcome.end;
-        Ok((report, end))
+        let result = prepared.run_into(&mut sink, |at| progress.at(at.at.as_nanos() / 1_000_000))?;
+        let end = result.report().outcome.end;
+        Ok((result, end))
     });
     progress.finish();
-    report
+    result
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use zerolag_check::Checker;
 use zerolag_model::settings::SettingError;
 use zerolag_model::{Duration, Instant, KernelVersion, Record, Topology};
+use zerolag_report::frame::Bucket;
 use zerolag_report::{Metrics, Summary};
 use zerolag_sim::{Costs, Machine, MachineConfig, NoTrace, Outcome, SimError, Sink, Stats, Tracing};
 use zerolag_trace::{Meta, Source};
@@ -187,9 +188,12 @@ impl Plan {
         };
         let mut watch = Watch { metrics: Metrics::new(&meta).keep_waits(observe.worst_waits), checker, also };
         let outcome = machine.run_with(&mut watch, progress);
-        let summary = watch.metrics.finish(outcome.end);
+        let (summary, histograms) = match observe.histograms {
+            Histograms::On => watch.metrics.finish_with_buckets(outcome.end),
+            Histograms::Off => (watch.metrics.finish(outcome.end), Vec::new()),
+        };
         let checks = watch.checker.map(|checker| checker.finish(outcome.end));
-        Ok(Report { outcome, summary, checks })
+        Ok(Report { outcome, summary, histograms, checks })
     }
 }
 
@@ -202,6 +206,15 @@ pub enum Checks {
     Off,
 }
 
+/// Whether the distributions behind the quantiles are returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Histograms {
+    /// They are.
+    On,
+    /// They are not.
+    Off,
+}
+
 /// The observers of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Observe {
@@ -209,11 +222,18 @@ pub struct Observe {
     pub checks: Checks,
     /// The number of worst waits kept.
     pub worst_waits: usize,
+    /// Whether distributions are returned.
+    pub histograms: Histograms,
+}
+
+impl Observe {
+    /// Figures only, for runs of which there are many.
+    pub const FIGURES: Self = Self { checks: Checks::Off, worst_waits: 0, histograms: Histograms::Off };
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { checks: Checks::On, worst_waits: 10 }
+        Self { checks: Checks::On, worst_waits: 10, histograms: Histograms::Off }
     }
 }
 
@@ -224,6 +244,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// Its figures.
     pub summary: Summary,
+    /// The distributions behind its quantiles, if they were asked for.
+    pub histograms: Vec<Bucket>,
     /// The monitors' verdicts.
     pub checks: Option<zerolag_check::Report>,
 }

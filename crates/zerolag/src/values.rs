@@ -1,14 +1,19 @@
-//! The parsing of options' values.
+//! The values that a caller writes: versions of kernels, machines, durations, cost profiles.
+//!
+//! Every front end reads them here, so a mistake is refused in the same words everywhere.
 
-use crate::cli::failure::Failure;
+use crate::error::Error;
 use std::path::Path;
-use zerolag::model::settings::nearest;
-use zerolag::model::{CpuMask, Duration, KernelVersion, Topology};
-use zerolag::sim::Costs;
-use zerolag::workload::random::MAX_TIME;
+use zerolag_model::settings::nearest;
+use zerolag_model::{CpuMask, Duration, KernelVersion, Topology};
+use zerolag_sim::Costs;
+use zerolag_workload::random::MAX_TIME;
 
-/// Returns a profile by its name or from its file.
-pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
+/// Returns a cost profile by its name or from its file.
+///
+/// # Errors
+/// There is no profile or file of that name, or the file is no cost profile.
+pub fn costs(name: &str) -> Result<Costs, Error> {
     if let Some(costs) = Costs::named(name) {
         return Ok(costs);
     }
@@ -19,16 +24,19 @@ pub(crate) fn costs(name: &str) -> Result<Costs, Failure> {
             || "known are `zero` and `default`; anything else is the path of a TOML file".to_owned(),
             |near| format!("did you mean `{near}`?"),
         );
-        return Err(Failure::input_help(format!("--costs: there is no profile or file `{name}`"), help));
+        return Err(Error::input_help(format!("costs: there is no profile or file `{name}`"), help));
     }
-    let bytes = std::fs::read(path).map_err(|error| Failure::reading(name, &error))?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::input(format!("{name}: this is not UTF-8 text")))?;
+    let bytes = std::fs::read(path).map_err(|error| Error::reading(name, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::input(format!("{name}: this is not UTF-8 text")))?;
     let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
-    Costs::from_toml(&stem, &text).map_err(|error| Failure::input(format!("{name}: {}", error.to_string().trim_end())))
+    Costs::from_toml(&stem, &text).map_err(|error| Error::input(format!("{name}: {}", error.to_string().trim_end())))
 }
 
-/// Reads a number of CPUs.
-pub(crate) fn cpus(text: &str) -> Result<Topology, String> {
+/// Reads a number of CPUs, 1..=4096, as a machine under one cache.
+///
+/// # Errors
+/// The reason.
+pub fn cpus(text: &str) -> Result<Topology, String> {
     let count: u64 = text.parse().map_err(|_| match text.parse::<CpuMask>() {
         Ok(_) => "expected the number of CPUs, 1..=4096, not a list (timerlat, osnoise: -c)",
         Err(_) => "expected a number of CPUs, 1..=4096",
@@ -40,8 +48,11 @@ pub(crate) fn cpus(text: &str) -> Result<Topology, String> {
     })
 }
 
-/// Reads the shape of a machine.
-pub(crate) fn machine(text: &str) -> Result<Topology, String> {
+/// Reads the shape of a machine: sockets x LLCs per socket x cores per LLC x threads per core.
+///
+/// # Errors
+/// The reason.
+pub fn machine(text: &str) -> Result<Topology, String> {
     let counts: Option<Vec<u32>> = text.split('x').map(|count| count.trim().parse().ok()).collect();
     match counts.as_deref() {
         Some(&[sockets, llcs, cores, smt]) => {
@@ -52,22 +63,31 @@ pub(crate) fn machine(text: &str) -> Result<Topology, String> {
 }
 
 /// Reads the version of a kernel.
-pub(crate) fn kernel(text: &str) -> Result<KernelVersion, String> {
+///
+/// # Errors
+/// The known versions.
+pub fn kernel(text: &str) -> Result<KernelVersion, String> {
     KernelVersion::from_name(text).ok_or_else(|| {
         let known: Vec<&str> = KernelVersion::ALL.iter().map(|version| version.name()).collect();
         format!("known are {}", known.join(", "))
     })
 }
 
-/// Reads a setting and its value.
-pub(crate) fn setting(text: &str) -> Result<(String, String), String> {
+/// Reads a key and its value: `hz=250`.
+///
+/// # Errors
+/// A valid form.
+pub fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, as in rt_balance=passive")?;
     let (key, value) = (key.trim(), value.trim());
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Reads a duration.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+/// Reads the duration of a run, above zero and at most 10 years.
+///
+/// # Errors
+/// The reason.
+pub fn duration(text: &str) -> Result<Duration, String> {
     if text.starts_with('-') {
         return Err("a duration is not negative".to_owned());
     }

@@ -1,0 +1,141 @@
+//! Why the longest waits were long, in a run and under a changed value.
+//!
+//! [`Answer`] is the result of `zerolag explain`: the explanation of a simulation or a trace, and
+//! that of the same workload with one value changed, as text and as JSON.
+
+use crate::error::Error;
+use crate::simulation::{Plan, Prepared};
+use crate::variant::{self, Label};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::ControlFlow;
+use zerolag_model::{Duration, Record};
+use zerolag_report::explain::{Explained, Explainer, Explanation, Options, explain};
+use zerolag_report::human::Human;
+use zerolag_sim::{Sink, Tracing};
+use zerolag_trace::Trace;
+
+/// Explained waits, as they are and, if asked, with a value changed.
+///
+/// ```
+/// use zerolag::explanation::Answer;
+/// use zerolag::report::explain::Options;
+/// use zerolag::{Simulation, Workload};
+///
+/// let text = "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"10ms\" }]\nloop = 3\n";
+/// let simulation = Simulation::new(Workload::toml(text));
+/// let options = Options { worst: 1, task: None };
+/// let answer = Answer::of(&simulation.plan()?, options.clone())?;
+/// let answer = answer.what_if("hz", "100", &simulation.set("hz", 100).plan()?, options)?;
+/// assert!(answer.to_string().contains("is queued behind a-"));
+/// assert_eq!(answer.to_json()["variants"][1]["values"]["hz"], "100");
+/// # Ok::<(), zerolag::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The waits as they are.
+    pub found: Explanation,
+    /// The changed value, and the waits with it.
+    pub changed: Option<(Label, Explanation)>,
+    /// The seed of the run; `None` for a recorded trace.
+    pub seed: Option<u64>,
+}
+
+/// A sink that explains waits.
+struct Listener(Explainer);
+
+impl Sink for Listener {
+    fn record(&mut self, record: &Record) {
+        self.0.observe(record);
+    }
+}
+
+impl Answer {
+    /// Runs a simulation and explains its waits.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn of(prepared: &Prepared, options: Options) -> Result<Self, Error> {
+        let plan = &prepared.plan;
+        Ok(Self { found: simulate(plan, options)?, changed: None, seed: Some(plan.config.seed) })
+    }
+
+    /// Explains the waits of a trace.
+    #[must_use]
+    pub fn of_trace(trace: &Trace, options: Options) -> Self {
+        Self { found: explain(trace, options), changed: None, seed: None }
+    }
+
+    /// Returns the answer with the waits of the same workload under a changed value.
+    ///
+    /// # Errors
+    /// The program does not fit the machine.
+    pub fn what_if(self, key: &str, value: &str, prepared: &Prepared, options: Options) -> Result<Self, Error> {
+        let label = Label::of_values(vec![(key.to_owned(), value.to_owned())], "");
+        Ok(Self { changed: Some((label, simulate(&prepared.plan, options)?)), ..self })
+    }
+
+    /// Returns the answer as JSON: a variant as it is and, if asked, one with the changed value.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let first = Label::of_values(Vec::new(), AS_IT_IS);
+        let changed = self.changed.iter().map(|(label, found)| (label, found));
+        let all = [(&first, &self.found)].into_iter().chain(changed);
+        let variants: Vec<_> = all.map(|(label, found)| label.to_json([("explanation", found.to_json())])).collect();
+        variant::document("zerolag.explain.v2", 1, self.seed, &variants)
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.found, f)?;
+        match &self.changed {
+            Some((change, after)) => difference(f, &change.name, &self.found, after),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs a plan and keeps its records.
+///
+/// # Errors
+/// The program does not fit the machine.
+pub fn record(plan: &Plan) -> Result<Trace, Error> {
+    let mut machine = plan.build(Tracing::On)?;
+    let mut records = Vec::new();
+    let outcome = machine.run(&mut records);
+    let mut meta = plan.meta();
+    meta.end = outcome.end;
+    Ok(Trace { meta, records })
+}
+
+fn simulate(plan: &Plan, options: Options) -> Result<Explanation, Error> {
+    let mut machine = plan.build(Tracing::On)?;
+    let mut listener = Listener(Explainer::new(&plan.meta(), options));
+    let outcome = machine.run_with(&mut listener, |_, _| ControlFlow::Continue(()));
+    Ok(listener.0.finish(outcome.end))
+}
+
+/// Writes the effect of a change on each kind of cause, the largest difference first.
+fn difference(f: &mut fmt::Formatter<'_>, change: &str, before: &Explanation, after: &Explanation) -> fmt::Result {
+    let time = |of: &Explanation, kind: &str| of.totals.get(kind).copied().unwrap_or(Duration::ZERO);
+    let kinds: BTreeSet<&String> = before.totals.keys().chain(after.totals.keys()).collect();
+    let mut rows: Vec<(Duration, Duration, &String)> =
+        kinds.into_iter().map(|kind| (time(before, kind), time(after, kind), kind)).collect();
+    rows.sort_by_key(|(was, is, _)| core::cmp::Reverse(if was > is { *was - *is } else { *is - *was }));
+    let longest = |of: &Explanation| of.waits.first().map_or(Duration::ZERO, Explained::length);
+    let sum = |of: &Explanation| of.totals.values().copied().sum::<Duration>();
+    let mut line = |was: Duration, is: Duration, what: &str| {
+        writeln!(f, "{:>10} {:>10}  {what}", Human(was).to_string(), Human(is).to_string())
+    };
+    line(longest(before), longest(after), &format!("longest wait: {AS_IT_IS}, with {change}"))?;
+    line(sum(before), sum(after), "all waits, of which")?;
+    rows.into_iter().filter(|(was, is, _)| was != is).take(SHOWN).try_for_each(|(was, is, kind)| line(was, is, kind))
+}
+
+/// The name of the workload without the change.
+const AS_IT_IS: &str = "as it is";
+
+/// How many kinds of causes the difference lists.
+const SHOWN: usize = 20;

@@ -1,0 +1,28 @@
+//! Simulations: from a workload and values to figures.
+//!
+//! ```text
+//! Workload ─► Simulation ──plan()──► Prepared ──run()──► RunResult
+//!             kernel, machine,       Plan, notes         figures, tables, goals, checks
+//!             values, seed, ...
+//! ```
+//!
+//! | module | gives |
+//! |---|---|
+//! | `builder` | [`Simulation`]: a workload and the values that a caller chooses; [`Prepared`] |
+//! | `plan` | [`Plan`]: everything that a simulation depends on; [`Watch`]: observes a run |
+//! | `result` | [`RunResult`]: what a run gives, as figures, tables, text and JSON |
+//! | `verdicts` | the verdicts of monitors, as text and JSON |
+//!
+//! Nothing here is global: simulations are values, can be sent to other threads, and any number of
+//! them can run at a time. The same simulation gives the same bytes.
+
+mod builder;
+mod plan;
+mod result;
+pub mod verdicts;
+
+pub use builder::{Cancel, Note, Prepared, Progress, Simulation};
+pub use plan::{Checks, DEFAULT_DURATION, Histograms, Observe, Plan, PlanError, Report, Watch};
+pub use result::RunResult;
+#[cfg(target_os = "linux")]
+pub(crate) use result::figures_and;

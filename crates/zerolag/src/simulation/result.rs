@@ -1,0 +1,202 @@
+//! [`RunResult`]: what a run gives.
+
+use super::plan::Report;
+use super::verdicts;
+use crate::goals::Verdict;
+use serde_json::{Value, json};
+use std::fmt;
+use std::fmt::Write;
+use zerolag_report::frame::rows::Kept;
+use zerolag_report::frame::{self, Bucket, Frame, Rows};
+use zerolag_report::{Summary, json, text};
+use zerolag_sim::End;
+
+/// The result of a run: figures, tables, goals, and the verdicts of the monitors.
+///
+/// Figures are in [`summary`](Self::summary), typed; [`table`](Self::table) has the same as named
+/// columns, [`to_json`](Self::to_json) as JSON, and `Display` as text.
+///
+/// ```
+/// use zerolag::report::frame::rows::Kept;
+/// use zerolag::{Simulation, Workload};
+///
+/// let workload = Workload::toml(
+///     "[machine]\ncpus = 1\n[task.a]\ninstances = 2\nsteps = [{ run = \"10ms\" }]\nloop = 3\n",
+/// );
+/// let result = Simulation::new(workload).keep(Kept::ALL).run()?;
+/// let tasks = result.table("tasks").unwrap();
+/// assert_eq!(tasks.column("name").unwrap().text(1), Some("a-1"));
+/// let run: u64 = (0..2).filter_map(|row| tasks.column("run_ns").unwrap().u64(row)).sum();
+/// assert!(run >= 60_000_000);
+/// assert!(result.table("switches").unwrap().rows() > 2);
+/// # Ok::<(), zerolag::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    report: Report,
+    goals: Vec<Verdict>,
+    rows: Rows,
+    kept: Kept,
+}
+
+impl RunResult {
+    /// The tables of every run, in the order of documentation.
+    pub const TABLES: [&'static str; 7] = ["tasks", "cpus", "groups", "services", "worst_waits", "histograms", "goals"];
+    /// The tables of a run that kept rows ([`Kept`]).
+    pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
+
+    pub(super) const fn new(report: Report, goals: Vec<Verdict>, rows: Rows, kept: Kept) -> Self {
+        Self { report, goals, rows, kept }
+    }
+
+    /// Returns the figures.
+    #[must_use]
+    pub const fn summary(&self) -> &Summary {
+        &self.report.summary
+    }
+
+    /// Returns how the run ended, with its figures and the monitors' verdicts.
+    #[must_use]
+    pub const fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns the result of each goal of the workload.
+    #[must_use]
+    pub fn goals(&self) -> &[Verdict] {
+        &self.goals
+    }
+
+    /// Returns the distributions behind the quantiles.
+    #[must_use]
+    pub fn histograms(&self) -> &[Bucket] {
+        &self.report.histograms
+    }
+
+    /// Returns the rows that were kept.
+    #[must_use]
+    pub const fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Returns whether the caller ended the run.
+    #[must_use]
+    pub const fn is_interrupted(&self) -> bool {
+        matches!(self.report.outcome.why, End::Interrupted)
+    }
+
+    /// Returns whether the run ended by itself, every goal was met, and no rule of scheduling was
+    /// broken, except by faults that its kernel is known for.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        let holds = |checks: &zerolag_check::Report| checks.is_clean() || checks.faults().is_some();
+        let report = &self.report;
+        report.outcome.why.is_ok() && self.goals.iter().all(Verdict::is_met) && report.checks.as_ref().is_none_or(holds)
+    }
+
+    /// Returns a table by its name: one of [`TABLES`](Self::TABLES) or, if they were kept, of
+    /// [`ROWS`](Self::ROWS).
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<Frame> {
+        let summary = &self.report.summary;
+        Some(match name {
+            "tasks" => frame::summary::tasks(summary),
+            "cpus" => frame::summary::cpus(summary),
+            "groups" => frame::summary::groups(summary),
+            "services" => frame::summary::services(summary),
+            "worst_waits" => frame::summary::worst_waits(summary),
+            "histograms" => frame::buckets::frame(&self.report.histograms),
+            "goals" => crate::goals::frame(&self.goals),
+            "switches" if self.kept.switches => self.rows.switches_frame(),
+            "waits" if self.kept.waits => self.rows.waits_frame(),
+            "requests" if self.kept.requests => self.rows.requests_frame(),
+            _ => return None,
+        })
+    }
+
+    /// Returns the result as JSON: the figures, how the run ended, and the monitors' verdicts. The
+    /// form is that of `zerolag run --json`, with a line break at the end.
+    ///
+    /// # Panics
+    /// Never: every figure has a form in JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let report = &self.report;
+        let stats = &report.outcome.stats;
+        let ended = json!({
+            "at_ns": report.outcome.end.as_nanos(),
+            "why": end_name(&report.outcome.why),
+            "says": report.outcome.why.to_string(),
+            "wakeups": stats.wakeups,
+            "completions": stats.completions,
+            "ticks": stats.ticks,
+            "ipis": stats.ipis,
+            "lock_waits": stats.lock_waits,
+        });
+        figures_and(&report.summary, &[("ended", ended), ("checks", verdicts::json(report.checks.as_ref()))])
+    }
+
+    /// Returns the headline of the result, how the run ended, and the verdicts of the monitors:
+    /// the text without its tables.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let tables = text::render(&self.report.summary, text::Limits::default());
+        let head = tables.find("\n\n").map_or(&*tables, |end| &tables[..=end]);
+        format!("{head}{}", self.ending())
+    }
+
+    /// Returns how the run ended, and the monitors' verdicts.
+    fn ending(&self) -> String {
+        let (outcome, stats) = (&self.report.outcome, &self.report.outcome.stats);
+        let why = outcome.why.to_string();
+        let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
+        let mut out = format!(
+            "ended at {}: {why}; {} wakeups, {} computations, {} ticks, {} IPIs, {} waits for a run-queue lock\n",
+            outcome.end, stats.wakeups, stats.completions, stats.ticks, stats.ipis, stats.lock_waits
+        );
+        if let Some(checks) = &self.report.checks {
+            out.push_str(&verdicts::line(checks));
+            if !checks.is_clean() {
+                out.push_str(&verdicts::text(checks));
+            }
+        }
+        out
+    }
+}
+
+/// Tables, how the run ended, and the monitors' verdicts.
+impl fmt::Display for RunResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables = text::render(&self.report.summary, text::Limits::default());
+        write!(f, "{tables}\n{}", self.ending())
+    }
+}
+
+/// Returns figures as JSON with more at their end. The figures keep the order of their keys, which
+/// a [`Value`] would not.
+pub(crate) fn figures_and(summary: &Summary, more: &[(&str, Value)]) -> String {
+    let figures = json::render(summary).expect("invariant: every figure has a JSON form");
+    let body = figures.trim_end().strip_suffix('}').expect("invariant: the figures are an object").trim_end();
+    let mut out = body.to_owned();
+    for (key, value) in more {
+        let value = format!("{value:#}").replace('\n', "\n  ");
+        write!(out, ",\n  \"{key}\": {value}").expect("invariant: a string takes everything");
+    }
+    out + "\n}\n"
+}
+
+/// Returns the word for how a run ended, in JSON.
+const fn end_name(end: &End) -> &'static str {
+    match end {
+        End::Duration => "duration",
+        End::Finished => "finished",
+        End::Interrupted => "interrupted",
+        End::Deadlock(_) => "deadlock",
+        End::Stuck(_) => "stuck",
+        End::NoProgress(_) => "no_progress",
+        End::TooManyForks(_) => "too_many_forks",
+        End::Lockup { .. } => "lockup",
+        End::NotHeld { .. } => "not_held",
+        End::Failed(_) => "failed",
+    }
+}

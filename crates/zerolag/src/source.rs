@@ -1,0 +1,167 @@
+//! [`Workload`]: where the program of a simulation comes from.
+//!
+//! A text is read for one machine and one set of parameters, so it is kept as text until both are
+//! known: [`Workload::scenario`].
+
+use crate::error::{Error, plain};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zerolag_model::Topology;
+use zerolag_workload::builtin::PeriodicPolicy;
+use zerolag_workload::input::INPUT_MAX;
+use zerolag_workload::scenario::SCENARIO_MAX;
+use zerolag_workload::{DuplicatePolicy, Includes, LoadOptions, Program, Scenario};
+
+/// The workload of a simulation: a file, a text, or a program built in code.
+///
+/// Included files are read relative to the current directory.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub(crate) source: Source,
+    duplicates: DuplicatePolicy,
+    task_set: PeriodicPolicy,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    File(PathBuf),
+    Text { name: Arc<str>, bytes: Arc<[u8]> },
+    Scenario(Box<Scenario>),
+    Program { program: Arc<Program>, machine: Topology },
+}
+
+impl Workload {
+    fn of(source: Source) -> Self {
+        let LoadOptions { duplicates, task_set, .. } = LoadOptions::default();
+        Self { source, duplicates, task_set }
+    }
+
+    /// Returns the workload of a file: scenario TOML, rt-app JSON, or a task set as CSV. It is read
+    /// by each call that needs it.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self::of(Source::File(path.into()))
+    }
+
+    /// Returns the workload of a text. `name` stands for the file in messages; by its extension it
+    /// chooses the format: `.toml`, `.json` or `.csv`; otherwise the first character decides.
+    pub fn text(name: &str, text: impl AsRef<[u8]>) -> Self {
+        Self::of(Source::Text { name: name.into(), bytes: text.as_ref().into() })
+    }
+
+    /// Returns the workload of a scenario in TOML.
+    pub fn toml(text: &str) -> Self {
+        Self::text("scenario.toml", text)
+    }
+
+    /// Returns the workload of a scenario that was read before, or built.
+    #[must_use]
+    pub fn of_scenario(scenario: Scenario) -> Self {
+        Self::of(Source::Scenario(Box::new(scenario)))
+    }
+
+    /// Returns the workload of a program built in code, on a machine.
+    #[must_use]
+    pub fn of_program(program: Program, machine: Topology) -> Self {
+        Self::of(Source::Program { program: Arc::new(program), machine })
+    }
+
+    /// Returns it with another meaning of duplicate keys in rt-app files.
+    #[must_use]
+    pub const fn duplicates(mut self, policy: DuplicatePolicy) -> Self {
+        self.duplicates = policy;
+        self
+    }
+
+    /// Returns it with another scheduling of the tasks of a CSV task set.
+    #[must_use]
+    pub const fn task_set(mut self, policy: PeriodicPolicy) -> Self {
+        self.task_set = policy;
+        self
+    }
+
+    /// Returns its name in messages.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.source {
+            Source::File(path) => path.display().to_string(),
+            Source::Text { name, .. } => name.to_string(),
+            Source::Scenario(_) | Source::Program { .. } => "the workload".to_owned(),
+        }
+    }
+
+    /// Returns it with its file read, so that many simulations of it read the file once.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is a trace.
+    pub fn read(self) -> Result<Self, Error> {
+        let Source::File(path) = &self.source else { return Ok(self) };
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let read = std::fs::File::open(path).and_then(|file| file.take(INPUT_MAX as u64 + 1).read_to_end(&mut bytes));
+        read.map_err(|error| Error::reading(&name, &error))?;
+        Ok(Self { source: Source::Text { name: name.into(), bytes: bytes.into() }, ..self })
+    }
+
+    /// Reads it for a machine (`None` is its own), with values for the parameters that it declares;
+    /// other values are ignored.
+    ///
+    /// # Errors
+    /// The file cannot be read, is a trace, or has mistakes: all of them.
+    pub fn scenario(&self, machine: Option<Topology>, values: &[(String, String)]) -> Result<Scenario, Error> {
+        let read;
+        let (name, bytes) = match &self.source {
+            Source::Text { name, bytes } => (name, bytes),
+            Source::File(_) => {
+                read = self.clone().read()?;
+                let Source::Text { name, bytes } = &read.source else { unreachable!("it was read above") };
+                (name, bytes)
+            }
+            Source::Scenario(scenario) => {
+                let machine = machine.or_else(|| scenario.machine.clone());
+                return Ok(Scenario { machine, ..(**scenario).clone() });
+            }
+            Source::Program { .. } => return Err(Error::input("a program built in code is no scenario")),
+        };
+        if zerolag_trace::is_trace(bytes) {
+            return Err(Error::input_help(
+                format!("`{name}` is a trace, not a workload"),
+                format!("its figures: `zerolag report {name}`; a workload of it: `zerolag import {name} -o FILE.toml`"),
+            ));
+        }
+        let options = LoadOptions {
+            machine_override: machine,
+            duplicates: self.duplicates,
+            task_set: self.task_set,
+            parameters: values.to_vec(),
+            includes: Some(Includes::new(|path| read_included(Path::new(path)))),
+        };
+        Ok(zerolag_workload::load(name, bytes, &options)?)
+    }
+}
+
+impl From<PathBuf> for Workload {
+    fn from(path: PathBuf) -> Self {
+        Self::file(path)
+    }
+}
+
+impl From<&Path> for Workload {
+    fn from(path: &Path) -> Self {
+        Self::file(path)
+    }
+}
+
+impl From<Scenario> for Workload {
+    fn from(scenario: Scenario) -> Self {
+        Self::of_scenario(scenario)
+    }
+}
+
+/// Reads an included file.
+fn read_included(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let limit = SCENARIO_MAX as u64 + 1;
+    let done = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    done.map(|_| bytes).map_err(|error| plain(&error))
+}

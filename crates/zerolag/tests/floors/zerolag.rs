@@ -1,0 +1,23 @@
+//! The floors of `zerolag`: words and values, simulations, what is made of several of them, and the
+//! program on top. The program is a crate of its own: it uses the library by its name, like any
+//! other front end.
+
+use super::Floors;
+
+pub(crate) const FLOORS: Floors = &[
+    &["error", "goals", "knob", "variant"],
+    &["source", "values"],
+    // Simulations.
+    &["simulation/plan", "simulation/verdicts"],
+    &["simulation/result"],
+    &["simulation/builder"],
+    &["simulation"],
+    // Several simulations, and other hosts.
+    &["compare", "explanation", "fuzz", "host", "import", "spec", "sweep", "tools"],
+    &["calibrate", "repro"],
+    &["validate"],
+    &["lib"],
+    // The program.
+    &["cli"],
+    &["main"],
+];
