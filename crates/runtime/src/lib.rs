@@ -2,6 +2,37 @@
 //! with groups, weights, hard quotas, reservations, real-time priorities, a starvation floor below
 //! them, and locks that boost their holders. It needs no privileges and no cgroups.
 //!
+//! An axum server with tenants: each gets a group of its own, `gold` ten times the weight of the
+//! others, and those at most half a CPU each, though their code never yields. tokio keeps sockets
+//! and timers (features `tokio` and `tower`):
+//!
+//! ```no_run
+//! # #[cfg(all(feature = "tokio", feature = "tower"))]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use axum::{Router, extract::Request, routing::get};
+//! use zerolag_runtime::{Builder, GroupLayer};
+//!
+//! let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+//! let rt = Builder::new().cpus(2).reactor(tokio.handle().clone()).build()?;
+//! let tenant = |request: &Request| {
+//!     let name = request.headers().get("x-tenant").and_then(|name| name.to_str().ok());
+//!     name.unwrap_or("unknown").to_owned()
+//! };
+//! let tenants = GroupLayer::by(rt.root(), tenant)
+//!     .group(|name, group| if name == "gold" { group.weight(1000) } else { group.quota(0.5) })
+//!     .queue(64); // more requests of a tenant than that get 503 and `Retry-After`
+//! let app = Router::new().route("/", get(async || "hello")).layer(tenants);
+//! tokio.block_on(async {
+//!     axum::serve(tokio::net::TcpListener::bind("127.0.0.1:8080").await?, app).await
+//! })?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "tokio", feature = "tower")))]
+//! # fn main() {}
+//! ```
+//!
+//! Tasks and groups by hand, without tokio:
+//!
 //! ```
 //! use std::time::Duration;
 //! use zerolag_runtime::{Builder, checkpoint, sleep};

@@ -17,10 +17,10 @@
 //! next \[2\]. So even a task that does not cooperate keeps its quota on average.
 //!
 //! A thread that lost its CPU competes with the others for the processors of the machine. Once it
-//! has used [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock or waits for
-//! one: others would wait for it at that priority. Such a task gets no lock before its poll ends.
-//! Nice 19 cannot be undone without privileges, so the thread ends after the poll; all others wait
-//! in the [`pool`](crate::pool) for another CPU.
+//! has used its part of [`SLOW_AFTER`] there, it gets nice 19 \[3\], unless its task holds a lock
+//! or waits for one: others would wait for it at that priority. Such a task gets no lock before its
+//! poll ends. Nice 19 cannot be undone without privileges, so the thread ends after the poll; all
+//! others wait in the [`pool`](crate::pool) for another CPU.
 
 use crate::boost::settle;
 use crate::caller::{Caller, Switched};
@@ -39,7 +39,9 @@ use std::task::{Context, Poll, Waker};
 use zerolag_core::Leave;
 use zerolag_model::{CpuId, Duration, Instant};
 
-/// The CPU time that a thread gets at its old priority after it has lost its CPU.
+/// The CPU time that the threads which have lost their CPU get at their old priority, in equal
+/// parts. With 50 ms for each of them, eight polls of 50 ms competed with the CPUs of the scheduler
+/// as equals, and requests waited for 16 ms.
 pub(crate) const SLOW_AFTER: Duration = Duration::from_millis(50);
 
 /// The shortest time between two looks at such a thread.
@@ -362,6 +364,7 @@ impl Engine {
     /// at ticks.
     pub(crate) fn slow_down(&self) {
         let adrift = self.adrift.lock().clone();
+        let after = slow_after(adrift.len());
         for task in adrift {
             let now = self.now();
             let mut body = task.body.lock();
@@ -370,15 +373,20 @@ impl Engine {
                 (Some(had), Some(used)) => used.saturating_sub(had),
                 (_, None) | (None, _) => now.since(detached.since),
             };
-            detached.look_at = now + SLOW_AFTER.saturating_sub(used).max(SLOW_AGAIN);
+            detached.look_at = now + SLOW_AGAIN;
             let (held, waits_for) = (task.held.lock(), task.waits_for.lock());
-            if used >= SLOW_AFTER && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
+            if used >= after && held.is_empty() && waits_for.is_empty() && !task.is_slow.load(Ordering::Relaxed) {
                 // [3] If the kernel refuses, the thread competes at its old priority.
                 task.is_slow.store(true, Ordering::Relaxed);
                 slow(detached.tid);
             }
         }
     }
+}
+
+/// Returns the CPU time after which one of `threads` without a CPU is slowed down.
+fn slow_after(threads: usize) -> Duration {
+    Duration::from_nanos(SLOW_AFTER.as_nanos() / (threads as u64).max(1))
 }
 
 /// Gives a thread nice 19; those of unit tests are none of the kernel's.
@@ -399,7 +407,7 @@ fn take_over(engine: &Arc<Engine>, cpu: CpuId) -> bool {
         }
         let Some(tid) = seat.tid.take() else { return false };
         let Some(Polling { task, .. }) = seat.polling.take() else { return false };
-        let look_at = now + SLOW_AFTER;
+        let look_at = now + SLOW_AGAIN;
         task.body.lock().detached = Some(Detached { since: now, tid, had: None, look_at, has_left: false }); // [1]
         engine.adrift.lock().push(Arc::clone(&task));
         std::mem::take(&mut seat.is_lost).store(true, Ordering::Release);

@@ -2,7 +2,7 @@
 //! time, and twenty tenants of 2 % of a CPU each, one of which never yields. Runs it without the
 //! promises and with them, and prints both.
 //!
-//! `cargo run --release -p zerolag-runtime --example noisy_tenants [SECONDS]`
+//! `cargo run --release -p zerolag-runtime --example promises [SECONDS]`
 #![expect(clippy::disallowed_methods, reason = "the runtime schedules by the real clock")]
 
 use hdrhistogram::Histogram;
