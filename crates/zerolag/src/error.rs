@@ -72,7 +72,7 @@ impl Error {
     /// Returns the failure to read a file named by the user.
     pub fn reading(name: impl fmt::Display, error: &io::Error) -> Self {
         let help = match error.kind() {
-            io::ErrorKind::NotFound => Some("give the path of a file, or `-` for the standard input".to_owned()),
+            io::ErrorKind::NotFound => Some("give the path of a file".to_owned()),
             io::ErrorKind::IsADirectory => Some("this is a directory; name a file in it".to_owned()),
             _ => None,
         };

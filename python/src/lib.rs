@@ -1,0 +1,46 @@
+//! The native part of the Python package `zerolag`.
+//!
+//! It converts, and decides nothing: workloads, values, figures and messages are the library's. The
+//! Python part (`zerolag/*.py`) has the functions that users call.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `spec` | a simulation as Python describes it |
+//! | `table` | frames as tables that speak the Arrow PyCapsule interface |
+//! | `run` | a run and its result |
+//! | `trace` | recorded traces |
+//! | `study` | comparisons, sweeps and searches |
+//! | `errors` | errors as exceptions with line, column and advice |
+
+mod errors;
+mod run;
+mod spec;
+mod study;
+mod table;
+mod trace;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _zerolag(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", zerolag::VERSION)?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<run::Result>()?;
+    module.add_class::<trace::Trace>()?;
+    module.add_class::<trace::Checks>()?;
+    module.add_class::<trace::Explanation>()?;
+    module.add_class::<study::Comparison>()?;
+    module.add_class::<study::Search>()?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::kernels, module)?)?;
+    module.add_function(wrap_pyfunction!(run::settings, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::read_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(study::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(study::smallest, module)?)?;
+    module.add_function(wrap_pyfunction!(study::usual_figures, module)?)?;
+    module.add_function(wrap_pyfunction!(study::figure_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(study::run_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(study::sweep_table, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! Recorded traces: their figures, rows, checks and explanations.
+
+use crate::errors::raise;
+use crate::spec::Spec;
+use crate::table::Table;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use zerolag::Error;
+use zerolag::check::{Report, Verdict};
+use zerolag::explanation::Answer;
+use zerolag::report::explain::Options;
+use zerolag::report::frame::{self, Bucket, Follower, Frame, Rows, Values};
+use zerolag::report::{Metrics, Summary, json, text};
+use zerolag::simulation::verdicts;
+
+/// A recorded trace.
+#[pyclass(frozen, module = "zerolag")]
+pub(crate) struct Trace {
+    name: String,
+    trace: zerolag::trace::Trace,
+    summary: Summary,
+    histograms: Vec<Bucket>,
+    /// A row per event: made when it is first asked for.
+    rows: OnceLock<Rows>,
+}
+
+/// Reads a trace: `perf.data`, Perfetto, text of ftrace, perf or trace-cmd, or zerolag's own.
+#[pyfunction]
+pub(crate) fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Trace> {
+    let read = py.detach(|| {
+        let trace = zerolag::trace::open(&path).map_err(|error| Error::trace(&path, &error))?;
+        let mut metrics = Metrics::new(&trace.meta);
+        trace.records.iter().for_each(|record| metrics.observe(record));
+        let (summary, histograms) = metrics.finish_with_buckets(trace.meta.end);
+        let name = path.display().to_string();
+        Ok(Trace { name, trace, summary, histograms, rows: OnceLock::new() })
+    });
+    read.map_err(|error| raise(py, &error))
+}
+
+impl Trace {
+    fn rows(&self, py: Python<'_>) -> &Rows {
+        py.detach(|| self.rows.get_or_init(|| Follower::of(&self.trace, frame::rows::Kept::ALL)))
+    }
+}
+
+#[pymethods]
+impl Trace {
+    /// The file.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The length of the trace in nanoseconds.
+    #[getter]
+    fn elapsed_ns(&self) -> u64 {
+        self.summary.elapsed.as_nanos()
+    }
+
+    /// How many events the recorder lost.
+    #[getter]
+    fn lost_events(&self) -> u64 {
+        self.summary.meta.lost_events
+    }
+
+    fn __len__(&self) -> usize {
+        self.trace.records.len()
+    }
+
+    /// Returns a table by its name.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        Ok(Table(match name {
+            "tasks" => frame::summary::tasks(&self.summary),
+            "cpus" => frame::summary::cpus(&self.summary),
+            "groups" => frame::summary::groups(&self.summary),
+            "services" => frame::summary::services(&self.summary),
+            "worst_waits" => frame::summary::worst_waits(&self.summary),
+            "histograms" => frame::buckets::frame(&self.histograms),
+            "switches" => self.rows(py).switches_frame(),
+            "waits" => self.rows(py).waits_frame(),
+            "requests" => self.rows(py).requests_frame(),
+            _ => {
+                let known = "tasks, cpus, groups, services, worst_waits, histograms, switches, waits, requests";
+                return Err(PyValueError::new_err(format!("no table `{name}`; known are {known}")));
+            }
+        }))
+    }
+
+    /// Checks the trace against the rules of scheduling.
+    fn check(&self, py: Python<'_>) -> Checks {
+        Checks(py.detach(|| zerolag::check::check(&self.trace, &zerolag::check::Options::default())))
+    }
+
+    /// Explains the longest waits.
+    #[pyo3(signature = (worst, task=None))]
+    fn explain(&self, py: Python<'_>, worst: usize, task: Option<String>) -> Explanation {
+        Explanation(py.detach(|| Answer::of_trace(&self.trace, Options { worst, task })))
+    }
+
+    /// Returns the figures as JSON, as `zerolag report --json` prints them.
+    fn to_json(&self) -> String {
+        json::render(&self.summary).unwrap_or_default() + "\n"
+    }
+
+    fn __str__(&self) -> String {
+        text::render(&self.summary, text::Limits::default())
+    }
+}
+
+/// The verdicts of the monitors.
+#[pyclass(frozen, module = "zerolag")]
+pub(crate) struct Checks(Report);
+
+#[pymethods]
+impl Checks {
+    /// Whether no rule is broken.
+    #[getter]
+    fn clean(&self) -> bool {
+        self.0.is_clean()
+    }
+
+    /// A row per monitor.
+    #[getter]
+    fn table(&self) -> Table {
+        let rows = &self.0.verdicts;
+        let texts = |of: &dyn Fn(&Verdict) -> String| {
+            Values::Text(rows.iter().map(|(_, verdict)| Arc::from(of(verdict))).collect())
+        };
+        let word = |verdict: &Verdict| match verdict {
+            Verdict::Held => "held",
+            Verdict::Broken(_) => "broken",
+            Verdict::NotApplicable(_) => "not_applicable",
+        };
+        let violations = rows.iter().map(|(_, verdict)| match verdict {
+            Verdict::Broken(found) => found.total(),
+            Verdict::Held | Verdict::NotApplicable(_) => 0,
+        });
+        let detail = |verdict: &Verdict| match verdict {
+            Verdict::Held => String::new(),
+            Verdict::Broken(found) => found.first().first().map(ToString::to_string).unwrap_or_default(),
+            Verdict::NotApplicable(reason) => reason.to_string(),
+        };
+        let known = rows.iter().map(|(_, verdict)| !matches!(verdict, Verdict::Held)).collect();
+        Table(
+            Frame::new("checks", rows.len())
+                .with("monitor", Values::Text(rows.iter().map(|(name, _)| Arc::from(*name)).collect()))
+                .with("verdict", texts(&|verdict| word(verdict).to_owned()))
+                .with("violations", Values::U64(violations.collect()))
+                .with_some("detail", texts(&detail), known),
+        )
+    }
+
+    fn __str__(&self) -> String {
+        verdicts::text(&self.0)
+    }
+}
+
+/// Why the longest waits were long.
+#[pyclass(frozen, module = "zerolag")]
+pub(crate) struct Explanation(Answer);
+
+#[pymethods]
+impl Explanation {
+    /// Returns the explanation as JSON, as `zerolag explain --json` prints it.
+    fn to_json(&self) -> String {
+        format!("{:#}\n", self.0.to_json())
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// Explains the longest waits of a simulation and, if asked, of the same with a value changed.
+#[pyfunction]
+#[pyo3(signature = (spec, worst, task=None, what_if=None))]
+pub(crate) fn explain(
+    py: Python<'_>,
+    spec: Spec,
+    worst: usize,
+    task: Option<String>,
+    what_if: Option<(String, String)>,
+) -> PyResult<Explanation> {
+    let options = Options { worst, task };
+    let answered = py.detach(|| {
+        let simulation = spec.simulation()?;
+        let answer = Answer::of(&simulation.plan()?, options.clone())?;
+        match what_if {
+            None => Ok(answer),
+            Some((key, value)) => answer.what_if(&key, &value, &simulation.set(&key, &value).plan()?, options),
+        }
+    });
+    answered.map(Explanation).map_err(|error| raise(py, &error))
+}

@@ -1,0 +1,43 @@
+"""The guide: its code runs, in order, and prints what the page says; the stubs are those of the module."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import pathlib
+import re
+from typing import Any
+
+import zerolag
+from zerolag import _zerolag
+
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
+
+
+def test_the_code_of_the_guide_prints_what_the_page_says(tmp_path: pathlib.Path) -> None:
+    page = pathlib.Path("docs/guide/python.md").read_text()
+    names: dict[str, Any] = {"scratch": tmp_path, "__name__": "__main__"}
+    blocks = BLOCK.findall(page)
+    assert len(blocks) >= 6, "the page has code"
+    for code, expected in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "docs/guide/python.md", "exec"), names)
+        if expected:
+            assert printed.getvalue().rstrip() == expected.rstrip(), code
+
+
+def test_the_stubs_name_what_the_module_has() -> None:
+    stub = pathlib.Path("python/zerolag/_zerolag.pyi").read_text()
+    declared = {node.name for node in ast.parse(stub).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    assert declared == {name for name in dir(_zerolag) if not name.startswith("__")}
+    for node in ast.parse(stub).body:
+        if isinstance(node, ast.ClassDef):
+            members = {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+            assert members <= set(dir(getattr(_zerolag, node.name))), node.name
+
+
+def test_the_package_is_typed_and_says_its_version() -> None:
+    assert (pathlib.Path(zerolag.__file__).parent / "py.typed").exists()
+    assert zerolag.__version__ in pathlib.Path("Cargo.toml").read_text()

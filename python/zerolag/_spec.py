@@ -1,0 +1,119 @@
+"""A simulation as plain values: it can be pickled, and sent to other processes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from ._errors import InputError
+from ._toml import dumps
+
+Workload = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+"""A path; the text of a scenario, of an rt-app file or a task set; or a dict with the same keys."""
+
+Value = Union[str, int, float, bool]
+"""The value of a setting, a limit or a parameter."""
+
+# Keyword arguments have no points.
+_WITH_POINTS = {
+    "cpu_max": "cpu.max",
+    "cpu_max_burst": "cpu.max.burst",
+    "cpu_weight": "cpu.weight",
+    "cpu_cfs_quota_us": "cpu.cfs_quota_us",
+    "cpu_cfs_period_us": "cpu.cfs_period_us",
+}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What the native part reads."""
+
+    name: str
+    text: Optional[bytes]
+    kernel: Optional[str] = None
+    cpus: Optional[str] = None
+    machine: Optional[str] = None
+    costs: Optional[str] = None
+    seed: Optional[int] = None
+    duration: Optional[str] = None
+    values: Sequence[tuple[str, str]] = ()
+    checks: bool = True
+    worst_waits: int = 10
+    keep: Sequence[str] = ()
+
+    def embedded(self) -> "Spec":
+        """Returns it with its file's text, so that a worker on another machine needs no file."""
+        if self.text is not None:
+            return self
+        try:
+            with open(self.name, "rb") as file:
+                return replace(self, text=file.read())
+        except OSError:
+            # The native part says what is wrong, with advice.
+            return self
+
+
+def written(value: Value) -> str:
+    """Returns a value as the command line takes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def key_of(key: str) -> str:
+    """Returns a key as the command line takes it."""
+    return _WITH_POINTS.get(key, key)
+
+
+def spec_of(
+    workload: Workload,
+    *,
+    kernel: Optional[str] = None,
+    cpus: Optional[int] = None,
+    machine: Optional[str] = None,
+    costs: "Optional[Union[str, os.PathLike[str]]]" = None,
+    seed: Optional[int] = None,
+    duration: Optional[str] = None,
+    set: Optional[Mapping[str, Value]] = None,
+    settings: Optional[Mapping[str, Value]] = None,
+    checks: bool = True,
+    worst_waits: int = 10,
+    keep: Sequence[str] = (),
+) -> Spec:
+    """Returns the description of a simulation."""
+    name, text = _source(workload)
+    values = {key_of(key): written(value) for key, value in {**(set or {}), **(settings or {})}.items()}
+    if isinstance(keep, str):
+        keep = (keep,)
+    if seed is not None and (isinstance(seed, bool) or not 0 <= seed < 1 << 64):
+        raise InputError(f"seed: expected a whole number from 0 to 2**64 - 1, not {seed!r}")
+    return Spec(
+        name=name,
+        text=text,
+        kernel=kernel,
+        cpus=None if cpus is None else str(cpus),
+        machine=machine,
+        costs=None if costs is None else os.fspath(costs),
+        seed=seed,
+        duration=duration,
+        values=tuple(values.items()),
+        checks=checks,
+        worst_waits=worst_waits,
+        keep=tuple(keep),
+    )
+
+
+def _source(workload: Workload) -> tuple[str, Optional[bytes]]:
+    if isinstance(workload, Mapping):
+        if "tasks" in workload:
+            return "workload.json", json.dumps(workload).encode()
+        return "scenario.toml", dumps(workload).encode()
+    if isinstance(workload, os.PathLike):
+        return os.fspath(workload), None
+    if isinstance(workload, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        # A path has no line break, and a workload has several lines.
+        return ("<text>", workload.encode()) if "\n" in workload else (workload, None)
+    kind = type(workload).__name__
+    raise InputError(f"a workload is a path, a text or a dict, not a {kind}")
