@@ -17,6 +17,7 @@ mod import;
 mod init;
 mod input;
 mod man;
+mod merge;
 mod options;
 mod output;
 mod plan;
@@ -73,6 +74,8 @@ enum Command {
     Compare(compare::Args),
     /// Run a workload for every combination of values, or find the smallest value that meets a goal
     Sweep(sweep::Args),
+    /// Put the parts of a sweep together (`sweep --shard`)
+    Merge(merge::Args),
     /// Explain the longest waits as chains of causes
     Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
@@ -132,6 +135,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),

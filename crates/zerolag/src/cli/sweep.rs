@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use zerolag::Error;
 use zerolag::simulation::{Plan, Simulation};
 use zerolag::sweep::search::Search;
+use zerolag::sweep::shard::{Part, Shard};
 use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
 
 /// Arguments of `zerolag sweep`.
@@ -43,6 +44,10 @@ pub(crate) struct Args {
     such_that: Vec<String>,
     #[command(flatten)]
     json: JsonArgs,
+    /// Run only part I of N, and write its runs as JSON for `zerolag merge`: for the jobs of an
+    /// array
+    #[arg(long, value_name = "I/N", requires = "json", conflicts_with_all = ["smallest", "plot"])]
+    shard: Option<Part>,
     /// Plot the first figure over the first --set, as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "smallest")]
     plot: Option<PathBuf>,
@@ -119,7 +124,19 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
         names => names.iter().map(|name| figure(name)).collect::<Result<_, _>>()?,
     };
     catch_interrupts();
-    let mut progress = Progress::new(plans.len() as u64 * args.runs.runs, "runs", args.run.sim.is_quiet());
+    let parts = args.shard.map_or(1, |part| part.of);
+    let mut progress =
+        Progress::new((plans.len() as u64 * args.runs.runs).div_ceil(parts), "runs", args.run.sim.is_quiet());
+    if let Some(part) = args.shard {
+        let shard = Shard::run(axes, &figures, &plans, args.runs.runs, part, |done| progress.at(done as u64));
+        progress.finish();
+        let shard = match shard {
+            Err(RunError::Interrupted) => return Ok(say_interrupted()),
+            shard => shard.map_err(Error::from)?,
+        };
+        args.json.publish(|| format!("part {part}: {} runs\n", shard.len()), || shard.to_json())?;
+        return Ok(code::OK);
+    }
     let grid = Grid::run(axes, figures, &plans, args.runs.runs, |done| progress.at(done as u64));
     progress.finish();
     let grid = match grid {

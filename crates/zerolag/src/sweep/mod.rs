@@ -1,5 +1,5 @@
-//! One workload with many values: [`Grid`], every combination; [`search`], the smallest value that
-//! meets a goal.
+//! One workload with many values: [`Grid`], every combination, whole or in parts ([`shard`]);
+//! [`search`], the smallest value that meets a goal.
 //!
 //! Two runs with different seeds differ by chance, which hides small effects. So every cell runs
 //! with the same seeds, and the random draws of a task or a request belong to it by name. Two cells
@@ -9,6 +9,7 @@
 //! the grid: they do not depend on the number of CPUs.
 
 pub mod search;
+pub mod shard;
 mod view;
 
 pub use crate::knob::{self, Knob};
@@ -16,7 +17,7 @@ pub use crate::knob::{self, Knob};
 use crate::error::Error;
 use crate::goals;
 use crate::simulation::{Observe, Plan, Prepared, Simulation};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -25,7 +26,7 @@ use zerolag_workload::Program;
 use zerolag_workload::goal::{Goal, Measure, Metric, Relation};
 
 /// A varied part, and its values in order.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name, as written.
     pub key: String,
@@ -179,18 +180,24 @@ impl Grid {
         let measure =
             |summary: &Summary| -> Vec<Option<u64>> { figures.iter().map(|figure| figure.of(summary)).collect() };
         let measured = run_all(&seeded, measure, progress)?;
-        let per_cell = measured.chunks(usize::try_from(runs).unwrap_or(usize::MAX).max(1));
-        let mut cells = Vec::with_capacity(combinations.len());
-        for (values, of_runs) in combinations.into_iter().zip(per_cell) {
-            let mut by_figure = vec![Vec::new(); figures.len()];
-            for outcome in of_runs {
-                let found =
-                    outcome.as_ref().map_err(|why| RunError::Failed { values: values.join(", "), why: why.clone() })?;
-                by_figure.iter_mut().zip(found).for_each(|(all, value)| all.push(*value));
-            }
-            cells.push(Cell { values, figures: by_figure.iter().map(|all| Range::of(all)).collect() });
-        }
-        Ok(Self { axes, figures, runs, seed, cells })
+        let per_cell = usize::try_from(runs).unwrap_or(usize::MAX).max(1);
+        let values = combinations.iter().flat_map(|values| core::iter::repeat_n(values, per_cell));
+        let row = |(outcome, values): (Result<_, String>, &Vec<String>)| {
+            outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
+        };
+        let rows: Vec<Vec<Option<u64>>> = measured.into_iter().zip(values).map(row).collect::<Result<_, _>>()?;
+        Ok(Self::assemble(axes, figures, runs, seed, &rows))
+    }
+
+    /// Returns the grid of the figures of every run, in its order.
+    fn assemble(axes: Vec<Axis>, figures: Vec<Figure>, runs: u64, seed: u64, rows: &[Vec<Option<u64>>]) -> Self {
+        let per_cell = rows.chunks(usize::try_from(runs).unwrap_or(usize::MAX).max(1));
+        let cell = |(values, of_runs): (Vec<String>, &[Vec<Option<u64>>])| {
+            let of_figure = |at: usize| of_runs.iter().map(|row| row[at]).collect::<Vec<_>>();
+            Cell { values, figures: (0..figures.len()).map(|at| Range::of(&of_figure(at))).collect() }
+        };
+        let cells = combinations(&axes).into_iter().zip(per_cell).map(cell).collect();
+        Self { axes, figures, runs, seed, cells }
     }
 }
 

@@ -437,6 +437,48 @@ fn comparisons_and_searches_take_the_machine_the_costs_and_quiet() {
 type Case<'a> = (&'a str, &'a [&'a [&'a str]], &'a [&'a str]);
 
 #[test]
+fn parts_of_a_sweep_are_merged_into_what_one_machine_prints() {
+    let dir = scratch("shard");
+    let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
+    let sweep = |more: &[&str]| {
+        let args = ["sweep", "examples/audio.json", "--set", "hz=100,250,1000", "-q", "-d", "200ms", "--runs", "2"];
+        zerolag(&[&args[..], more].concat())
+    };
+    let files: Vec<String> = [3, 1, 2].iter().map(|part| path(&format!("{part}.json"))).collect();
+    for (file, part) in files.iter().zip(["3/3", "1/3", "2/3"]) {
+        let ended = sweep(&["--shard", part, &format!("--json={file}")]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(0), &*format!("part {part}: 2 runs\n")), "{}", ended.stderr);
+    }
+    let merge = |files: &[String], more: &[&str]| {
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
+        zerolag(&[&["merge"], &files[..], more].concat())
+    };
+    assert_eq!(merge(&files, &[]).stdout, sweep(&[]).stdout);
+    assert_eq!(merge(&files, &["--json"]).stdout, sweep(&["--json"]).stdout);
+    let plot = path("plot.svg");
+    assert_eq!(merge(&files, &["--plot", &plot]).code, Some(0));
+    assert!(std::fs::read_to_string(&plot).expect("written").starts_with("<svg"));
+    let other = path("other.json");
+    assert_eq!(sweep(&["--shard", "1/3", "--seed", "9", &format!("--json={other}")]).code, Some(0));
+    for (files, says) in [
+        (vec![files[0].clone(), files[1].clone()], "of 3 parts 2 are given; missing: 2"),
+        (vec![files[0].clone(), files[0].clone(), files[1].clone()], "are both part 3/3"),
+        (vec![files[0].clone(), other], "the seed differs"),
+        (vec!["Cargo.toml".to_owned()], "Cargo.toml: this is no part of a sweep"),
+        (vec![path("none.json")], "no such file"),
+    ] {
+        let ended = merge(&files, &[]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{files:?}");
+        assert!(ended.stderr.contains(says), "{files:?}: {}", ended.stderr);
+    }
+    for (more, says) in [(&["--shard", "1/3"][..], "--json"), (&["--shard", "4/3", "--json"], "1/3 to 3/3")] {
+        let ended = sweep(more);
+        assert_eq!(ended.code, Some(2), "{more:?}");
+        assert!(ended.stderr.contains(says), "{more:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn every_json_names_its_schema_and_variants_have_one_form() {
     let dir = scratch("schema");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
