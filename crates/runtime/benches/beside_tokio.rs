@@ -29,6 +29,8 @@ trait Host: Clone + Send + Sync + 'static {
     fn wait(length: Duration) -> impl Future<Output = ()> + Send;
     fn lock() -> Self::Lock;
     fn add(lock: &Self::Lock) -> impl Future<Output = ()> + Send;
+    /// Adds one, and yields while it holds the lock.
+    fn add_slowly(lock: &Self::Lock) -> impl Future<Output = ()> + Send;
 }
 
 /// The room for tasks, which `zerolag` reserves.
@@ -72,6 +74,12 @@ impl Host for Ours {
     async fn add(lock: &Self::Lock) {
         *lock.lock().await += 1;
     }
+
+    async fn add_slowly(lock: &Self::Lock) {
+        let mut value = lock.lock().await;
+        Self::pause().await;
+        *value += 1;
+    }
 }
 
 #[derive(Clone)]
@@ -111,6 +119,12 @@ impl Host for Tokio {
 
     async fn add(lock: &Self::Lock) {
         *lock.lock().await += 1;
+    }
+
+    async fn add_slowly(lock: &Self::Lock) {
+        let mut value = lock.lock().await;
+        Self::pause().await;
+        *value += 1;
     }
 }
 
@@ -161,6 +175,12 @@ impl Host for Smol {
 
     async fn add(lock: &Self::Lock) {
         *lock.lock().await += 1;
+    }
+
+    async fn add_slowly(lock: &Self::Lock) {
+        let mut value = lock.lock().await;
+        Self::pause().await;
+        *value += 1;
     }
 }
 
@@ -306,6 +326,32 @@ fn locks<H: Host>(tasks: usize) -> f64 {
     })
 }
 
+/// Tasks that take a lock that is always held by one that yields.
+fn held_locks<H: Host>() -> f64 {
+    const TASKS: usize = 4;
+    const EACH: usize = 5_000;
+    let host = H::start(2);
+    let spawner = host.clone();
+    host.run(async move {
+        let lock = Arc::new(H::lock());
+        let began = Instant::now();
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let lock = Arc::clone(&lock);
+                spawner.spawn(async move {
+                    for _ in 0..EACH {
+                        H::add_slowly(&lock).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await;
+        }
+        per(EACH * TASKS, began)
+    })
+}
+
 /// Tasks that sleep until the same time; returns by how much the median is late.
 fn timers<H: Host>() -> f64 {
     const COUNT: usize = 100_000;
@@ -372,6 +418,7 @@ fn benches() -> Vec<Bench> {
         bench!("spawn 1000, then join", "ns", spawns_of_many),
         bench!("mutex, uncontended", "ns", locks, 1),
         bench!("mutex, 4 tasks", "ns", locks, 4),
+        bench!("mutex, 4 tasks, held in a yield", "ns", held_locks),
         bench!("100,000 timers at once: late", "ns", timers),
         bench!("memory of a task", "bytes", bytes),
     ]

@@ -24,7 +24,7 @@ use zerolag_core::{
     Clock, Costs, Home, Io, Leave, Next, Op, PairClock, Parcel, Placement, Resched, Step, TaskMode, TaskSpec, Tracing,
     Work,
 };
-use zerolag_model::{CpuId, Duration, TaskId};
+use zerolag_model::{CpuId, Duration, Instant, TaskId};
 
 /// The buffers for the results of calls; a thread passes them from one caller to the next.
 struct Buffers {
@@ -40,14 +40,15 @@ impl Buffers {
 }
 
 crate::sync::thread_local! {
-    static KEPT: Cell<Option<Buffers>> = const { Cell::new(None) };
+    static KEPT: Cell<Option<Box<Buffers>>> = const { Cell::new(None) };
 }
 
 /// See the [module](self).
 pub(crate) struct Caller<'e> {
     pub(crate) engine: &'e Arc<Engine>,
     pub(crate) cpu: CpuId,
-    buffers: Option<Buffers>,
+    /// Boxed, because they are large and every caller takes and returns them.
+    buffers: Option<Box<Buffers>>,
     /// The parcel that a call takes or leaves behind.
     pub(crate) hand: Option<Parcel>,
     /// Tasks that are not allowed to stay on their CPU; they are placed elsewhere once that CPU has
@@ -67,11 +68,11 @@ impl<'e> Caller<'e> {
         let tracing = if engine.trace.is_some() { Tracing::On } else { Tracing::Off };
         let kept = KEPT.try_with(Cell::take).ok().flatten();
         let kept = kept.filter(|kept| kept.io.is_tracing() == engine.trace.is_some());
-        let buffers = Some(kept.unwrap_or_else(|| Buffers::new(tracing)));
+        let buffers = Some(kept.unwrap_or_else(|| Box::new(Buffers::new(tracing))));
         Self { engine, cpu, buffers, hand: None, displaced: Vec::new() }
     }
 
-    const fn buffers(&mut self) -> &mut Buffers {
+    fn buffers(&mut self) -> &mut Buffers {
         self.buffers.as_mut().expect("invariant: given back on drop only")
     }
 
@@ -123,7 +124,12 @@ impl<'e> Caller<'e> {
 
     /// Makes a call on a run queue that is already locked.
     fn under(&mut self, queue: &mut Queue, call: Call) -> Result<Answer, Refused> {
-        let now = queue.clock(self.engine.now());
+        self.under_at(queue, self.engine.now(), call)
+    }
+
+    /// The same at a time that was read under the lock.
+    fn under_at(&mut self, queue: &mut Queue, wall: Instant, call: Call) -> Result<Answer, Refused> {
+        let now = queue.clock(wall);
         self.perform(Rqs::One(&mut queue.rq, now), call)
     }
 
@@ -131,7 +137,7 @@ impl<'e> Caller<'e> {
     /// them.
     fn perform(&mut self, rqs: Rqs<'_>, call: Call) -> Result<Answer, Refused> {
         let engine = self.engine;
-        let Buffers { io, kicks, ipis } = self.buffers.as_mut().expect("invariant: given back on drop only");
+        let Buffers { io, kicks, ipis } = &mut **self.buffers.as_mut().expect("invariant: given back on drop only");
         let answer = match &engine.recorder {
             None => call.apply(&engine.scheduler, rqs, &mut self.hand, io),
             Some(recorder) => recorder.apply(&engine.scheduler, rqs, call, &mut self.hand, io),
@@ -195,11 +201,29 @@ impl<'e> Caller<'e> {
         let Ok(Answer::Cpu(cpu)) = self.call(Call::Select { task, by, why }) else {
             unreachable!("invariant: a task in hand has a CPU")
         };
-        let engine = self.engine;
+        let queue = self.engine.cpus[cpu.index()].queue.lock();
+        self.place_on(cpu, queue, task, why);
+    }
+
+    /// Places the task in `hand` on the CPU of this thread, if that runs nothing but the task that
+    /// is about to leave it; otherwise where the scheduler wants it.
+    fn place_here(&mut self, task: TaskId, why: Placement) {
+        let queue = self.engine.cpus[self.cpu.index()].queue.lock();
+        if queue.rq.nr_running() == 1 {
+            self.place_on(self.cpu, queue, task, why);
+        } else {
+            drop(queue);
+            self.place(task, why);
+        }
+    }
+
+    fn place_on(&mut self, cpu: CpuId, mut queue: MutexGuard<'e, Queue>, task: TaskId, why: Placement) {
+        let (engine, by) = (self.engine, self.cpu);
         let step = {
-            let mut queue = engine.cpus[cpu.index()].queue.lock();
             engine.task(task).body.lock().at = Place::Queued; // [1], [3]
-            self.under(&mut queue, Call::Wake { cpu, task, by, why })
+            let step = self.under(&mut queue, Call::Wake { cpu, task, by, why });
+            drop(queue);
+            step
         };
         self.notify();
         let Ok(Answer::Step(step)) = step else { unreachable!("invariant: a wakeup answers a step") };
@@ -208,6 +232,15 @@ impl<'e> Caller<'e> {
 
     /// Wakes a task if it sleeps; otherwise sets `is_notified`.
     pub(crate) fn wake(&mut self, task: &Arc<Task>) {
+        self.wake_at(task, Self::place);
+    }
+
+    /// The same; the task runs next on the CPU of this thread, unless other tasks wait there.
+    pub(crate) fn wake_here(&mut self, task: &Arc<Task>) {
+        self.wake_at(task, Self::place_here);
+    }
+
+    fn wake_at(&mut self, task: &Arc<Task>, place: impl Fn(&mut Self, TaskId, Placement)) {
         let (engine, id) = (self.engine, task.id);
         loop {
             let mut body = task.body.lock();
@@ -217,10 +250,11 @@ impl<'e> Caller<'e> {
             }
             match std::mem::replace(&mut body.at, Place::OnItsWay) {
                 Place::Parked(parcel) => {
-                    body.is_notified = true; // [4]
+                    let is_new = std::mem::take(&mut body.is_new);
+                    body.is_notified = !is_new; // [4]
                     drop(body);
                     self.hand = Some(parcel);
-                    return self.place(id, Placement::Wakeup);
+                    return place(self, id, if is_new { Placement::Fork } else { Placement::Wakeup });
                 }
                 Place::Delayed => body.at = Place::Delayed,
                 other => {
@@ -258,17 +292,17 @@ impl<'e> Caller<'e> {
     /// The run queue stays locked from `leave` to the end of the switch, unless the CPU looks for
     /// work on other CPUs: no other thread sees a task that has left but is still current.
     pub(crate) fn switch(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Switched {
-        let Some((mut queue, left)) = self.leave(task, why) else { return Switched::Stays };
+        let Some((mut queue, left, mut wall)) = self.leave(task, why) else { return Switched::Stays };
         let body = self.hand.take();
         let next = loop {
-            match self.pick(queue) {
+            match self.pick(queue, wall) {
                 None => break None,
                 Some((locked, next)) => {
                     if self.begin(locked, &next) {
                         break Some(next);
                     }
                     let left = self.leave(Some(&next), Leave::Preempted);
-                    (queue, _) = left.expect("invariant: only who blocks stays");
+                    (queue, _, wall) = left.expect("invariant: only who blocks stays");
                     self.displaced.extend(self.hand.take());
                 }
             }
@@ -318,18 +352,19 @@ impl<'e> Caller<'e> {
     ///
     /// A task that is spared leaves in kernel mode: the limit of its group takes effect only when
     /// it is spared no longer (`throttle`).
-    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs)> {
+    fn leave(&mut self, task: Option<&Arc<Task>>, why: Leave) -> Option<(MutexGuard<'e, Queue>, LeftAs, Instant)> {
         let (engine, cpu) = (self.engine, self.cpu);
         let mut queue = engine.cpus[cpu.index()].queue.lock();
-        let had = queue.meter.run_by_this_thread(engine.now());
+        let wall = engine.now();
+        let had = queue.meter.run_by_this_thread(wall);
         let Some(task) = task else {
-            let left = self.under(&mut queue, Call::Leave { cpu, why });
+            let left = self.under_at(&mut queue, wall, Call::Leave { cpu, why });
             debug_assert_eq!(left, Ok(Answer::Left(LeftAs::Queued)), "nobody has left an idle CPU");
             engine.answer_kick(cpu);
-            return Some((queue, LeftAs::Queued));
+            return Some((queue, LeftAs::Queued, wall));
         };
         if queue.rq.current_mode() == TaskMode::User && engine.spares(task, Duration::ZERO) {
-            let _ = self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::Kernel });
+            let _ = self.under_at(&mut queue, wall, Call::SetMode { cpu, mode: TaskMode::Kernel });
         }
         task.is_in_kernel.store(queue.rq.current_mode() == TaskMode::Kernel, Ordering::Relaxed);
         let mut body = task.body.lock();
@@ -340,7 +375,7 @@ impl<'e> Caller<'e> {
         }
         // A kick from here on is a new request.
         engine.answer_kick(cpu);
-        let now = queue.clock(engine.now());
+        let now = queue.clock(wall);
         let left = self.perform(Rqs::One(&mut queue.rq, now), Call::Leave { cpu, why });
         let Ok(Answer::Left(left)) = left else { unreachable!("invariant: a task that leaves is somewhere") };
         body.at = match left {
@@ -354,20 +389,24 @@ impl<'e> Caller<'e> {
         }
         drop(body);
         task.group.add_usage(queue.meter.take());
-        Some((queue, left))
+        Some((queue, left, wall))
     }
 
-    /// Picks the next task of the CPU.
-    fn pick(&mut self, mut queue: MutexGuard<'e, Queue>) -> Option<(MutexGuard<'e, Queue>, Arc<Task>)> {
+    /// Picks the next task of the CPU. `wall` was read under the lock.
+    fn pick(
+        &mut self,
+        mut queue: MutexGuard<'e, Queue>,
+        mut wall: Instant,
+    ) -> Option<(MutexGuard<'e, Queue>, Arc<Task>)> {
         let (engine, cpu) = (self.engine, self.cpu);
         loop {
-            let Ok(Answer::Next(next)) = self.under(&mut queue, Call::Pick { cpu }) else {
+            let Ok(Answer::Next(next)) = self.under_at(&mut queue, wall, Call::Pick { cpu }) else {
                 unreachable!("invariant: a CPU that has left can pick")
             };
             let step = match next {
                 Next::Balance(step) => step,
                 Next::Idle => {
-                    queue.meter.rest(engine.now());
+                    queue.meter.rest(wall);
                     Step::Done
                 }
                 Next::Run(id) => {
@@ -383,6 +422,7 @@ impl<'e> Caller<'e> {
                 return None;
             }
             queue = engine.cpus[cpu.index()].queue.lock();
+            wall = engine.now();
         }
     }
 
@@ -391,10 +431,12 @@ impl<'e> Caller<'e> {
     /// paying.
     fn begin(&mut self, mut queue: MutexGuard<'e, Queue>, task: &Arc<Task>) -> bool {
         let cpu = self.cpu;
-        let Ok(Answer::Step(step)) = self.under(&mut queue, Call::Switched { cpu }) else {
+        // The time of the switch itself is charged to no task: the clock is read again.
+        let wall = self.engine.now();
+        self.engine.cpus[cpu.index()].began.store(wall.as_nanos(), Ordering::Relaxed);
+        let Ok(Answer::Step(step)) = self.under_at(&mut queue, wall, Call::Switched { cpu }) else {
             unreachable!("invariant: a CPU that has picked has switched")
         };
-        // The time of the switch itself is charged to no task.
         let _ = queue.meter.take();
         let mut debt = Duration::ZERO;
         if !task.has_borrowed_class() {
@@ -405,7 +447,7 @@ impl<'e> Caller<'e> {
         let is_to_return = queue.rq.current_mode() == TaskMode::Kernel && !self.engine.spares(task, Duration::ZERO);
         let resched = is_to_return.then(|| {
             task.is_in_kernel.store(false, Ordering::Relaxed);
-            self.under(&mut queue, Call::SetMode { cpu, mode: TaskMode::User })
+            self.under_at(&mut queue, wall, Call::SetMode { cpu, mode: TaskMode::User })
         });
         drop(queue);
         self.notify();
@@ -480,10 +522,10 @@ pub(crate) mod tests {
         assert!(matches!(first.body.lock().at, Place::Delayed), "{first:?}");
         advance(&engine, Duration::from_millis(5));
 
-        let (queue, left) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
+        let (queue, left, wall) = caller.leave(Some(&last), Leave::Block).expect("it is not woken");
         assert_eq!(left, LeftAs::Delayed);
         let body = caller.hand.take();
-        assert!(caller.pick(queue).is_none());
+        assert!(caller.pick(queue, wall).is_none());
         assert!(tasks.iter().all(|task| matches!(task.body.lock().at, Place::Parked(_))), "{tasks:?}");
         Caller::new(&engine, CpuId(0)).wake(&last);
         assert!(caller.part(&last, left, body).is_none());

@@ -21,6 +21,8 @@ struct Here {
     /// Another thread has the CPU now.
     is_lost: Arc<AtomicBool>,
     task: RefCell<Option<Arc<Task>>>,
+    /// The poll has left a wakeup to its end.
+    has_postponed: Cell<bool>,
 }
 
 crate::sync::thread_local! {
@@ -38,7 +40,14 @@ crate::sync::thread_local! {
 /// Makes this thread the thread of a CPU.
 pub(crate) fn sit_down(engine: &Arc<Engine>, cpu: CpuId, is_lost: Arc<AtomicBool>) {
     let is_kicked = Arc::clone(&engine.cpus[cpu.index()].is_kicked);
-    let here = Here { engine: Arc::clone(engine), cpu, is_kicked, is_lost, task: RefCell::new(None) };
+    let here = Here {
+        engine: Arc::clone(engine),
+        cpu,
+        is_kicked,
+        is_lost,
+        task: RefCell::new(None),
+        has_postponed: Cell::new(false),
+    };
     HERE.with(|place| *place.borrow_mut() = Some(here));
 }
 
@@ -67,6 +76,34 @@ pub(crate) fn stand_up() {
 /// Returns the CPU of this thread.
 pub(crate) fn current_cpu() -> Option<CpuId> {
     HERE.try_with(|here| here.borrow().as_ref().map(|here| here.cpu)).ok().flatten()
+}
+
+/// Returns whether this thread polls a task.
+pub(crate) fn polls(task: &Arc<Task>) -> bool {
+    let is_it = |here: &Here| here.task.borrow().as_ref().is_some_and(|polled| Arc::ptr_eq(polled, task));
+    HERE.try_with(|here| here.borrow().as_ref().is_some_and(is_it)).unwrap_or(false)
+}
+
+/// Returns the CPU on which this thread polls a task of a runtime, unless it has lost the CPU.
+pub(crate) fn polling_cpu(engine: &Arc<Engine>) -> Option<CpuId> {
+    let is_ours = |here: &&Here| {
+        Arc::ptr_eq(&here.engine, engine) && here.task.borrow().is_some() && !here.is_lost.load(Ordering::Acquire)
+    };
+    HERE.try_with(|here| here.borrow().as_ref().filter(is_ours).map(|here| here.cpu)).ok().flatten()
+}
+
+/// Notes that the poll on this thread has left a wakeup to its end.
+pub(crate) fn note_postponed() {
+    HERE.with(|here| {
+        if let Some(here) = &*here.borrow() {
+            here.has_postponed.set(true);
+        }
+    });
+}
+
+/// Returns whether the poll that has ended on this thread has left a wakeup; once.
+pub(crate) fn take_postponed() -> bool {
+    HERE.with(|here| here.borrow().as_ref().is_some_and(|here| here.has_postponed.take()))
 }
 
 /// Returns the task that this thread is polling.

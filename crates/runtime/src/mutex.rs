@@ -219,9 +219,13 @@ impl Line {
 
     /// Releases the lock of a holder.
     fn release(self: &Arc<Self>, holder: Option<&Arc<Task>>) {
-        self.pass_on(holder);
+        let was_wanted = self.pass_on(holder);
         if let Some(task) = holder {
-            settle([Arc::clone(task)]);
+            // Without waiters the holder has no loan from this lock: a waiter that has left since
+            // settles it.
+            if was_wanted || task.is_lifted.load(Ordering::Relaxed) || task.inherited.lock().is_some() {
+                settle([Arc::clone(task)]);
+            }
             if task.is_in_kernel() && !task.holds_locks() {
                 // The limit of the task's group can have waited for this.
                 task.engine.kick(task.cpu());
@@ -229,8 +233,9 @@ impl Line {
         }
     }
 
-    /// Hands the lock to the most urgent waiter, which inherits from the remaining waiters.
-    fn pass_on(self: &Arc<Self>, from: Option<&Arc<Task>>) {
+    /// Hands the lock to the most urgent waiter, which inherits from the remaining waiters. Returns
+    /// whether there was one.
+    fn pass_on(self: &Arc<Self>, from: Option<&Arc<Task>>) -> bool {
         let (task, waker) = {
             let mut state = self.state.lock();
             debug_assert!(state.is_held && is_same(state.holder.as_ref(), from), "the holder releases it");
@@ -238,7 +243,7 @@ impl Line {
                 strike(&from.held, self);
             }
             (state.is_held, state.holder) = (false, None);
-            let Some(ticket) = state.queue.pop() else { return };
+            let Some(ticket) = state.queue.pop() else { return false };
             let place = state.place_of(ticket).expect("invariant: a ticket in the queue has a waiter");
             let next = &mut state.waiters[place];
             next.is_granted = true;
@@ -252,13 +257,14 @@ impl Line {
         };
         let engine = task.as_ref().map(|task| Arc::clone(&task.engine)).or_else(coop::current_engine);
         settle(task);
-        let Some(waker) = waker else { return };
+        let Some(waker) = waker else { return true };
         match engine {
             Some(engine) => engine.contain(|| waker.wake()),
             // No runtime is concerned that could count a panic. The panic of a waiter's waker is
             // not the panic of the holder.
             None => std::mem::forget(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
+        true
     }
 
     /// Updates the loan of a waiter after its priority has changed; returns whether it differs.

@@ -505,3 +505,64 @@ fn owners_abort_their_tasks() {
         assert!(outcome.is_complete);
     });
 }
+
+/// Polls wake tasks and go on: until the woken one has run, which it does after the next tick on
+/// the other CPU, or on the CPU that another thread takes over.
+#[test]
+fn a_wakeup_does_not_wait_for_the_end_of_a_poll() {
+    for (cpus, after) in [(2, None), (1, Some(Duration::from_millis(1)))] {
+        explore(300, move || {
+            let rt = build(two_cpus().cpus(cpus).hand_off_after(after));
+            let clock = start_clock(&rt);
+            let (bell, is_over) = (Arc::new(Bell::default()), Arc::new(AtomicBool::new(false)));
+            let (waits, ends) = (Arc::clone(&bell), Arc::clone(&is_over));
+            let root = rt.root().clone();
+            let woken = rt.spawn(async move {
+                waits.wait().await;
+                // A task that is started is woken in the same way.
+                let started = root.spawn(async move { ends.store(true, Ordering::SeqCst) });
+                started.expect("room").await.expect("a result");
+            });
+            let waker = rt.spawn(async move {
+                bell.ring();
+                while !is_over.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+            });
+            join(&rt, [woken.expect("room"), waker.expect("room")]);
+            clock.stop();
+        });
+    }
+}
+
+/// A poll wakes a task that another thread wakes as well, and sleeps, ends, or yields. The clock
+/// does not advance: no tick makes a wakeup that was forgotten.
+#[test]
+fn a_wakeup_at_the_end_of_a_poll_is_not_lost() {
+    explore(600, || {
+        let rt = build(two_cpus());
+        let bells = [(); 2].map(|()| Arc::new(Bell::default()));
+        let [first, second] = bells.each_ref().map(Arc::clone);
+        let [other_first, other_second] = bells.each_ref().map(Arc::clone);
+        let sleeps = rt.spawn(async move {
+            for _ in 0..3 {
+                first.wait().await;
+                second.ring();
+            }
+        });
+        let wakes = rt.spawn(async move {
+            for round in 0..2 {
+                other_first.ring();
+                if round == 0 {
+                    other_second.wait().await;
+                } else {
+                    yield_now().await;
+                }
+            }
+        });
+        let outside = Arc::clone(&bells[0]);
+        let waker = thread::spawn(move || outside.ring());
+        join(&rt, [sleeps.expect("room"), wakes.expect("room")]);
+        waker.join().expect("no panic");
+    });
+}

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zerolag_core::call::Place;
 use zerolag_core::call::Refused;
-use zerolag_core::{CpusetId, Placement, TaskError, TaskSpec};
+use zerolag_core::{CpusetId, TaskError, TaskSpec};
 use zerolag_model::{ClassId, CpuId, CpuMask, DlParams, Nice, RtPriority, SchedAttr, TraceEvent};
 
 /// A task that has not been started yet.
@@ -112,6 +112,7 @@ impl TaskBuilder {
         }
         let (id, ended) = engine.take_id().ok_or(SpawnError::Full)?;
         let born_on = coop::current_cpu().unwrap_or_else(|| CpuId(id.0 % engine.cpus.len() as u32));
+        let is_bound = self.cpus.is_some();
         let spec = TaskSpec {
             id,
             attr: self.attr,
@@ -128,6 +129,8 @@ impl TaskBuilder {
                 _ => unreachable!("invariant: a call about a task returns an error of tasks"),
             });
         }
+        let parcel = caller.hand.take().expect("invariant: a task that was created is in hand");
+        drop(caller);
         let (attr, group, name) = (self.attr, self.group.state.id, self.name);
         let named = Arc::clone(&name);
         engine.emit(|| TraceEvent::TaskNew { task: id, name: named, parent: None, attr, group });
@@ -139,12 +142,13 @@ impl TaskBuilder {
             spawned_at: Location::caller(),
             engine: Arc::clone(&engine),
             group: self.group.state,
-            body: Mutex::new(Body::new(Place::OnItsWay)),
+            body: Mutex::new(Body::new(Place::Parked(parcel))),
             job: Mutex::new(Some(Box::pin(async move { result.set(Ok(future.await)) }))),
             outcome: Arc::clone(&shared) as _,
             is_aborted: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
             is_fair: attr.class() == ClassId::Fair,
+            is_bound,
             is_in_kernel: AtomicBool::new(false),
             is_lifted: AtomicBool::new(false),
             last_cpu: AtomicU32::new(born_on.0),
@@ -154,7 +158,7 @@ impl TaskBuilder {
             upkeep: Mutex::default(),
         });
         engine.admit(Arc::clone(&task));
-        caller.place(id, Placement::Fork);
+        engine.wake(&task);
         Ok(JoinHandle { task, shared })
     }
 

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //!               placed [1]                leave(Block) [2]
-//!    OnItsWay ------------> Queued ----------------------------> Parked (its parcel is here)
-//!        ^                   | ^  \                                | woken [4]
+//!    OnItsWay ------------> Queued ----------------------------> Parked (its parcel is here, from
+//!        ^                   | ^  \                                |     the start); woken [4]
 //!        |                   | |   \ leave(Block), its lag is owed v
 //!        +-------------------+ |    +--------> Delayed -------> OnItsWay
 //!        | displaced [3]       |  woken there [5] |  |
@@ -58,6 +58,8 @@ pub(crate) struct Body {
     pub(crate) detached: Option<Detached>,
     /// The CPU time that it has used on a CPU that was no longer its own.
     pub(crate) debt: Duration,
+    /// It has not been placed on a CPU yet.
+    pub(crate) is_new: bool,
 }
 
 /// A poll that continues without a CPU of the scheduler.
@@ -76,7 +78,12 @@ pub(crate) struct Detached {
 
 impl Body {
     pub(crate) const fn new(at: Place) -> Self {
-        Self { at, is_notified: false, is_leaving: false, detached: None, debt: Duration::ZERO }
+        Self { at, is_notified: false, is_leaving: false, detached: None, debt: Duration::ZERO, is_new: true }
+    }
+
+    /// Returns whether it sleeps, and a wakeup has to place it.
+    pub(crate) const fn sleeps(&self) -> bool {
+        matches!(self.at, Place::Parked(_)) && !self.is_leaving && self.detached.is_none()
     }
 }
 
@@ -97,6 +104,8 @@ pub(crate) struct Task {
     pub(crate) is_slow: AtomicBool,
     /// It is a fair task by its own parameters.
     pub(crate) is_fair: bool,
+    /// It is not allowed on all CPUs.
+    pub(crate) is_bound: bool,
     /// It left its CPU in kernel mode since it is spared ([`spare`](crate::spare)).
     pub(crate) is_in_kernel: AtomicBool,
     /// It has borrowed a real-time priority since it is spared.

@@ -178,26 +178,47 @@ fn serve(engine: &Arc<Engine>, cpu: CpuId, turn: u64, detached: Option<Arc<Task>
             rest(engine, cpu);
             continue;
         };
-        match poll(engine, cpu, turn, &task) {
-            None => return,
-            Some(Polled::Over) => running = schedule(engine, cpu, Some(task), Leave::Exit),
-            Some(Polled::Pending) => {
-                running = match coop::take_gives() {
-                    Some(how) => schedule(engine, cpu, Some(task), how),
-                    None if task.body.lock().is_notified => Some(task),
-                    None => schedule(engine, cpu, Some(task), Leave::Block),
-                };
-            }
+        let Some(polled) = poll(engine, cpu, turn, &task) else { return };
+        let leaves = match polled {
+            Polled::Over => Some(Leave::Exit),
+            Polled::Pending => match coop::take_gives() {
+                Some(how) => Some(how),
+                None if task.body.lock().is_notified => None,
+                None => Some(Leave::Block),
+            },
+        };
+        if coop::take_postponed() {
+            wake_next(engine, cpu, leaves);
         }
+        running = match leaves {
+            Some(why) => schedule(engine, cpu, Some(task), why),
+            None => Some(task),
+        };
+    }
+}
+
+/// Makes the wakeup that the last poll has left to its end; the clock can have made it meanwhile.
+/// The task runs next here if the polled one sleeps or ends.
+fn wake_next(engine: &Arc<Engine>, cpu: CpuId, leaves: Option<Leave>) {
+    let next = engine.cpus[cpu.index()].next.lock().take();
+    let Some(next) = next else { return };
+    match leaves {
+        Some(Leave::Block | Leave::Exit) => Caller::new(engine, cpu).wake_here(&next),
+        Some(_) | None => engine.wake(&next),
     }
 }
 
 /// Leaves a task, unless it was woken before it could block, and switches to the next.
 fn schedule(engine: &Arc<Engine>, cpu: CpuId, running: Option<Arc<Task>>, why: Leave) -> Option<Arc<Task>> {
     let Switched::To(next) = Caller::new(engine, cpu).switch(running.as_ref(), why) else { return running };
-    let was_busy = engine.cpus[cpu.index()].is_busy.swap(next.is_some(), Ordering::SeqCst);
-    if next.is_some() && !was_busy {
-        engine.timeline.begin_ticks();
+    // Only this thread writes it: most switches are between tasks, and write nothing.
+    let is_busy = &engine.cpus[cpu.index()].is_busy;
+    let was_busy = is_busy.load(Ordering::SeqCst);
+    if next.is_some() != was_busy {
+        is_busy.store(next.is_some(), Ordering::SeqCst);
+        if next.is_some() {
+            engine.timeline.begin_ticks();
+        }
     }
     next
 }
@@ -217,7 +238,11 @@ fn rest(engine: &Engine, cpu: CpuId) {
 fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option<Polled> {
     let seat = &engine.cpus[cpu.index()].seat;
     task.body.lock().is_notified = false;
-    let (began, standing) = (engine.now(), Standing::of(task));
+    let began = match engine.cpus[cpu.index()].began.swap(0, Ordering::Relaxed) {
+        0 => engine.now(),
+        at => Instant::from_nanos(at),
+    };
+    let standing = Standing::of(task);
     let had = standing.is_timed().then(own_cpu_time);
     seat.lock().polling = Some(Polling { task: Arc::clone(task), began, seen: None, asked: None, is_long: false });
     coop::begin(Arc::clone(task));
@@ -244,6 +269,10 @@ fn poll(engine: &Arc<Engine>, cpu: CpuId, turn: u64, task: &Arc<Task>) -> Option
     // [2] For the scheduler the task is asleep. It is woken if it was notified, or if it has to
     //     exit.
     engine.adrift.lock().retain(|other| !Arc::ptr_eq(other, task));
+    if coop::take_postponed() {
+        // The CPU has another thread, which does not know of it.
+        engine.wake_postponed(cpu);
+    }
     if engine.overrun_after().is_some_and(|after| engine.now().since(began) >= after) {
         engine.report_overrun(task, began);
     }
