@@ -4,6 +4,7 @@ use crate::blocking::Blocking;
 use crate::caller::Caller;
 use crate::clock::{TimeSource, Timeline, std_now};
 use crate::coop;
+use crate::group::GroupState;
 use crate::meter::Meter;
 use crate::pool::Pool;
 use crate::reactor::Reactor;
@@ -16,13 +17,14 @@ use crate::task::Task;
 use crate::worker::Seat;
 use parking_lot::RawMutex;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use zerolag_core::call::{Answer, Call, Place};
 use zerolag_core::{Clock, Lent, Parcel, Rq, Scheduler};
-use zerolag_model::{CpuId, Duration, Instant, Record, TaskId, TraceEvent};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::{Machine, Meta, Source, Trace};
 
 /// A run queue and its task clock.
@@ -91,6 +93,8 @@ pub(crate) struct Engine {
     pub(crate) census: Census,
     reactor: Reactor,
     pub(crate) hooks: Hooks,
+    /// The groups that live, except the root.
+    groups: Mutex<BTreeMap<GroupId, Weak<GroupState>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Panics of users' code that no handle reports.
     pub(crate) stray_panics: AtomicU64,
@@ -149,6 +153,7 @@ impl Engine {
             census: Census::default(),
             reactor: parts.reactor,
             hooks: parts.hooks,
+            groups: Mutex::default(),
             threads: Mutex::default(),
             stray_panics: AtomicU64::new(0),
         }
@@ -254,6 +259,22 @@ impl Engine {
         self.census.add();
         let slot = &self.tasks[task.id.index()];
         *slot.lock() = Some(task);
+    }
+
+    /// Adds a group that was created.
+    pub(crate) fn admit_group(&self, group: &Arc<GroupState>) {
+        self.groups.lock().insert(group.id, Arc::downgrade(group));
+    }
+
+    /// Forgets a group before its id can be reused.
+    pub(crate) fn forget_group(&self, id: GroupId) {
+        self.groups.lock().remove(&id);
+    }
+
+    /// Returns the live groups, except the root. The last reference to a group is dropped without
+    /// the lock.
+    pub(crate) fn live_groups(&self) -> Vec<Arc<GroupState>> {
+        self.groups.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns the live tasks, by id. O([`Builder::tasks`](crate::Builder::tasks)).

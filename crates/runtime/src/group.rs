@@ -92,6 +92,7 @@ impl GroupState {
 impl Drop for GroupState {
     fn drop(&mut self) {
         if self.parent.is_some() {
+            self.engine.forget_group(self.id);
             caller(&self.engine).make(Call::RemoveGroup { group: self.id });
             self.engine.emit(|| TraceEvent::GroupGone { group: self.id });
         }
@@ -181,7 +182,8 @@ impl GroupBuilder {
             parent: parent.id,
             path: path_of(&parent, &self.name).into(),
         });
-        let group = Group { state: Arc::new(GroupState::new(id, self.name, Some(parent), engine)) };
+        let group = Group { state: Arc::new(GroupState::new(id, self.name, Some(parent), Arc::clone(&engine))) };
+        engine.admit_group(&group.state);
         if max.quota.is_some() {
             group.set_max(max)?;
         }

@@ -106,6 +106,7 @@
 //! | `report` | tasks by name and place, polls that were too long |
 //! | `reactor` | the tokio runtime beside this one |
 //! | `tower` | requests in the groups of their tenants |
+//! | `metrics` | figures of groups and tasks for a recorder |
 //! | `sync` | locks, atomics and threads: of the system, or of the model checker in unit tests |
 //! | `record` | the flight recorder and its replay |
 #![warn(missing_docs)]
@@ -119,6 +120,8 @@ mod coop;
 mod engine;
 mod group;
 mod meter;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod mutex;
 #[cfg(test)]
 mod orders;

@@ -1,7 +1,7 @@
 //! [`Builder`] and [`Runtime`].
 
 use crate::engine::{Engine, Parts};
-use crate::group::{Group, GroupBuilder, GroupState};
+use crate::group::{Group, GroupBuilder, GroupState, Usage};
 use crate::reactor::Reactor;
 use crate::record::{Recorder, Recording};
 use crate::report::{Hooks, Overrun, TaskInfo};
@@ -349,6 +349,16 @@ impl Runtime {
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskInfo> {
         self.engine.infos()
+    }
+
+    /// Returns the usage of every group, by path; the first one is the root, `/`.
+    #[must_use]
+    pub fn usage(&self) -> Vec<(String, Usage)> {
+        let groups = self.engine.live_groups().into_iter().map(|state| Group { state });
+        let mut usage: Vec<_> = groups.map(|group| (group.state.path(), group.usage())).collect();
+        usage.push(("/".to_owned(), self.root.usage()));
+        usage.sort_by(|(one, _), (other, _)| one.cmp(other));
+        usage
     }
 
     /// Runs a function that blocks or computes on a thread of its own, in the root group. See
