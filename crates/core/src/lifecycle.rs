@@ -222,6 +222,11 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
         Some(_) => None,
     });
     if rq.current_slot() == next && !begins_to_idle {
+        // It was moved into a throttled group while it ran, and the group has quota again before
+        // the CPU left the task.
+        if let Some(slot) = next.filter(|slot| rq.tasks[*slot].fair.node.is_some()) {
+            fair::set_next(rq, cx, slot);
+        }
         return;
     }
     if begins_to_idle {
@@ -369,6 +374,7 @@ fn throttle_groups<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
         // A group runs nothing if its last task has left, or if it is queued only to repay its lag.
         let may_run = queue.entity.is_queued() && queue.tally.tasks() > 0;
         if may_run && queue.bandwidth.is_out_of_quota() && !queue.bandwidth.is_throttled() {
+            boost::preempted_before_limit(rq, cx, q);
             throttle::throttle(rq, cx, q);
             dl_server::update(rq, cx);
         }

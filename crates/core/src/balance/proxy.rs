@@ -60,7 +60,7 @@ use crate::words::ids::{LockId, Slot};
 use crate::words::life::{Dequeue, Dequeued, Engaged};
 use crate::words::mode::TaskMode;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, TaskId, TraceEvent};
+use zerolag_model::{ClassId, Duration, Prio, TaskId, TraceEvent};
 
 /// Returns whether the acting task, which blocks on a lock, lends its turn here. \[1\]
 #[cold]
@@ -77,22 +77,25 @@ pub(crate) fn lends<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot, lo
 }
 
 /// Picks the next task, which can be a lender: then the end of its chain becomes the executor.
-pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Option<Slot> {
+///
+/// # Errors
+/// No task can run on the lender's turn, and the lender is taken off: its priority. The CPU is less
+/// urgent without it, so the caller searches other CPUs again (`__schedule`, `pick_again`: classes
+/// balance before each pick). \[3\]
+pub(crate) fn pick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Result<Option<Slot>, Prio> {
     debug_assert!(rq.executor().is_none(), "the CPU has left it");
-    // Bounded: every iteration but the last removes a lender from the queue.
-    loop {
-        let donor = lifecycle::pick(rq, cx)?;
-        let Engaged::Lends { lock, .. } = rq.tasks[donor].engaged else { return Some(donor) };
-        let Some(slot) = end_of_chain(rq, cx, lock) else {
-            take_off(rq, cx, donor, Dequeue::Sleep); // [3]
-            continue;
-        };
-        lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::Executes); // [4]
-        rq.set_executor(Some(Executor { slot, settled: rq.tasks[donor].counters.exec }));
-        let (task, lender, prio) = (rq.tasks[slot].id, rq.tasks[donor].id, rq.tasks[donor].prio);
-        cx.io.event(cx.now, rq.cpu(), || TraceEvent::Proxy { task, donor: Some(lender), prio });
-        return Some(donor);
-    }
+    let Some(donor) = lifecycle::pick(rq, cx) else { return Ok(None) };
+    let Engaged::Lends { lock, .. } = rq.tasks[donor].engaged else { return Ok(Some(donor)) };
+    let prio = rq.tasks[donor].prio;
+    let Some(slot) = end_of_chain(rq, cx, lock) else {
+        take_off(rq, cx, donor, Dequeue::Sleep);
+        return Err(prio);
+    };
+    lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::Executes); // [4]
+    rq.set_executor(Some(Executor { slot, settled: rq.tasks[donor].counters.exec }));
+    let (task, lender) = (rq.tasks[slot].id, rq.tasks[donor].id);
+    cx.io.event(cx.now, rq.cpu(), || TraceEvent::Proxy { task, donor: Some(lender), prio });
+    Ok(Some(donor))
 }
 
 fn find<L: RawMutex>(rq: &Rq, cx: &Cx<'_, L>, task: TaskId) -> Option<Slot> {
@@ -124,20 +127,29 @@ pub(crate) fn end_of_chain<L: RawMutex>(rq: &Rq, cx: &mut Cx<'_, L>, lock: LockI
     None
 }
 
-/// Moves the executor's time from the donor's counter of CPU time to the executor's.
+/// Returns the CPU time that a task has used: while one runs on the other's turn, what the donor
+/// was charged since is the executor's.
 #[inline]
-pub(crate) fn settle(rq: &mut Rq) {
-    let (Some(executor), Some(donor)) = (rq.executor(), rq.current_slot()) else { return };
-    let ran = core::mem::replace(&mut rq.tasks[donor].counters.exec, executor.settled) - executor.settled;
-    rq.tasks[executor.slot].counters.exec += ran;
+pub(crate) fn exec_of(rq: &Rq, slot: Slot) -> Duration {
+    let exec = rq.tasks[slot].counters.exec;
+    let (Some(executor), Some(donor)) = (rq.executor(), rq.current_slot()) else { return exec };
+    match slot {
+        _ if slot == donor => executor.settled,
+        _ if slot == executor.slot => exec + (rq.tasks[donor].counters.exec - executor.settled),
+        _ => exec,
+    }
 }
 
 /// Ends the execution on another task's turn. Returns the executor. \[5\]
 #[cold]
 #[inline(never)]
 pub(crate) fn end<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Slot {
-    settle(rq);
-    let Executor { slot, .. } = rq.take_executor().expect("invariant: the caller has seen it");
+    let Executor { slot, settled } = rq.executor().expect("invariant: the caller has seen it");
+    rq.tasks[slot].counters.exec = exec_of(rq, slot);
+    if let Some(donor) = rq.current_slot() {
+        rq.tasks[donor].counters.exec = settled;
+    }
+    rq.set_executor(None);
     lifecycle::change_allowed(rq, cx, slot, |body| body.engaged = Engaged::No);
     rq.tasks[slot].last_ran = cx.now.wall;
     let (task, prio) = (rq.tasks[slot].id, rq.tasks[slot].prio);

@@ -54,8 +54,8 @@ impl<L: RawMutex> Scheduler<L> {
         let had = body.dl.reserved;
         let request = Request { task, attr, had, allowed: body.allowed.as_deref(), near: rq.cpu() };
         let reserved = self.reserve(request, now.wall)?;
-        cx.io.event(now, rq.cpu(), || TraceEvent::AttrChange { task, attr });
         let prio = effective(attr, rq.tasks[slot].inherited);
+        tell_attr(cx.io, now, rq.cpu(), (task, attr, prio));
         if prio == rq.tasks[slot].prio && prio.is_rt() {
             // Only the policy changes: the task keeps its place.
             rq.tasks[slot].attr = attr;
@@ -118,8 +118,7 @@ impl<L: RawMutex> Scheduler<L> {
         body.attr = attr;
         body.prio = effective(attr, body.inherited);
         body.dl.boost = boost(body);
-        let task = body.id;
-        io.event(now, by, || TraceEvent::AttrChange { task, attr });
+        tell_attr(io, now, by, (body.id, attr, body.prio));
         Ok(())
     }
 
@@ -322,6 +321,16 @@ impl<L: RawMutex> Scheduler<L> {
             task,
             cpus: allowed.map_or_else(|| Arc::new(CpuMask::first_n(nr_cpus)), Arc::clone),
         });
+    }
+}
+
+/// Records a change of attributes, and the effective priority if it is another one.
+fn tell_attr(io: &mut Io, now: Clock, cpu: CpuId, (task, attr, prio): (TaskId, SchedAttr, Prio)) {
+    io.event(now, cpu, || TraceEvent::AttrChange { task, attr });
+    // What it inherits may have been no more than its own priority until now, and then no record
+    // has said so.
+    if prio != attr.prio() {
+        io.event(now, cpu, || TraceEvent::PrioInherit { task, from: attr.prio(), to: prio });
     }
 }
 

@@ -17,7 +17,7 @@ use crate::words::life::{Dequeue, Engaged, Enqueue};
 use crate::words::resched::Resched;
 use crate::words::step::Step;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, PrevState, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, PrevState, Prio, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Makes room for lock numbers below `locks`.
@@ -122,16 +122,17 @@ impl<L: RawMutex> Scheduler<L> {
     /// the donor's.
     #[cold]
     #[inline(never)]
-    pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) {
-        let next = proxy::pick(rq, cx);
+    pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Result<(), Prio> {
+        let next = proxy::pick(rq, cx)?;
         let is_counted = rq.current_slot() != next;
         lifecycle::switch_to(rq, cx, next);
         if let Some(slot) = next.filter(|_| is_counted) {
             rq.tasks[slot].counters.switches_in -= 1;
         }
-        let Some(slot) = rq.acting() else { return };
+        let Some(slot) = rq.acting() else { return Ok(()) };
         let goes_on = prev.task == Some(rq.tasks[slot].id) && prev.state == PrevState::Runnable;
         rq.tasks[slot].counters.switches_in += u64::from(!goes_on);
+        Ok(())
     }
 }
 

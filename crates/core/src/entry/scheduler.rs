@@ -335,7 +335,13 @@ impl<L: RawMutex> Scheduler<L> {
         let acting = if rq.executor().is_some() { Some(proxy::end(rq, cx)) } else { rq.current_slot() };
         let (Some(slot), Some(turn)) = (acting, rq.current_slot()) else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
-            rq.begin_switch(Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() });
+            rq.begin_switch(Prev {
+                task: None,
+                prio,
+                state: PrevState::Idle,
+                cpuset: CpusetId::default(),
+                lost_lender: false,
+            });
             return Left::Queued;
         };
         let task = &rq.tasks[slot];
@@ -351,6 +357,7 @@ impl<L: RawMutex> Scheduler<L> {
                 Leave::Exit => PrevState::Dead,
             },
             cpuset,
+            lost_lender: false,
         };
         let left = match why {
             Leave::Preempted | Leave::Yield if displaced => {
@@ -410,31 +417,46 @@ impl<L: RawMutex> Scheduler<L> {
         body
     }
 
-    /// Picks the next task. Returns [`Next::Balance`] at most three times per switch: carry the
-    /// step out and call again.
+    /// Picks the next task. Returns [`Next::Balance`] at most three times per switch, and three
+    /// times more for each task that lends its turn in vain: carry the step out and call again.
     ///
     /// # Panics
     /// If `leave` was not called before.
     pub fn pick(&self, rq: &mut Rq, now: Clock, io: &mut Io) -> Next {
-        let Phase::Switching { prev, stage } = rq.phase() else { panic!("CPU {} picks without having left", rq.cpu()) };
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
-        let step = self.search(rq, cx, prev, stage);
-        if step != Step::Done {
-            rq.publish(cx);
-            return Next::Balance(step);
-        }
-        if rq.nr_lending() == 0 {
-            let next = lifecycle::pick(rq, cx);
-            lifecycle::switch_to(rq, cx, next);
-        } else {
-            self.switch_lent(rq, cx, prev);
-        }
+        // Bounded: every iteration but the last removes a lender from the queue.
+        let prev = loop {
+            let Phase::Switching { prev, stage } = rq.phase() else {
+                panic!("CPU {} picks without having left", rq.cpu())
+            };
+            let step = self.search(rq, cx, prev, stage);
+            if step != Step::Done {
+                rq.publish(cx);
+                return Next::Balance(step);
+            }
+            if rq.nr_lending() == 0 && !prev.lost_lender {
+                let next = lifecycle::pick(rq, cx);
+                lifecycle::switch_to(rq, cx, next);
+                break prev;
+            }
+            match self.switch_lent(rq, cx, prev) {
+                Ok(()) => break prev,
+                Err(parked) => rq.search_again(parked),
+            }
+        };
         let next = rq.acting().map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
         let may_stay = next.is_none_or(|(_, task)| rq.is_online() && task.may_run_on(rq.cpu()));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();
+        if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
+            rq.count_switch();
+            if cx.io.is_tracing() {
+                record_switch(rq, cx, prev, next_task);
+            }
+        }
+        // Requests for the next switch, so after this one in a trace.
         if rq.dl.has_lowered {
             rq.resched(cx, Resched::Now); // A server left during the switch: search again.
         }
@@ -443,12 +465,6 @@ impl<L: RawMutex> Scheduler<L> {
         }
         if is_due_to_park {
             rq.resched(cx, Resched::Now); // It passes through the return to user mode.
-        }
-        if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
-            rq.count_switch();
-            if cx.io.is_tracing() {
-                record_switch(rq, cx, prev, next_task);
-            }
         }
         rq.publish(cx);
         next_task.map_or(Next::Idle, Next::Run)
@@ -638,7 +654,6 @@ impl<L: RawMutex> Scheduler<L> {
         rq.set_clock(now);
         let cx = &mut self.cx(rq.cpu(), now, io);
         lifecycle::charge_current(rq, cx);
-        proxy::settle(rq);
         rq.publish(cx);
     }
 
@@ -647,7 +662,10 @@ impl<L: RawMutex> Scheduler<L> {
     /// # Errors
     /// It is not on this run queue.
     pub fn counters(&self, rq: &Rq, task: TaskId) -> Result<TaskCounters, NotHere> {
-        Ok(rq.tasks[self.slot_of(rq, task)?].counters)
+        let slot = self.slot_of(rq, task)?;
+        let mut counters = rq.tasks[slot].counters;
+        counters.exec = proxy::exec_of(rq, slot);
+        Ok(counters)
     }
 
     /// Returns the loan of a task queued here to the holder of a lock that it waits for.

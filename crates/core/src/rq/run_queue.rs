@@ -105,6 +105,8 @@ pub(crate) struct Prev {
     pub(crate) prio: Prio,
     pub(crate) state: PrevState,
     pub(crate) cpuset: CpusetId,
+    /// Whether a lender was taken off since: it may have been the current task in its place.
+    pub(crate) lost_lender: bool,
 }
 
 /// The searches on other CPUs that `pick` has already made.
@@ -319,10 +321,6 @@ impl Rq {
         self.executor = executor;
     }
 
-    pub(crate) const fn take_executor(&mut self) -> Option<Executor> {
-        self.executor.take()
-    }
-
     /// Counts a queued task that lends its turn.
     pub(crate) const fn add_lender(&mut self) {
         self.lending += 1;
@@ -367,6 +365,18 @@ impl Rq {
     pub(crate) fn pass(&mut self, passed: Stage) {
         match &mut self.phase {
             Phase::Switching { stage, .. } => *stage = passed,
+            Phase::Running => unreachable!("a stage is one of a switch"),
+        }
+    }
+
+    /// Lets the switch search other CPUs again, as if it came from a task of this priority.
+    pub(crate) fn search_again(&mut self, from: Prio) {
+        match &mut self.phase {
+            Phase::Switching { prev, stage } => {
+                prev.prio = from;
+                prev.lost_lender = true;
+                *stage = if from == Prio::DEADLINE { Stage::Fresh } else { Stage::DlPulled };
+            }
             Phase::Running => unreachable!("a stage is one of a switch"),
         }
     }

@@ -142,6 +142,12 @@ impl Parcel {
         self.0.allowed.clone()
     }
 
+    /// Returns true if the task is allowed on a CPU.
+    #[must_use]
+    pub fn may_run_on(&self, cpu: CpuId) -> bool {
+        self.0.may_run_on(cpu)
+    }
+
     /// Returns its counters.
     #[must_use]
     pub const fn counters(&self) -> TaskCounters {

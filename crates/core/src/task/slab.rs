@@ -57,6 +57,11 @@ impl TaskSlab {
         self.bodies.iter_mut().filter_map(|body| body.as_deref_mut())
     }
 
+    /// Returns all slots, with or without a task.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
+        (0..self.bodies.len() as u32).map(Slot)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &Task)> {
         (0..).map(Slot).zip(&self.bodies).filter_map(|(slot, body)| Some((slot, body.as_deref()?)))
     }

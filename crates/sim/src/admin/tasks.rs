@@ -161,8 +161,10 @@ impl Groups {
                 Ok(_) => return self.change_place(kernel, cpu, task, what, job),
                 Err(path) => end_without_group(kernel, task, path),
             },
-            Change::Attr { .. } | Change::Affinity { .. } => {
-                return self.change_place(kernel, cpu, task, what, job);
+            Change::Affinity { .. } => return self.change_place(kernel, cpu, task, what, job),
+            Change::Attr { .. } => {
+                self.change_place(kernel, cpu, task, what, job)?;
+                programs.adjust_waiter(kernel, cpu, task);
             }
             Change::Create { .. }
             | Change::Max { .. }

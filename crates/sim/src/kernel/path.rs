@@ -157,11 +157,16 @@ impl Kernel {
     pub(crate) fn path_ends(&mut self, cpu: CpuId) -> bool {
         let place = &mut self.cpus[cpu.index()];
         place.path_end_queued = false;
-        let goes_on = !place.is_in_kernel(self.now);
-        if goes_on {
+        if !place.is_in_kernel(self.now) {
             place.enter_kernel(self.now);
+            return true;
         }
-        goes_on
+        // An interrupt of this very moment came first and has made the path longer. It queued no
+        // end of its own: this one was queued.
+        if place.busy_until > self.now && place.jobs.is_empty() {
+            self.settle(cpu);
+        }
+        false
     }
 
     /// Schedules the completion event of the current computation, unless the next tick comes first,

@@ -64,7 +64,9 @@ impl Kernel {
             WakeKind::Displaced => Placement::Displaced,
         };
         let Some(parcel) = &self.bodies[task.index()].parcel else { return self.wake_queued(cpu, task) };
-        let target = match target {
+        // The waker may have spun for the lock of that CPU, and the task may have been confined
+        // meanwhile. Linux: both hold `pi_lock`, so that the change comes before or after.
+        let target = match target.filter(|&target| parcel.may_run_on(target)) {
             Some(target) => target,
             None => {
                 let clock = self.cpus[cpu.index()].clock(self.now);

@@ -113,7 +113,8 @@ pub(crate) enum Job {
         step: Step,
         then_pick: bool,
     },
-    /// Wake a task. Its target is chosen when the job comes up, once.
+    /// Wake a task. Its target is chosen when the job comes up, and again if it may not run there
+    /// by the time that the job has the lock.
     Wake {
         task: TaskId,
         why: WakeKind,

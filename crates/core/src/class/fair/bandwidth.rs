@@ -71,6 +71,7 @@ pub(crate) fn follow_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: Queu
     let local = &mut queue.bandwidth;
     if local.limit != limit {
         *has_limits = true;
+        local.is_new |= local.limit == 0;
         local.limit = limit;
         let start = if cx.config.settings.bandwidth_zero_start { 0 } else { 1 };
         local.remaining = SignedDuration::from_nanos(start);

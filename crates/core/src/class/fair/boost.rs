@@ -11,7 +11,8 @@
 //!             is back in user mode and leaves its CPU [3];
 //!             waits, ends, moves, or changes its class [4]
 //!
-//!   boost_in_kernel also: its CPU leaves it in kernel mode [2]
+//!   boost_in_kernel also: its CPU leaves it in kernel mode, or had left it so before its group got
+//!   a limit [2]
 //! ```
 //!
 //! A task is boosted whether or not its group is throttled at that time: a group is often throttled
@@ -35,7 +36,7 @@
 use crate::class::fair::enqueue::{count_level, join_group, part, part_above_throttled};
 use crate::class::fair::run::rearm;
 use crate::class::fair::throttle::{above, release_if_empty};
-use crate::entity::fair::{EntityRef, QueueIx, Standing};
+use crate::entity::fair::{EntityRef, FairState, QueueIx, Standing};
 use crate::queue::fair::join::{unwait, wait};
 use crate::queue::fair::queue::Queue;
 use crate::queue::fair::tally::Tally;
@@ -47,8 +48,8 @@ use crate::words::life::Engaged;
 use crate::words::mode::TaskMode;
 use crate::words::unpublished::Unpublished;
 use lock_api::RawMutex;
-use zerolag_model::TraceEvent;
 use zerolag_model::settings::Throttle;
+use zerolag_model::{ClassId, TraceEvent};
 
 /// Boosts a task that has been enqueued in kernel mode: it woke, or was moved here. \[1\]
 pub(crate) fn woken<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) {
@@ -71,6 +72,28 @@ pub(crate) fn preempted<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot
     if rq.fair.tune.throttle == Throttle::BoostInKernel && is_ordinary_in_kernel && is_limited(rq, slot) {
         boost(rq, cx, slot);
     }
+}
+
+/// Boosts the tasks below a queue that the CPU left in kernel mode when no group above them had a
+/// limit yet. Called before the first throttling under a new limit: O(tasks on this CPU x depth).
+///
+/// Rejected: to boost every task that is preempted in kernel mode, limited or not. A boosted task
+/// precedes the others of its group.
+pub(crate) fn preempted_before_limit<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, q: QueueIx) {
+    let is_new = core::mem::take(&mut rq.queue_mut(q).bandwidth.is_new);
+    if rq.fair.tune.throttle != Throttle::BoostInKernel || !is_new {
+        return;
+    }
+    for slot in rq.tasks.slots() {
+        let Some(task) = rq.tasks.get(slot) else { continue };
+        if task.fair.state == FairState::Runnable && task.prio.class() == ClassId::Fair && is_below(rq, slot, q) {
+            preempted(rq, cx, slot);
+        }
+    }
+}
+
+fn is_below(rq: &Rq, slot: Slot, q: QueueIx) -> bool {
+    above(rq, rq.tasks[slot].fair.queue).any(|at| at == q)
 }
 
 /// Returns whether a group that a task is in has a limit. O(depth).

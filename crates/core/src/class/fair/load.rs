@@ -111,6 +111,10 @@ pub(crate) fn take_notes<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>) {
     if removed != Removed::default() {
         rq.queue_mut(QueueIx::ROOT).average.remove(removed);
         rq.note(Unpublished::AVERAGES);
+    } else if rq.queue(QueueIx::ROOT).nr_queued == 0 {
+        // Beside an empty queue (its last task finishes its time in the kernel) the period is
+        // published too, even when the averages round to what they were.
+        rq.note(Unpublished::AVERAGES);
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) struct Local {
     /// `STEPS` of [`bandwidth`](crate::class::fair::bandwidth).
     pub(crate) requests: u8,
     pub(crate) throttled: Throttled,
+    /// Whether the limit is new: tasks that were preempted in kernel mode before it are not
+    /// boosted.
+    pub(crate) is_new: bool,
     /// The number of throttled queues below this one. It is kept while there are any, even if
     /// empty.
     pub(crate) throttled_below: u32,
@@ -45,6 +48,7 @@ impl Default for Local {
             issued: 0,
             requests: 0,
             throttled: Throttled::No,
+            is_new: false,
             throttled_below: 0,
         }
     }

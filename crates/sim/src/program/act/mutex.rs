@@ -125,6 +125,12 @@ impl Programs {
         most_urgent(mutexes.chain(semaphores))
     }
 
+    /// The attributes of a task have changed. If it waits for a lock, its place among the waiters
+    /// and the holder follow: Linux v6.12 `kernel/locking/rtmutex_api.c`, `rt_mutex_adjust_pi`.
+    pub(crate) fn adjust_waiter(&mut self, kernel: &mut Kernel, cpu: CpuId, task: TaskId) {
+        self.inherit_further(kernel, cpu, task, 0);
+    }
+
     /// The priority of a holder that waits itself has changed: its place among the waiters and the
     /// next holder follow.
     fn inherit_further(&mut self, kernel: &mut Kernel, cpu: CpuId, holder: TaskId, depth: u32) {
