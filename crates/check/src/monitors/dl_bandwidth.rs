@@ -12,7 +12,7 @@
 //! * A task that is late by less than a period begins its next period at once, which allows one
 //!   more runtime.
 //! * An overrun is noticed late: with `enforce.dl = tick`, by up to a tick. A task repays it in its
-//!   next periods, so it counts for the first and for the last period of the window. A deferred
+//!   next periods, so it counts for each of the two runtimes, or three, of the window. A deferred
 //!   server does not repay it; instead its next period begins later.
 //!
 //! The rule is kept as a bucket per task and per server: running fills the bucket, time empties it
@@ -20,7 +20,7 @@
 //! overrun. A server's run time is the time that fair tasks run while the server is queued. A
 //! period that continues after a change of its parameters can have the old budget.
 //!
-//! Where operations cost time, 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
+//! Where operations cost time, [`Context::path`] is not counted in each turn, and 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
 //! allowed for interrupts, which a trace cannot separate from the task. Two kinds of task are not
 //! judged: a task that reclaims, because it may run for longer while others sleep; and a task that
 //! holds a lock which others wait for, until its next job, because it may run with their parameters
@@ -44,6 +44,7 @@ const INTERRUPTS: Duration = Duration::from_micros(5);
 
 struct DlBandwidth {
     grain: Duration,
+    path: Duration,
     /// The bucket empties at more than the bandwidth, for interrupts.
     is_costly: bool,
     tasks: IdTable<TaskId, TaskBucket>,
@@ -85,12 +86,14 @@ enum Lent {
     Until,
 }
 
-/// The rate that empties a bucket, and the overrun that it may hold besides two runtimes.
+/// The rate that empties a bucket, the overrun of each runtime that it may hold, and what it may
+/// hold besides these.
 #[derive(Clone, Copy)]
 struct Rate {
     runtime: Duration,
     period: Duration,
-    overruns: Duration,
+    overrun: Duration,
+    besides: Duration,
 }
 
 impl Bucket {
@@ -99,7 +102,7 @@ impl Bucket {
         &mut self,
         ran: Duration,
         at: Instant,
-        Rate { runtime, period, overruns }: Rate,
+        Rate { runtime, period, overrun, besides }: Rate,
         is_costly: bool,
     ) -> Duration {
         let rate = runtime + if is_costly { (runtime / 20).max(INTERRUPTS) } else { Duration::ZERO };
@@ -109,7 +112,7 @@ impl Bucket {
         let began = Instant::from_nanos(at.as_nanos().saturating_sub(ran.as_nanos()));
         self.late = self.late.filter(|late| !kept.is_zero() || began <= *late);
         (self.level, self.at) = ((kept + ran).saturating_sub(drained(ran)), at);
-        let most = runtime * if self.late.is_some() { 3 } else { 2 } + overruns;
+        let most = (runtime + overrun) * if self.late.is_some() { 3 } else { 2 } + besides;
         let excess = self.level.saturating_sub(most);
         if !excess.is_zero() {
             self.level = Duration::ZERO;
@@ -139,6 +142,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     };
     Ok(Box::new(DlBandwidth {
         grain,
+        path: context.path(),
         is_costly,
         tasks: IdTable::default(),
         servers: Servers::new(settings, context.meta),
@@ -206,8 +210,12 @@ impl Monitor for DlBandwidth {
             TraceEvent::ServerParams { .. } => {
                 self.serve(before, record.cpu, record.at, found);
                 let params = self.servers.of(record.cpu);
-                let old = Some((params.runtime, record.at + params.period));
-                *self.server_buckets.entry(record.cpu) = Bucket { at: record.at, old, ..Bucket::default() };
+                let bucket = self.server_buckets.entry(record.cpu);
+                // A period can outlive several changes.
+                let older = bucket.old.filter(|(_, end)| record.at < *end);
+                let (runtime, end) = older.unwrap_or_default();
+                let old = Some((runtime.max(params.runtime), end.max(record.at + params.period)));
+                *bucket = Bucket { at: record.at, old, ..Bucket::default() };
             }
             // No other event ends a turn.
             _ => {}
@@ -241,8 +249,8 @@ impl DlBandwidth {
             return;
         }
         let (runtime, period) = (params.runtime, params.period);
-        let rate = Rate { runtime, period, overruns: self.grain * 2 };
-        let ran = asked_at(before, on, from, at, found).since(from);
+        let rate = Rate { runtime, period, overrun: self.grain, besides: Duration::ZERO };
+        let ran = asked_at(before, on, from, at, found).since(from).saturating_sub(self.path);
         let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
             found.push(at, Some(on), &[task], || {
@@ -269,17 +277,18 @@ impl DlBandwidth {
         let is_fair = |task: &TaskId| before.task(*task).is_some_and(|task| task.prio.class() == ClassId::Fair);
         let is_queued = matches!(view.fair_server, Some(ServerState::Queued { .. }));
         let served = view.current.task().filter(is_fair).filter(|_| is_queued);
-        let (params, grain) = (self.servers.of(cpu), self.grain);
+        let (params, grain, path) = (self.servers.of(cpu), self.grain, self.path);
         let bucket = self.server_buckets.entry(cpu);
         let ran = served.map_or(Duration::ZERO, |_| {
             let from = view.since.max(bucket.at);
-            asked_at(before, cpu, from, at, found).since(from)
+            asked_at(before, cpu, from, at, found).since(from).saturating_sub(path)
         });
         // The budget of a period that continues after a change can be the old one.
         bucket.old = bucket.old.filter(|(_, until)| at <= *until);
-        let overruns = bucket.old.map_or(Duration::ZERO, |(runtime, _)| runtime);
+        let besides = bucket.old.map_or(Duration::ZERO, |(runtime, _)| runtime);
         // An overrun makes its period longer.
-        let rate = Rate { runtime: params.runtime + grain, period: params.period + grain, overruns };
+        let (runtime, period) = (params.runtime + grain, params.period + grain);
+        let rate = Rate { runtime, period, overrun: Duration::ZERO, besides };
         let excess = bucket.fill(ran, at, rate, self.is_costly);
         if !excess.is_zero() {
             let (runtime, period) = (params.runtime, params.period);
@@ -294,7 +303,7 @@ impl DlBandwidth {
 /// Returns the time up to which a CPU's task, which has run since `from`, runs by its own right:
 /// now, or when the CPU was asked to reschedule. A request from before `from` was obeyed.
 fn asked_at(before: &Replay, cpu: CpuId, from: Instant, at: Instant, found: &mut Findings) -> Instant {
-    match before.cpu(cpu).need_resched_since.filter(|asked| from < *asked && *asked < at) {
+    match before.cpu(cpu).need_resched_since.filter(|asked| from <= *asked && *asked < at) {
         None => at,
         Some(asked) => {
             found.skip("a CPU was asked to reschedule and did not yet");
@@ -414,6 +423,23 @@ mod tests {
             script.run(end * 1_000, 0, Some(f), None).end(end * 1_000)
         };
         holds("dl-bandwidth", &runs_until(52));
+        // It outlives a second change, too.
+        let changed_twice = |end: u64| {
+            let mut script = Script::new(1);
+            let server = [("fair_server", "immediate"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
+            exact(&mut script, &server);
+            let f = script.fair("f");
+            let state = ServerState::Queued { deadline: Instant::from_nanos(1_000_000_000) };
+            script.event(0, 0, TraceEvent::Server { kind, state }).wake(0, 0, f).run(0, 0, None, Some(f));
+            for at in [1_000, 2_000] {
+                let params = zerolag_model::ServerParams { runtime: ms(4), period: ms(100), activation };
+                script.event(at, 0, TraceEvent::ServerParams { kind, params });
+            }
+            script.run(end * 1_000, 0, Some(f), None).end(end * 1_000)
+        };
+        holds("dl-bandwidth", &changed_twice(52));
+        let twice = "the fair server of cpu 0 runs for 26.48ms more than 4ms in 100ms allow";
+        breaks("dl-bandwidth", &changed_twice(90), twice);
         let says = "the fair server of cpu 0 runs for 15.6ms more than 4ms in 50ms allow";
         breaks("dl-bandwidth", &runs_until(108), says);
     }
@@ -445,5 +471,63 @@ mod tests {
     fn a_late_task_gets_one_budget_more_at_once() {
         holds("dl-bandwidth", &late(3));
         breaks("dl-bandwidth", &late(4), "d (task 0) runs for 400us more than 2ms in 10ms allow");
+    }
+
+    /// A late task of 2 ms in 10 ms that is enforced at ticks runs on until `end`.
+    #[test]
+    fn each_of_the_three_budgets_of_a_late_task_can_overrun() {
+        let late = |end: u64| {
+            let mut script = Script::new(1);
+            let d = two_in_ten(&mut script);
+            let replenish = |deadline| TraceEvent::DlReplenish {
+                task: d,
+                deadline: Instant::from_nanos(deadline),
+                budget: RUNTIME.to_signed(),
+            };
+            script.wake(0, 0, d).event(0, 0, replenish(10_000_000)).run(18_000, 0, None, Some(d));
+            script.event(24_000, 0, replenish(40_000_000)).run(end * 1000, 0, Some(d), None);
+            script.end(200_000)
+        };
+        holds("dl-bandwidth", &late(40));
+        breaks("dl-bandwidth", &late(42), "d (task 0) runs for 1.2ms more than 2ms in 10ms allow");
+    }
+
+    /// A server comes to a CPU whose fair task is in the kernel. The request of that moment is not
+    /// answered yet.
+    #[test]
+    fn a_request_of_the_moment_itself_counts() {
+        let serves = |asks: bool| {
+            let mut script = Script::new(1);
+            exact(&mut script, &[("fair_server.runtime", "2ms"), ("fair_server.period", "10ms")]);
+            let fair = script.fair("fair");
+            let (kind, deadline) = (ServerKind::Fair, Instant::from_nanos(11_000_000));
+            script.wake(0, 0, fair).run(0, 0, None, Some(fair));
+            script.event(1_000, 0, TraceEvent::Server { kind, state: ServerState::Queued { deadline } });
+            if asks {
+                script.event(1_000, 0, TraceEvent::NeedResched { by: zerolag_model::CpuId(0) });
+            }
+            let state = ServerState::Throttled { until: deadline };
+            script.event(9_000, 0, TraceEvent::Server { kind, state }).end(10_000)
+        };
+        holds("dl-bandwidth", &serves(true));
+        breaks("dl-bandwidth", &serves(false), "the fair server of cpu 0 runs for 2.4ms more than 2ms in 10ms allow");
+    }
+
+    /// A turn of 3 us, of which 1 us is the scheduler's where operations cost time.
+    #[test]
+    fn the_path_of_the_scheduler_is_not_the_tasks() {
+        let turns = |costs: &str| {
+            let mut script = Script::new(1);
+            exact(&mut script, &[]);
+            costs.clone_into(&mut script.meta.costs);
+            let d = two_in_ten(&mut script);
+            for turn in 0..10_000 {
+                let at = turn * 12;
+                script.wake(at, 0, d).run(at, 0, None, Some(d)).run(at + 3, 0, Some(d), None);
+            }
+            script.end(200_000)
+        };
+        holds("dl-bandwidth", &turns("default"));
+        breaks("dl-bandwidth", &turns("zero"), "d (task 0) runs for 200ns more than 2ms in 10ms allow");
     }
 }

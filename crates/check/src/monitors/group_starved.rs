@@ -2,8 +2,9 @@
 //! CPU runs other fair tasks.
 //!
 //! On a CPU, a group with a waiting fair task that is not throttled is due its *share*. At each
-//! level this is its weight, spread over CPUs by the weights of its runnable tasks, divided by the
-//! weight of everything that is runnable at that level on the CPU. While other tasks have the CPU,
+//! level this is its weight, spread over CPUs by the weights of its tasks (those that sleep have
+//! load too, which decays slowly), divided by the weight of everything that is runnable at that
+//! level on the CPU. While other tasks have the CPU,
 //! the group falls behind by share x time. A scheduler that picks by share lets no group fall
 //! behind by more than a turn or two; ten of the longest slices and ticks count as starvation. Time
 //! of real-time and deadline tasks is not counted.
@@ -84,6 +85,8 @@ impl Monitor for GroupStarved {
                 for key in here {
                     self.behind.remove(&key);
                 }
+                let here = self.queued.range_mut((record.cpu, TaskId(0))..=(record.cpu, TaskId(u32::MAX)));
+                here.for_each(|(_, since)| *since = record.at);
             }
             // No other event ends a turn.
             _ => {}
@@ -180,12 +183,14 @@ impl GroupStarved {
 
     /// Returns the least share of a CPU that is due to a group there, as a fraction.
     fn share(&self, before: &Replay, group: GroupId, cpu: CpuId) -> (u64, u64) {
-        let runnable: Vec<(TaskId, CpuId, u64)> = before
+        // A task that sleeps is on no CPU, but its load goes on to count for a while.
+        let alive: Vec<(TaskId, Option<CpuId>, u64)> = before
             .tasks()
             .filter(|(_, view)| is_fair(view))
             .filter_map(|(task, view)| match view.state {
-                TaskState::Queued { .. } | TaskState::Running { .. } => Some((task, view.rq?, weight_of(view.attr))),
-                TaskState::Unknown | TaskState::Blocked | TaskState::Waking { .. } | TaskState::Dead => None,
+                TaskState::Queued { .. } | TaskState::Running { .. } => Some((task, view.rq, weight_of(view.attr))),
+                TaskState::Blocked | TaskState::Waking { .. } => Some((task, None, weight_of(view.attr))),
+                TaskState::Unknown | TaskState::Dead => None,
             })
             .collect();
         let (mut part, mut whole) = (1_u64 << 20, 1_u64 << 20);
@@ -195,11 +200,11 @@ impl GroupStarved {
             let inside = |task: TaskId| self.groups.path(task).any(|above| above == at);
             let (mut here, mut all, mut siblings) = (0, 0, 0);
             let mut seen: Vec<GroupId> = Vec::new();
-            for (task, there, weight) in &runnable {
+            for (task, there, weight) in &alive {
                 if inside(*task) {
                     all += weight;
-                    here += if *there == cpu { *weight } else { 0 };
-                } else if *there == cpu {
+                    here += if *there == Some(cpu) { *weight } else { 0 };
+                } else if *there == Some(cpu) {
                     let path: Vec<GroupId> = self.groups.path(*task).collect();
                     if parent != GroupId::ROOT && !path.contains(&parent) {
                         continue;
@@ -330,5 +335,44 @@ mod tests {
         let a = script.fair("a");
         script.wake(0, 0, a).run(0, 0, None, Some(a));
         not_applicable("group-starved", &script.end(1_000), "there are no groups");
+    }
+
+    #[test]
+    fn what_was_throttled_waits_from_then_on() {
+        let unthrottled_at = |us: u64| {
+            let mut script = Script::new(1);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
+            script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+            script.event(0, 0, TraceEvent::Throttle { group: GROUP });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP }).preempt(904_000, 0, a, b);
+            script.end(905_000)
+        };
+        holds("group-starved", &unthrottled_at(900_000));
+        let says = "group 1 waits while others run on cpu 0 for 804ms; its share is 524288 of 1048576";
+        breaks("group-starved", &unthrottled_at(100_000), says);
+    }
+
+    /// The load of a heavy task that sleeps takes most of the group's weight.
+    #[test]
+    fn a_group_whose_heavy_task_sleeps_can_wait_longer() {
+        let beside = |nice: i64| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            let nice = zerolag_model::Nice::new(nice).expect("in range");
+            let policy = zerolag_model::FairPolicy::Other;
+            let other = script.task("other", zerolag_model::SchedAttr::Fair { policy, nice, slice: None });
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            for task in [b, other] {
+                script.event(0, 0, TraceEvent::GroupChange { task, group: GROUP });
+            }
+            script.wake(0, 1, other).run(0, 1, None, Some(other)).run(10, 1, Some(other), None);
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &beside(-20));
+        let says = "group 1 waits while others run on cpu 0 for 904ms; its share is 349525 of 1048576";
+        breaks("group-starved", &beside(0), says);
     }
 }

@@ -9,12 +9,22 @@
 //! task waits that may run there, judged over the time that both have lasted. The exceptions:
 //!
 //! * In a recorded trace, a task whose affinity is not recorded is not judged.
-//! * Real-time tasks have a much stricter rule, `rt-quiescence`.
+//! * Real-time tasks have a much stricter rule, `rt-quiescence`. While a deadline server runs a fair
+//!   task on their CPU, they wait for it: no kernel pushes a task because a server has preempted
+//!   it. No CPU takes them while its own real-time tasks are throttled, or, with
+//!   `rt_push_skip_stuck` = off, while a task at least as urgent waits with them and may not run
+//!   there: pushes and pulls end at that task.
+//! * A fair task behind a real-time or deadline task waits until its CPU reports how little it
+//!   leaves to fair tasks. A busy CPU does so once per balancing round of its widest domain
+//!   ([`ROUND_PER_CPU`]), which is granted in addition to the bound.
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
 //! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
+//!
+//! Not excepted: the bug of kernels before 3.17, `fault.cfs_bandwidth_offline_loss`. A violation on
+//! a CPU that is offline names it, and does not fail a run.
 //!
 //! Complexity: O(1) per record; O(waiting tasks) when a CPU ends an idle time longer than the bound
 //! or a group is unthrottled; O(CPUs) when a task ends a wait longer than the bound.
@@ -22,22 +32,40 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{CpuId, CpuMask, Duration, Instant, Prio, Record, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, CpuMask, Duration, Instant, Prio, Record, ServerKind, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
-use zerolag_trace::replay::{CpuView, Current, TaskState};
+use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
+
+/// A task that waits for a CPU.
+#[derive(Clone, Copy)]
+struct Wait {
+    /// Since when it may run on its present CPUs.
+    since: Instant,
+    /// Whether it was moved away from behind a task of a class above.
+    was_behind: bool,
+}
+
+/// The longest time between two balancing rounds of a busy CPU, per CPU of the domain: a
+/// millisecond, twice that if the last round found nothing, times the busy factor of 16
+/// (`get_sd_balance_interval`). Kernels before 5.10 had a factor of 32.
+const ROUND_PER_CPU: Duration = Duration::from_millis(32);
 
 struct NoTaskLost {
     is_complete: bool,
     /// Whether migrations are recorded: without them the queue of a waiting task is not known.
     has_migrations: bool,
     bound: Duration,
-    /// The waiting tasks, and since when each may run on its present CPUs.
-    waiting: BTreeMap<TaskId, Instant>,
+    waiting: BTreeMap<TaskId, Wait>,
     /// A throttled task does not wait for a CPU.
     groups: Groups,
     isolated: CpuMask,
     nohz_full: CpuMask,
+    /// The longest time between two balancing rounds of a busy CPU.
+    round: Duration,
+    /// Whether a push goes on with the next task if the first has nowhere to go.
+    skips_stuck: bool,
+    loses_offline: bool,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -50,6 +78,9 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         groups: Groups::new(context.meta.setting("throttle")),
         isolated: cpus("isolcpus"),
         nohz_full: cpus("nohz_full"),
+        skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
+        loses_offline: context.settings().bandwidth_offline_loss,
+        round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
     }))
 }
 
@@ -71,6 +102,9 @@ impl Monitor for NoTaskLost {
             }
             TraceEvent::Migrate { task, from, .. } => {
                 let known = before.task(*task).and_then(|task| task.rq);
+                if let (Some(view), Some(wait)) = (before.task(*task), self.waiting.get_mut(task)) {
+                    wait.was_behind |= is_behind(before, view, *from);
+                }
                 if known.is_some_and(|known| known != *from) {
                     found.push(record.at, Some(*from), &[*task], || {
                         format!(
@@ -103,16 +137,16 @@ impl Monitor for NoTaskLost {
                 let groups = &self.groups;
                 let freed =
                     self.waiting.iter_mut().filter(|(task, _)| groups.path(**task).any(|above| above == *group));
-                freed.for_each(|(_, since)| *since = record.at);
+                freed.for_each(|(_, wait)| wait.since = record.at);
             }
             TraceEvent::TaskThrottle { task, throttled: false } => {
-                if let Some(since) = self.waiting.get_mut(task) {
-                    *since = record.at;
+                if let Some(wait) = self.waiting.get_mut(task) {
+                    wait.since = record.at;
                 }
             }
             TraceEvent::Migrate { task, from, .. } if self.groups.throttled_on(*task, *from).is_some() => {
-                if let Some(since) = self.waiting.get_mut(task) {
-                    *since = record.at;
+                if let Some(wait) = self.waiting.get_mut(task) {
+                    wait.since = record.at;
                 }
             }
             // A throttled task of another class does not wait; as a fair task it does.
@@ -120,8 +154,8 @@ impl Monitor for NoTaskLost {
             | TraceEvent::GroupChange { task, .. }
             | TraceEvent::AttrChange { task, .. }
             | TraceEvent::PrioInherit { task, .. } => {
-                if let Some(since) = self.waiting.get_mut(task) {
-                    *since = record.at;
+                if let Some(wait) = self.waiting.get_mut(task) {
+                    wait.since = record.at;
                 }
             }
             TraceEvent::Wakeup { task, .. } => self.follow(after, *task),
@@ -131,11 +165,20 @@ impl Monitor for NoTaskLost {
                 }
             }
             // Tasks here, and those that could come here, wait for other CPUs than before.
-            TraceEvent::RootDomain { .. } => self.waiting.values_mut().for_each(|since| *since = record.at),
-            TraceEvent::RtThrottle { throttled: false } => {
-                for (task, since) in &mut self.waiting {
+            TraceEvent::RootDomain { .. } => self.waiting.values_mut().for_each(|wait| wait.since = record.at),
+            // The tasks that were lost there can run again.
+            TraceEvent::Hotplug { online: true } if self.loses_offline => {
+                for (task, wait) in &mut self.waiting {
+                    if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu)) {
+                        wait.since = record.at;
+                    }
+                }
+            }
+            // So do the real-time tasks that waited for the end of throttling, or of a server.
+            TraceEvent::RtThrottle { throttled: false } | TraceEvent::Server { kind: ServerKind::Fair, .. } => {
+                for (task, wait) in &mut self.waiting {
                     if after.task(*task).is_some_and(|task| task.rq == Some(record.cpu) && task.prio.is_rt()) {
-                        *since = record.at;
+                        wait.since = record.at;
                     }
                 }
             }
@@ -161,7 +204,7 @@ impl NoTaskLost {
     fn follow(&mut self, after: &Replay, task: TaskId) {
         match after.task(task).map(|task| task.state) {
             Some(TaskState::Queued { since, .. }) => {
-                self.waiting.entry(task).or_insert(since);
+                self.waiting.entry(task).or_insert(Wait { since, was_behind: false });
             }
             None
             | Some(
@@ -180,31 +223,40 @@ impl NoTaskLost {
     fn judge_idleness(&self, before: &Replay, cpu: CpuId, at: Instant, found: &mut Findings) {
         let view = before.cpu(cpu);
         let Some(since) = idle_since(view).filter(|since| at.since(*since) >= self.bound) else { return };
-        for (task, waits) in &self.waiting {
-            self.judge_pair(before, (cpu, since), (*task, *waits), at, found);
+        for (task, wait) in &self.waiting {
+            self.judge_pair(before, (cpu, since), (*task, *wait), at, found);
         }
     }
 
     /// A task stops waiting: finds the other CPUs that were idle meanwhile.
     fn judge_wait(&self, before: &Replay, record: &Record, task: TaskId, found: &mut Findings) {
-        let Some(since) = self.waiting.get(&task).filter(|since| record.at.since(**since) >= self.bound) else {
+        let Some(wait) = self.waiting.get(&task).filter(|wait| record.at.since(wait.since) >= self.bound) else {
             return;
         };
         let idle = before.cpus().filter_map(|(cpu, view)| Some((cpu, idle_since(view)?)));
         for (cpu, idle) in idle.filter(|(cpu, _)| *cpu != record.cpu) {
-            self.judge_pair(before, (cpu, idle), (task, *since), record.at, found);
+            self.judge_pair(before, (cpu, idle), (task, *wait), record.at, found);
         }
+    }
+
+    /// Returns whether a real-time task waits behind one that may not run on an idle CPU, and pushes
+    /// end there.
+    fn is_behind_stuck(&self, before: &Replay, view: &TaskView, cpu: CpuId) -> bool {
+        let is_stuck = |other: &TaskView| {
+            other.rq == view.rq && other.prio.is_rt() && !view.prio.beats(other.prio) && !other.may_run_on(cpu)
+        };
+        !self.skips_stuck && self.waiting.keys().any(|task| before.task(*task).is_some_and(is_stuck))
     }
 
     fn judge_pair(
         &self,
         before: &Replay,
         (cpu, idle_since): (CpuId, Instant),
-        (task, waits_since): (TaskId, Instant),
+        (task, wait): (TaskId, Wait),
         at: Instant,
         found: &mut Findings,
     ) {
-        let both = at.since(idle_since.max(waits_since));
+        let both = at.since(idle_since.max(wait.since));
         let Some(view) = before.task(task) else { return };
         let is_known = self.is_complete || view.affinity.is_some();
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
@@ -216,10 +268,19 @@ impl NoTaskLost {
         };
         let shares_domain = |rq: CpuId| before.cpu(rq).root_domain == before.cpu(cpu).root_domain;
         let is_balanced = !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| gives(rq) && shares_domain(rq));
-        if both < self.bound || !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
+        let is_behind = wait.was_behind || view.rq.is_some_and(|rq| is_behind(before, view, rq));
+        let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
+        let is_stuck =
+            view.prio.is_rt() && (before.cpu(cpu).is_rt_throttled || self.is_behind_stuck(before, view, cpu));
+        if is_served_past || is_stuck || both < self.bound + if is_behind { self.round } else { Duration::ZERO } {
             return;
         }
-        found.push(at, Some(cpu), &[task], || {
+        if !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
+            return;
+        }
+        let is_offline = view.rq.is_some_and(|rq| before.cpu(rq).online_since().is_none());
+        let fault = (self.loses_offline && is_offline).then_some("fault.cfs_bandwidth_offline_loss");
+        found.push_by(fault, at, Some(cpu), &[task], || {
             let at = queue_of(before, task);
             format!("cpu {cpu} is idle for {both} while {} waits on {at} and may run here", label(before, task))
         });
@@ -237,6 +298,17 @@ fn runs_rt(replay: &Replay, cpu: CpuId) -> bool {
         Current::Task(task) => replay.task(task).is_some_and(|task| task.prio.is_rt()),
         Current::Idle | Current::Unknown => false,
     }
+}
+
+/// Returns whether a task is fair and the CPU runs a task of a class above.
+fn is_behind(replay: &Replay, task: &TaskView, cpu: CpuId) -> bool {
+    let is_above = |prio: Prio| prio.is_rt() || prio == Prio::DEADLINE;
+    task.prio.class() == ClassId::Fair && replay.running_prio(cpu).is_some_and(is_above)
+}
+
+/// Returns whether a CPU runs a fair task while its deadline server is queued.
+fn serves(replay: &Replay, cpu: CpuId) -> bool {
+    replay.cpu(cpu).has_fair_floor() && replay.running_prio(cpu).is_some_and(|prio| prio.class() == ClassId::Fair)
 }
 
 fn judge_queue(before: &Replay, record: &Record, next: TaskId, found: &mut Findings) {
@@ -259,7 +331,7 @@ fn queue_of(replay: &Replay, task: TaskId) -> String {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{MigrateReason, TaskId};
+    use zerolag_model::{Instant, MigrateReason, ServerKind, ServerState, TaskId, TraceEvent};
     use zerolag_trace::script::Script;
 
     #[test]
@@ -268,9 +340,9 @@ mod tests {
         let (a, b) = (script.fair("a"), script.fair("b"));
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).run(0, 1, None, None);
         let mut apart = script.clone();
-        apart.event(50_000, 1, zerolag_model::TraceEvent::RootDomain { domain: 1 });
+        apart.event(50_000, 1, TraceEvent::RootDomain { domain: 1 });
         holds("no-task-lost", &apart.clone().end(500_000));
-        apart.event(300_000, 1, zerolag_model::TraceEvent::RootDomain { domain: 0 });
+        apart.event(300_000, 1, TraceEvent::RootDomain { domain: 0 });
         holds("no-task-lost", &apart.clone().end(350_000));
         let says = |length| {
             format!("cpu 1 is idle for {length} while b (task 1) waits on the queue of cpu 0 and may run here")
@@ -288,7 +360,7 @@ mod tests {
         let (a, b) = (script.fair("a"), script.task("b", zerolag_model::SchedAttr::Deadline(params)));
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).run(0, 1, None, None);
         let attr = zerolag_model::SchedAttr::NORMAL;
-        script.event(400_000, 0, zerolag_model::TraceEvent::AttrChange { task: b, attr });
+        script.event(400_000, 0, TraceEvent::AttrChange { task: b, attr });
         holds("no-task-lost", &script.clone().end(450_000));
         let says = "cpu 1 is idle for 200ms while b (task 1) waits on the queue of cpu 0 and may run here";
         breaks("no-task-lost", &script.end(600_000), says);
@@ -336,6 +408,79 @@ mod tests {
         let (mut script, _, b) = waiting();
         script.affinity(0, b, "0").affinity(450_000, b, "0-1");
         holds("no-task-lost", &script.end(500_000));
+    }
+
+    /// A busy CPU says how little a real-time task leaves once per round of its domain: 64 ms with
+    /// two CPUs.
+    #[test]
+    fn a_fair_task_behind_a_real_time_task_waits_for_a_round() {
+        let mut script = Script::new(2);
+        let (a, b) = (script.fifo("a", 50), script.fair("b"));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+        holds("no-task-lost", &script.end(160_000));
+        let says = |length, cpu| {
+            format!("cpu 1 is idle for {length} while b (task 1) waits on the queue of cpu {cpu} and may run here")
+        };
+        breaks("no-task-lost", &script.clone().end(170_000), &says("169ms", 0));
+        // It is granted too if the task is moved away from there in the end, but once.
+        let mut moved = Script::new(3);
+        let (a, b, c) = (moved.fifo("a", 50), moved.fair("b"), moved.fair("c"));
+        moved.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 2, c).run(0, 2, None, Some(c)).wake(1000, 0, b);
+        moved.migrate(150_000, b, 0, 2, MigrateReason::Periodic);
+        holds("no-task-lost", &moved.end(190_000));
+        breaks("no-task-lost", &moved.end(200_000), &says("199ms", 2));
+    }
+
+    /// `b` (FIFO 3) waits on CPU 0; CPU 1 is idle.
+    fn rt_waiting(above: TraceEvent) -> Script {
+        let mut script = Script::new(2);
+        let (a, b) = (script.fair("a"), script.fifo("b", 3));
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).event(0, 0, above).wake(1000, 0, b);
+        script
+    }
+
+    #[test]
+    fn a_real_time_task_waits_for_the_end_of_a_server() {
+        let deadline = Instant::from_nanos(1_000_000_000);
+        let server = |state| TraceEvent::Server { kind: ServerKind::Fair, state };
+        let mut script = rt_waiting(server(ServerState::Queued { deadline }));
+        holds("no-task-lost", &script.end(500_000));
+        script.event(300_000, 0, server(ServerState::Throttled { until: deadline }));
+        holds("no-task-lost", &script.end(390_000));
+        let says = "cpu 1 is idle for 100ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &script.end(400_000), says);
+    }
+
+    #[test]
+    fn no_cpu_takes_a_task_that_it_cannot_run_or_that_is_behind_a_stuck_one() {
+        let says = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        let script = rt_waiting(TraceEvent::RtThrottle { throttled: false });
+        breaks("no-task-lost", &script.end(500_000), says);
+        let mut throttled = script.clone();
+        throttled.event(1000, 1, TraceEvent::RtThrottle { throttled: true });
+        holds("no-task-lost", &throttled.end(500_000));
+        let mut stuck = script;
+        let c = stuck.fifo("c", 3);
+        stuck.affinity(1000, c, "0").wake(1000, 0, c);
+        holds("no-task-lost", &stuck.end(500_000));
+        let mut skipped = stuck.end(500_000);
+        skipped.meta.settings.push(("rt_push_skip_stuck".to_owned(), "on".to_owned()));
+        breaks("no-task-lost", &skipped, says);
+    }
+
+    /// The fault loses the tasks of throttled groups with their CPU. It is named, and nothing else
+    /// is.
+    #[test]
+    fn a_task_that_is_lost_with_its_cpu_names_the_fault() {
+        let (mut script, ..) = waiting();
+        script.event(1000, 0, TraceEvent::Hotplug { online: false });
+        let report = |known: &str| {
+            let mut trace = script.end(500_000);
+            trace.meta.settings.push(("fault.cfs_bandwidth_offline_loss".to_owned(), known.to_owned()));
+            crate::check(&trace, &crate::Options::default())
+        };
+        assert_eq!(report("on").faults().map(|faults| faults.len()), Some(1));
+        assert!(report("off").faults().is_none());
     }
 
     #[test]

@@ -7,6 +7,10 @@
 //! Where RT throttling or a deadline server may let fair tasks, or none, run instead (see
 //! [`Context::has_fair_floor`]), only switches to real-time tasks are judged.
 //!
+//! Not excepted: the bug of kernels since 6.12, `fault.fair_server_resched_lost`. A server that is
+//! used up while it picks runs the picked task all the same. Such a violation names the bug, and
+//! does not fail a run.
+//!
 //! Not judged: a CPU that is offline. It leaves its runnable tasks, which other CPUs then take.
 //!
 //! Complexity: O(1) per switch: the most urgent queued task is the first.
@@ -15,7 +19,7 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::attr::Prio;
-use zerolag_model::{CpuId, Duration, PrevState, Record, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, Duration, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::replay::TaskState;
 
@@ -23,11 +27,13 @@ struct RtOrder {
     queues: RtQueues,
     settle: Duration,
     has_fair_floor: bool,
+    loses_resched: bool,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let (settle, has_fair_floor) = (context.settle(), context.has_fair_floor());
-    Ok(Box::new(RtOrder { queues: RtQueues::default(), settle, has_fair_floor }))
+    let loses_resched = matches!(context.meta.setting("fair_server.resched_lost"), Some("on"));
+    Ok(Box::new(RtOrder { queues: RtQueues::default(), settle, has_fair_floor, loses_resched }))
 }
 
 impl Monitor for RtOrder {
@@ -47,7 +53,9 @@ impl Monitor for RtOrder {
         let queued = queued.filter(|task| self.has_waited_and_beats(before, *task, record, next_prio));
         if let Some(task) = left.or(queued) {
             let tasks: Vec<TaskId> = [task].into_iter().chain(*next).collect();
-            found.push(record.at, Some(record.cpu), &tasks, || {
+            let is_fair = next.is_some() && next_prio.class() == ClassId::Fair;
+            let fault = (self.loses_resched && is_fair).then_some("fault.fair_server_resched_lost");
+            found.push_by(fault, record.at, Some(record.cpu), &tasks, || {
                 let runs = next.map_or_else(|| "the idle task".to_owned(), |next| label(before, next));
                 let (cpu, prio) = (record.cpu, before.task(task).map_or(Prio::IDLE, |task| task.prio));
                 let why = if left.is_some() { "was running there" } else { "is queued there" };
@@ -89,10 +97,12 @@ mod tests {
     fn after_blocking(next: &str) -> Trace {
         let mut script = Script::new(1);
         let (a, low, high) = (script.fair("a"), script.fifo("low", 3), script.fifo("high", 5));
-        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, low).wake(10, 0, high);
+        let fair = script.fair("fair");
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, fair).wake(10, 0, low).wake(10, 0, high);
         let next = match next {
             "high" => Some(high),
             "low" => Some(low),
+            "fair" => Some(fair),
             _ => None,
         };
         script.run(20, 0, Some(a), next).end(20)
@@ -179,5 +189,18 @@ mod tests {
         script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(10, 0, low);
         script.wake(19, 0, high).preempt(20, 0, a, low).preempt(22, 0, low, high);
         holds("rt-order", &script.end(30));
+    }
+
+    /// A server that is used up while it picks: the fault of 6.12 lets its task run.
+    #[test]
+    fn a_lost_request_names_the_fault_for_fair_tasks_only() {
+        let faults = |next: &str, known: &str| {
+            let mut trace = after_blocking(next);
+            trace.meta.settings.push(("fair_server.resched_lost".to_owned(), known.to_owned()));
+            crate::check(&trace, &crate::Options::default()).faults()
+        };
+        assert_eq!(faults("fair", "on"), Some(vec!["fault.fair_server_resched_lost"]));
+        assert_eq!(faults("fair", "off"), None);
+        assert_eq!(faults("low", "on"), None);
     }
 }

@@ -14,7 +14,9 @@
 //! * **passive modes** (`rt_balance` = `passive`, `active_and_passive`): they do not promise the
 //!   rule; not applicable.
 //! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first
-//!   pushable task has nowhere to go, so a task behind such a one stays where it is.
+//!   pushable task has nowhere to go, so a task behind such a one stays where it is. It also stays
+//!   after another CPU has pulled that task, or an IPI that pushes one task has pushed it: its CPU
+//!   pushes again at its next switch.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
 //!   of real-time ones, only CPUs that run a real-time task count.
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
@@ -39,9 +41,9 @@ use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::settings::{Preempt, RtBalance};
-use zerolag_model::{ClassId, CpuId, Duration, Instant, Record, TaskId, TraceEvent};
-use zerolag_trace::Replay;
+use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, Prio, Record, TaskId, TraceEvent};
 use zerolag_trace::replay::{CpuView, TaskView};
+use zerolag_trace::{IdTable, Replay};
 
 /// The longest section of kernel mode that is believed.
 const IN_KERNEL: Duration = Duration::from_millis(100);
@@ -58,6 +60,11 @@ struct RtQuiescence {
     loses_resched: bool,
     last: Instant,
     state: State,
+    /// Whether an IPI pushes one task only.
+    pushes_one: bool,
+    /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
+    /// its priority.
+    taken: IdTable<CpuId, Option<(Instant, Prio)>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,6 +96,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         loses_resched: matches!(setting("fair_server.resched_lost"), Some("on")),
         last: context.meta.start,
         state: State::Fresh,
+        pushes_one: setting("rt_balance").and_then(RtBalance::from_name) == Some(RtBalance::IpiPerCpu),
+        taken: IdTable::default(),
     }))
 }
 
@@ -98,6 +107,11 @@ impl Monitor for RtQuiescence {
             self.queues.start(before);
         }
         self.judge(before, record.at, found);
+        if let TraceEvent::Migrate { prio, from, reason, .. } = record.event
+            && (reason == MigrateReason::Pull || reason == MigrateReason::Push && self.pushes_one)
+        {
+            *self.taken.entry(from) = Some((record.at, prio));
+        }
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);
             self.state = State::Stirred;
@@ -225,7 +239,14 @@ impl RtQuiescence {
         let is_stuck = |other: TaskId| {
             let Some(other) = before.task(other) else { return false };
             let is_pushable = other.affinity.as_ref().is_none_or(|cpus| cpus.first() != cpus.last());
-            let is_lower = |cpu: CpuId| before.running_prio(cpu).is_some_and(|running| other.prio.beats(running));
+            // A CPU that is about to run a task that waits there counts as running it (`cpupri`).
+            let waits_there = |cpu: CpuId| {
+                self.queues.on(cpu).next().and_then(|first| before.task(first)).map_or(Prio::IDLE, |first| first.prio)
+            };
+            let is_lower = |cpu: CpuId| {
+                other.prio.beats(waits_there(cpu))
+                    && before.running_prio(cpu).is_some_and(|running| other.prio.beats(running))
+            };
             // A push avoids a CPU whose server is queued.
             let takes = |cpu: CpuId| !before.cpu(cpu).has_fair_floor() && is_lower(cpu);
             let domain = before.cpu(own).root_domain;
@@ -234,6 +255,10 @@ impl RtQuiescence {
                 .any(|(cpu, there)| cpu != own && is_reachable(&there, domain) && other.may_run_on(cpu) && takes(cpu));
             is_pushable && !has_place
         };
+        let taken = self.taken.get(own).copied().flatten();
+        if taken.is_some_and(|(at, prio)| at >= before.cpu(own).since && !view.prio.beats(prio)) {
+            return true;
+        }
         let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));
         self.queues.on(own).take_while(|other| as_urgent(*other)).any(|other| other != task && is_stuck(other))
     }
@@ -388,5 +413,51 @@ mod tests {
         holds("rt-quiescence", &server.end(1000));
         server.event(10, 1, TraceEvent::Server { kind: ServerKind::Fair, state: ServerState::Stopped });
         breaks("rt-quiescence", &server.end(1000), NOT_PUSHED);
+    }
+
+    /// `s` (FIFO 4) may use CPUs 0 and 2 only and hides `t` behind it. CPU 2 pulls `s` when `q`
+    /// blocks there; CPU 0 pushes `t` when it switches next, and not before.
+    #[test]
+    fn a_task_behind_a_stuck_one_that_was_pulled_waits_for_a_switch() {
+        let pulled = |reason| {
+            let mut script = Script::new(3);
+            let (r, a, t, s, q) =
+                (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3), script.fifo("s", 4), script.fifo("q", 9));
+            let next = script.fifo("next", 9);
+            script.affinity(0, s, "0,2").affinity(0, next, "0").wake(0, 2, q).run(0, 2, None, Some(q));
+            script.wake(0, 0, r).run(0, 0, None, Some(r)).wake(0, 1, a).run(0, 1, None, Some(a));
+            script.wake(10, 0, s).wake(10, 0, t);
+            script.migrate(500, s, 0, 2, reason).run(500, 2, Some(q), Some(s));
+            (script, r, next)
+        };
+        let says = "nothing happens for 500us, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs a (task 1)";
+        let (mut script, r, next) = pulled(MigrateReason::Pull);
+        holds("rt-quiescence", &script.end(1000));
+        script.wake(1000, 0, next).preempt(1000, 0, r, next);
+        breaks("rt-quiescence", &script.end(1500), says);
+        // A push goes on with the next task, except by an IPI that pushes one.
+        let (mut script, ..) = pulled(MigrateReason::Push);
+        breaks("rt-quiescence", &script.end(1000), says);
+        script.meta.settings.push(("rt_balance".to_owned(), "ipi_per_cpu".to_owned()));
+        holds("rt-quiescence", &script.end(1000));
+    }
+
+    /// `s` may use CPUs 0 and 2 only. CPU 2 runs `f`, which is in the kernel, and is about to run
+    /// `h`: it is no place for `s`, and `t` is behind that.
+    #[test]
+    fn a_cpu_that_is_about_to_run_a_more_urgent_task_is_no_place() {
+        let beside = |urgent: i64| {
+            let mut script = Script::new(3);
+            let (r, a, t, s, f) =
+                (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3), script.fifo("s", 4), script.fair("f"));
+            let h = script.fifo("h", urgent);
+            script.affinity(0, s, "0,2").affinity(0, h, "2").wake(0, 2, f).run(0, 2, None, Some(f));
+            script.wake(0, 0, r).run(0, 0, None, Some(r)).wake(0, 1, a).run(0, 1, None, Some(a));
+            script.wake(10, 0, s).wake(10, 0, t);
+            script.event(10, 2, TraceEvent::NeedResched { by: CpuId(2) }).wake(10, 2, h);
+            script.end(1000)
+        };
+        holds("rt-quiescence", &beside(9));
+        breaks("rt-quiescence", &beside(1), NOT_PUSHED);
     }
 }

@@ -130,6 +130,8 @@ impl ServerShare {
         let ServerParams { runtime, period, activation } = self.servers.of(cpu);
         let view = self.cpus.entry(cpu);
         let Some(since) = view.since.filter(|_| !runtime.is_zero()) else { return };
+        // On a slow CPU the scaled runtime can be longer than the period: no CPU has more time.
+        let runtime = runtime.min(period);
         let slack = runtime / 10;
         let (least, overrun) = (runtime - slack, self.grain.as_nanos().div_ceil(runtime.as_nanos()));
         let window = match activation {
