@@ -7,7 +7,7 @@ use super::{Done, code, output};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use zerolag::fuzz::{Draft, Finding, Judged, draw, judge, shrink};
+use zerolag::fuzz::{Draft, Finding, Judged, draw, is_judging, judge, shrink};
 use zerolag::model::KernelVersion;
 
 /// Arguments of `zerolag fuzz`.
@@ -72,8 +72,13 @@ pub(crate) fn run(args: &Args) -> Done {
         return Err(Failure::input_help(message, "create it, or name another one with --out"));
     }
     catch_interrupts();
-    // Panics are findings: their messages are in the report.
-    std::panic::set_hook(Box::new(|_| {}));
+    // Panics of scenarios are findings: their messages are in the report.
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !is_judging() {
+            usual(info);
+        }
+    }));
     let tally = search(args);
     let Tally { refused, reason, events, mut findings } = tally;
     findings.sort_by_key(|(number, _)| *number);

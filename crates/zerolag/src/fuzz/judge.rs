@@ -1,6 +1,7 @@
 //! [`judge`](fn@judge): runs a scenario, and finds what must not be.
 
 use crate::simulation::Plan;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
@@ -60,12 +61,25 @@ pub enum Judged {
     Wrong(Finding),
 }
 
+thread_local! {
+    static JUDGES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread is in [`judge`](fn@judge), so that a panic is a finding.
+#[must_use]
+pub fn is_judging() -> bool {
+    JUDGES.get()
+}
+
 /// Runs a scenario three times: twice with a trace, which all monitors check, and once without.
 ///
 /// A panic is caught; its message goes to the panic hook as well.
 #[must_use]
 pub fn judge(text: &str) -> Judged {
-    match catch_unwind(AssertUnwindSafe(|| run(text))) {
+    JUDGES.set(true);
+    let judged = catch_unwind(AssertUnwindSafe(|| run(text)));
+    JUDGES.set(false);
+    match judged {
         Ok(Ok(judged)) => judged,
         Ok(Err(refused)) => Judged::Refused(refused),
         Err(with) => {

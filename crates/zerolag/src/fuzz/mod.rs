@@ -30,5 +30,5 @@ mod tasks;
 pub use dice::Dice;
 pub use draft::Draft;
 pub use draw::draw;
-pub use judge::{Finding, Judged, judge};
+pub use judge::{Finding, Judged, is_judging, judge};
 pub use shrink::shrink;

@@ -15,7 +15,7 @@ pub(super) fn tasks(dice: &mut Dice, world: &World, draft: &mut Draft) -> Vec<(S
         let mut block = Block::new(format!("[task.{name}]"));
         let is_deadline = world.has_deadlines && free > 100 && dice.once_in(2);
         if is_deadline {
-            free -= deadline(dice, &mut block);
+            free = free.saturating_sub(deadline(dice, &mut block));
         } else {
             block.lines.extend(policy(dice).into_iter().map(super::draft::Line::Text));
             if dice.once_in(3) {
