@@ -10,8 +10,8 @@
 //! * the burst that it has saved,
 //! * the *slack* of each CPU on which it ran: one slice that the CPU had taken, and one tick by
 //!   which it overran (Turner & Rao 2010: "weight(tg->allowed_cpus) * cfs_bandwidth_slice"). With
-//!   `bandwidth = hard_limits` CPUs take no slices, so only the tick remains; with
-//!   `enforce.fair = exact` there is no tick.
+//!   `bandwidth = hard_limits` CPUs take no slices, so only the tick remains; with `enforce.fair =
+//!   exact` there is no tick.
 //!
 //! The same bound holds for each period by itself.
 //!
@@ -19,8 +19,8 @@
 //!   It must repay that time before it is unthrottled; until then the bound is higher by it.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
-//! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its task
-//!   leaves it or the remote tick comes: that time is repaid later too.
+//! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
+//!   task leaves it or the remote tick comes: that time is repaid later too.
 //! * The run time of an executor (`proxy_exec`) is charged to the donor's groups.
 //! * CPU time is computed from switches, so it includes interrupts and the scheduler's own path,
 //!   which are charged to no task: 2 % more is allowed, and [`Context::path`] for each switch.

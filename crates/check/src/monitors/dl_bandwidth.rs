@@ -20,11 +20,11 @@
 //! overrun. A server's run time is the time that fair tasks run while the server is queued. A
 //! period that continues after a change of its parameters can have the old budget.
 //!
-//! Where operations cost time, [`Context::path`] is not counted in each turn, and 5 % of the bandwidth, and at least [`INTERRUPTS`] in a period, is
-//! allowed for interrupts, which a trace cannot separate from the task. Two kinds of task are not
-//! judged: a task that reclaims, because it may run for longer while others sleep; and a task that
-//! holds a lock which others wait for, until its next job, because it may run with their parameters
-//! and is not throttled.
+//! Where operations cost time, [`Context::path`] is not counted in each turn, and 5 % of the
+//! bandwidth, and at least [`INTERRUPTS`] in a period, is allowed for interrupts, which a trace
+//! cannot separate from the task. Two kinds of task are not judged: a task that reclaims, because
+//! it may run for longer while others sleep; and a task that holds a lock which others wait for,
+//! until its next job, because it may run with their parameters and is not throttled.
 //!
 //! Complexity: O(1) per switch.
 

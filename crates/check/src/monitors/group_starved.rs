@@ -4,10 +4,10 @@
 //! On a CPU, a group with a waiting fair task that is not throttled is due its *share*. At each
 //! level this is its weight, spread over CPUs by the weights of its tasks (those that sleep have
 //! load too, which decays slowly), divided by the weight of everything that is runnable at that
-//! level on the CPU. While other tasks have the CPU,
-//! the group falls behind by share x time. A scheduler that picks by share lets no group fall
-//! behind by more than a turn or two; ten of the longest slices and ticks count as starvation. Time
-//! of real-time and deadline tasks is not counted.
+//! level on the CPU. While other tasks have the CPU, the group falls behind by share x time. A
+//! scheduler that picks by share lets no group fall behind by more than a turn or two; ten of the
+//! longest slices and ticks count as starvation. Time of real-time and deadline tasks is not
+//! counted.
 //!
 //! The rule is meant to find a group that was unthrottled and not enqueued again, or whose queue is
 //! lost. An idle CPU next to a waiting task is found by `no-task-lost`.

@@ -9,9 +9,9 @@
 //! task waits that may run there, judged over the time that both have lasted. The exceptions:
 //!
 //! * In a recorded trace, a task whose affinity is not recorded is not judged.
-//! * Real-time tasks have a much stricter rule, `rt-quiescence`. While a deadline server runs a fair
-//!   task on their CPU, they wait for it: no kernel pushes a task because a server has preempted
-//!   it. No CPU takes them while its own real-time tasks are throttled, or, with
+//! * Real-time tasks have a much stricter rule, `rt-quiescence`. While a deadline server runs a
+//!   fair task on their CPU, they wait for it: no kernel pushes a task because a server has
+//!   preempted it. No CPU takes them while its own real-time tasks are throttled, or, with
 //!   `rt_push_skip_stuck` = off, while a task at least as urgent waits with them and may not run
 //!   there: pushes and pulls end at that task.
 //! * A fair task behind a real-time or deadline task waits until its CPU reports how little it
@@ -239,8 +239,8 @@ impl NoTaskLost {
         }
     }
 
-    /// Returns whether a real-time task waits behind one that may not run on an idle CPU, and pushes
-    /// end there.
+    /// Returns whether a real-time task waits behind one that may not run on an idle CPU, and
+    /// pushes end there.
     fn is_behind_stuck(&self, before: &Replay, view: &TaskView, cpu: CpuId) -> bool {
         let is_stuck = |other: &TaskView| {
             other.rq == view.rq && other.prio.is_rt() && !view.prio.beats(other.prio) && !other.may_run_on(cpu)

@@ -15,8 +15,8 @@
 //!   rule; not applicable.
 //! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first
 //!   pushable task has nowhere to go, so a task behind such a one stays where it is. It also stays
-//!   after another CPU has pulled that task, or an IPI that pushes one task has pushed it: its CPU
-//!   pushes again at its next switch.
+//!   after another CPU has pulled that task, an IPI that pushes one task has pushed it, or its
+//!   policy or affinity has changed: its CPU pushes again at its next switch.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
 //!   of real-time ones, only CPUs that run a real-time task count.
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
@@ -63,7 +63,7 @@ struct RtQuiescence {
     /// Whether an IPI pushes one task only.
     pushes_one: bool,
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
-    /// its priority.
+    /// its priority. Or the last whose attributes changed there.
     taken: IdTable<CpuId, Option<(Instant, Prio)>>,
 }
 
@@ -111,6 +111,14 @@ impl Monitor for RtQuiescence {
             && (reason == MigrateReason::Pull || reason == MigrateReason::Push && self.pushes_one)
         {
             *self.taken.entry(from) = Some((record.at, prio));
+        }
+        if let TraceEvent::AttrChange { task, .. }
+        | TraceEvent::PrioInherit { task, .. }
+        | TraceEvent::Affinity { task, .. } = record.event
+            && let Some(view) = before.task(task)
+            && let (Some(cpu), true) = (view.rq, view.prio.is_rt())
+        {
+            *self.taken.entry(cpu) = Some((record.at, view.prio));
         }
         if is_scheduling(&record.event) {
             self.last = self.last.max(record.at);

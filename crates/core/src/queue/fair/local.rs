@@ -15,8 +15,8 @@ pub(crate) struct Local {
     pub(crate) remaining: SignedDuration,
     /// The number of the refresh after which this queue last took quota.
     pub(crate) issued: u32,
-    /// The number of requests for quota since the queue was last empty, at most
-    /// `STEPS` of [`bandwidth`](crate::class::fair::bandwidth).
+    /// The number of requests for quota since the queue was last empty, at most `STEPS` of
+    /// [`bandwidth`](crate::class::fair::bandwidth).
     pub(crate) requests: u8,
     pub(crate) throttled: Throttled,
     /// Whether the limit is new: tasks that were preempted in kernel mode before it are not
