@@ -411,32 +411,23 @@ mod tests {
     fn a_period_that_continues_has_its_old_budget() {
         let ms = Duration::from_millis;
         let (kind, activation) = (ServerKind::Fair, zerolag_model::Activation::Immediate);
-        let runs_until = |end: u64| {
+        let changed = |changes: &[(u64, u64)], end: u64| {
             let mut script = Script::new(1);
             let server = [("fair_server", "immediate"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
             exact(&mut script, &server);
             let f = script.fair("f");
             let state = ServerState::Queued { deadline: Instant::from_nanos(1_000_000_000) };
             script.event(0, 0, TraceEvent::Server { kind, state }).wake(0, 0, f).run(0, 0, None, Some(f));
-            let params = zerolag_model::ServerParams { runtime: ms(4), period: ms(50), activation };
-            script.event(28_000, 0, TraceEvent::ServerParams { kind, params });
-            script.run(end * 1_000, 0, Some(f), None).end(end * 1_000)
-        };
-        holds("dl-bandwidth", &runs_until(52));
-        // It outlives a second change, too.
-        let changed_twice = |end: u64| {
-            let mut script = Script::new(1);
-            let server = [("fair_server", "immediate"), ("fair_server.runtime", "50ms"), ("fair_server.period", "1s")];
-            exact(&mut script, &server);
-            let f = script.fair("f");
-            let state = ServerState::Queued { deadline: Instant::from_nanos(1_000_000_000) };
-            script.event(0, 0, TraceEvent::Server { kind, state }).wake(0, 0, f).run(0, 0, None, Some(f));
-            for at in [1_000, 2_000] {
-                let params = zerolag_model::ServerParams { runtime: ms(4), period: ms(100), activation };
-                script.event(at, 0, TraceEvent::ServerParams { kind, params });
+            for (at, period) in changes {
+                let params = zerolag_model::ServerParams { runtime: ms(4), period: ms(*period), activation };
+                script.event(*at, 0, TraceEvent::ServerParams { kind, params });
             }
             script.run(end * 1_000, 0, Some(f), None).end(end * 1_000)
         };
+        let runs_until = |end| changed(&[(28_000, 50)], end);
+        holds("dl-bandwidth", &runs_until(52));
+        // It outlives a second change, too.
+        let changed_twice = |end| changed(&[(1_000, 100), (2_000, 100)], end);
         holds("dl-bandwidth", &changed_twice(52));
         let twice = "the fair server of cpu 0 runs for 26.48ms more than 4ms in 100ms allow";
         breaks("dl-bandwidth", &changed_twice(90), twice);

@@ -42,7 +42,7 @@ use crate::report::{Findings, label};
 use crate::rt_queues::RtQueues;
 use zerolag_model::settings::{Preempt, RtBalance};
 use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, Prio, Record, TaskId, TraceEvent};
-use zerolag_trace::replay::{CpuView, TaskView};
+use zerolag_trace::replay::{CpuView, TaskState, TaskView};
 use zerolag_trace::{IdTable, Replay};
 
 /// The longest section of kernel mode that is believed.
@@ -63,7 +63,7 @@ struct RtQuiescence {
     /// Whether an IPI pushes one task only.
     pushes_one: bool,
     /// The last real-time task that was pulled from each CPU, or pushed by such an IPI: when, and
-    /// its priority. Or the last whose attributes changed there.
+    /// its priority. Or the last waiting one whose attributes changed there.
     taken: IdTable<CpuId, Option<(Instant, Prio)>>,
 }
 
@@ -116,7 +116,7 @@ impl Monitor for RtQuiescence {
         | TraceEvent::PrioInherit { task, .. }
         | TraceEvent::Affinity { task, .. } = record.event
             && let Some(view) = before.task(task)
-            && let (Some(cpu), true) = (view.rq, view.prio.is_rt())
+            && let (Some(cpu), true, TaskState::Queued { .. }) = (view.rq, view.prio.is_rt(), view.state)
         {
             *self.taken.entry(cpu) = Some((record.at, view.prio));
         }
@@ -467,5 +467,29 @@ mod tests {
         };
         holds("rt-quiescence", &beside(9));
         breaks("rt-quiescence", &beside(1), NOT_PUSHED);
+    }
+
+    /// `s` (FIFO 4) may use CPU 0 and the busy CPU 2 only, and hides `t` behind it. It becomes
+    /// fair: no push follows before CPU 0 switches. A change of the running task hides nothing.
+    #[test]
+    fn a_task_behind_a_stuck_one_that_changes_waits_for_a_switch() {
+        let mut script = Script::new(3);
+        let (r, a, t, s, q) =
+            (script.fifo("r", 5), script.fair("a"), script.fifo("t", 3), script.fifo("s", 4), script.fifo("q", 9));
+        let next = script.fifo("next", 9);
+        script.affinity(0, s, "0,2").affinity(0, next, "0").wake(0, 2, q).run(0, 2, None, Some(q));
+        script.wake(0, 0, r).run(0, 0, None, Some(r)).wake(0, 1, a).run(0, 1, None, Some(a));
+        script.wake(10, 0, s).wake(10, 0, t);
+        script.event(500, 0, TraceEvent::AttrChange { task: s, attr: zerolag_model::SchedAttr::NORMAL });
+        holds("rt-quiescence", &script.end(1000));
+        let says = "nothing happens for 500us, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs a (task 1)";
+        script.wake(1000, 0, next).preempt(1000, 0, r, next);
+        breaks("rt-quiescence", &script.end(1500), says);
+
+        let mut running = overloaded();
+        let four = zerolag_model::RtPriority::new(4).expect("in range");
+        let (task, attr) = (zerolag_model::TaskId(0), zerolag_model::SchedAttr::fifo(four));
+        running.event(500, 0, TraceEvent::AttrChange { task, attr });
+        breaks("rt-quiescence", &running.end(1000), says);
     }
 }
