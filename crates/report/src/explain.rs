@@ -487,6 +487,15 @@ impl Names {
     /// Returns a chain as a clause, with its times if `dated` says so.
     fn text(&self, chain: &[Cause], dated: Dated) -> String {
         let mut out = String::new();
+        let at = |cpu| At(cpu, dated);
+        let name = |task| match dated {
+            Dated::Yes | Dated::No => self.task(task),
+            Dated::Alike => {
+                let name = self.task(task);
+                let base = name.rsplit_once('-').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
+                base.map_or_else(|| name.clone(), |(base, _)| format!("{base}-*"))
+            }
+        };
         for (index, cause) in chain.iter().enumerate() {
             let after_holder = index > 0;
             if after_holder {
@@ -495,34 +504,34 @@ impl Names {
             let text = match *cause {
                 Cause::Behind { cpu, task, bound } => {
                     let bound = if bound { ", bound to it" } else { "" };
-                    format!("is queued behind {} on cpu{cpu}{bound}", self.task(task))
+                    format!("is queued behind {} on {}{bound}", name(task), at(cpu))
                 }
                 Cause::ServerDefers { cpu, task, until } => {
                     let until = if dated == Dated::Yes { format!(" until {until}") } else { String::new() };
-                    format!("is queued behind {} on cpu{cpu}, where the fair server defers{until}", self.task(task))
+                    format!("is queued behind {} on {}, where the fair server defers{until}", name(task), at(cpu))
                 }
-                Cause::Switch { cpu } => format!("is being switched to on cpu{cpu}"),
-                Cause::Interrupt { cpu } => format!("is kept by an interrupt on cpu{cpu}"),
+                Cause::Switch { cpu } => format!("is being switched to on {}", at(cpu)),
+                Cause::Interrupt { cpu } => format!("is kept by an interrupt on {}", at(cpu)),
                 Cause::KeptOff { cpu } => {
-                    format!("is queued on cpu{cpu}, which idles: kept off by a limit, or not served yet")
+                    format!("is queued on {}, which idles: kept off by a limit, or not served yet", at(cpu))
                 }
-                Cause::Moved { cpu } => format!("has been moved to cpu{cpu}, which is switching to it"),
+                Cause::Moved { cpu } => format!("has been moved to {}, which is switching to it", at(cpu)),
                 Cause::Throttled { group, cpu, since } => match dated {
-                    Dated::Yes => format!("is throttled in {} on cpu{cpu} since {since}", self.group(group)),
-                    Dated::No => format!("is throttled in {} on cpu{cpu}", self.group(group)),
+                    Dated::Yes => format!("is throttled in {} on {} since {since}", self.group(group), at(cpu)),
+                    Dated::No | Dated::Alike => format!("is throttled in {} on {}", self.group(group), at(cpu)),
                 },
-                Cause::RtThrottled { cpu } => format!("is kept by RT throttling on cpu{cpu}"),
+                Cause::RtThrottled { cpu } => format!("is kept by RT throttling on {}", at(cpu)),
                 Cause::Budget { until } => match dated {
                     Dated::Yes => format!("has no deadline budget until {until}"),
-                    Dated::No => "has no deadline budget".to_owned(),
+                    Dated::No | Dated::Alike => "has no deadline budget".to_owned(),
                 },
                 Cause::Lock { lock, holder } => {
                     let which = if dated == Dated::Yes { format!("lock {lock},") } else { "a lock".to_owned() };
-                    let holder = holder.map_or_else(|| "no task".to_owned(), |holder| self.task(holder));
+                    let holder = holder.map_or_else(|| "no task".to_owned(), name);
                     format!("waits for {which} held by {holder}")
                 }
-                Cause::Runs { cpu, irq: false } => format!("runs on cpu{cpu}"),
-                Cause::Runs { cpu, irq: true } => format!("is interrupted on cpu{cpu}"),
+                Cause::Runs { cpu, irq: false } => format!("runs on {}", at(cpu)),
+                Cause::Runs { cpu, irq: true } => format!("is interrupted on {}", at(cpu)),
                 Cause::Sleeps => "sleeps".to_owned(),
                 Cause::Waking => "is being woken".to_owned(),
                 Cause::Circle => "waits for it: a circle".to_owned(),
@@ -538,14 +547,66 @@ impl Names {
     }
 }
 
-/// Whether a clause contains start times and the numbers of locks.
+/// Whether a clause contains start times and the numbers of locks, and whether it names CPUs and
+/// instances of tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dated {
     Yes,
     No,
+    /// Neither: equal for causes that a reader counts as one.
+    Alike,
+}
+
+/// A CPU in a clause.
+struct At(CpuId, Dated);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Dated::Yes | Dated::No => write!(f, "cpu{}", self.0),
+            Dated::Alike => f.write_str("its CPU"),
+        }
+    }
+}
+
+/// The number of kinds of causes that are shown of one wait.
+const ALIKE_SHOWN: usize = 12;
+
+/// Causes of one wait that differ only in time, CPU, lock and instance of a task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alike {
+    /// The clause: that of the only one, or what they have in common.
+    pub says: String,
+    /// Their total time.
+    pub time: Duration,
+    /// The number of different chains.
+    pub count: usize,
+    /// The time of the longest.
+    pub longest: Duration,
 }
 
 impl Explanation {
+    /// Returns the causes of a wait by kind, the longest total first. Their times add up to the
+    /// wait.
+    ///
+    /// A wait behind two hundred instances of a task is one cause for its reader.
+    #[must_use]
+    pub fn alike(&self, wait: &Explained) -> Vec<Alike> {
+        let mut kinds: BTreeMap<String, Vec<&(Chain, Duration)>> = BTreeMap::new();
+        for cause in &wait.causes {
+            kinds.entry(self.names.text(&cause.0, Dated::Alike)).or_default().push(cause);
+        }
+        let mut found = Vec::new();
+        for (says, all) in kinds {
+            let time = all.iter().map(|(_, time)| *time).sum();
+            let longest = all.iter().map(|(_, time)| *time).max().unwrap_or_default();
+            let says = if let [(chain, _)] = &all[..] { self.clause(chain) } else { says };
+            found.push(Alike { says, time, count: all.len(), longest });
+        }
+        found.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| a.says.cmp(&b.says)));
+        found
+    }
+
     /// Returns the name of a task.
     #[must_use]
     pub fn name(&self, task: TaskId) -> String {
@@ -594,8 +655,17 @@ impl fmt::Display for Explanation {
         writeln!(f, "{} waits; the {} longest:", self.count, self.waits.len())?;
         for wait in &self.waits {
             writeln!(f, "\n{} waited {} ({} to {})", self.name(wait.task), Human(wait.length()), wait.from, wait.to)?;
-            for (chain, time) in &wait.causes {
-                writeln!(f, "{:>10}  {}", Human(*time).to_string(), self.clause(chain))?;
+            let alike = self.alike(wait);
+            for Alike { says, time, count, longest } in alike.iter().take(ALIKE_SHOWN) {
+                write!(f, "{:>10}  {says}", Human(*time).to_string())?;
+                match count {
+                    1 => writeln!(f)?,
+                    count => writeln!(f, " ({count} times, the longest {})", Human(*longest))?,
+                }
+            }
+            if let Some(rest) = alike.get(ALIKE_SHOWN..).filter(|rest| !rest.is_empty()) {
+                let time: Duration = rest.iter().map(|alike| alike.time).sum();
+                writeln!(f, "{:>10}  {} other causes", Human(time).to_string(), rest.len())?;
             }
         }
         Ok(())

@@ -18,7 +18,8 @@
 //! `enqueue_entity`; `kernel/sched/core.c`, `cpu_local_stat_show`.
 
 use crate::summary::GroupSummary;
-use std::collections::BTreeMap;
+use crate::waits::{Piece, Throttling};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
 use zerolag_trace::IdTable;
@@ -50,7 +51,7 @@ struct Member {
 }
 
 /// A group on a CPU.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Place {
     /// The number of queued tasks of the group and all groups below it.
     queued: u32,
@@ -58,6 +59,10 @@ struct Place {
     throttled: u32,
     /// Start of the local clock, while it runs.
     since: Option<Instant>,
+    /// The group that was throttled first, and when, while it is.
+    open: Option<(GroupId, Instant)>,
+    /// The last intervals in which the group was throttled here.
+    past: VecDeque<Throttling>,
 }
 
 impl GroupSums {
@@ -150,10 +155,21 @@ impl GroupSums {
         }
     }
 
+    /// Returns the intervals of a piece of a wait in which the task's group was throttled.
+    pub(crate) fn throttled(&self, task: TaskId, piece: Piece) -> Vec<Throttling> {
+        let Some(place) = self.of(task).and_then(|group| self.places.get(&(group, piece.cpu))) else {
+            return Vec::new();
+        };
+        let open = place.open.map(|(by, from)| Throttling { by, from, to: piece.to });
+        let recent = place.past.iter().rev().take_while(|past| past.to > piece.from).copied();
+        open.into_iter().chain(recent).filter(|interval| interval.from < piece.to).collect()
+    }
+
     fn throttle(&mut self, group: GroupId, cpu: CpuId, at: Instant) {
-        for group in self.subtree(group) {
-            let place = self.places.entry((group, cpu)).or_default();
+        for below in self.subtree(group) {
+            let place = self.places.entry((below, cpu)).or_default();
             place.throttled += 1;
+            place.open.get_or_insert((group, at));
             if place.queued > 0 {
                 place.since.get_or_insert(at);
             }
@@ -164,6 +180,14 @@ impl GroupSums {
         for group in self.subtree(group) {
             let place = self.places.entry((group, cpu)).or_default();
             place.throttled = place.throttled.saturating_sub(1);
+            if place.throttled == 0
+                && let Some((by, from)) = place.open.take()
+            {
+                if place.past.len() == PAST_KEPT {
+                    place.past.pop_front();
+                }
+                place.past.push_back(Throttling { by, from, to: at });
+            }
             if place.throttled == 0
                 && let Some(since) = place.since.take()
                 && let Some(sums) = self.groups.get_mut(&group)
@@ -197,6 +221,9 @@ impl GroupSums {
         self.groups.into_iter().map(summary).collect()
     }
 }
+
+/// The number of intervals that are kept of each group and CPU: a wait longer than these is rare.
+const PAST_KEPT: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -207,8 +207,11 @@ struct Wait {
 
 #[derive(Serialize)]
 struct Blocker {
-    /// Null if the CPU was idle.
+    /// Null if the CPU was idle, or a group was throttled.
     task: Option<u32>,
+    /// The throttled group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
     prio: i16,
     relation: &'static str,
     time_ns: u64,
@@ -376,6 +379,7 @@ fn wait(wait: &crate::Wait) -> Wait {
             .iter()
             .map(|by| Blocker {
                 task: by.task.map(|task| task.0),
+                group: by.throttled.map(|group| group.0),
                 prio: by.prio.raw(),
                 relation: by.relation(wait.prio).key(),
                 time_ns: by.time.as_nanos(),

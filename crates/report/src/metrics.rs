@@ -386,12 +386,14 @@ impl Metrics {
             let from_here = if task.pieces.is_empty() { from } else { here_since };
             task.pieces.push(Piece { cpu, from: from_here, to: at });
             let replay = &self.replay;
-            let blocked_by = self.history.blockers(&task.pieces, |other| {
+            let groups = &self.groups;
+            let running = |other| {
                 let view = replay.cpu(other);
                 let prio = replay.running_prio(other).unwrap_or(Prio::IDLE);
                 let open = Stretch { task: view.current.task(), prio, from: view.since, to: at };
                 (ending.leaves_open(other) && view.current != Current::Unknown).then_some(open)
-            });
+            };
+            let blocked_by = self.history.blockers(&task.pieces, running, |piece| groups.throttled(id, piece));
             self.worst.push(Wait { task: id, prio: view.prio, from, to: at, cpu, cause, end, unsure, blocked_by });
         }
         self.tasks.entry(id).pieces.clear();

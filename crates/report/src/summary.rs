@@ -342,11 +342,13 @@ pub enum WaitEnd {
     TraceEnded,
 }
 
-/// A task that ran while another waited.
+/// A task that ran while another waited, or the limit that kept the other off its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Blocker {
-    /// The task; `None` if the CPU was idle.
+    /// The task; `None` if the CPU was idle, or the waiting task's group was throttled.
     pub task: Option<TaskId>,
+    /// The group that had used up its limit. Whatever ran there meanwhile is not the cause.
+    pub throttled: Option<GroupId>,
     /// Its effective priority when it was switched out.
     pub prio: Prio,
     /// Its total run time meanwhile.
@@ -357,7 +359,9 @@ impl Blocker {
     /// Returns how the blocker relates to a task that waits at `prio`.
     #[must_use]
     pub const fn relation(&self, prio: Prio) -> Relation {
-        if self.task.is_none() {
+        if self.throttled.is_some() {
+            Relation::Throttled
+        } else if self.task.is_none() {
             Relation::Idle
         } else if matches!((self.prio.class(), prio.class()), (ClassId::Fair, ClassId::Fair)) {
             Relation::Fair
@@ -386,6 +390,8 @@ pub enum Relation {
     /// No task ran: the CPU was on its way (interrupts, the switch itself), or was never told of
     /// the waiting task.
     Idle,
+    /// The group of the waiting task had used up its limit.
+    Throttled,
 }
 
 impl Relation {
@@ -398,6 +404,7 @@ impl Relation {
             Self::Fair => "shares",
             Self::Loses => "LOWER",
             Self::Idle => "idle",
+            Self::Throttled => "throttled",
         }
     }
 }

@@ -364,6 +364,10 @@ fn write_wait(out: &mut String, summary: &Summary, wait: &Wait, limit: usize) ->
 }
 
 fn blocker_text(summary: &Summary, by: &Blocker, wait: &Wait) -> String {
+    if let Some(group) = by.throttled {
+        let group = summary.groups.iter().find(|known| known.group == group);
+        return format!("throttled: {} has used up its limit", group.map_or("its group", |group| &*group.path));
+    }
     let name = name_of(summary, by.task);
     match by.task {
         None => name,

@@ -5,11 +5,14 @@
 //! longer than the history is explained as far as the history goes; the rest is
 //! [`Wait::unexplained`]. The history is bounded, so a record costs O(1), and the rare long wait
 //! O(history).
+//!
+//! While a group is throttled on a CPU, its tasks there wait for its limit, whatever runs: these
+//! intervals go before the stretches.
 
 use crate::summary::{Blocker, Wait};
 use std::collections::VecDeque;
 use zerolag_model::attr::Prio;
-use zerolag_model::{CpuId, Duration, Instant, TaskId};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
 use zerolag_trace::{IdTable, Meta};
 
 /// A stretch in which a CPU ran one task.
@@ -27,6 +30,22 @@ pub(crate) struct Piece {
     pub(crate) cpu: CpuId,
     pub(crate) from: Instant,
     pub(crate) to: Instant,
+}
+
+/// An interval in which a group was throttled on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Throttling {
+    /// The group whose limit was used up: the group itself or one above it.
+    pub(crate) by: GroupId,
+    pub(crate) from: Instant,
+    pub(crate) to: Instant,
+}
+
+impl Throttling {
+    /// Returns how much of it lies between two times.
+    pub(crate) fn within(self, from: Instant, to: Instant) -> Duration {
+        self.to.min(to).since(self.from.max(from))
+    }
 }
 
 /// The last stretches of every CPU.
@@ -51,29 +70,52 @@ impl History {
         stretches.push_back(stretch);
     }
 
-    /// Returns the tasks that ran in the pieces, the longest first. `running` returns a CPU's
-    /// current stretch.
-    pub(crate) fn blockers(&self, pieces: &[Piece], running: impl Fn(CpuId) -> Option<Stretch>) -> Vec<Blocker> {
+    /// Returns the limits and tasks that delayed a task in the pieces, the longest first. `running`
+    /// returns a CPU's current stretch, `throttled` the intervals of a piece in which the task's
+    /// group was throttled; they do not overlap.
+    pub(crate) fn blockers(
+        &self,
+        pieces: &[Piece],
+        running: impl Fn(CpuId) -> Option<Stretch>,
+        throttled: impl Fn(Piece) -> Vec<Throttling>,
+    ) -> Vec<Blocker> {
         let mut blockers: Vec<Blocker> = Vec::new();
         for piece in pieces {
+            let throttled = throttled(*piece);
+            for interval in &throttled {
+                let time = interval.within(piece.from, piece.to);
+                match blockers.iter().position(|by| by.throttled == Some(interval.by)) {
+                    Some(at) => blockers[at].time = blockers[at].time.saturating_add(time),
+                    None if time.is_zero() || blockers.len() >= BLOCKERS_MAX => {}
+                    None => {
+                        let throttled = Some(interval.by);
+                        blockers.push(Blocker { task: None, throttled, prio: Prio::IDLE, time });
+                    }
+                }
+            }
             let past = self.cpus.get(piece.cpu).into_iter().flatten().rev().copied();
             let now = running(piece.cpu);
             for stretch in now.into_iter().chain(past).take_while(|stretch| stretch.to > piece.from) {
-                let time = stretch.to.min(piece.to).since(stretch.from.max(piece.from));
+                let (from, to) = (stretch.from.max(piece.from), stretch.to.min(piece.to));
+                let time = throttled
+                    .iter()
+                    .fold(to.since(from), |free, interval| free.saturating_sub(interval.within(from, to)));
                 if time.is_zero() {
                     continue;
                 }
-                match blockers.iter().position(|by| by.task == stretch.task && by.prio == stretch.prio) {
+                let is_same =
+                    |by: &Blocker| by.throttled.is_none() && by.task == stretch.task && by.prio == stretch.prio;
+                match blockers.iter().position(is_same) {
                     Some(at) => blockers[at].time = blockers[at].time.saturating_add(time),
                     None if blockers.len() < BLOCKERS_MAX => {
-                        blockers.push(Blocker { task: stretch.task, prio: stretch.prio, time });
+                        blockers.push(Blocker { task: stretch.task, throttled: None, prio: stretch.prio, time });
                     }
                     // More blockers than a report shows: the rest stays unexplained.
                     None => {}
                 }
             }
         }
-        blockers.sort_by(|a, b| b.time.cmp(&a.time).then(a.task.cmp(&b.task)));
+        blockers.sort_by(|a, b| b.time.cmp(&a.time).then((a.task, a.throttled).cmp(&(b.task, b.throttled))));
         blockers
     }
 }

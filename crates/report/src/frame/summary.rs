@@ -145,6 +145,7 @@ impl Relation {
             Self::Fair => "shares",
             Self::Loses => "lower",
             Self::Idle => "idle",
+            Self::Throttled => "throttled",
         }
     }
 }

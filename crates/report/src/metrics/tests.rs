@@ -1,7 +1,7 @@
 use super::*;
 use crate::sample::two_hogs_and_a_fifo;
 use crate::summary::{Blocker, Relation};
-use zerolag_model::SignedDuration;
+use zerolag_model::{GroupId, SignedDuration};
 use zerolag_trace::script::Script;
 
 const fn ms(ms: u64) -> Duration {
@@ -39,7 +39,29 @@ fn a_wait_names_the_tasks_that_ran_meanwhile() {
     assert_eq!(worst.unexplained(), Duration::ZERO);
     let open = summary.worst_waits.iter().find(|wait| wait.end == WaitEnd::TraceEnded).unwrap();
     assert_eq!((open.task, open.length(), open.from), (a, ms(2), Instant::from_nanos(8_000_000)));
-    assert_eq!(open.blocked_by, [Blocker { task: Some(b), prio: worst.prio, time: ms(2) }]);
+    assert_eq!(open.blocked_by, [Blocker { task: Some(b), throttled: None, prio: worst.prio, time: ms(2) }]);
+}
+
+#[test]
+fn a_limit_is_named_whatever_runs_meanwhile() {
+    let mut script = Script::new(1);
+    let (group, below) = (GroupId(1), GroupId(2));
+    let new = |group, parent, path: &str| TraceEvent::GroupNew { group, parent, path: path.into() };
+    script.event(0, 0, new(group, GroupId::ROOT, "/web")).event(0, 0, new(below, group, "/web/api"));
+    let [a, other] = ["a", "other"].map(|name| script.fair(name));
+    script.event(0, 0, TraceEvent::GroupChange { task: a, group: below });
+    // Behind `other` for 1 ms, throttled for 5 ms of which `other` runs 3, then behind it again.
+    script.wake(0, 0, other).run(0, 0, None, Some(other)).wake(0, 0, a);
+    script.event(1_000, 0, TraceEvent::Throttle { group }).switch(4_000, 0, Some(other), PrevState::Blocked, None);
+    script.wake(5_500, 0, other).run(5_500, 0, None, Some(other));
+    script.event(6_000, 0, TraceEvent::Unthrottle { group }).preempt(7_000, 0, other, a);
+    let summary = Metrics::of(&script.end(7_000));
+    let wait = summary.worst_waits.iter().find(|wait| wait.task == a).expect("it waited");
+    let blockers: Vec<_> = wait.blocked_by.iter().map(|by| (by.throttled, by.task, by.time)).collect();
+    assert_eq!(blockers, [(Some(group), None, ms(5)), (None, Some(other), ms(2))]);
+    assert_eq!((wait.length(), wait.unexplained()), (ms(7), Duration::ZERO));
+    let text = crate::text::render(&summary, crate::text::Limits::default());
+    assert!(text.contains("throttled: /web has used up its limit"), "{text}");
 }
 
 #[test]
