@@ -6,7 +6,7 @@
 //! for its messages.
 
 use crate::diagnostic::Span;
-use crate::program::{GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind};
+use crate::program::{GroupDef, GroupWeight, InCpus, Program, Resource, ResourceId, ResourceKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerolag_model::CpuMax;
@@ -161,7 +161,14 @@ impl Assembly {
             parent = Some(known.unwrap_or_else(|| {
                 let path: Arc<str> = path.into();
                 let weight = GROUP_WEIGHT_DEFAULT;
-                let group = GroupDef { path: path.clone(), parent, weight, is_idle: false, max: CpuMax::UNLIMITED };
+                let group = GroupDef {
+                    path: path.clone(),
+                    parent,
+                    weight,
+                    is_idle: false,
+                    max: CpuMax::UNLIMITED,
+                    cpus: InCpus::default(),
+                };
                 self.program.groups.push(group);
                 self.groups.insert(path, self.program.groups.len() - 1);
                 self.program.groups.len() - 1

@@ -17,6 +17,18 @@ pub struct GroupDef {
     pub is_idle: bool,
     /// Its initial limit.
     pub max: CpuMax,
+    /// The limit and the weight as numbers of CPUs, if they were given as such.
+    pub cpus: InCpus,
+}
+
+/// Numbers of CPUs from which the limit and the weight of a group were computed, in thousandths.
+/// They stay as they are when the period changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InCpus {
+    /// The limit: `limits.cpu`, `CPUQuota`, `--cpus`.
+    pub limit_milli: Option<u64>,
+    /// The weight: `requests.cpu`.
+    pub request_milli: Option<u64>,
 }
 
 /// The weight of a group, in the unit in which it was written: a kernel's conversion between the

@@ -17,6 +17,7 @@
 //! | [`diagnostic`], [`render`] | errors, warnings and notes, and how they are printed |
 //! | [`goal`] | figures that a run must reach |
 //! | [`input`] | limits of inputs |
+//! | [`limits`] | CPU limits and weights in the notations of Kubernetes, systemd and Docker |
 #![warn(missing_docs)]
 
 pub mod arrivals;
@@ -28,7 +29,7 @@ pub mod diagnostic;
 pub mod goal;
 mod group;
 pub mod input;
-mod limits;
+pub mod limits;
 pub mod nature;
 mod plan;
 pub mod program;

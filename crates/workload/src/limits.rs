@@ -10,7 +10,7 @@ use zerolag_model::{CpuMax, Duration};
 
 /// How a container runtime converts shares to `cpu.weight`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Conversion {
+pub enum Conversion {
     /// 2..262144 to 1..10000 linearly: runc before 1.3.2, crun before 1.23.
     Linear,
     /// Such that 1024 shares are nearly weight 100: later versions.
@@ -18,7 +18,10 @@ pub(crate) enum Conversion {
 }
 
 /// Reads `cpu.max`: a quota in microseconds or `max`, and optionally a period.
-pub(crate) fn cpu_max(text: &str) -> Result<(Option<Duration>, Option<Duration>), &'static str> {
+///
+/// # Errors
+/// The reason.
+pub fn cpu_max(text: &str) -> Result<(Option<Duration>, Option<Duration>), &'static str> {
     let mut words = text.split_whitespace();
     let quota = match words.next() {
         None => return Err("it is empty"),
@@ -34,19 +37,22 @@ pub(crate) fn cpu_max(text: &str) -> Result<(Option<Duration>, Option<Duration>)
 }
 
 /// Returns the quota of `milli` thousandths of a CPU; at least the smallest valid quota.
-pub(crate) fn cpus_to_quota(milli: u64, period: Duration) -> Duration {
+#[must_use]
+pub fn cpus_to_quota(milli: u64, period: Duration) -> Duration {
     let quota = Duration::from_micros(period.as_micros_floor().saturating_mul(milli) / 1000);
     quota.max(CpuMax::SHORTEST)
 }
 
 /// Reads a percentage of one CPU into thousandths; at most one digit after the point is used.
-pub(crate) fn percent(text: &str) -> Option<u64> {
+#[must_use]
+pub fn percent(text: &str) -> Option<u64> {
     let number = text.trim().strip_suffix('%')?.trim();
     thousandths(number).map(|value| value / 100).filter(|milli| *milli > 0)
 }
 
 /// Reads a number of CPUs into thousandths: `500m`, `0.5`, `2`.
-pub(crate) fn milli_cpus(text: &str) -> Option<u64> {
+#[must_use]
+pub fn milli_cpus(text: &str) -> Option<u64> {
     let milli = match text.trim().strip_suffix('m') {
         Some(number) => number.parse().ok(),
         None => thousandths(text.trim()),
@@ -66,13 +72,24 @@ fn thousandths(number: &str) -> Option<u64> {
     whole.checked_mul(1000)?.checked_add(fraction.parse().ok()?)
 }
 
+/// Returns thousandths of a CPU as Kubernetes writes them: `2`, `750m`.
+#[must_use]
+pub fn milli_text(milli: u64) -> String {
+    if milli.is_multiple_of(1000) { (milli / 1000).to_string() } else { format!("{milli}m") }
+}
+
 /// Returns the shares of a request.
-pub(crate) fn shares_of_milli(milli: u64) -> u64 {
+#[must_use]
+pub fn shares_of_milli(milli: u64) -> u64 {
     (milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
 }
 
-/// Returns the weight of shares.
-pub(crate) fn shares_to_weight(shares: u64, conversion: Conversion) -> u32 {
+/// Returns the weight of shares, 1..=10000.
+///
+/// # Panics
+/// Never: the result is in its range.
+#[must_use]
+pub fn shares_to_weight(shares: u64, conversion: Conversion) -> u32 {
     let weight = match conversion {
         Conversion::Linear => 1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142,
         Conversion::Quadratic if shares <= 2 => 1,

@@ -92,12 +92,19 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::{GroupDef, GroupWeight};
+    use crate::group::{GroupDef, GroupWeight, InCpus};
     use crate::program::TaskDef;
     use zerolag_model::{CpuMax, SchedAttr};
 
     fn group(path: &str, parent: Option<usize>) -> GroupDef {
-        GroupDef { path: path.into(), parent, weight: GroupWeight::Weight(100), is_idle: false, max: CpuMax::UNLIMITED }
+        GroupDef {
+            path: path.into(),
+            parent,
+            weight: GroupWeight::Weight(100),
+            is_idle: false,
+            max: CpuMax::UNLIMITED,
+            cpus: InCpus::default(),
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::random::Dist;
 use std::sync::Arc;
 use zerolag_model::{CpuId, CpuMask, Duration, SchedAttr};
 
-pub use crate::group::{CpusetDef, GroupDef, GroupWeight};
+pub use crate::group::{CpusetDef, GroupDef, GroupWeight, InCpus};
 pub use crate::resource::{Disk, File, Resource, ResourceId, ResourceKind};
 
 /// A workload: tasks and the objects that they share.

@@ -353,8 +353,10 @@ fn spellings_that_are_not_the_kernels_are_expanded() {
     let text = "[group.\"/pod\"]\nlimits.cpu = \"2\"\nrequests.cpu = \"500m\"\n\
                 [task.t]\ngroup = \"/pod\"\nsteps = [{ run = \"1ms\" }]\n";
     let scenario = good(text);
-    let notes: Vec<String> = scenario.warnings.iter().map(|note| note.message.clone()).collect();
-    assert_eq!(notes, ["this is cpu.max = \"200000 100000\", cpu.weight = 59"]);
+    let group = &scenario.program.groups[0];
+    assert_eq!((group.max.to_string(), group.weight), ("200000 100000".to_owned(), GroupWeight::Weight(59)));
+    assert_eq!((group.cpus.limit_milli, group.cpus.request_milli), (Some(2000), Some(500)));
+    assert!(scenario.warnings.is_empty());
     let linear = text.replace("requests.cpu", "oci.weight_conversion = \"linear\"\nrequests.cpu");
     assert_eq!(good(&linear).program.groups[0].weight, GroupWeight::Weight(20));
 }

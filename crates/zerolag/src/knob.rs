@@ -4,6 +4,7 @@
 //! ```text
 //! cpu.max             of the only group that has a limit (or of the only group)
 //! /web:cpu.max        of this group
+//! limits.cpu          the same as a number of CPUs: CPUQuota and --cpus, too
 //! workers             of the only service
 //! web:workers         of this service, or the instances of this task
 //! ```
@@ -14,7 +15,8 @@
 use std::fmt;
 use zerolag_model::{CpuMax, CpuMaxError, Duration};
 use zerolag_workload::Program;
-use zerolag_workload::program::{GroupWeight, TaskDef};
+use zerolag_workload::limits;
+use zerolag_workload::program::{GroupDef, GroupWeight, TaskDef};
 
 /// The part that is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,27 +25,53 @@ pub enum Part {
     Max,
     /// `cpu.max.burst`, `cpu.cfs_burst_us`.
     Burst,
-    /// `cpu.cfs_period_us`.
+    /// `cpu.cfs_period_us`. A limit that was given in CPUs stays the same number of CPUs; any other
+    /// quota stays as it is, as in the kernel.
     Period,
     /// `cpu.cfs_quota_us`.
     Quota,
+    /// The limit as a number of CPUs: `limits.cpu` (Kubernetes), `--cpus` (Docker).
+    Cpus,
+    /// The limit as a percentage of one CPU: `CPUQuota` (systemd).
+    Percent,
+    /// The weight as a number of CPUs: `requests.cpu`.
+    Request,
     /// `cpu.weight`.
     Weight,
+    /// `cpu.shares`.
+    Shares,
     /// The threads of a service or task.
     Workers,
 }
 
 impl Part {
     /// Every spelling.
-    pub const NAMES: [(&'static str, Self); 7] = [
+    pub const NAMES: [(&'static str, Self); 18] = [
         ("cpu.max", Self::Max),
         ("cpu.max.burst", Self::Burst),
         ("cpu.cfs_burst_us", Self::Burst),
         ("cpu.cfs_period_us", Self::Period),
         ("cpu.cfs_quota_us", Self::Quota),
         ("cpu.weight", Self::Weight),
+        ("cpu.shares", Self::Shares),
         ("workers", Self::Workers),
+        ("limits.cpu", Self::Cpus),
+        ("requests.cpu", Self::Request),
+        ("CPUQuota", Self::Percent),
+        ("CPUQuotaPeriodSec", Self::Period),
+        ("CPUWeight", Self::Weight),
+        ("--cpus", Self::Cpus),
+        ("--cpu-quota", Self::Quota),
+        ("--cpu-period", Self::Period),
+        ("--cpu-shares", Self::Shares),
+        ("limits.cpus", Self::Cpus),
     ];
+
+    /// Returns whether larger values of it are a larger limit of CPU time.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::Max | Self::Quota | Self::Cpus | Self::Percent)
+    }
 }
 
 /// A part of a program, found.
@@ -103,24 +131,31 @@ impl Knob {
             return Ok(());
         }
         let group = &mut program.groups[self.index];
-        let before = group.max;
+        let (before, mut cpus) = (group.max, group.cpus.limit_milli);
+        let mut in_cpus = |milli: Option<u64>| {
+            cpus = milli;
+            CpuMax { quota: milli.map(|milli| limits::cpus_to_quota(milli, before.period)), ..before }
+        };
         let max = match self.part {
-            Part::Workers | Part::Weight => {
-                let weight = value.parse::<u32>().ok().filter(|weight| (1..=10_000).contains(weight));
-                let Some(weight) = weight else {
-                    return error(format!("`{value}` is not a weight"), "write 1..=10000");
-                };
-                group.weight = GroupWeight::Weight(weight);
-                return Ok(());
-            }
+            Part::Workers | Part::Weight | Part::Shares | Part::Request => return set_weight(self.part, group, value),
+            Part::Cpus => in_cpus(limit(value, limits::milli_cpus, "CPUs", "750m or 0.75")?),
+            Part::Percent => in_cpus(limit(value, limits::percent, "CPU time", "75%")?),
             Part::Max => {
                 let mut words = value.split_whitespace();
                 let quota = quota(words.next().unwrap_or_default())?;
                 let period = words.next().map(micros).transpose()?.unwrap_or(before.period);
+                cpus = None;
                 CpuMax { quota, period, ..before }
             }
-            Part::Quota => CpuMax { quota: quota(value)?, ..before },
-            Part::Period => CpuMax { period: micros(value)?, ..before },
+            Part::Quota => {
+                cpus = None;
+                CpuMax { quota: quota(value)?, ..before }
+            }
+            Part::Period => {
+                let period = micros(value)?;
+                let quota = cpus.map(|milli| limits::cpus_to_quota(milli, period)).or(before.quota);
+                CpuMax { quota, period, ..before }
+            }
             Part::Burst => CpuMax { burst: micros(value)?, ..before },
         };
         // The kernel also refuses a quota below the burst: to lower the quota below it, lower
@@ -128,6 +163,7 @@ impl Knob {
         match max.check() {
             Ok(()) => {
                 group.max = max;
+                group.cpus.limit_milli = cpus;
                 Ok(())
             }
             Err(CpuMaxError::BurstAboveQuota { burst, quota }) => {
@@ -138,7 +174,8 @@ impl Knob {
     }
 
     /// Returns the range of values of a search, from the smallest to the largest, and their step;
-    /// in microseconds, or threads. `None` if the values have no order of more and less.
+    /// in microseconds, thousandths of a CPU, or threads. `None` if the values have no order of
+    /// more and less.
     #[must_use]
     pub fn range(self, program: &Program, nr_cpus: usize) -> Option<(u64, u64, u64)> {
         if self.part == Part::Workers {
@@ -153,8 +190,15 @@ impl Knob {
                 let least = CpuMax::SHORTEST.as_micros_floor().max(max.burst.as_micros_floor()).max(step);
                 Some((least.next_multiple_of(step), period * nr_cpus as u64, step))
             }
+            Part::Cpus | Part::Percent => {
+                let least = CpuMax::SHORTEST.max(max.burst).as_micros_floor();
+                let milli = (least * 1000).div_ceil(period.max(1)).max(MILLI_STEP);
+                Some((milli.next_multiple_of(MILLI_STEP), 1000 * nr_cpus as u64, MILLI_STEP))
+            }
             Part::Burst => Some((0, max.quota?.as_micros_floor(), step)),
             Part::Weight => Some((1, 10_000, 1)),
+            Part::Shares => Some((2, 262_144, 1)),
+            Part::Request => Some((MILLI_STEP, 1000 * nr_cpus as u64, MILLI_STEP)),
             Part::Period | Part::Workers => None,
         }
     }
@@ -164,7 +208,9 @@ impl Knob {
     pub fn written(self, program: &Program, value: u64) -> String {
         match self.part {
             Part::Max => format!("{value} {}", program.groups[self.index].max.period.as_micros_floor()),
-            Part::Burst | Part::Period | Part::Quota | Part::Weight | Part::Workers => value.to_string(),
+            Part::Cpus | Part::Request => limits::milli_text(value),
+            Part::Percent => format!("{}%", value / 10),
+            Part::Burst | Part::Period | Part::Quota | Part::Weight | Part::Shares | Part::Workers => value.to_string(),
         }
     }
 }
@@ -213,6 +259,43 @@ fn find_group(name: &str, whose: Option<&str>, program: &Program) -> Result<usiz
     }
 }
 
+/// Sets the weight of a group.
+fn set_weight(part: Part, group: &mut GroupDef, value: &str) -> Result<(), KnobError> {
+    let number = |range: core::ops::RangeInclusive<u32>| {
+        let found = value.parse::<u32>().ok().filter(|number| range.contains(number));
+        found.map_or_else(
+            || error(format!("`{value}` is not a weight"), format!("write {}..={}", range.start(), range.end())),
+            Ok,
+        )
+    };
+    let (weight, request_milli) = match part {
+        Part::Request => match limits::milli_cpus(value) {
+            Some(milli) => {
+                let shares = limits::shares_of_milli(milli);
+                let weight = limits::shares_to_weight(shares, limits::Conversion::Quadratic);
+                (GroupWeight::Weight(weight), Some(milli))
+            }
+            None => return error(format!("`{value}` is not a number of CPUs above zero"), "write 750m or 0.75"),
+        },
+        Part::Shares => (GroupWeight::Shares(number(2..=262_144)?), None),
+        _ => (GroupWeight::Weight(number(1..=10_000)?), None),
+    };
+    group.weight = weight;
+    group.cpus.request_milli = request_milli;
+    Ok(())
+}
+
+/// Reads a limit as thousandths of a CPU; `None` is no limit.
+fn limit(text: &str, read: fn(&str) -> Option<u64>, what: &str, form: &str) -> Result<Option<u64>, KnobError> {
+    match text {
+        "max" | "infinity" => Ok(None),
+        _ => read(text).map_or_else(
+            || error(format!("`{text}` is not an amount of {what} above zero"), format!("write {form}, or max")),
+            |milli| Ok(Some(milli)),
+        ),
+    }
+}
+
 fn quota(text: &str) -> Result<Option<Duration>, KnobError> {
     if matches!(text, "max" | "-1") { Ok(None) } else { micros(text).map(Some) }
 }
@@ -223,6 +306,9 @@ fn micros(text: &str) -> Result<Duration, KnobError> {
         text.parse().map_or_else(|_| text.parse().ok(), |count: u32| Some(Duration::from_micros(u64::from(count))));
     found.map_or_else(|| error(format!("`{text}` is not a time"), "write microseconds, or a time with its unit"), Ok)
 }
+
+/// The step of a search for a number of CPUs, in thousandths.
+const MILLI_STEP: u64 = 10;
 
 /// The most threads.
 const WORKERS_MAX: u32 = 100_000;
@@ -258,6 +344,49 @@ mod tests {
         set(&mut program, "batch:workers", "3").expect("set");
         assert_eq!(program.tasks.iter().map(|task| task.instances).collect::<Vec<_>>(), [3, 7]);
         assert!(Knob::find("hz", &program).is_none());
+    }
+
+    #[test]
+    fn a_limit_in_cpus_stays_the_same_number_of_cpus_in_every_period() {
+        let mut program = program("[group.\"/web\"]\n\"cpu.max\" = \"50000 100000\"");
+        let max = |program: &Program| program.groups[0].max.to_string();
+        for (key, value, effective) in [
+            ("limits.cpu", "750m", "75000 100000"),
+            ("cpu.cfs_period_us", "10000", "7500 10000"),
+            ("CPUQuota", "150%", "15000 10000"),
+            ("CPUQuotaPeriodSec", "20ms", "30000 20000"),
+            ("--cpus", "0.5", "10000 20000"),
+            ("--cpu-period", "100000", "50000 100000"),
+            // From here on the quota is a time, which no period changes.
+            ("cpu.max", "40000", "40000 100000"),
+            ("cpu.cfs_period_us", "10000", "40000 10000"),
+            ("limits.cpu", "max", "max 10000"),
+        ] {
+            set(&mut program, key, value).expect("set");
+            assert_eq!(max(&program), effective, "{key}={value}");
+        }
+        set(&mut program, "requests.cpu", "500m").expect("set");
+        assert_eq!(
+            (program.groups[0].weight, program.groups[0].cpus.request_milli),
+            (GroupWeight::Weight(59), Some(500))
+        );
+        set(&mut program, "cpu.shares", "512").expect("set");
+        assert_eq!((program.groups[0].weight, program.groups[0].cpus.request_milli), (GroupWeight::Shares(512), None));
+        for (key, value) in [("limits.cpu", "0"), ("limits.cpu", "-1"), ("CPUQuota", "20"), ("requests.cpu", "x")] {
+            assert!(set(&mut program, key, value).is_err(), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn a_search_in_cpus_goes_from_the_least_quota_to_the_machine() {
+        let mut program = program("[group.\"/web\"]\n\"cpu.max\" = \"50000 100000\"");
+        let knob = |program: &Program, key| Knob::find(key, program).expect("a knob").expect("one group");
+        let cpus = knob(&program, "limits.cpu");
+        assert_eq!(cpus.range(&program, 4), Some((10, 4000, 10)));
+        assert_eq!((cpus.written(&program, 750), cpus.written(&program, 2000)), ("750m".to_owned(), "2".to_owned()));
+        set(&mut program, "cpu.cfs_period_us", "10000").expect("set");
+        assert_eq!(cpus.range(&program, 4), Some((100, 4000, 10)), "a quota is at least 1 ms");
+        assert_eq!(knob(&program, "CPUQuota").written(&program, 750), "75%");
     }
 
     #[test]

@@ -36,6 +36,8 @@
 //! | [`goals`] | goals of a scenario, checked against its figures |
 //! | [`import`](mod@import) | a workload from a trace, and how far its simulation is from the recording |
 //! | [`knob`] | parts of a program that can be set after its file was read |
+//! | [`limit`] | limits and weights of groups as Kubernetes, systemd, Docker and the kernel write them |
+//! | [`manifest`] | limits from Kubernetes manifests and Compose files |
 //! | [`variant`] | variants of a workload as JSON |
 //! | `host` | a workload on the host's own kernel (Linux only) |
 //! | `calibrate` | a cost profile of the host (Linux only) |
@@ -63,6 +65,8 @@ pub mod goals;
 pub mod host;
 pub mod import;
 pub mod knob;
+pub mod limit;
+pub mod manifest;
 pub mod repro;
 pub mod simulation;
 pub mod source;

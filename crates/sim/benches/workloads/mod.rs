@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zerolag_model::{CpuMax, Duration, KernelVersion, Nice, SchedAttr, Topology};
 use zerolag_sim::{Costs, Machine, MachineConfig, Tracing};
 use zerolag_workload::builtin::{PeriodicPolicy, periodic};
-use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, TaskDef, TimerMode, TimerRef};
+use zerolag_workload::program::{Action, GroupDef, GroupWeight, InCpus, Program, TaskDef, TimerMode, TimerRef};
 use zerolag_workload::random::{Bounds, Dist};
 
 /// A program and the machine that it is meant for.
@@ -124,6 +124,7 @@ fn limits(groups: u32) -> Program {
         weight: GroupWeight::Weight(100),
         is_idle: false,
         max: CpuMax { quota: Some(ms(if index.is_multiple_of(4) { 1 } else { 10 })), ..CpuMax::UNLIMITED },
+        cpus: InCpus::default(),
     };
     let tasks = (0..4 * groups).map(|index| {
         let mut task = task(format!("thread{index}"), SchedAttr::NORMAL, &actions);

@@ -11,8 +11,8 @@
 //! `cpu.cfs_bandwidth_slice_us` is in no kernel: an open question of 2010, a bandwidth slice for
 //! one group.
 //!
-//! Files of the kernel accept its numbers (microseconds) or a time with a unit. For the other
-//! notations the resulting limit is noted, so that a reader sees which limit was run. `changes`
+//! Files of the kernel accept its numbers (microseconds) or a time with a unit. A limit in CPUs is
+//! kept as such next to its quota, so that it stays the same when the period changes. `changes`
 //! sets keys again in the middle of the run.
 //!
 //! Sources: Linux v6.12 `kernel/sched/core.c`, `cpu_max_write`, `tg_set_cfs_bandwidth`,
@@ -26,9 +26,9 @@ use super::table::{Item, Leaf, Table, int, kind, leaves, signed_int, span, strin
 use super::times;
 use super::tree::Value;
 use crate::change::Change;
-use crate::diagnostic::{Diagnostic, Report, Severity, Span};
+use crate::diagnostic::{Diagnostic, Report, Span};
 use crate::limits::{Conversion, cpu_max, cpus_to_quota, milli_cpus, percent, shares_of_milli, shares_to_weight};
-use crate::program::GroupWeight;
+use crate::program::{GroupWeight, InCpus};
 use zerolag_model::{CpuMax, Duration, Nice};
 
 const KEYS: [&str; 20] = [
@@ -75,7 +75,6 @@ struct Said<'k> {
     /// `requests.cpu`, else `limits.cpu`, in thousandths.
     request: Option<u64>,
     conversion: Option<Conversion>,
-    needs_note: bool,
 }
 
 impl Reader<'_> {
@@ -101,8 +100,8 @@ impl Reader<'_> {
         group.max = said.max(CpuMax::UNLIMITED, self.report).unwrap_or(CpuMax::UNLIMITED);
         group.weight = said.weight().unwrap_or(group.weight);
         group.is_idle = said.is_idle.is_some_and(|(is_idle, ..)| is_idle);
+        group.cpus = said.in_cpus();
         said.refuse_weight(group.is_idle, self.report);
-        said.note(group.max, group.weight, self.report);
         let [from, until] = life.map(|leaf| Some((times::time(&leaf?.path, leaf?.item, self.report)?, leaf?.span)));
         if let Some((at, span)) = from {
             self.create_group(id, at, span);
@@ -241,7 +240,6 @@ impl<'k> Said<'k> {
                 }
             }
             "CPUQuota" => {
-                self.needs_note = true;
                 let Some(text) = string(key, item, report) else { return };
                 match percent(text) {
                     Some(milli) => self.quota(Quota::Milli(milli), key, at, report),
@@ -253,7 +251,6 @@ impl<'k> Said<'k> {
                 }
             }
             "--cpus" | "limits.cpu" | "requests.cpu" => {
-                self.needs_note = true;
                 let Some(milli) = cpus(key, item, report) else { return };
                 match key {
                     "requests.cpu" => self.request = Some(milli),
@@ -348,27 +345,20 @@ impl<'k> Said<'k> {
         }
     }
 
+    fn in_cpus(&self) -> InCpus {
+        let limit_milli = match self.quota {
+            Some((Quota::Milli(milli), ..)) => Some(milli),
+            Some((Quota::Unlimited | Quota::PerPeriod(_), ..)) | None => None,
+        };
+        InCpus { limit_milli, request_milli: self.request.filter(|_| self.weight.is_none()) }
+    }
+
     fn weight(&self) -> Option<GroupWeight> {
         let requested = self.request.map(|milli| {
             let shares = shares_of_milli(milli);
             GroupWeight::Weight(shares_to_weight(shares, self.conversion.unwrap_or(Conversion::Quadratic)))
         });
         self.weight.map(|(weight, ..)| weight).or(requested)
-    }
-
-    /// Notes the result of a notation that is not the kernel's.
-    fn note(&self, max: CpuMax, weight: GroupWeight, report: &mut Report) {
-        if !self.needs_note {
-            return;
-        }
-        let mut says = format!("cpu.max = \"{max}\"");
-        if self.request.is_some()
-            && let GroupWeight::Weight(weight) = weight
-        {
-            says += &format!(", cpu.weight = {weight}");
-        }
-        let at = self.quota.map_or_else(Span::default, |(_, _, span)| span);
-        report.push(Diagnostic::new(Severity::Note, format!("this is {says}")).at(at));
     }
 }
 

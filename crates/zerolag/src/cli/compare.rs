@@ -1,7 +1,7 @@
 //! `zerolag compare`: one workload under several kernels or settings.
 
 use super::failure::Failure;
-use super::options::{self, DurationArgs, KernelArgs, MACHINE, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
+use super::options::{self, DurationArgs, KernelArgs, MACHINE, ManifestArgs, RunArgs, RunsArgs, SimArgs, WorkloadArgs};
 use super::output::JsonArgs;
 use super::plan::{notes, simulation_of};
 use super::progress::{Progress, catch_interrupts, say_interrupted};
@@ -28,6 +28,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     sim: SimArgs,
     #[command(flatten)]
+    manifest: ManifestArgs,
+    #[command(flatten)]
     json: JsonArgs,
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn variants(args: &Args) -> Result<Vec<Variant>, Failure> {
     let (key, values) = varied(args)?;
     let (kernel, duration) = (KernelArgs { kernel: None }, args.duration.clone());
-    let run = RunArgs { sim: args.sim.clone(), kernel, duration };
+    let run = RunArgs { sim: args.sim.clone(), kernel, duration, manifest: args.manifest.clone() };
     let simulation = simulation_of(&args.workload, &run)?;
     if let Some(first) = values.first().filter(|_| !args.sim.is_quiet()) {
         // Notes about the file are printed once.

@@ -8,6 +8,7 @@ use zerolag::simulation::{Note, Prepared, Simulation};
 /// Returns the simulation that the command line asks for.
 pub(super) fn simulation_of(workload: &WorkloadArgs, args: &RunArgs) -> Result<Simulation, Failure> {
     let simulation = simulation_with(workload.workload()?, &args.sim, &args.kernel);
+    let simulation = args.manifest.apply(simulation)?;
     Ok(match args.duration.duration {
         Some(duration) => simulation.duration(duration),
         None => simulation,

@@ -1,7 +1,7 @@
 //! `zerolag sweep`: a workload for every combination of values, or the smallest value that meets a
 //! goal.
 
-use super::failure::Failure;
+use super::failure::{Failure, eprintln_lossy};
 use super::options::{RunArgs, RunsArgs, WorkloadArgs};
 use super::output::JsonArgs;
 use super::plan::{notes, prepare, simulation_of};
@@ -10,7 +10,7 @@ use super::{Done, code, output};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use zerolag::Error;
-use zerolag::simulation::{Plan, Simulation};
+use zerolag::simulation::{Note, Plan, Simulation};
 use zerolag::sweep::search::Search;
 use zerolag::sweep::shard::{Part, Shard};
 use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
@@ -19,13 +19,14 @@ use zerolag::sweep::{self, Axis, Figure, Grid, RunError};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys of --set: a parameter of the scenario, a setting (`zerolag settings`), kernel, cpus, seed, cpu.max, cpu.max.burst, \
-cpu.cfs_period_us, cpu.cfs_quota_us, cpu.weight, workers; prefix it with OWNER: if ambiguous \
+cpu.cfs_period_us, cpu.cfs_quota_us, limits.cpu, requests.cpu, CPUQuota, --cpus, cpu.weight, workers; prefix it with OWNER: if ambiguous \
 (/web:cpu.max, web:workers).
 
 Examples:
   zerolag sweep web.toml --set cpu.max=100000,200000,400000 --set cpu.max.burst=0,100000
   zerolag sweep web.toml --set kernel=5.15,6.12 --show '*.latency.p99,request_latency.p99'
-  zerolag sweep web.toml --smallest cpu.max --such-that 'request_latency.p99 <= 20ms'")]
+  zerolag sweep web.toml --set limits.cpu=2 --set cpu.cfs_period_us=10000,20000,100000
+  zerolag sweep web.toml --smallest limits.cpu --such-that 'request_latency.p99 <= 20ms'")]
 pub(crate) struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     show: Vec<String>,
     #[command(flatten)]
     runs: RunsArgs<3>,
-    /// Search for the smallest value of this instead: cpu.max, cpu.max.burst, cpu.weight, workers
+    /// Search for the smallest value of this instead: cpu.max, limits.cpu, CPUQuota,
+    /// cpu.max.burst, cpu.weight, workers
     #[arg(long, value_name = "KEY", requires = "such_that")]
     smallest: Option<String>,
     /// A goal that every run must meet; may be repeated
@@ -115,8 +117,14 @@ fn run_grid(args: &Args, axes: Vec<Axis>, fixed: &[(String, String)]) -> Done {
     }
     let prepared = sweep::prepare(&simulation(args, fixed)?, &axes)?;
     if let Some(first) = prepared.first().filter(|_| !args.run.sim.is_quiet()) {
-        // Notes about the file are printed once.
+        // Notes about the file are printed once, and of those about cells one per kind.
         notes(first);
+        let is_kept = |note: &&Note| matches!(note, Note::QuotaKept { .. });
+        if first.notes.iter().all(|note| !is_kept(&note))
+            && let Some(note) = prepared.iter().flat_map(|prepared| &prepared.notes).find(is_kept)
+        {
+            eprintln_lossy(&format!("note: {note}"));
+        }
     }
     let plans: Vec<Plan> = prepared.into_iter().map(|prepared| prepared.plan).collect();
     let figures = match &args.show[..] {

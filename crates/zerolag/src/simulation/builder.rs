@@ -12,7 +12,9 @@ use super::plan::{DEFAULT_DURATION, Histograms, Observe, Plan};
 use super::result::RunResult;
 use crate::error::{Error, ValueError};
 use crate::goals;
-use crate::knob::Knob;
+use crate::knob::{Knob, Part};
+use crate::limit::Limit;
+use crate::manifest::{Manifest, Unused};
 use crate::source::{Source, Workload};
 use crate::values;
 use std::fmt;
@@ -23,6 +25,7 @@ use zerolag_model::{Duration, Instant, KernelVersion, Record, Settings, Topology
 use zerolag_report::frame::Follower;
 use zerolag_report::frame::rows::Kept;
 use zerolag_sim::{Costs, NoTrace, Sink};
+use zerolag_workload::limits::milli_text;
 use zerolag_workload::{Diagnostics, Program, Scenario};
 
 /// A simulation to be run: a workload, a kernel, a machine, and values.
@@ -75,6 +78,7 @@ pub struct Simulation {
     kernel: Option<String>,
     machine: Option<Topology>,
     values: Vec<(String, String)>,
+    manifest: Option<Manifest>,
     costs: Option<Profile>,
     seed: Option<u64>,
     duration: Option<Duration>,
@@ -147,6 +151,17 @@ pub enum Note {
         /// The cpuset.
         cpuset: String,
     },
+    /// A container of the manifest has no group in the workload.
+    Unused(Unused),
+    /// The period was changed and the quota was not: the limit in CPUs is another one.
+    QuotaKept {
+        /// The group.
+        group: String,
+        /// The limit before, in thousandths of a CPU.
+        before_milli: u64,
+        /// The limit now.
+        now_milli: u64,
+    },
     /// The tasks loop forever and no duration is given: [`DEFAULT_DURATION`] is simulated.
     DefaultDuration,
 }
@@ -159,6 +174,15 @@ impl fmt::Display for Note {
                 f,
                 "cpuset `{cpuset}`: root invalid (partition config conflicts with housekeeping setup): it has isolated CPUs"
             ),
+            Self::Unused(unused) => fmt::Display::fmt(unused, f),
+            Self::QuotaKept { group, before_milli, now_milli } => {
+                let (before, now) = (milli_text(*before_milli), milli_text(*now_milli));
+                write!(
+                    f,
+                    "the period of {group} was set and its quota stays: its limit is {now} CPUs and was {before}; \
+                     limits.cpu={before} (or CPUQuota, --cpus) stays the same in every period"
+                )
+            }
             Self::DefaultDuration => {
                 write!(f, "tasks loop forever and no duration is given: running {DEFAULT_DURATION}")
             }
@@ -190,6 +214,7 @@ impl Simulation {
             kernel: None,
             machine: None,
             values: Vec::new(),
+            manifest: None,
             costs: None,
             seed: None,
             duration: None,
@@ -221,6 +246,14 @@ impl Simulation {
         let (key, value) = (key.into(), value.to_string());
         self.values.retain(|(known, _)| *known != key);
         self.values.push((key, value));
+        self
+    }
+
+    /// Sets the limits and weights of groups to those of a manifest's containers; values that are
+    /// [set](Self::set) go over them.
+    #[must_use]
+    pub fn manifest(mut self, manifest: Manifest) -> Self {
+        self.manifest = Some(manifest);
         self
     }
 
@@ -327,6 +360,13 @@ impl Simulation {
         }
         let mut notes = Vec::new();
         let mut program: Option<Program> = None;
+        if let Some(manifest) = &self.manifest {
+            let unused = manifest.apply(program.get_or_insert_with(|| (*plan.program).clone()))?;
+            notes.extend(unused.into_iter().map(Note::Unused));
+        }
+        let limits_before = Limit::all(program.as_ref().unwrap_or(&plan.program));
+        let mut periods: Vec<usize> = Vec::new();
+        let mut quotas: Vec<usize> = Vec::new();
         for (key, value) in self.values.iter().filter(|(key, _)| !parameters.contains(key)) {
             let mut refuse = |message: &dyn fmt::Display| wrong.push(ValueError::new(key, value, message));
             match key.as_str() {
@@ -340,6 +380,11 @@ impl Simulation {
                 _ => match Knob::find(key, &plan.program) {
                     Some(knob) => {
                         let program = program.get_or_insert_with(|| (*plan.program).clone());
+                        match &knob {
+                            Ok(Knob { part: Part::Period, index }) => periods.push(*index),
+                            Ok(Knob { part, index }) if part.is_limit() => quotas.push(*index),
+                            Ok(_) | Err(_) => {}
+                        }
                         if let Err(error) = knob.and_then(|knob| knob.set(program, value)) {
                             wrong.push(ValueError::new(key, value, &error).help(error.help.clone()));
                         }
@@ -357,6 +402,9 @@ impl Simulation {
             return Err(Error::Values(wrong));
         }
         if let Some(program) = program {
+            let paths =
+                periods.iter().filter(|index| !quotas.contains(index)).map(|index| &program.groups[*index].path);
+            notes.extend(paths.filter_map(|path| quota_kept(path, &limits_before, &Limit::all(&program))));
             plan.program = Arc::new(program);
         }
         if let Some(seed) = seed {
@@ -426,6 +474,13 @@ impl Simulation {
     }
 }
 
+/// Returns a note if the limit of a group is another number of CPUs than before.
+fn quota_kept(group: &str, before: &[Limit], now: &[Limit]) -> Option<Note> {
+    let milli = |all: &[Limit]| all.iter().find(|limit| limit.group == group)?.limits_cpu_milli;
+    let (before_milli, now_milli) = (milli(before)?, milli(now)?);
+    (before_milli != now_milli).then(|| Note::QuotaKept { group: group.to_owned(), before_milli, now_milli })
+}
+
 /// Returns a value that was read, or notes the mistake.
 fn kept<T>(read: Result<T, String>, key: &str, value: &str, wrong: &mut Vec<ValueError>) -> Option<T> {
     read.map_err(|reason| wrong.push(ValueError::new(key, value, reason))).ok()
@@ -473,7 +528,8 @@ impl Prepared {
         })?;
         let rows = sink.0.map(|follower| follower.finish(report.outcome.end)).unwrap_or_default();
         let goals = goals::judge(&self.plan.goals, &report.summary);
-        Ok(RunResult::new(report, goals, rows, self.kept))
+        let limits = Limit::all(&self.plan.program);
+        Ok(RunResult::new(report, goals, limits, rows, self.kept))
     }
 }
 
@@ -503,6 +559,19 @@ mod tests {
         assert_eq!(plan.program.groups[0].max.to_string(), "70000 100000");
         assert_eq!((plan.kernel.name(), plan.config.topology.nr_cpus(), plan.config.seed), ("5.15", 3, 7));
         assert!(plan.config.settings.recorded().any(|(key, value)| key == "hz" && value == "100"));
+    }
+
+    #[test]
+    fn a_period_that_makes_another_limit_is_noted() {
+        let notes = |simulation: Simulation| simulation.plan().expect("it is valid").notes;
+        let period = simulation(HOG).set("cpu.cfs_period_us", 10_000);
+        let kept = Note::QuotaKept { group: "/a".to_owned(), before_milli: 500, now_milli: 5000 };
+        assert!(kept.to_string().contains("is 5 CPUs and was 500m; limits.cpu=500m"), "{kept}");
+        assert_eq!(notes(period.clone()), [kept]);
+        assert_eq!(notes(period.clone().set("limits.cpu", "500m")), []);
+        assert_eq!(notes(period.set("cpu.max", "5000")), []);
+        let in_cpus = HOG.replace("cpu.max = \"50000 100000\"", "limits.cpu = 0.5");
+        assert_eq!(notes(simulation(&in_cpus).set("cpu.cfs_period_us", 10_000)), []);
     }
 
     #[test]

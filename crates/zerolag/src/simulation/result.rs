@@ -3,6 +3,7 @@
 use super::plan::Report;
 use super::verdicts;
 use crate::goals::Verdict;
+use crate::limit::Limit;
 use serde_json::{Value, json};
 use std::fmt;
 use std::fmt::Write;
@@ -35,6 +36,7 @@ use zerolag_sim::End;
 pub struct RunResult {
     report: Report,
     goals: Vec<Verdict>,
+    limits: Vec<Limit>,
     rows: Rows,
     kept: Kept,
 }
@@ -45,8 +47,8 @@ impl RunResult {
     /// The tables of a run that kept rows ([`Kept`]).
     pub const ROWS: [&'static str; 3] = ["switches", "waits", "requests"];
 
-    pub(super) const fn new(report: Report, goals: Vec<Verdict>, rows: Rows, kept: Kept) -> Self {
-        Self { report, goals, rows, kept }
+    pub(super) const fn new(report: Report, goals: Vec<Verdict>, limits: Vec<Limit>, rows: Rows, kept: Kept) -> Self {
+        Self { report, goals, limits, rows, kept }
     }
 
     /// Returns the figures.
@@ -65,6 +67,12 @@ impl RunResult {
     #[must_use]
     pub fn goals(&self) -> &[Verdict] {
         &self.goals
+    }
+
+    /// Returns the limits and weights of groups, as the run began.
+    #[must_use]
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
     }
 
     /// Returns the distributions behind the quantiles.
@@ -133,7 +141,10 @@ impl RunResult {
             "ipis": stats.ipis,
             "lock_waits": stats.lock_waits,
         });
-        figures_and(&report.summary, &[("ended", ended), ("checks", verdicts::json(report.checks.as_ref()))])
+        figures_and(
+            &report.summary,
+            &[("limits", json!(self.limits)), ("ended", ended), ("checks", verdicts::json(report.checks.as_ref()))],
+        )
     }
 
     /// Returns the headline of the result, how the run ended, and the verdicts of the monitors:
@@ -150,7 +161,14 @@ impl RunResult {
         let (outcome, stats) = (&self.report.outcome, &self.report.outcome.stats);
         let why = outcome.why.to_string();
         let why = why.lines().next().unwrap_or_default().trim_end_matches(':');
-        let mut out = format!(
+        let mut out = String::new();
+        for limit in self.limits.iter().take(LIMITS_SHOWN) {
+            writeln!(out, "limit of {limit}").expect("invariant: a string takes everything");
+        }
+        if let Some(more) = self.limits.len().checked_sub(LIMITS_SHOWN).filter(|more| *more > 0) {
+            writeln!(out, "({more} more groups with a limit)").expect("invariant: a string takes everything");
+        }
+        out += &format!(
             "ended at {}: {why}; {} wakeups, {} computations, {} ticks, {} IPIs, {} waits for a run-queue lock\n",
             outcome.end, stats.wakeups, stats.completions, stats.ticks, stats.ipis, stats.lock_waits
         );
@@ -184,6 +202,9 @@ pub(crate) fn figures_and(summary: &Summary, more: &[(&str, Value)]) -> String {
     }
     out + "\n}\n"
 }
+
+/// The number of limits in the text of a result.
+const LIMITS_SHOWN: usize = 32;
 
 /// Returns the word for how a run ended, in JSON.
 const fn end_name(end: &End) -> &'static str {

@@ -16,6 +16,7 @@ pub use crate::knob::{self, Knob};
 
 use crate::error::Error;
 use crate::goals;
+use crate::limit::Limit;
 use crate::simulation::{Observe, Plan, Prepared, Simulation};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -128,6 +129,10 @@ pub struct Cell {
     pub values: Vec<String>,
     /// A range per figure; `None` if a run had no samples.
     pub figures: Vec<Option<Range>>,
+    /// The limits of groups with these values.
+    pub limits: Vec<Limit>,
+    /// The figures of each run, in the order of seeds.
+    pub runs: Vec<Vec<Option<u64>>>,
 }
 
 /// A workload under every combination of values.
@@ -186,19 +191,32 @@ impl Grid {
             outcome.map_err(|why| RunError::Failed { values: values.join(", "), why })
         };
         let rows: Vec<Vec<Option<u64>>> = measured.into_iter().zip(values).map(row).collect::<Result<_, _>>()?;
-        Ok(Self::assemble(axes, figures, runs, seed, &rows))
+        Ok(Self::assemble(axes, figures, runs, seed, &limits_of(plans), &rows))
     }
 
     /// Returns the grid of the figures of every run, in its order.
-    fn assemble(axes: Vec<Axis>, figures: Vec<Figure>, runs: u64, seed: u64, rows: &[Vec<Option<u64>>]) -> Self {
+    fn assemble(
+        axes: Vec<Axis>,
+        figures: Vec<Figure>,
+        runs: u64,
+        seed: u64,
+        limits: &[Vec<Limit>],
+        rows: &[Vec<Option<u64>>],
+    ) -> Self {
         let per_cell = rows.chunks(usize::try_from(runs).unwrap_or(usize::MAX).max(1));
-        let cell = |(values, of_runs): (Vec<String>, &[Vec<Option<u64>>])| {
+        let mut cells = Vec::new();
+        for ((values, of_runs), limits) in combinations(&axes).into_iter().zip(per_cell).zip(limits) {
             let of_figure = |at: usize| of_runs.iter().map(|row| row[at]).collect::<Vec<_>>();
-            Cell { values, figures: (0..figures.len()).map(|at| Range::of(&of_figure(at))).collect() }
-        };
-        let cells = combinations(&axes).into_iter().zip(per_cell).map(cell).collect();
+            let ranges = (0..figures.len()).map(|at| Range::of(&of_figure(at))).collect();
+            cells.push(Cell { values, figures: ranges, limits: limits.clone(), runs: of_runs.to_vec() });
+        }
         Self { axes, figures, runs, seed, cells }
     }
+}
+
+/// Returns the limits of groups in each plan.
+fn limits_of(plans: &[Plan]) -> Vec<Vec<Limit>> {
+    plans.iter().map(|plan| Limit::all(&plan.program)).collect()
 }
 
 /// Returns a simulation per combination of the axes' values, in order. A key is looked up as in

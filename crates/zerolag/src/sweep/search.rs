@@ -10,6 +10,7 @@ use super::{Knob, RunError, run_all};
 use crate::error::{Error, ValueError};
 use crate::goals::{self, Verdict};
 use crate::knob::Part;
+use crate::limit::Limit;
 use crate::simulation::Plan;
 use crate::variant::{self, Label};
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ pub struct Trial {
     pub value: u64,
     /// The value as written into the file.
     pub written: String,
+    /// The limits of groups with this value.
+    pub limits: Vec<Limit>,
     /// The result of each goal: that of the run with the worst figure.
     pub verdicts: Vec<Verdict>,
 }
@@ -76,7 +79,7 @@ impl Search {
         runs: u64,
         progress: impl FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
-        let known = "known are cpu.max, cpu.max.burst, cpu.cfs_quota_us, cpu.weight, workers";
+        let known = "known are cpu.max, limits.cpu, CPUQuota, cpu.max.burst, cpu.weight, requests.cpu, workers";
         let wrong = |message: String, help: &str| Error::input_help(format!("smallest {key}: {message}"), help);
         let knob = match Knob::find(key, &plan.program) {
             None => return Err(Error::input_help(format!("smallest: cannot search for `{key}`"), known)),
@@ -111,7 +114,7 @@ impl Search {
                 .map(|verdict| json!({ "goal": verdict.goal.text, "met": verdict.is_met(), "figure": verdict.figure }))
                 .collect();
             let label = Label { name: trial.written.clone(), values: vec![(self.key.clone(), trial.written.clone())] };
-            label.to_json([("met", trial.is_met().into()), ("goals", goals.into())])
+            label.to_json([("met", trial.is_met().into()), ("goals", goals.into()), ("limits", json!(trial.limits))])
         };
         let trials: Vec<_> = self.found.trials.iter().map(trial).collect();
         let mut json = variant::document("zerolag.sweep.smallest.v1", self.runs, Some(self.seed), &trials);
@@ -125,17 +128,31 @@ impl fmt::Display for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, runs, found, .. } = self;
         match &found.least {
-            Some(least) => writeln!(f, "the smallest {key} is {}\n", least.written)?,
+            Some(least) => {
+                writeln!(f, "the smallest {key} is {}", least.written)?;
+                for limit in &least.limits {
+                    writeln!(f, "limit of {limit}")?;
+                }
+                writeln!(f)?;
+            }
             None => writeln!(f, "no {key} meets the goals\n")?,
         }
         let goals = found.trials.first().map(|trial| &trial.verdicts[..]).unwrap_or_default();
-        let heads = [(&**key, Align::Left), ("", Align::Left)].into_iter();
+        // Searches for `cpu.max` have it already.
+        let limit_of = |trial: &Trial| match &trial.limits[..] {
+            [only] if only.cpu_max != trial.written && only.quota_us.is_some() => Some(only.cpu_max.clone()),
+            _ => None,
+        };
+        let has_limit = found.trials.iter().any(|trial| limit_of(trial).is_some());
+        let limit = has_limit.then_some(("cpu.max", Align::Left));
+        let heads = [(&**key, Align::Left)].into_iter().chain(limit).chain([("", Align::Left)]);
         let heads = heads.chain(goals.iter().map(|verdict| (&*verdict.goal.text, Align::Right)));
         let mut table = Table::new(&heads.collect::<Vec<_>>());
         for trial in &found.trials {
             let met = if trial.is_met() { "met" } else { "missed" };
             let figures = trial.verdicts.iter().map(Verdict::figure_text);
-            table.push([trial.written.clone(), met.to_owned()].into_iter().chain(figures));
+            let limit = has_limit.then(|| limit_of(trial).unwrap_or_default());
+            table.push([trial.written.clone()].into_iter().chain(limit).chain([met.to_owned()]).chain(figures));
         }
         let tried = found.trials.len();
         writeln!(
@@ -220,7 +237,8 @@ fn attempt(
     let mut program = (*plan.program).clone();
     let written = knob.written(&program, value);
     let failed = |why: String| RunError::Failed { values: written.clone(), why };
-    knob.set(&mut program, &value.to_string()).map_err(|error| failed(error.message))?;
+    knob.set(&mut program, &written).map_err(|error| failed(error.message))?;
+    let limits = Limit::all(&program);
     let plan = Plan { program: Arc::new(program), ..plan.clone() };
     let seeded: Vec<Plan> = (0..runs).map(|run| plan.clone().with_seed(plan.config.seed.wrapping_add(run))).collect();
     let outcomes = run_all(&seeded, |summary| goals::judge(goals, summary), progress)?;
@@ -237,7 +255,7 @@ fn attempt(
             }
         }
     }
-    Ok(Trial { value, written, verdicts: worst })
+    Ok(Trial { value, written, limits, verdicts: worst })
 }
 
 fn is_worse(verdict: &Verdict, than: &Verdict) -> bool {

@@ -11,6 +11,7 @@
 
 use super::{Axis, Figure, Grid, RunError, combinations, run_all};
 use crate::error::Error;
+use crate::limit::Limit;
 use crate::simulation::Plan;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -57,6 +58,8 @@ struct Head {
     figures: Vec<String>,
     runs: u64,
     seed: u64,
+    /// The limits of groups in each cell.
+    limits: Vec<Vec<Limit>>,
 }
 
 /// A part of a grid, and its figures.
@@ -71,7 +74,7 @@ pub struct Shard {
 }
 
 /// The name and version of the form.
-const SCHEMA: &str = "zerolag.sweep.shard.v1";
+const SCHEMA: &str = "zerolag.sweep.shard.v2";
 
 impl Shard {
     /// Runs a part of the grid of these plans, of which there is one per combination of `axes`.
@@ -110,6 +113,7 @@ impl Shard {
             figures: figures.iter().map(|figure| figure.name.clone()).collect(),
             runs,
             seed: plans.first().map_or(0, |plan| plan.config.seed),
+            limits: super::limits_of(plans),
         };
         Ok(Self { schema: SCHEMA.to_owned(), head, part, rows: outcomes.map(row).collect::<Result<_, _>>()? })
     }
@@ -157,6 +161,11 @@ impl Shard {
         }
         let expected = shard.expected();
         let figures = shard.head.figures.len();
+        let cells = shard.cells();
+        if shard.head.limits.len() as u64 != cells {
+            let limits = shard.head.limits.len();
+            return Err(wrong(format!("it has the limits of {limits} cells; there are {cells}")));
+        }
         if shard.rows.len() as u64 != expected || shard.rows.iter().any(|row| row.len() != figures) {
             let rows = shard.rows.len();
             return Err(wrong(format!("it has {rows} runs; part {} has {expected} of {figures} figures", shard.part)));
@@ -164,10 +173,14 @@ impl Shard {
         Ok(shard)
     }
 
+    /// Returns the number of combinations of the axes' values.
+    fn cells(&self) -> u64 {
+        self.head.axes.iter().fold(1_u64, |cells, axis| cells.saturating_mul(axis.values.len() as u64))
+    }
+
     /// Returns how many runs a part has.
     fn expected(&self) -> u64 {
-        let cells = self.head.axes.iter().fold(1_u64, |cells, axis| cells.saturating_mul(axis.values.len() as u64));
-        let all = cells.saturating_mul(self.head.runs);
+        let all = self.cells().saturating_mul(self.head.runs);
         all.saturating_sub(self.part.index - 1).div_ceil(self.part.of)
     }
 }
@@ -220,7 +233,7 @@ pub fn merge(names: &[String], shards: &[Shard]) -> Result<Grid, Error> {
     let mut from: Vec<_> = parts.iter().map(|shard| shard.rows.iter()).collect();
     let count = from.len();
     let rows: Vec<Vec<Option<u64>>> = (0..all).filter_map(|number| from[number % count].next().cloned()).collect();
-    Ok(Grid::assemble(first.head.axes.clone(), figures, first.head.runs, first.head.seed, &rows))
+    Ok(Grid::assemble(first.head.axes.clone(), figures, first.head.runs, first.head.seed, &first.head.limits, &rows))
 }
 
 /// Says in which respect two parts are not of one sweep.
@@ -328,7 +341,7 @@ mod tests {
         let text = shard("2/5", 3).to_json();
         for (from, to, says) in [
             ("{\"schema\"", "\"schema\"", "no part of a sweep"),
-            ("shard.v1", "shard.v9", "not `zerolag.sweep.shard.v1`"),
+            ("shard.v2", "shard.v9", "not `zerolag.sweep.shard.v2`"),
             ("\"index\":2", "\"index\":7", "no part 7/5"),
             ("\"rows\":[", "\"rows\":[[1,2,null],", "it has 4 runs; part 2/5 has 3"),
         ] {

@@ -1,6 +1,7 @@
 //! A grid as a table, as JSON and as a plot.
 
 use super::{Figure, Grid, Range};
+use crate::limit::Limit;
 use crate::variant::{self, Label};
 use serde_json::{Map, Value, json};
 use std::fmt;
@@ -19,17 +20,23 @@ impl fmt::Display for Grid {
         };
         writeln!(f, "{} cells, {seeds}\n", self.cells.len())?;
         let axes = self.axes.iter().map(|axis| (&*axis.key, Align::Right));
+        let limits = self.limit_columns();
+        let limited = limits.iter().map(|(head, _)| (&**head, Align::Right));
         let figures = self.figures.iter().map(|figure| (&*figure.name, Align::Right));
-        let mut table = Table::new(&axes.chain(figures).collect::<Vec<_>>());
-        for cell in &self.cells {
+        let mut table = Table::new(&axes.chain(limited).chain(figures).collect::<Vec<_>>());
+        for (at, cell) in self.cells.iter().enumerate() {
+            let limits = limits.iter().map(|(_, texts)| texts[at].clone());
             let figures = self.figures.iter().zip(&cell.figures);
             let figures =
                 figures.map(|(figure, range)| range.map_or_else(|| "-".to_owned(), |range| text(figure, range)));
-            table.push(cell.values.iter().cloned().chain(figures));
+            table.push(cell.values.iter().cloned().chain(limits).chain(figures));
         }
         write!(f, "{table}")
     }
 }
+
+/// The number of groups whose limits are shown.
+const LIMITS_SHOWN: usize = 4;
 
 fn text(figure: &Figure, range: Range) -> String {
     match figure.measure() {
@@ -41,6 +48,31 @@ fn text(figure: &Figure, range: Range) -> String {
 }
 
 impl Grid {
+    /// Returns a column per limited group: its head, and `cpu.max` of each cell. A column that an
+    /// axis repeats word for word is left out.
+    fn limit_columns(&self) -> Vec<(String, Vec<String>)> {
+        let mut groups: Vec<&str> = Vec::new();
+        for limit in self.cells.iter().flat_map(|cell| &cell.limits) {
+            if limit.quota_us.is_some() && !groups.contains(&&*limit.group) {
+                groups.push(&limit.group);
+            }
+        }
+        let is_only = groups.len() == 1;
+        let column = |group: &str| {
+            let text = |limits: &[Limit]| {
+                let limit = limits.iter().find(|limit| limit.group == group);
+                limit.map_or_else(|| "max".to_owned(), |limit| limit.cpu_max.clone())
+            };
+            let texts: Vec<String> = self.cells.iter().map(|cell| text(&cell.limits)).collect();
+            (if is_only { "cpu.max".to_owned() } else { format!("{group}:cpu.max") }, texts)
+        };
+        let is_repeated = |texts: &[String]| {
+            (0..self.axes.len()).any(|axis| self.cells.iter().zip(texts).all(|(cell, text)| cell.values[axis] == *text))
+        };
+        let columns = groups.into_iter().take(LIMITS_SHOWN).map(column);
+        columns.filter(|(_, texts)| !is_repeated(texts)).collect()
+    }
+
     /// Returns the grid as JSON, with a line break at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -55,7 +87,16 @@ impl Grid {
                     .zip(&cell.figures)
                     .map(|(figure, range)| (figure.key(), json!(range)))
                     .collect();
-                Label::of_values(values.collect(), "").to_json([("figures", Value::Object(figures))])
+                let of_run = |run: (u64, &Vec<Option<u64>>)| {
+                    let figures = self.figures.iter().zip(run.1).map(|(figure, value)| (figure.key(), json!(value)));
+                    json!({ "seed": self.seed.wrapping_add(run.0), "figures": figures.collect::<Map<_, _>>() })
+                };
+                let runs: Vec<Value> = (0_u64..).zip(&cell.runs).map(of_run).collect();
+                Label::of_values(values.collect(), "").to_json([
+                    ("figures", Value::Object(figures)),
+                    ("limits", json!(cell.limits)),
+                    ("runs", runs.into()),
+                ])
             })
             .collect();
         let mut grid = variant::document("zerolag.sweep.v1", self.runs, Some(self.seed), &variants);

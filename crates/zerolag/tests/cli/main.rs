@@ -479,6 +479,45 @@ fn parts_of_a_sweep_are_merged_into_what_one_machine_prints() {
 }
 
 #[test]
+fn limits_are_taken_from_a_manifest_and_from_every_spelling() {
+    let dir = scratch("manifest");
+    let pod = dir.join("pod.yaml");
+    let text = "kind: Pod\nspec:\n  containers:\n  - name: web\n    resources: { limits: { cpu: 2500m }, requests: { cpu: 500m } }\n";
+    std::fs::write(&pod, text).expect("writable");
+    let pod = pod.to_str().expect("UTF-8");
+    let run =
+        |more: &[&str]| zerolag(&[&["run", "examples/web-service-limit.toml", "-q", "-d", "500ms"], more].concat());
+    let limit = "limit of /web: limits.cpu 2500m, cpu.max 250000 100000, requests.cpu 500m, cpu.shares 512, \
+                 cpu.weight 59 (20 under runc before 1.3.2, crun before 1.23)";
+    let ended = run(&["-f", pod]);
+    assert!(ended.stdout.contains(limit), "{}{}", ended.stdout, ended.stderr);
+    for (set, said) in [
+        ("limits.cpu=750m", "limits.cpu 750m, cpu.max 75000 100000"),
+        ("CPUQuota=30%", "limits.cpu 300m, cpu.max 30000 100000"),
+        ("--cpus=1.5", "limits.cpu 1500m, cpu.max 150000 100000"),
+    ] {
+        // What is set goes over the manifest.
+        let ended = run(&["-f", pod, "--set", set]);
+        assert!(ended.stdout.contains(said), "{set}: {}{}", ended.stdout, ended.stderr);
+    }
+    let ended = run(&["-f", "Cargo.toml"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{}", ended.stderr);
+    assert!(ended.stderr.starts_with("error: Cargo.toml:2: this is not YAML"), "{}", ended.stderr);
+}
+
+#[test]
+fn every_row_of_a_sweep_has_the_limit_that_was_run() {
+    let sweep = |more: &[&str]| {
+        let periods = ["sweep", "examples/web-service-limit.toml", "--set", "cpu.cfs_period_us=10000,100000"];
+        zerolag(&[&periods[..], &["-d", "300ms", "--runs", "1"], more].concat())
+    };
+    let kept = sweep(&["--set", "cpu.cfs_quota_us=50000"]);
+    assert!(kept.stdout.contains("50000 10000") && kept.stdout.contains("50000 100000"), "{}", kept.stdout);
+    let ratio = sweep(&["--set", "limits.cpu=500m"]);
+    assert!(ratio.stdout.contains("5000 10000") && ratio.stdout.contains("50000 100000"), "{}", ratio.stdout);
+}
+
+#[test]
 fn every_json_names_its_schema_and_variants_have_one_form() {
     let dir = scratch("schema");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();
@@ -492,7 +531,11 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
         ("zerolag.figures.v1", &[&["run", example], &short], &[]),
         ("zerolag.figures.v1", &[&["report", &trace]], &[]),
         ("zerolag.compare.v1", &[&["compare", example, "--vary", "hz=100,250"], &short, &two], &["figures"]),
-        ("zerolag.sweep.v1", &[&["sweep", example, "--set", "hz=100,250"], &short, &two], &["figures"]),
+        (
+            "zerolag.sweep.v1",
+            &[&["sweep", example, "--set", "hz=100,250"], &short, &two],
+            &["figures", "limits", "runs"],
+        ),
         ("zerolag.explain.v2", &[&["explain", example, "--what-if", "hz=250"], &short], &["explanation"]),
         ("zerolag.explain.v2", &[&["explain", &trace]], &["explanation"]),
         (
@@ -501,7 +544,7 @@ fn every_json_names_its_schema_and_variants_have_one_form() {
                 &["sweep", "examples/web-service-limit.toml", "--smallest", "workers", "--such-that"],
                 &["request_latency.p50 <= 10s", "-q", "-d", "2s", "--runs", "1"],
             ],
-            &["met", "goals"],
+            &["met", "goals", "limits"],
         ),
         ("zerolag.cyclictest.v1", &[&["cyclictest", "-q", "-l", "2"]], &[]),
         ("zerolag.rt-migrate-test.v1", &[&["rt-migrate-test", "-q", "-l", "2"]], &[]),

@@ -5,8 +5,8 @@
 use super::Floors;
 
 pub(crate) const FLOORS: Floors = &[
-    &["error", "goals", "knob", "variant"],
-    &["source", "values"],
+    &["error", "goals", "knob", "limit", "variant"],
+    &["manifest", "source", "values"],
     // Simulations.
     &["simulation/plan", "simulation/verdicts"],
     &["simulation/result"],

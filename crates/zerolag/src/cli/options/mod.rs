@@ -8,7 +8,8 @@
 //! | [`SimArgs`] | those, `--costs`, `--seed`, `--quiet` | every subcommand that runs a workload |
 //! | [`KernelArgs`] | `--kernel` | those that run it on one kernel |
 //! | [`DurationArgs`] | `--duration` | all but tools, which have their own |
-//! | [`RunArgs`] | [`SimArgs`], [`KernelArgs`] and [`DurationArgs`] | `run`, `sweep`, `explain` |
+//! | [`ManifestArgs`] | `--manifest` | those that run a workload with limited groups |
+//! | [`RunArgs`] | [`SimArgs`], [`KernelArgs`], [`DurationArgs`] and [`ManifestArgs`] | `run`, `sweep`, `explain`, `advise` |
 //! | [`QuietArgs`] | `--quiet` | those, and `validate` |
 //! | [`RunsArgs`] | `--runs` | subcommands that compare variants |
 //! | [`TraceArgs`] | `--trace`, `--trace-format` | those that can write a trace of the whole run |
@@ -23,7 +24,9 @@ mod tests;
 mod trace;
 mod workload;
 
-pub(crate) use run::{DurationArgs, KernelArgs, MACHINE, MachineArgs, QuietArgs, RunArgs, RunsArgs, SimArgs};
+pub(crate) use run::{
+    DurationArgs, KernelArgs, MACHINE, MachineArgs, ManifestArgs, QuietArgs, RunArgs, RunsArgs, SimArgs,
+};
 pub(crate) use trace::{TRACE, TraceArgs};
 pub(crate) use workload::WorkloadArgs;
 pub(crate) use zerolag::values::{costs, duration, kernel, setting};

@@ -2,6 +2,9 @@
 
 use crate::cli::failure::Failure;
 use clap::Args;
+use std::path::PathBuf;
+use zerolag::Simulation;
+use zerolag::manifest::Manifest;
 use zerolag::model::{Duration, KernelVersion, Topology};
 use zerolag::sim::Costs;
 use zerolag::values::{self, cpus, duration, kernel, machine, setting};
@@ -19,9 +22,9 @@ pub(crate) struct MachineArgs {
     /// A machine by its shape: sockets x LLCs per socket x cores per LLC x threads per core
     #[arg(help_heading = MACHINE, long, value_name = "SxLxCxT", value_parser = machine)]
     pub(crate) machine: Option<Topology>,
-    /// Change a parameter of the scenario, a limit (`cpu.max`, `/web:cpu.weight`, `workers`), or a
-    /// setting of the scheduler (`zerolag settings` lists them)
-    #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+    /// Change a parameter of the scenario, a limit (`cpu.max`, `limits.cpu`, `CPUQuota`, `--cpus`,
+    /// `/web:cpu.weight`), `workers`, or a setting of the scheduler (`zerolag settings` lists them)
+    #[arg(help_heading = MACHINE, long = "set", value_name = "KEY=VALUE", value_parser = setting, allow_hyphen_values = true)]
     pub(crate) set: Vec<(String, String)>,
 }
 
@@ -67,6 +70,25 @@ pub(crate) struct QuietArgs {
     pub(crate) quiet: bool,
 }
 
+/// Limits from the file that sets them on a real machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManifestArgs {
+    /// Take the limits and weights of groups from a Kubernetes manifest or a Compose file; a
+    /// container belongs to the group of its name
+    #[arg(help_heading = MACHINE, short = 'f', long, value_name = "FILE.yaml")]
+    pub(crate) manifest: Option<PathBuf>,
+}
+
+impl ManifestArgs {
+    /// Returns the simulation under these limits.
+    pub(crate) fn apply(&self, simulation: Simulation) -> Result<Simulation, Failure> {
+        Ok(match &self.manifest {
+            Some(path) => simulation.manifest(Manifest::file(path)?),
+            None => simulation,
+        })
+    }
+}
+
 /// The kernel of a subcommand that runs one.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KernelArgs {
@@ -92,6 +114,8 @@ pub(crate) struct RunArgs {
     pub(crate) kernel: KernelArgs,
     #[command(flatten)]
     pub(crate) duration: DurationArgs,
+    #[command(flatten)]
+    pub(crate) manifest: ManifestArgs,
 }
 
 /// The number of runs of each variant; `DEFAULT` if none is given.

@@ -121,6 +121,7 @@ fn plan(args: &Args, record: Recording) -> Result<(Plan, Vec<Goal>), Failure> {
         ("--kernel", args.run.kernel.kernel.is_some()),
         ("--set", !machine_args.set.is_empty()),
         ("--costs", sim.costs.is_some()),
+        ("--manifest", args.run.manifest.manifest.is_some()),
     ];
     if let Some((option, _)) = simulated.iter().find(|(_, given)| *given) {
         return Err(Failure::input_help(

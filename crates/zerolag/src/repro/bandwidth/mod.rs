@@ -32,7 +32,9 @@ use zerolag_model::settings::BandwidthControl;
 use zerolag_model::{CpuId, CpuMask, CpuMax, Duration, Instant, SchedAttr};
 use zerolag_sim::{End, Tracing};
 use zerolag_workload::LoadOptions;
-use zerolag_workload::program::{Action, GroupDef, GroupWeight, Program, Resource, ResourceId, ResourceKind, TaskDef};
+use zerolag_workload::program::{
+    Action, GroupDef, GroupWeight, InCpus, Program, Resource, ResourceId, ResourceKind, TaskDef,
+};
 use zerolag_workload::random::Dist;
 
 /// The number of CPUs, and of threads.
@@ -271,6 +273,7 @@ fn program(cell: Cell2010) -> Program {
         weight: GroupWeight::Shares(1024),
         is_idle: false,
         max: CpuMax { quota, period, ..CpuMax::UNLIMITED },
+        cpus: InCpus::default(),
     };
     let affinity = is_bound.then(|| Arc::new((0..cell.cpus).map(CpuId).collect::<CpuMask>()));
     let actions = match cell.workload {

@@ -1,0 +1,569 @@
+//! [`Manifest`]: the CPU limits of a Kubernetes manifest or a Compose file.
+//!
+//! The limit that hurts is in a file that an operator has anyhow, so it is read from there instead
+//! of being typed again. Only the fields that matter for the CPU are read; everything else is
+//! skipped unseen, and a field in an unexpected form is an error with its line.
+//!
+//! | file | fields |
+//! |---|---|
+//! | Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job, CronJob, List | of each container `name`, `resources.limits.cpu`, `resources.requests.cpu` |
+//! | Compose | of each service `cpus`, `cpu_shares`, `deploy.resources.limits.cpus` |
+//!
+//! A container belongs to the group whose path ends in its name: `api` to `/api` or `/pod/api`. If
+//! the workload has one limited group and the manifest one container with limits, they belong
+//! together whatever their names are. As in Kubernetes, a request that is missing equals the limit.
+//!
+//! YAML can name a node and use it again, and ten lines can then stand for a billion nodes. Nodes
+//! here are shared, not copied, and depth, number and size are bounded.
+//!
+//! Sources: Kubernetes API reference v1, `ResourceRequirements`; Kubernetes
+//! `pkg/apis/core/v1/defaults.go`, `SetDefaults_Pod` (requests default to limits); Compose
+//! specification, `05-services.md`, `deploy.md`.
+
+use crate::error::Error;
+use crate::knob::{Knob, Part};
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+use zerolag_workload::Program;
+use zerolag_workload::limits::milli_cpus;
+
+/// The limits of the containers of a manifest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    name: String,
+    containers: Vec<Container>,
+}
+
+/// The limits of a container.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Container {
+    /// Its name.
+    pub name: String,
+    /// The line of its name, from 1.
+    pub line: usize,
+    /// `limits.cpu` in thousandths of a CPU; none is no limit.
+    pub limit_milli: Option<u64>,
+    /// `requests.cpu` in thousandths of a CPU.
+    pub request_milli: Option<u64>,
+    /// `cpu_shares`.
+    pub shares: Option<u64>,
+}
+
+/// A container that no group of the workload has the name of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unused(String);
+
+impl fmt::Display for Unused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no group of the workload is named `{}`: its limits are left out", self.0)
+    }
+}
+
+impl Manifest {
+    /// Reads the manifest of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no manifest.
+    pub fn file(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let size = std::fs::metadata(path).map_err(|error| Error::reading(&name, &error))?.len();
+        if size > SIZE_MAX {
+            return Err(Error::input(format!("{name}: a manifest has at most {} MB", SIZE_MAX >> 20)));
+        }
+        let bytes = std::fs::read(path).map_err(|error| Error::reading(&name, &error))?;
+        Self::text(&name, &bytes)
+    }
+
+    /// Reads a manifest. `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// It is not YAML, or a field has an unexpected form: all of these, each with its line.
+    pub fn text(name: &str, bytes: &[u8]) -> Result<Self, Error> {
+        if bytes.len() as u64 > SIZE_MAX {
+            return Err(Error::input(format!("{name}: a manifest has at most {} MB", SIZE_MAX >> 20)));
+        }
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            return Err(Error::input(format!("{name}: this is not UTF-8 text")));
+        };
+        let documents = documents(text).map_err(|wrong| Error::input(format!("{name}:{wrong}")))?;
+        let mut reader = Reader::default();
+        documents.iter().for_each(|document| reader.document(document, 0));
+        if !reader.wrong.is_empty() {
+            let lines: Vec<String> = reader.wrong.iter().map(|wrong| format!("{name}:{wrong}")).collect();
+            return Err(Error::input(lines.join("\nerror: ")));
+        }
+        let limited = |container: &Container| {
+            container.limit_milli.is_some() || container.request_milli.is_some() || container.shares.is_some()
+        };
+        if !reader.containers.iter().any(limited) {
+            let what = if reader.containers.is_empty() { "has no containers" } else { "limits no CPU" };
+            return Err(Error::input_help(
+                format!("{name}: the manifest {what}"),
+                "give a Pod, a Deployment or the like with resources.limits.cpu, or a Compose file with cpus",
+            ));
+        }
+        reader.containers.retain(limited);
+        Ok(Self { name: name.to_owned(), containers: reader.containers })
+    }
+
+    /// Returns the containers that have a limit or a request.
+    #[must_use]
+    pub fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    /// Sets the limits and weights of the groups that belong to the containers. Returns the
+    /// containers without a group.
+    ///
+    /// # Errors
+    /// No container has a group, or the kernel refuses a limit.
+    pub fn apply(&self, program: &mut Program) -> Result<Vec<Unused>, Error> {
+        let mut unused = Vec::new();
+        let mut found = Vec::new();
+        for container in &self.containers {
+            let is_named = |path: &str| path.rsplit('/').next() == Some(&*container.name);
+            let named: Vec<usize> =
+                (0..program.groups.len()).filter(|index| is_named(&program.groups[*index].path)).collect();
+            match &named[..] {
+                [] => unused.push(Unused(container.name.clone())),
+                named => found.extend(named.iter().map(|index| (*index, container))),
+            }
+        }
+        if let ([], [only]) = (&found[..], &self.containers[..])
+            && let Some(Ok(knob)) = Knob::find("cpu.max", program)
+        {
+            unused.clear();
+            found.push((knob.index, only));
+        }
+        if found.is_empty() {
+            let paths: Vec<&str> = program.groups.iter().map(|group| &*group.path).collect();
+            let names: Vec<&str> = self.containers.iter().map(|container| &*container.name).collect();
+            let groups =
+                if paths.is_empty() { "it has none".to_owned() } else { format!("it has {}", paths.join(", ")) };
+            return Err(Error::input_help(
+                format!("{}: no group of the workload belongs to {}; {groups}", self.name, names.join(", ")),
+                format!("name a group after its container: [group.\"/{}\"]", names[0]),
+            ));
+        }
+        for (index, container) in found {
+            let mut set = |part, value: String| {
+                let done = Knob { part, index }.set(program, &value);
+                let place = format!("{}:{}: container `{}`", self.name, container.line, container.name);
+                done.map_err(|error| Error::input_help(format!("{place}: {error}"), error.help))
+            };
+            let limit = container.limit_milli.map_or_else(|| "max".to_owned(), |milli| format!("{milli}m"));
+            set(Part::Cpus, limit)?;
+            if let Some(shares) = container.shares {
+                set(Part::Shares, shares.clamp(2, 262_144).to_string())?;
+            } else if let Some(milli) = container.request_milli.or(container.limit_milli) {
+                set(Part::Request, format!("{milli}m"))?;
+            }
+        }
+        Ok(unused)
+    }
+}
+
+/// A mistake with its line.
+struct Wrong(usize, String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0, self.1)
+    }
+}
+
+/// A node of YAML, and its line.
+#[derive(Debug)]
+struct Node {
+    line: usize,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Null,
+    Scalar(String),
+    Sequence(Vec<Rc<Node>>),
+    /// Keys that are no scalars are left out.
+    Mapping(Vec<(String, Rc<Node>)>),
+}
+
+impl Node {
+    const fn kind(&self) -> &'static str {
+        match self.what {
+            What::Null => "nothing",
+            What::Scalar(_) => "a value",
+            What::Sequence(_) => "a list",
+            What::Mapping(_) => "a mapping",
+        }
+    }
+}
+
+/// Reads all documents of a text.
+fn documents(text: &str) -> Result<Vec<Rc<Node>>, Wrong> {
+    struct Open {
+        node: Node,
+        anchor: usize,
+        key: Option<Option<String>>,
+    }
+    let mut open: Vec<Open> = Vec::new();
+    let mut anchors: BTreeMap<usize, Rc<Node>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    let mut count = 0_usize;
+    for event in Parser::new_from_str(text) {
+        let (event, span) =
+            event.map_err(|error| Wrong(error.marker().line(), format!("this is not YAML: {}", error.info())))?;
+        let line = span.start.line();
+        count += 1;
+        if count > NODES_MAX || open.len() > DEPTH_MAX {
+            let most = format!("at most {NODES_MAX} nodes, {DEPTH_MAX} deep, are read");
+            return Err(Wrong(line, format!("the manifest is too large: {most}")));
+        }
+        let node = match event {
+            Event::Scalar(text, style, anchor, _) => {
+                let is_plain = style == ScalarStyle::Plain;
+                let is_null = is_plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
+                let what = if is_null { What::Null } else { What::Scalar(text.into_owned()) };
+                let node = Rc::new(Node { line, what });
+                anchors.insert(anchor, Rc::clone(&node));
+                node
+            }
+            Event::Alias(anchor) => match anchors.get(&anchor) {
+                Some(node) => Rc::clone(node),
+                None => return Err(Wrong(line, "an alias stands inside the node that it names".to_owned())),
+            },
+            Event::SequenceStart(anchor, _) => {
+                open.push(Open { node: Node { line, what: What::Sequence(Vec::new()) }, anchor, key: None });
+                continue;
+            }
+            Event::MappingStart(anchor, _) => {
+                open.push(Open { node: Node { line, what: What::Mapping(Vec::new()) }, anchor, key: None });
+                continue;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(done) = open.pop() else { continue };
+                let node = Rc::new(done.node);
+                anchors.insert(done.anchor, Rc::clone(&node));
+                node
+            }
+            Event::DocumentStart(_) | Event::DocumentEnd | Event::StreamStart | Event::StreamEnd | Event::Nothing => {
+                continue;
+            }
+        };
+        let Some(parent) = open.last_mut() else {
+            roots.push(node);
+            continue;
+        };
+        match &mut parent.node.what {
+            What::Sequence(items) => items.push(node),
+            What::Mapping(pairs) => match parent.key.take() {
+                None => {
+                    let key = match &node.what {
+                        What::Scalar(key) => Some(key.clone()),
+                        What::Null | What::Sequence(_) | What::Mapping(_) => None,
+                    };
+                    if let Some(key) = key.as_ref().filter(|key| pairs.iter().any(|(known, _)| known == *key)) {
+                        return Err(Wrong(line, format!("`{key}` is given twice")));
+                    }
+                    parent.key = Some(key);
+                }
+                Some(Some(key)) => pairs.push((key, node)),
+                Some(None) => {}
+            },
+            What::Null | What::Scalar(_) => unreachable!("invariant: only collections are open"),
+        }
+    }
+    Ok(roots)
+}
+
+#[derive(Default)]
+struct Reader {
+    containers: Vec<Container>,
+    wrong: Vec<Wrong>,
+}
+
+impl Reader {
+    /// Returns what a key of a mapping has, also of mappings that it merges (`<<`). Anything but a
+    /// mapping or nothing is a mistake.
+    fn get(&mut self, node: &Node, key: &str) -> Option<Rc<Node>> {
+        match &node.what {
+            What::Mapping(pairs) => {
+                let own = pairs.iter().find(|(known, _)| known == key).map(|(_, value)| Rc::clone(value));
+                own.or_else(|| {
+                    let (_, merged) = pairs.iter().find(|(known, _)| known == "<<")?;
+                    match &merged.what {
+                        What::Sequence(all) => all.clone().iter().find_map(|one| self.get(one, key)),
+                        _ => self.get(&Rc::clone(merged), key),
+                    }
+                })
+            }
+            What::Null => None,
+            What::Scalar(_) | What::Sequence(_) => {
+                let message = format!("expected a mapping with `{key}`, found {}", node.kind());
+                self.wrong.push(Wrong(node.line, message));
+                None
+            }
+        }
+        .filter(|found| !matches!(found.what, What::Null))
+    }
+
+    /// Returns what a path of keys leads to.
+    fn at(&mut self, node: &Node, path: &[&str]) -> Option<Rc<Node>> {
+        let (first, rest) = path.split_first()?;
+        let mut found = self.get(node, first)?;
+        for key in rest {
+            found = self.get(&Rc::clone(&found), key)?;
+        }
+        Some(found)
+    }
+
+    fn text(&mut self, node: &Node, key: &str) -> Option<String> {
+        let found = self.get(node, key)?;
+        match &found.what {
+            What::Scalar(text) => Some(text.clone()),
+            _ => {
+                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a value", found.kind())));
+                None
+            }
+        }
+    }
+
+    fn document(&mut self, node: &Node, depth: usize) {
+        if depth > LISTS_MAX || matches!(node.what, What::Null) {
+            return;
+        }
+        let Some(kind) = self.text(node, "kind") else {
+            if let Some(services) = self.get(node, "services") {
+                self.services(&services);
+            }
+            return;
+        };
+        let path: &[&str] = match &*kind {
+            "List" => {
+                let items = self.get(node, "items");
+                if let Some(What::Sequence(items)) = items.as_deref().map(|items| &items.what) {
+                    items.iter().for_each(|item| self.document(item, depth + 1));
+                }
+                return;
+            }
+            "Pod" => &["spec"],
+            "PodTemplate" => &["template", "spec"],
+            "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
+            "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
+                &["spec", "template", "spec"]
+            }
+            // Services, config maps and others stand in the same file and limit nothing.
+            _ => return,
+        };
+        let Some(spec) = self.at(node, path) else { return };
+        for (list, needs_restart) in [("containers", false), ("initContainers", true)] {
+            let Some(found) = self.get(&spec, list) else { continue };
+            let What::Sequence(items) = &found.what else {
+                self.wrong.push(Wrong(found.line, format!("`{list}` is {}, expected a list", found.kind())));
+                continue;
+            };
+            for item in items {
+                // An init container that is restarted is a sidecar; others end before the pod runs.
+                if !needs_restart || self.text(item, "restartPolicy").as_deref() == Some("Always") {
+                    self.container(item);
+                }
+            }
+        }
+    }
+
+    fn container(&mut self, node: &Node) {
+        let Some(name) = self.text(node, "name") else {
+            if self.wrong.is_empty() {
+                self.wrong.push(Wrong(node.line, "a container has no name".to_owned()));
+            }
+            return;
+        };
+        let limit_milli = self.cpus(node, &["resources", "limits", "cpu"]);
+        let request_milli = self.cpus(node, &["resources", "requests", "cpu"]);
+        if let (Some(limit), Some(request)) = (limit_milli, request_milli)
+            && request > limit
+        {
+            let message = format!("container `{name}`: requests.cpu {request}m is above limits.cpu {limit}m");
+            self.wrong.push(Wrong(node.line, message));
+        }
+        self.add(Container { name, line: node.line, limit_milli, request_milli, shares: None });
+    }
+
+    fn services(&mut self, node: &Node) {
+        let What::Mapping(services) = &node.what else {
+            self.wrong.push(Wrong(node.line, format!("`services` is {}, expected a mapping", node.kind())));
+            return;
+        };
+        for (name, service) in services.iter().filter(|(_, service)| !matches!(service.what, What::Null)) {
+            let limit = self.cpus(service, &["cpus"]);
+            let limit_milli = limit.or_else(|| self.cpus(service, &["deploy", "resources", "limits", "cpus"]));
+            let shares = self.text(service, "cpu_shares").map(|text| text.parse().map_err(|_| text));
+            let shares = match shares.transpose() {
+                Ok(shares) => shares,
+                Err(text) => {
+                    self.wrong.push(Wrong(service.line, format!("cpu_shares: `{text}` is not a whole number")));
+                    None
+                }
+            };
+            self.add(Container { name: name.clone(), line: service.line, limit_milli, request_milli: None, shares });
+        }
+    }
+
+    fn add(&mut self, container: Container) {
+        let known: BTreeSet<&str> = self.containers.iter().map(|known| &*known.name).collect();
+        if known.contains(&*container.name) {
+            let message = format!("two containers are named `{}`", container.name);
+            self.wrong.push(Wrong(container.line, message));
+            return;
+        }
+        self.containers.push(container);
+    }
+
+    /// Returns a number of CPUs in thousandths; zero is none, as in Kubernetes.
+    fn cpus(&mut self, node: &Node, path: &[&str]) -> Option<u64> {
+        let (key, parents) = path.split_last()?;
+        let found = if parents.is_empty() { self.get(node, key)? } else { self.at(node, path)? };
+        let text = match &found.what {
+            What::Scalar(text) => text,
+            _ => {
+                self.wrong.push(Wrong(found.line, format!("`{key}` is {}, expected a number of CPUs", found.kind())));
+                return None;
+            }
+        };
+        let zero = text.trim_end_matches('m');
+        if !zero.is_empty() && zero.bytes().all(|byte| matches!(byte, b'0' | b'.')) && zero != "." {
+            return None;
+        }
+        let milli = milli_cpus(text);
+        if milli.is_none() {
+            let message = format!("{}: `{text}` is not a number of CPUs; write 750m or 0.75", path.join("."));
+            self.wrong.push(Wrong(found.line, message));
+        }
+        milli
+    }
+}
+
+/// The largest manifest.
+const SIZE_MAX: u64 = 4 << 20;
+
+/// The most nodes of a manifest.
+const NODES_MAX: usize = 200_000;
+
+/// The deepest nesting.
+const DEPTH_MAX: usize = 100;
+
+/// How deep lists of lists are read.
+const LISTS_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Limit;
+    use zerolag_workload::{LoadOptions, load};
+
+    const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: { name: shop }\nspec:\n  containers:\n  - name: web\n    image: x\n    resources:\n      limits: { cpu: 750m, memory: 1Gi }\n      requests: { cpu: \"0.5\" }\n  - name: log\n    image: y\n";
+
+    fn read(text: &str) -> Result<Manifest, String> {
+        Manifest::text("pod.yaml", text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn program(groups: &str) -> Program {
+        let text = format!("{groups}\n[task.a]\nsteps = [{{ run = \"1ms\" }}]\n");
+        load("s.toml", text.as_bytes(), &LoadOptions::default()).unwrap_or_else(|errors| panic!("{errors}")).program
+    }
+
+    #[test]
+    fn a_container_limits_the_group_of_its_name() {
+        let manifest = read(POD).expect("a pod");
+        let container = &manifest.containers()[0];
+        assert_eq!((container.limit_milli, container.request_milli), (Some(750), Some(500)));
+        assert_eq!(manifest.containers().len(), 1, "the other has no limits");
+        for groups in ["[group.\"/web\"]\n[group.\"/db\"]", "[group.\"/pod\"]\n[group.\"/pod/web\"]", "[group.\"/x\"]"]
+        {
+            let mut program = program(groups);
+            assert!(manifest.apply(&mut program).is_ok_and(|unused| unused.is_empty()), "{groups}");
+            let limits = Limit::all(&program);
+            assert_eq!(limits.len(), 1, "{groups}");
+            assert_eq!((&*limits[0].cpu_max, limits[0].cpu_weight), ("75000 100000", Some(59)), "{groups}");
+        }
+    }
+    #[test]
+    fn a_container_without_a_group_is_said() {
+        let two = "kind: Deployment\nspec: {template: {spec: {containers: [{name: a, resources: {limits: {cpu: 1}}}, {name: b, resources: {limits: {cpu: 2}}}]}}}\n";
+        let manifest = read(two).expect("a deployment");
+        let mut of_a = program("[group.\"/a\"]\n[group.\"/c\"]");
+        let unused = manifest.apply(&mut of_a).expect("one is used");
+        assert_eq!(unused, [Unused("b".to_owned())]);
+        let error = manifest.apply(&mut program("[group.\"/c\"]")).expect_err("none is used").to_string();
+        assert_eq!(
+            error,
+            "pod.yaml: no group of the workload belongs to a, b; it has /c\n  help: name a group after its container: [group.\"/a\"]"
+        );
+        let many = read(POD).expect("a pod").apply(&mut program("")).expect_err("no groups").to_string();
+        assert!(many.contains("it has none"), "{many}");
+    }
+
+    #[test]
+    fn every_kind_and_compose_files_are_read() {
+        let containers = "containers: [{name: a, resources: {limits: {cpu: 250m}}}]";
+        for text in [
+            format!("kind: Job\nspec: {{template: {{spec: {{{containers}}}}}}}"),
+            format!("kind: CronJob\nspec: {{jobTemplate: {{spec: {{template: {{spec: {{{containers}}}}}}}}}}}"),
+            format!("kind: ConfigMap\ndata: {{x: y}}\n---\nkind: Pod\nspec: {{{containers}}}"),
+            format!("kind: List\nitems: [{{kind: Pod, spec: {{{containers}}}}}]"),
+            "services:\n  a:\n    cpus: '0.25'\n".to_owned(),
+            "x-d: &d {cpus: 0.25}\nservices:\n  a:\n    <<: *d\n".to_owned(),
+            "services: {a: {deploy: {resources: {limits: {cpus: 0.25}}}}}".to_owned(),
+            "kind: Pod\nspec: {initContainers: [{name: i, resources: {limits: {cpu: 9}}}, {name: a, restartPolicy: Always, resources: {limits: {cpu: .25}}}]}".to_owned(),
+        ] {
+            let manifest = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let [a] = manifest.containers() else { panic!("{text}: {manifest:?}") };
+            assert_eq!((&*a.name, a.limit_milli), ("a", Some(250)), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_all_reported_with_their_lines() {
+        let wrong = "kind: Pod\nspec:\n  containers:\n  - name: a\n    resources: { limits: { cpu: lots } }\n  - name: b\n    resources:\n      limits:\n      - cpu\n  - name: a\n    resources: { limits: { cpu: 1 }, requests: { cpu: 2 } }\n";
+        assert_eq!(
+            read(wrong).expect_err("four mistakes"),
+            "pod.yaml:5: resources.limits.cpu: `lots` is not a number of CPUs; write 750m or 0.75\n\
+             error: pod.yaml:9: expected a mapping with `cpu`, found a list\n\
+             error: pod.yaml:10: container `a`: requests.cpu 2000m is above limits.cpu 1000m\n\
+             error: pod.yaml:10: two containers are named `a`"
+        );
+        for (text, part) in [
+            ("", "has no containers"),
+            ("kind: Pod\nspec: {containers: [{name: a}]}", "limits no CPU"),
+            ("kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: 0}}}]}", "limits no CPU"),
+            ("a: [", "this is not YAML"),
+            ("a: 1\na: 2", "`a` is given twice"),
+            ("- *x", "this is not YAML"),
+            ("&x [*x]", "an alias stands inside"),
+            ("kind: [Pod]", "`kind` is a list"),
+            ("just text", "expected a mapping"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+        assert!(Manifest::text("x", &[0xff]).is_err());
+    }
+
+    #[test]
+    fn absurd_files_end_soon() {
+        let mut bomb = "a0: &a0 [x, x]\n".to_owned();
+        (1..60).for_each(|at| bomb += &format!("a{at}: &a{at} [*a{0}, *a{0}, *a{0}]\n", at - 1));
+        assert!(read(&(bomb + "kind: Pod\nspec: *a59\n")).is_err());
+        for text in ["[".repeat(100_000), "{a: ".repeat(100_000), "- ".repeat(100_000), "a: b\n".repeat(2)] {
+            assert!(read(&text).is_err());
+        }
+        for end in 0..POD.len() {
+            // Truncated anywhere: an error or less, and no panic.
+            drop(read(&POD[..end]));
+        }
+    }
+}
