@@ -1,8 +1,8 @@
 //! [`Monitor`]: the interface of a rule, and the context that it is given.
 
 use crate::report::Findings;
-use zerolag_model::{Duration, Instant, Record, Settings};
-use zerolag_trace::{Meta, Replay};
+use zerolag_model::{Duration, Instant, Record, Settings, Topology};
+use zerolag_trace::{Machine, Meta, Replay};
 
 /// One rule, checked against a trace record by record.
 ///
@@ -82,6 +82,15 @@ impl Context<'_> {
     pub fn path(&self) -> Duration {
         let is_free = matches!(self.meta.costs.as_str(), "zero" | "");
         if is_free { Duration::ZERO } else { Duration::from_micros(1) }
+    }
+
+    /// Returns the layout of the machine; `None` if the trace does not describe it.
+    #[must_use]
+    pub const fn topology(&self) -> Option<&Topology> {
+        match &self.meta.machine {
+            Machine::Known(topology) => Some(topology),
+            Machine::Cpus(_) => None,
+        }
     }
 
     /// Returns the settings of the run. A setting that the trace does not contain has the value of

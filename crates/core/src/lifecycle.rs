@@ -255,7 +255,6 @@ pub(crate) fn switch_to<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, next: Opti
     let now = rq.clock_task();
     let task = &mut rq.tasks[slot];
     task.exec_start = now;
-    task.counters.switches_in += 1;
     let (id, class) = (task.id, task.prio.class());
     let shown = (task.prio, task.can_migrate(cx.shared.nr_cpus()));
     if class != ClassId::Fair {

@@ -19,7 +19,7 @@
 //! One event at a time is handled, in total order; ticks come after all events of their instant.
 
 use crate::admin::changes::{Admin, Follows};
-use crate::admin::{cpuset, hotplug, isolation};
+use crate::admin::{cpuset, groups, hotplug, isolation};
 use crate::costs::Costs;
 use crate::device::arrivals::Arrivals;
 use crate::device::noise::{IrqSource, Noise};
@@ -219,7 +219,7 @@ impl Machine {
             Event::SearchEnds { cpu } => self.drive(cpu),
             Event::Interrupt { cpu, what } => self.interrupt(cpu, what),
             Event::RqTimer { cpu, timer, generation } => {
-                if self.kernel.is_current_rq_timer(cpu, timer, generation) {
+                if self.kernel.is_due(cpu, timer, generation) {
                     self.interrupt(cpu, Interrupt::RqTimer(timer));
                 }
             }
@@ -371,6 +371,7 @@ impl Machine {
             Job::Lend { task } => kernel.lend(cpu, task),
             Job::SetAttr(attr) => kernel.set_attr(cpu, attr),
             Job::SetAffinity => kernel.set_affinity(cpu),
+            Job::Weigh { group, on } => groups::follow_weight(kernel, cpu, group, on),
             Job::GroupTimer(group, timer) => kernel.group_timer(cpu, group, timer),
             Job::RemoteTick(of) => kernel.remote_tick(cpu, of),
             Job::Tick => kernel.tick_job(cpu),

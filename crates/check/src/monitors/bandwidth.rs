@@ -13,10 +13,12 @@
 //!   `bandwidth = hard_limits` CPUs take no slices, so only the tick remains; with `enforce.fair =
 //!   exact` there is no tick.
 //!
-//! The same bound holds for each period by itself.
+//! The same bound holds for each period by itself; with `hard_limits` a CPU can have taken as much
+//! as the quota before it.
 //!
 //! * A group can run while it is throttled (`throttle`: tasks that are boosted, or in kernel mode).
-//!   It must repay that time before it is unthrottled; until then the bound is higher by it.
+//!   It must repay that time before it is unthrottled; until then the bound is higher by it. A CPU
+//!   that is unthrottled because its last fair task changes its class or group repays later.
 //! * A CPU that was asked to reschedule can be in the kernel, where it is not preempted. Until it
 //!   answers, the time is used, and repaid later: the bound is higher by it.
 //! * A CPU of `nohz_full` whose tick is stopped does not notice that a limit appears, before its
@@ -26,7 +28,8 @@
 //!   which are charged to no task: 2 % more is allowed, and [`Context::path`] for each switch.
 //! * At every refresh the throttled CPUs are served in order, before any CPU takes from the pool. A
 //!   CPU that is still throttled after the new quota has covered the debts of all CPUs of the group
-//!   (a slice and two ticks each, and what they ran on without an answer) has been forgotten.
+//!   (a slice and two ticks each, what they ran on without an answer, and what they ran while they
+//!   were throttled) has been forgotten.
 //!
 //! Counters: the time throttled is exact. `nr_bursts` and `burst_usec` are exact as long as the
 //! limit does not change: they follow from the decrease of the pool between two refreshes. One late
@@ -35,13 +38,16 @@
 //!
 //! Not judged: the use before a CPU goes offline or comes online, together with that after it, if
 //! the kernel has `fault.cfs_bandwidth_hotplug_bypass`: all CPUs forget their debts then, and the
-//! sum begins anew.
+//! sum begins anew. The use under `hard_limits` with `enforce.fair = exact`, where grants cost
+//! time: a CPU borrows small amounts in many timer interrupts, whose time is the group's in the
+//! trace.
 //!
 //! Complexity: O(depth x log groups) per switch.
 
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
+use zerolag_model::settings::Grain;
 use zerolag_model::{ClassId, CpuId, CpuMask, CpuMax, CpuStat, Duration, GroupId, Instant, Record, TaskId, TraceEvent};
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::TaskState;
@@ -56,6 +62,10 @@ struct Bandwidth {
     /// The time up to which the running task of each CPU has been charged.
     charged: IdTable<CpuId, Instant>,
     is_divided: bool,
+    /// When a task last changed its class, group or turn.
+    changed_at: Option<Instant>,
+    /// Whether handlers that borrow quota take time that is charged to no task.
+    has_costly_grants: bool,
     has_bypass: bool,
     /// The uncharged time between two switches.
     path: Duration,
@@ -68,6 +78,8 @@ struct Throttled {
     since: Instant,
     /// The number of refreshes of the group before that.
     refreshes: u64,
+    /// What its CPUs had repaid before that of the time that they ran while throttled.
+    repaid: Duration,
 }
 
 /// The use of one limited group.
@@ -84,6 +96,8 @@ struct Account {
     cpus: CpuMask,
     /// Run time on each CPU where it is throttled, since the throttling.
     overrun: BTreeMap<CpuId, Duration>,
+    /// The sum of all overruns, those that were repaid too.
+    overran: Duration,
     /// Run time on CPUs that had been asked to reschedule.
     unanswered: Duration,
     is_broken: bool,
@@ -98,6 +112,7 @@ struct Account {
     burst: Duration,
 }
 
+const GRANTS: &str = "each grant takes time that is charged to no task (hard_limits, enforce.fair = exact)";
 const BYPASS: &str = "a CPU went offline or came online (fault.cfs_bandwidth_hotplug_bypass)";
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -108,6 +123,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         let said = context.meta.setting(key).and_then(|text| text.parse().ok());
         said.unwrap_or(usual)
     };
+    let is_divided = context.meta.setting("bandwidth") == Some("hard_limits");
     let hz: u64 = context.meta.setting("hz").and_then(|text| text.parse().ok()).unwrap_or(250);
     Ok(Box::new(Bandwidth {
         groups: Groups::new(context.meta.setting("throttle")),
@@ -119,10 +135,12 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         used: BTreeMap::new(),
         throttled_at: BTreeMap::new(),
         charged: IdTable::default(),
-        nohz_full: context.meta.setting("nohz_full").and_then(|cpus| cpus.parse().ok()).unwrap_or_default(),
+        nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
         path: context.path(),
         has_bypass: context.settings().bandwidth_hotplug_bypass,
-        is_divided: context.meta.setting("bandwidth") == Some("hard_limits"),
+        is_divided,
+        changed_at: None,
+        has_costly_grants: is_divided && context.settings().enforce_fair == Grain::Exact && !context.path().is_zero(),
     }))
 }
 
@@ -135,6 +153,7 @@ impl Monitor for Bandwidth {
             | TraceEvent::PrioInherit { task, .. }
             | TraceEvent::Proxy { task, .. } => {
                 self.charge(before, *task, record, found);
+                self.changed_at = Some(record.at);
             }
             TraceEvent::Switch { prev, next, next_prio, .. } => {
                 if let Some(prev) = prev {
@@ -172,12 +191,19 @@ impl Monitor for Bandwidth {
             }
             TraceEvent::Throttle { group } => {
                 self.charge_running(before, record, found);
-                let refreshes = self.used.get(group).map_or(0, |account| account.nr_refreshes);
-                self.throttled_at.insert((*group, record.cpu), Throttled { since: record.at, refreshes });
+                let account = self.used.entry(*group).or_default();
+                let (refreshes, repaid) = (account.nr_refreshes, account.overran - account.owed());
+                self.throttled_at.insert((*group, record.cpu), Throttled { since: record.at, refreshes, repaid });
             }
             TraceEvent::Unthrottle { group } => {
                 self.charge_running(before, record, found);
-                self.used.entry(*group).or_default().overrun.remove(&record.cpu);
+                let account = self.used.entry(*group).or_default();
+                if self.changed_at == Some(record.at) {
+                    // Its last fair task left: the CPU repays later.
+                    account.unanswered += account.overrun.remove(&record.cpu).unwrap_or_default();
+                } else {
+                    account.overrun.remove(&record.cpu);
+                }
                 if let Some(throttled) = self.throttled_at.remove(&(*group, record.cpu)) {
                     self.used.entry(*group).or_default().throttled += record.at.since(throttled.since);
                 }
@@ -236,8 +262,14 @@ impl Bandwidth {
             account.period += ran;
             if self.groups.is_throttled(group, on) {
                 *account.overrun.entry(on).or_default() += ran;
+                account.overran += ran;
             }
-            account.judge(group, max, slack, record, found);
+            if self.has_costly_grants {
+                found.skip(GRANTS);
+                continue;
+            }
+            let kept = if self.is_divided { max.quota.unwrap_or_default() } else { Duration::ZERO };
+            account.judge(group, max, Slack { all: slack, kept }, record, found);
         }
     }
 
@@ -260,6 +292,7 @@ impl Bandwidth {
             + account.unanswered;
         for ((_, cpu), throttled) in self.throttled_at.range_mut((group, CpuId(0))..=(group, CpuId(u32::MAX))) {
             let refreshes = account.nr_refreshes - throttled.refreshes;
+            let debts = debts + (account.overran - throttled.repaid);
             if quota.as_nanos().saturating_mul(refreshes.saturating_sub(1)) > debts.as_nanos() {
                 found.push(record.at, Some(*cpu), &[], || {
                     let lasted = record.at.since(throttled.since);
@@ -298,7 +331,21 @@ impl Bandwidth {
     }
 }
 
+/// What a group can use beyond its quota.
+#[derive(Clone, Copy)]
+struct Slack {
+    /// On each CPU, in the long run.
+    all: Duration,
+    /// In one period: what its CPUs took before it and have not used.
+    kept: Duration,
+}
+
 impl Account {
+    /// Returns what the CPUs that are throttled now have run since.
+    fn owed(&self) -> Duration {
+        self.overrun.values().copied().sum()
+    }
+
     /// Forgets the use so far.
     fn begin_anew(&mut self) {
         (self.total, self.period, self.refreshes) = (Duration::ZERO, Duration::ZERO, 0);
@@ -306,13 +353,14 @@ impl Account {
     }
 
     /// Checks the use against the limit.
-    fn judge(&mut self, group: GroupId, max: CpuMax, slack: Duration, record: &Record, found: &mut Findings) {
+    fn judge(&mut self, group: GroupId, max: CpuMax, slack: Slack, record: &Record, found: &mut Findings) {
         let Some(quota) = max.quota.filter(|_| !self.is_broken) else { return };
-        let overrun = self.overrun.values().copied().sum::<Duration>() + self.unanswered;
+        let overrun = self.owed() + self.unanswered;
+        let Slack { all: slack, kept } = slack;
         let slack = slack * self.cpus.count() as u64 + max.burst + overrun;
         let most = |used: Duration, allowed: Duration| used.saturating_sub(used / 50) > allowed;
         let allowed = quota * (self.refreshes + 1) + slack;
-        if most(self.total, allowed) || most(self.period, quota + slack) {
+        if most(self.total, allowed) || most(self.period, quota + kept + slack) {
             self.is_broken = true;
             let (total, period, refreshes) = (self.total, self.period, self.refreshes);
             found.push(record.at, Some(record.cpu), &[], || {
@@ -325,7 +373,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{CpuMax, CpuStat, Duration, GroupId, PrevState, TaskId, TraceEvent};
+    use zerolag_model::{CpuId, CpuMax, CpuStat, Duration, GroupId, Instant, PrevState, Record, TaskId, TraceEvent};
     use zerolag_trace::script::Script;
 
     const GROUP: GroupId = GroupId(1);
@@ -443,6 +491,79 @@ mod tests {
         breaks("bandwidth", &script.end(501_000), says);
     }
 
+    /// A throttled task goes on for 30 ms in the kernel: the group repays that with three periods
+    /// more.
+    #[test]
+    fn a_group_repays_what_it_ran_while_it_was_throttled() {
+        let (mut script, a) = limited();
+        script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+        script.switch(42_000, 0, Some(a), PrevState::Runnable, None);
+        let mut forgotten = script.clone();
+        refreshed(&mut script, &[10; 6]);
+        holds("bandwidth", &script.end(601_000));
+        refreshed(&mut forgotten, &[10; 7]);
+        let says = "group 1 is throttled on cpu 0 for 688ms, while it got 10ms in each of 6 periods";
+        breaks("bandwidth", &forgotten.end(701_000), says);
+    }
+
+    /// The task leaves the class: its CPU is unthrottled, and the group still owes the 20 ms.
+    #[test]
+    fn an_empty_cpu_that_is_unthrottled_has_not_repaid() {
+        let unthrottled_at = |us: u64| {
+            let (mut script, a) = limited();
+            script.event(12_000, 0, TraceEvent::Throttle { group: GROUP });
+            let attr = zerolag_model::SchedAttr::fifo(zerolag_model::RtPriority::MIN);
+            script.event(32_000, 0, TraceEvent::AttrChange { task: a, attr });
+            script.event(us, 0, TraceEvent::Unthrottle { group: GROUP });
+            script.event(33_000, 0, TraceEvent::AttrChange { task: a, attr: zerolag_model::SchedAttr::NORMAL });
+            script.switch(34_000, 0, Some(a), PrevState::Blocked, None);
+            script.end(35_000)
+        };
+        holds("bandwidth", &unthrottled_at(32_000));
+        let says =
+            "group 1 has used 32ms in 0 periods and 32ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &unthrottled_at(32_500), says);
+    }
+
+    /// With hard limits a CPU can have borrowed a whole quota at the end of a period.
+    #[test]
+    fn a_divided_quota_can_be_kept_for_a_period() {
+        let used = |us: u64, settings: &[(&str, &str)]| {
+            let (mut script, a) = limited();
+            refreshed(&mut script, &[10]);
+            script.switch(100_000, 0, Some(a), PrevState::Blocked, None);
+            script.wake(100_000, 0, a).run(100_000, 0, None, Some(a));
+            script.switch(100_000 + us, 0, Some(a), PrevState::Blocked, None);
+            let mut trace = script.end(130_000);
+            // What it ran before the refresh was not under the limit.
+            trace.records.retain(|record| !matches!(record.event, TraceEvent::GroupMax { .. }));
+            let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
+            let limit = Record {
+                at: Instant::from_nanos(99_999_000),
+                cpu: CpuId(0),
+                event: TraceEvent::GroupMax { group: GROUP, max },
+            };
+            let place = trace.records.partition_point(|record| record.at <= limit.at);
+            trace.records.insert(place, limit);
+            trace.meta.settings = settings.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            trace
+        };
+        let divided = [("bandwidth", "hard_limits")];
+        holds("bandwidth", &used(20_000, &divided));
+        let says =
+            "group 1 has used 20.001ms in 1 periods and 20ms since; cpu.max 10000 100000 and a slack of 9ms allow less";
+        breaks("bandwidth", &used(20_000, &[]), says);
+        let says =
+            "group 1 has used 26.001ms in 1 periods and 26ms since; cpu.max 10000 100000 and a slack of 4ms allow less";
+        breaks("bandwidth", &used(26_000, &divided), says);
+        // Grants that cost time hide the use.
+        let exact = [("bandwidth", "hard_limits"), ("enforce.fair", "exact")];
+        breaks("bandwidth", &used(26_000, &exact), says);
+        let mut costly = used(26_000, &exact);
+        "default".clone_into(&mut costly.meta.costs);
+        holds("bandwidth", &costly);
+    }
+
     #[test]
     fn more_than_the_quota_in_the_long_run_is_found() {
         let (mut script, a) = limited();
@@ -490,7 +611,7 @@ mod tests {
     /// A CPU without a tick goes on with its task when the group of the task gets a limit.
     #[test]
     fn a_cpu_without_a_tick_notices_a_new_limit_late() {
-        let mut script = Script::new(1);
+        let mut script = Script::new(2);
         let a = script.fair("a");
         let max = CpuMax { quota: Some(Duration::from_millis(10)), ..CpuMax::UNLIMITED };
         script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });

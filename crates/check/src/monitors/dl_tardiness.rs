@@ -27,6 +27,10 @@
 //! * a task that changes its parameters, ends or changes its domain;
 //! * a partition that is created or removed, a CPU that goes online or offline.
 //!
+//! A task that reclaims on one CPU is charged at its bandwidth, rounded down to 2^-20 of a CPU
+//! (`grub_reclaim`), and so is the time of its budget timer: its budget lasts longer by up to
+//! period / bandwidth / 2^19, which is allowed.
+//!
 //! A domain promises nothing at all if one of its tasks may not use all of its CPUs, if a task
 //! reclaims on several CPUs or with deadlines shorter than periods (unused bandwidth is counted by
 //! periods), or if it has reserved too much bandwidth.
@@ -236,6 +240,7 @@ impl DlTardiness {
         }
         let mut members = Vec::new();
         let (mut reclaims, mut is_constrained) = (false, false);
+        let mut rounding = Duration::ZERO;
         for (_, view) in before.tasks() {
             let (SchedAttr::Deadline(params), Some(rq)) = (view.attr, view.rq) else { continue };
             if view.state == TaskState::Dead || !is_there(&rq) {
@@ -244,7 +249,13 @@ impl DlTardiness {
             if !cpus.iter().all(|cpu| view.may_run_on(*cpu)) {
                 return None;
             }
-            reclaims |= params.flags.has(DlFlags::RECLAIM);
+            if params.flags.has(DlFlags::RECLAIM) {
+                reclaims = true;
+                // Runtime is charged at the bandwidth, rounded down to 2^-20, and the timer is set
+                // by its inverse.
+                rounding += params.period.mul_div_ceil(params.period.as_nanos(), params.runtime.as_nanos() << 19);
+                rounding += Duration::from_nanos(1);
+            }
             is_constrained |= params.deadline < params.period;
             members.push((params.runtime, params.deadline.min(params.period)));
         }
@@ -259,7 +270,7 @@ impl DlTardiness {
                 members.push((server.runtime + self.grain, server.period + self.grain));
             }
         }
-        bound(cpus.len(), &members, self.grain, runtime)
+        bound(cpus.len(), &members, self.grain, runtime).map(|most| most + rounding)
     }
 
     fn disturb(&mut self, domain: u32) {

@@ -7,7 +7,10 @@
 //! level on the CPU. While other tasks have the CPU, the group falls behind by share x time. A
 //! scheduler that picks by share lets no group fall behind by more than a turn or two; ten of the
 //! longest slices and ticks count as starvation. Time of real-time and deadline tasks is not
-//! counted.
+//! counted, nor that of a task which was asked to give its CPU up and can be in kernel mode, where
+//! `preempt` = none and voluntary let it go on. Shares are computed once a group has waited for ten
+//! turns, and from then on at the end of each turn: a heavy task that has left since is no reason
+//! to have waited.
 //!
 //! The rule is meant to find a group that was unthrottled and not enqueued again, or whose queue is
 //! lost. An idle CPU next to a waiting task is found by `no-task-lost`.
@@ -18,6 +21,7 @@
 use crate::monitor::{Context, Monitor, Outcome};
 use crate::report::Findings;
 use std::collections::BTreeMap;
+use zerolag_model::settings::Preempt;
 use zerolag_model::{ClassId, CpuId, Duration, FairPolicy, GroupId, Instant, Record, SchedAttr, TaskId, TraceEvent};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
@@ -34,10 +38,21 @@ struct GroupStarved {
     waiting: BTreeMap<TaskId, CpuId>,
     queued: BTreeMap<(CpuId, TaskId), Instant>,
     /// For how long other tasks have had the CPU while a group waited there.
-    behind: BTreeMap<(CpuId, GroupId), Duration>,
+    behind: BTreeMap<(CpuId, GroupId), Behind>,
     /// When the task of a CPU last changed its class: its time before that is not fair time.
     changed: BTreeMap<CpuId, Instant>,
     has_groups: bool,
+    /// Whether a task in kernel mode is not preempted.
+    waits_for_kernel: bool,
+}
+
+/// What a group has missed on a CPU.
+#[derive(Clone, Copy, Default)]
+struct Behind {
+    /// For how long other tasks have had the CPU.
+    time: Duration,
+    /// The part of that time that was due to the group.
+    due: Duration,
 }
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
@@ -62,6 +77,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         behind: BTreeMap::new(),
         changed: BTreeMap::new(),
         has_groups: false,
+        waits_for_kernel: matches!(context.settings().preempt, Preempt::None | Preempt::Voluntary),
     }))
 }
 
@@ -163,26 +179,33 @@ impl GroupStarved {
         for (group, since) in wait.into_iter().filter(|(group, _)| !served.contains(group)) {
             let behind = self.behind.entry((cpu, group)).or_default();
             // A task that came in the middle of a long turn has not waited for all of it.
-            *behind += record.at.since(since.max(view.since).max(changed));
-            let behind = *behind;
-            if behind < self.turn * TURNS {
+            let from = since.max(view.since).max(changed);
+            let turn = view.need_resched_since.filter(|_| self.waits_for_kernel).unwrap_or(record.at).since(from);
+            behind.time += turn;
+            if behind.time < self.turn * TURNS {
                 continue;
             }
-            let turn = before.tasks().filter_map(|(_, task)| own_slice(task.attr)).fold(self.turn, Duration::max);
-            let (part, whole) = self.share(before, group, cpu);
-            if behind.mul_div_floor(part, whole) >= turn * TURNS {
-                self.behind.insert((cpu, group), Duration::ZERO);
+            let had = *behind;
+            let longest = before.tasks().filter_map(|(_, task)| own_slice(task.attr)).fold(self.turn, Duration::max);
+            let (part, whole) = self.share(before, group, cpu, from);
+            let due = had.due + turn.mul_div_floor(part, whole);
+            let is_starved = due >= longest * TURNS;
+            let now = if is_starved { Behind::default() } else { Behind { due, ..had } };
+            self.behind.insert((cpu, group), now);
+            if is_starved {
                 found.push(record.at, Some(cpu), &[], || {
                     format!(
-                        "group {group} waits while others run on cpu {cpu} for {behind}; its share is {part} of {whole}"
+                        "group {group} waits while others run on cpu {cpu} for {}; it was due {due} at least",
+                        had.time
                     )
                 });
             }
         }
     }
 
-    /// Returns the least share of a CPU that is due to a group there, as a fraction.
-    fn share(&self, before: &Replay, group: GroupId, cpu: CpuId) -> (u64, u64) {
+    /// Returns the least share of a CPU that is due to a group there, as a fraction: that of its
+    /// tasks which have been there since `from`.
+    fn share(&self, before: &Replay, group: GroupId, cpu: CpuId, from: Instant) -> (u64, u64) {
         // A task that sleeps is on no CPU, but its load goes on to count for a while.
         let alive: Vec<(TaskId, Option<CpuId>, u64)> = before
             .tasks()
@@ -193,6 +216,7 @@ impl GroupStarved {
                 TaskState::Unknown | TaskState::Dead => None,
             })
             .collect();
+        let stayed = |task: TaskId| self.queued.get(&(cpu, task)).is_some_and(|since| *since <= from);
         let (mut part, mut whole) = (1_u64 << 20, 1_u64 << 20);
         let mut at = group;
         while at != GroupId::ROOT {
@@ -203,7 +227,7 @@ impl GroupStarved {
             for (task, there, weight) in &alive {
                 if inside(*task) {
                     all += weight;
-                    here += if *there == Some(cpu) { *weight } else { 0 };
+                    here += if *there == Some(cpu) && stayed(*task) { *weight } else { 0 };
                 } else if *there == Some(cpu) {
                     let path: Vec<GroupId> = self.groups.path(*task).collect();
                     if parent != GroupId::ROOT && !path.contains(&parent) {
@@ -297,15 +321,58 @@ mod tests {
             script.preempt(904_000, 0, a, b).end(905_000)
         };
         holds("group-starved", &fair_from(900_000));
-        let says = "group 1 waits while others run on cpu 0 for 804ms; its share is 524288 of 1048576";
+        let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 402ms at least";
         breaks("group-starved", &fair_from(100_000), says);
     }
 
     #[test]
     fn a_group_that_is_never_picked_is_found() {
         let (script, ..) = beside(1024);
-        let says = "group 1 waits while others run on cpu 0 for 200ms; its share is 349525 of 1048576";
+        let says = "group 1 waits while others run on cpu 0 for 200ms; it was due 66666.602us at least";
         breaks("group-starved", &script.end(1_001_000), says);
+    }
+
+    /// A task that was asked to leave its CPU after 30 ms goes on for 900 ms in the kernel.
+    #[test]
+    fn a_task_in_the_kernel_is_not_preempted() {
+        let mut script = Script::new(1);
+        let (a, b) = (script.fair("a"), script.fair("b"));
+        script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+        script.event(0, 0, TraceEvent::GroupWeight { group: GROUP, weight: 1024 });
+        script.event(0, 0, TraceEvent::GroupChange { task: b, group: GROUP });
+        script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b);
+        script.event(30_000, 0, TraceEvent::NeedResched { by: zerolag_model::CpuId(0) });
+        let mut judged = script.preempt(930_000, 0, a, b).end(931_000);
+        judged.meta.settings.push(("preempt".to_owned(), "none".to_owned()));
+        holds("group-starved", &judged);
+        let full = judged.meta.settings.iter_mut().find(|(key, _)| key == "preempt").expect("set before");
+        "full".clone_into(&mut full.1);
+        let says = "group 1 waits while others run on cpu 0 for 930ms; it was due 465ms at least";
+        breaks("group-starved", &judged, says);
+    }
+
+    /// A heavy task of the group comes at the end of a long turn: the light one had a small share.
+    #[test]
+    fn a_share_is_that_of_the_tasks_that_were_there() {
+        let comes_at = |us: u64| {
+            let mut script = Script::new(1);
+            let (a, b) = (script.fair("a"), script.fair("b"));
+            let idle = zerolag_model::SchedAttr::Fair {
+                policy: zerolag_model::FairPolicy::Idle,
+                nice: zerolag_model::Nice::ZERO,
+                slice: None,
+            };
+            let light = script.task("light", idle);
+            script.event(0, 0, TraceEvent::GroupNew { group: GROUP, parent: GroupId::ROOT, path: "/a".into() });
+            for task in [b, light] {
+                script.event(0, 0, TraceEvent::GroupChange { task, group: GROUP });
+            }
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, light).wake(us, 0, b);
+            script.preempt(904_000, 0, a, b).end(905_000)
+        };
+        holds("group-starved", &comes_at(903_000));
+        let says = "group 1 waits while others run on cpu 0 for 904ms; it was due 452ms at least";
+        breaks("group-starved", &comes_at(0), says);
     }
 
     #[test]
@@ -351,7 +418,7 @@ mod tests {
             script.end(905_000)
         };
         holds("group-starved", &unthrottled_at(900_000));
-        let says = "group 1 waits while others run on cpu 0 for 804ms; its share is 524288 of 1048576";
+        let says = "group 1 waits while others run on cpu 0 for 804ms; it was due 402ms at least";
         breaks("group-starved", &unthrottled_at(100_000), says);
     }
 
@@ -372,7 +439,7 @@ mod tests {
             script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(0, 0, b).preempt(904_000, 0, a, b).end(905_000)
         };
         holds("group-starved", &beside(-20));
-        let says = "group 1 waits while others run on cpu 0 for 904ms; its share is 349525 of 1048576";
+        let says = "group 1 waits while others run on cpu 0 for 904ms; it was due 301333.045us at least";
         breaks("group-starved", &beside(0), says);
     }
 }

@@ -20,6 +20,15 @@
 //! * Deadline tasks are not judged: a trace does not say which of them wait for their next budget.
 //! * A CPU takes only tasks of its own root domain, from the moment at which both are in it.
 //! * An isolated CPU (`isolcpus`) neither takes tasks from other CPUs nor gives any away.
+//! * The balancer can leave a fair task where it waits. This is not judged, by name:
+//!   * *alone behind a class above*, for a CPU under another cache: such a CPU takes util, and
+//!     takes none from a queue with a single fair task (`migrate_util` in
+//!     `sched_balance_find_src_rq`). Inside a group with a CPU for every task that CPU is the first
+//!     to take it.
+//!   * *tasks bound to the CPUs of the idle CPU's cache* wait there: its group looks as busy as the
+//!     task's.
+//!   * *a divided core*, behind a class above: the balancer compares the numbers of tasks on cores,
+//!     and a core has fewer CPUs if some of its CPUs are offline or in other domains.
 //! * A `nohz_full` CPU that runs an RT task does not tick and so cannot report its reduced
 //!   capacity. Other CPUs may therefore leave tasks waiting there, as Linux does.
 //!
@@ -32,7 +41,9 @@
 use crate::monitor::{Context, Monitor};
 use crate::report::{Findings, label};
 use std::collections::BTreeMap;
-use zerolag_model::{ClassId, CpuId, CpuMask, Duration, Instant, Prio, Record, ServerKind, TaskId, TraceEvent};
+use zerolag_model::{
+    ClassId, CpuId, CpuMask, Distance, Duration, Instant, Prio, Record, ServerKind, TaskId, Topology, TraceEvent,
+};
 use zerolag_trace::Replay;
 use zerolag_trace::groups::Groups;
 use zerolag_trace::replay::{CpuView, Current, TaskState, TaskView};
@@ -66,7 +77,12 @@ struct NoTaskLost {
     /// Whether a push goes on with the next task if the first has nowhere to go.
     skips_stuck: bool,
     loses_offline: bool,
+    topology: Option<Topology>,
 }
+
+const ALONE: &str = "a fair task is alone behind a class above: no CPU under another cache takes it";
+const BOUND: &str = "tasks are bound to the CPUs around an idle one: its group looks busy";
+const DIVIDED: &str = "a fair task is behind a class above on a core that is divided between domains";
 
 pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
     let cpus = |key| context.meta.setting(key).and_then(|cpus| cpus.parse().ok()).unwrap_or_default();
@@ -77,7 +93,8 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         waiting: BTreeMap::new(),
         groups: Groups::new(context.meta.setting("throttle")),
         isolated: cpus("isolcpus"),
-        nohz_full: cpus("nohz_full"),
+        nohz_full: context.settings().full_dynticks_cpus(context.meta.machine.nr_cpus()),
+        topology: context.topology().cloned(),
         skips_stuck: context.meta.setting("rt_push_skip_stuck") == Some("on"),
         loses_offline: context.settings().bandwidth_offline_loss,
         round: ROUND_PER_CPU * context.meta.machine.nr_cpus() as u64,
@@ -102,8 +119,13 @@ impl Monitor for NoTaskLost {
             }
             TraceEvent::Migrate { task, from, .. } => {
                 let known = before.task(*task).and_then(|task| task.rq);
+                let is_left = !self.gives(before, *from);
                 if let (Some(view), Some(wait)) = (before.task(*task), self.waiting.get_mut(task)) {
                     wait.was_behind |= is_behind(before, view, *from);
+                    // Until now no CPU could take it.
+                    if is_left || view.prio.is_rt() && before.cpu(*from).is_rt_throttled {
+                        wait.since = record.at;
+                    }
                 }
                 if known.is_some_and(|known| known != *from) {
                     found.push(record.at, Some(*from), &[*task], || {
@@ -248,6 +270,42 @@ impl NoTaskLost {
         !self.skips_stuck && self.waiting.keys().any(|task| before.task(*task).is_some_and(is_stuck))
     }
 
+    /// Returns whether other CPUs know of the tasks that wait on this one, and take them.
+    fn gives(&self, before: &Replay, rq: CpuId) -> bool {
+        let is_stale = self.nohz_full.contains(rq) && runs_rt(before, rq);
+        !self.isolated.contains(rq) && !is_stale
+    }
+
+    /// Returns why the balancer can leave a fair task where it waits although this CPU is idle.
+    /// O(waiting tasks).
+    fn left_by_balancer(&self, before: &Replay, (task, view): (TaskId, &TaskView), cpu: CpuId) -> Option<&'static str> {
+        let (topology, rq) = (self.topology.as_ref()?, view.rq?);
+        if view.prio.class() != ClassId::Fair {
+            return None;
+        }
+        let is_behind = is_behind(before, view, rq);
+        if topology.distance(rq, cpu) <= Distance::Llc {
+            let domain = before.cpu(rq).root_domain;
+            let is_apart = |cpu: CpuId| {
+                let there = before.cpu(cpu);
+                there.root_domain != domain || there.online_since().is_none() || self.isolated.contains(cpu)
+            };
+            return (is_behind && topology.span(rq, Distance::Smt).map(CpuId).any(is_apart)).then_some(DIVIDED);
+        }
+        let others = || {
+            let known = self.waiting.keys().filter(|other| **other != task).filter_map(|other| before.task(*other));
+            known.filter(|other| other.prio.class() == ClassId::Fair)
+        };
+        let near = topology.span(cpu, Distance::Llc);
+        if is_behind && others().all(|other| other.rq != Some(rq)) {
+            Some(ALONE)
+        } else if others().any(|other| other.rq.is_some_and(|rq| near.contains(&rq.0)) && !other.may_run_on(cpu)) {
+            Some(BOUND)
+        } else {
+            None
+        }
+    }
+
     fn judge_pair(
         &self,
         before: &Replay,
@@ -262,12 +320,9 @@ impl NoTaskLost {
         let is_rt_throttled = view.prio.is_rt() && view.rq.is_some_and(|rq| before.cpu(rq).is_rt_throttled);
         let is_throttled = view.rq.is_some_and(|rq| self.groups.throttled_on(task, rq).is_some());
         let may_be_throttled = view.prio == Prio::DEADLINE || is_rt_throttled || is_throttled;
-        let gives = |rq: CpuId| {
-            let is_stale = self.nohz_full.contains(rq) && runs_rt(before, rq);
-            !self.isolated.contains(rq) && !is_stale
-        };
         let shares_domain = |rq: CpuId| before.cpu(rq).root_domain == before.cpu(cpu).root_domain;
-        let is_balanced = !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| gives(rq) && shares_domain(rq));
+        let is_balanced =
+            !self.isolated.contains(cpu) && view.rq.is_none_or(|rq| self.gives(before, rq) && shares_domain(rq));
         let is_behind = wait.was_behind || view.rq.is_some_and(|rq| is_behind(before, view, rq));
         let is_served_past = view.prio.is_rt() && view.rq.is_some_and(|rq| serves(before, rq));
         let is_stuck =
@@ -276,6 +331,10 @@ impl NoTaskLost {
             return;
         }
         if !is_known || may_be_throttled || !is_balanced || !view.may_run_on(cpu) {
+            return;
+        }
+        if let Some(reason) = self.left_by_balancer(before, (task, view), cpu) {
+            found.skip(reason);
             return;
         }
         let is_offline = view.rq.is_some_and(|rq| before.cpu(rq).online_since().is_none());
@@ -331,7 +390,8 @@ fn queue_of(replay: &Replay, task: TaskId) -> String {
 #[cfg(test)]
 mod tests {
     use crate::monitors::tests::{breaks, holds};
-    use zerolag_model::{Instant, MigrateReason, ServerKind, ServerState, TaskId, TraceEvent};
+    use zerolag_model::{Instant, MigrateReason, ServerKind, ServerState, TaskId, Topology, TraceEvent};
+    use zerolag_trace::Machine;
     use zerolag_trace::script::Script;
 
     #[test]
@@ -429,6 +489,92 @@ mod tests {
         moved.migrate(150_000, b, 0, 2, MigrateReason::Periodic);
         holds("no-task-lost", &moved.end(190_000));
         breaks("no-task-lost", &moved.end(200_000), &says("199ms", 2));
+    }
+
+    /// A CPU under another cache does not take a single fair task from behind a real-time task. One
+    /// under the same cache does, and any CPU takes one of two.
+    #[test]
+    fn a_task_alone_behind_a_real_time_task_stays_under_its_cache() {
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        let behind = |llcs: u32, companions: u32| {
+            let mut script = Script::new(2);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).wake(1000, 0, b);
+            for nth in 0..companions {
+                let other = script.fair(&format!("c{nth}"));
+                script.wake(1000, 0, other);
+            }
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, llcs, 2 / llcs, 1).expect("two CPUs"));
+            trace
+        };
+        holds("no-task-lost", &behind(2, 0));
+        breaks("no-task-lost", &behind(1, 0), lost);
+        breaks("no-task-lost", &behind(2, 1), lost);
+    }
+
+    /// `c` waits on CPU 3 beside the idle CPU 2, which it may not use: the group of CPUs 2 and 3
+    /// looks as busy as that of `b`.
+    #[test]
+    fn bound_tasks_hide_an_idle_cpu_from_the_other_caches() {
+        let beside = |cpus: &str| {
+            let mut script = Script::new(4);
+            let (a, b, c, d) = (script.fair("a"), script.fair("b"), script.fair("c"), script.fair("d"));
+            let e = script.fair("e");
+            script.affinity(0, c, cpus).wake(0, 0, a).run(0, 0, None, Some(a));
+            script.wake(0, 3, d).run(0, 3, None, Some(d)).wake(0, 1, e).run(0, 1, None, Some(e));
+            script.wake(0, 3, c).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 2, 2, 1).expect("four CPUs"));
+            trace
+        };
+        holds("no-task-lost", &beside("3"));
+        let lost = "cpu 2 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside("2-3"), lost);
+    }
+
+    /// A core of two threads, one of which is in another domain.
+    #[test]
+    fn cores_of_different_sizes_are_not_compared() {
+        let beside = |domain: u32| {
+            let mut script = Script::new(4);
+            let (a, b) = (script.fifo("a", 50), script.fair("b"));
+            script.event(0, 1, TraceEvent::RootDomain { domain });
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).run(0, 1, None, None).wake(1000, 0, b);
+            let mut trace = script.end(500_000);
+            trace.meta.machine = Machine::Known(Topology::new(1, 1, 2, 2).expect("four CPUs"));
+            trace
+        };
+        holds("no-task-lost", &beside(1));
+        let lost = "cpu 1 is idle for 499ms while b (task 1) waits on the queue of cpu 0 and may run here";
+        breaks("no-task-lost", &beside(0), lost);
+    }
+
+    /// No CPU sees the tasks on one without a tick that runs a real-time task, nor takes
+    /// throttled ones. The wait for other CPUs begins when the task leaves.
+    #[test]
+    fn a_wait_begins_where_the_task_can_be_taken() {
+        let moved = |above: u32, at: u64, event: TraceEvent| {
+            let mut script = Script::new(3);
+            let (a, c) = (script.fifo("a", 50), script.fair("c"));
+            let b = if above == 0 { script.fair("b") } else { script.fifo("b", i64::from(above)) };
+            script.wake(0, 0, a).run(0, 0, None, Some(a)).event(0, 0, event).wake(0, 2, c).run(0, 2, None, Some(c));
+            script.wake(1000, 0, b).migrate(at, b, 0, 2, MigrateReason::Periodic);
+            script.end(500_000)
+        };
+        let throttled = |at| moved(3, at, TraceEvent::RtThrottle { throttled: true });
+        holds("no-task-lost", &throttled(410_000));
+        let lost = |length| {
+            format!("cpu 1 is idle for {length} while b (task 2) waits on the queue of cpu 2 and may run here")
+        };
+        breaks("no-task-lost", &throttled(300_000), &lost("200ms"));
+        let nohz_full = |at| {
+            let mut trace = moved(0, at, TraceEvent::RtThrottle { throttled: false });
+            trace.meta.settings.push(("nohz_full".to_owned(), "0".to_owned()));
+            trace
+        };
+        holds("no-task-lost", &nohz_full(410_000));
+        breaks("no-task-lost", &nohz_full(300_000), &lost("200ms"));
     }
 
     /// `b` (FIFO 3) waits on CPU 0; CPU 1 is idle.

@@ -15,8 +15,10 @@
 //!   rule; not applicable.
 //! * **stuck head** (`rt_push_skip_stuck` = off, as in 2007): a push gives up when the first
 //!   pushable task has nowhere to go, so a task behind such a one stays where it is. It also stays
-//!   after another CPU has pulled that task, an IPI that pushes one task has pushed it, or its
-//!   policy or affinity has changed: its CPU pushes again at its next switch.
+//!   after another CPU has pulled that task, or its policy or affinity has changed: its CPU pushes
+//!   again at its next switch.
+//! * **one at a time** (`rt_balance` = `ipi_per_cpu`): an IPI pushes one task. The tasks behind it
+//!   stay until the next IPI, or the next switch of their CPU.
 //! * **fair floor**: where RT throttling or a deadline server may run fair tasks, or none, instead
 //!   of real-time ones, only CPUs that run a real-time task count.
 //! * **about to run**: no CPU takes a task that beats the current task of its own CPU. It waits
@@ -45,8 +47,14 @@ use zerolag_model::{ClassId, CpuId, Duration, Instant, MigrateReason, Prio, Reco
 use zerolag_trace::replay::{CpuView, TaskState, TaskView};
 use zerolag_trace::{IdTable, Replay};
 
-/// The longest section of kernel mode that is believed.
+/// The longest section of kernel mode that is believed, on a CPU of full capacity.
 const IN_KERNEL: Duration = Duration::from_millis(100);
+
+/// Returns [`IN_KERNEL`] on the slowest CPU of the machine.
+fn in_kernel(context: &Context<'_>) -> Duration {
+    let slowest = context.topology().and_then(|topology| topology.cpus().map(|cpu| topology.capacity(cpu)).min());
+    IN_KERNEL.mul_div_ceil(1024, u64::from(slowest.unwrap_or(1024).max(1)))
+}
 
 struct RtQuiescence {
     queues: RtQueues,
@@ -87,7 +95,7 @@ pub(super) fn begin(context: &Context<'_>) -> Result<Box<dyn Monitor>, String> {
         settle: context.settle(),
         grace: context.options.grace,
         answer: match context.settings().preempt {
-            Preempt::None | Preempt::Voluntary => IN_KERNEL.max(context.options.grace),
+            Preempt::None | Preempt::Voluntary => in_kernel(context).max(context.options.grace),
             Preempt::Full | Preempt::Lazy | Preempt::Rt => context.options.grace,
         },
         has_fair_floor: context.has_fair_floor(),
@@ -108,13 +116,18 @@ impl Monitor for RtQuiescence {
         }
         self.judge(before, record.at, found);
         if let TraceEvent::Migrate { prio, from, reason, .. } = record.event
-            && (reason == MigrateReason::Pull || reason == MigrateReason::Push && self.pushes_one)
+            && match reason {
+                MigrateReason::Pull => !self.skips_stuck,
+                MigrateReason::Push => self.pushes_one,
+                _ => false,
+            }
         {
             *self.taken.entry(from) = Some((record.at, prio));
         }
         if let TraceEvent::AttrChange { task, .. }
         | TraceEvent::PrioInherit { task, .. }
         | TraceEvent::Affinity { task, .. } = record.event
+            && !self.skips_stuck
             && let Some(view) = before.task(task)
             && let (Some(cpu), true, TaskState::Queued { .. }) = (view.rq, view.prio.is_rt(), view.state)
         {
@@ -241,6 +254,10 @@ impl RtQuiescence {
 
     /// Stuck head: a task of the same queue, at least as urgent, is pushable, but no CPU takes it.
     fn is_behind_stuck(&self, before: &Replay, task: TaskId, view: &TaskView, own: CpuId) -> bool {
+        let taken = self.taken.get(own).copied().flatten();
+        if taken.is_some_and(|(at, prio)| at >= before.cpu(own).since && !view.prio.beats(prio)) {
+            return true;
+        }
         if self.skips_stuck {
             return false;
         }
@@ -263,10 +280,6 @@ impl RtQuiescence {
                 .any(|(cpu, there)| cpu != own && is_reachable(&there, domain) && other.may_run_on(cpu) && takes(cpu));
             is_pushable && !has_place
         };
-        let taken = self.taken.get(own).copied().flatten();
-        if taken.is_some_and(|(at, prio)| at >= before.cpu(own).since && !view.prio.beats(prio)) {
-            return true;
-        }
         let as_urgent = |other: TaskId| before.task(other).is_some_and(|other| !view.prio.beats(other.prio));
         self.queues.on(own).take_while(|other| as_urgent(*other)).any(|other| other != task && is_stuck(other))
     }
@@ -448,6 +461,27 @@ mod tests {
         breaks("rt-quiescence", &script.end(1000), says);
         script.meta.settings.push(("rt_balance".to_owned(), "ipi_per_cpu".to_owned()));
         holds("rt-quiescence", &script.end(1000));
+    }
+
+    /// CPUs 1 and 2 become idle together. An IPI pushes `s`, and another one is needed for `t`,
+    /// also if pushes pass over stuck tasks.
+    #[test]
+    fn an_ipi_that_pushes_one_task_leaves_the_next() {
+        let pushed = |balance: &str| {
+            let mut script = Script::new(3);
+            let (r, s, t) = (script.fifo("r", 5), script.fifo("s", 4), script.fifo("t", 3));
+            let (p, q) = (script.fifo("p", 9), script.fifo("q", 9));
+            script.wake(0, 0, r).run(0, 0, None, Some(r)).wake(0, 1, p).run(0, 1, None, Some(p));
+            script.wake(0, 2, q).run(0, 2, None, Some(q)).wake(10, 0, s).wake(10, 0, t);
+            script.run(500, 1, Some(p), None).migrate(500, s, 0, 2, MigrateReason::Push).run(500, 2, Some(q), Some(s));
+            for (key, value) in [("rt_balance", balance), ("rt_push_skip_stuck", "on")] {
+                script.meta.settings.push((key.to_owned(), value.to_owned()));
+            }
+            script.end(1000)
+        };
+        holds("rt-quiescence", &pushed("ipi_per_cpu"));
+        let says = "nothing happens for 500us, t (task 2) waits on cpu 0, and cpu 1, which it may use, runs nothing";
+        breaks("rt-quiescence", &pushed("ipi_per_domain"), says);
     }
 
     /// `s` may use CPUs 0 and 2 only. CPU 2 runs `f`, which is in the kernel, and is about to run

@@ -7,7 +7,8 @@
 //! runs. Run time counts, less a part of the runtime for interrupts. Tasks of a group that is
 //! throttled there do not want to run. An immediate server can overrun until the tick; if that is
 //! more than the part for interrupts, it repays the overrun with periods, which are added to the
-//! window.
+//! window. A CPU that is offline runs nothing: tasks that a kernel leaves there are
+//! `no-task-lost`'s concern.
 //!
 //! Only complete traces. Complexity: O(1) per record, O(tasks) when a group is throttled or
 //! unthrottled.
@@ -99,6 +100,10 @@ impl Monitor for ServerShare {
                 view.old_until = view.old_until.max(record.at + old.period);
                 (view.since, view.ran) = (view.since.map(|_| view.old_until), Duration::ZERO);
             }
+            TraceEvent::Hotplug { online } => {
+                let view = self.cpus.entry(record.cpu);
+                (view.since, view.ran) = ((*online && view.wanting > 0).then_some(record.at), Duration::ZERO);
+            }
             // No other event moves a task or begins a turn.
             _ => {}
         }
@@ -167,7 +172,9 @@ impl ServerShare {
         if let Some(cpu) = place {
             let view = self.cpus.entry(cpu);
             view.wanting += 1;
-            view.since.get_or_insert(at.max(view.old_until));
+            if after.cpu(cpu).online_since().is_some() {
+                view.since.get_or_insert(at.max(view.old_until));
+            }
         }
     }
 }
@@ -210,6 +217,18 @@ mod tests {
         }
         holds("server-share", &script.clone().preempt(1_100_000, 0, fifo, fair).end(1_150_000));
         breaks("server-share", &script.end(1_228_000), "fair tasks want to run on cpu 0 for 201ms, and run for 0ns");
+    }
+
+    #[test]
+    fn a_cpu_that_is_offline_owes_nothing() {
+        let offline_until = |ms: u64| {
+            let (mut script, fair, fifo) = beginning();
+            script.wake(0, 0, fifo).run(0, 0, None, Some(fifo)).wake(10, 0, fair);
+            script.event(500_000, 0, TraceEvent::Hotplug { online: false });
+            script.event(ms * 1_000, 0, TraceEvent::Hotplug { online: true }).end(4_500_000)
+        };
+        holds("server-share", &offline_until(3_000));
+        breaks("server-share", &offline_until(600), "fair tasks want to run on cpu 0 for 3.9s, and run for 0ns");
     }
 
     fn beginning() -> (Script, TaskId, TaskId) {

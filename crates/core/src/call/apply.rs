@@ -126,6 +126,7 @@ impl Call {
             | Self::SetGroup { .. }
             | Self::SetServer { .. }
             | Self::FollowRtLimit { .. }
+            | Self::FollowGroupWeight { .. }
             | Self::Offline { .. }
             | Self::Evict { .. }
             | Self::Online { .. }
@@ -189,6 +190,9 @@ impl Call {
             Self::FollowRtLimit { .. } => {
                 scheduler.follow_rt_limit(rq, now, io);
                 Answer::DONE
+            }
+            Self::FollowGroupWeight { group, .. } => {
+                scheduler.follow_group_weight(rq, now, group, io).map(|()| Answer::DONE)?
             }
             Self::Offline { .. } => {
                 scheduler.offline(rq, now, io);

@@ -89,6 +89,8 @@ pub enum Call {
     SetRtBandwidth { bandwidth: RtBandwidth },
     /// [`Scheduler::follow_rt_limit`](crate::Scheduler::follow_rt_limit).
     FollowRtLimit { cpu: CpuId },
+    /// [`Scheduler::follow_group_weight`](crate::Scheduler::follow_group_weight).
+    FollowGroupWeight { cpu: CpuId, group: GroupId },
     /// [`Scheduler::offline`](crate::Scheduler::offline).
     Offline { cpu: CpuId },
     /// [`Scheduler::evict`](crate::Scheduler::evict). The body is in hand if a task was found.
@@ -145,6 +147,7 @@ impl Call {
             | Self::SetGroup { cpu, .. }
             | Self::SetServer { cpu, .. }
             | Self::FollowRtLimit { cpu }
+            | Self::FollowGroupWeight { cpu, .. }
             | Self::Offline { cpu }
             | Self::Evict { cpu }
             | Self::Online { cpu }
@@ -189,6 +192,7 @@ impl Call {
             | Self::SetServer { .. }
             | Self::SetRtBandwidth { .. }
             | Self::FollowRtLimit { .. }
+            | Self::FollowGroupWeight { .. }
             | Self::Offline { .. }
             | Self::Evict { .. }
             | Self::Online { .. }

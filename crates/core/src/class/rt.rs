@@ -178,7 +178,7 @@ pub(crate) fn check_preempt<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, curren
         return Resched::Now;
     }
     let equal = !rq.tasks[current].prio.beats(rq.tasks[woken].prio);
-    if equal && cx.config.settings.rt_select_on_wake && rq.need_resched() == Resched::No {
+    if equal && cx.config.settings.rt_select_on_wake && rq.need_resched() != Resched::Now {
         return check_preempt_equal_prio(rq, cx, current, woken);
     }
     Resched::No

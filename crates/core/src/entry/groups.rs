@@ -1,7 +1,9 @@
 //! The life cycle of groups: creating, weighing, joining and removing them. Part of [`Scheduler`].
 
+use crate::class::fair;
 use crate::entity::weight::Weight;
 use crate::entry::scheduler::Scheduler;
+use crate::lifecycle;
 use crate::rq::run_queue::Rq;
 use crate::task::body::Parcel;
 use crate::task::io::Io;
@@ -31,8 +33,9 @@ impl<L: RawMutex> Scheduler<L> {
         self.shared.groups.remove(group)
     }
 
-    /// Changes the weight of a group. Every CPU follows at its next tick in the group, or when a
-    /// task or group joins or leaves the group there.
+    /// Changes the weight of a group. Each CPU is to [follow](Self::follow_group_weight) then. One
+    /// that does not is late: it follows at its next tick in the group, or when a task or group
+    /// joins or leaves the group there.
     ///
     /// # Errors
     /// The group does not exist, is the root, or is idle (EINVAL).
@@ -47,6 +50,28 @@ impl<L: RawMutex> Scheduler<L> {
     /// The group does not exist or is the root.
     pub fn set_group_idle(&self, group: GroupId, idleness: Idleness) -> Result<(), GroupError> {
         self.shared.groups.change_idleness(group, idleness)
+    }
+
+    /// Makes a CPU follow the weight of a group that has been [set](Self::set_group_weight), or
+    /// whether it is [idle](Self::set_group_idle). A group that waits here keeps its lag in real
+    /// time. O(depth x log n).
+    ///
+    /// Linux v6.12 `kernel/sched/fair.c`, `__sched_group_set_shares`.
+    ///
+    /// # Errors
+    /// The group does not exist.
+    pub fn follow_group_weight(&self, rq: &mut Rq, now: Clock, group: GroupId, io: &mut Io) -> Result<(), GroupError> {
+        if !self.shared.groups.exists(group) {
+            return Err(GroupError::NoSuchGroup(group));
+        }
+        rq.set_clock(now);
+        let cx = &mut self.cx(rq.cpu(), now, io);
+        if let Some(q) = rq.fair.live_queue(&self.shared.groups, group) {
+            lifecycle::charge_current(rq, cx);
+            fair::follow_weights(rq, cx, q);
+            rq.publish(cx);
+        }
+        Ok(())
     }
 
     /// Moves a queued task to another group.

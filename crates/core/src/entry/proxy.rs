@@ -7,7 +7,7 @@ use crate::entry::scheduler::Scheduler;
 use crate::lifecycle;
 use crate::rq::cx::Cx;
 use crate::rq::inspect::Inspect;
-use crate::rq::run_queue::{Phase, Prev, Rq};
+use crate::rq::run_queue::{Phase, Rq};
 use crate::task::body::Parcel;
 use crate::task::io::Io;
 use crate::words::clock::Clock;
@@ -17,7 +17,7 @@ use crate::words::life::{Dequeue, Engaged, Enqueue};
 use crate::words::resched::Resched;
 use crate::words::step::Step;
 use lock_api::RawMutex;
-use zerolag_model::{ClassId, CpuId, PrevState, Prio, TaskId, TraceEvent};
+use zerolag_model::{ClassId, CpuId, Prio, TaskId, TraceEvent};
 
 impl<L: RawMutex> Scheduler<L> {
     /// Makes room for lock numbers below `locks`.
@@ -90,12 +90,11 @@ impl<L: RawMutex> Scheduler<L> {
             rq.resched(cx, Resched::Now); // The lender can be part of the executor's chain.
         }
         if rq.current_slot() == Some(slot) {
-            // The executor continues on its own turn until the CPU schedules.
+            // The executor continues on its own turn until the CPU schedules, and that turn can be
+            // less urgent.
+            rq.dl.has_lowered = true;
             let executor = rq.executor().is_some().then(|| proxy::end(rq, cx));
             lifecycle::switch_to(rq, cx, executor);
-            if let Some(slot) = executor {
-                rq.tasks[slot].counters.switches_in -= 1;
-            }
         }
         let stays = matches!(rq.tasks[slot].engaged, Engaged::Lends { from, .. } if from == rq.cpu());
         if !stays || !rq.is_online() || !rq.tasks[slot].may_run_on(rq.cpu()) {
@@ -118,20 +117,12 @@ impl<L: RawMutex> Scheduler<L> {
         Ok(step)
     }
 
-    /// Picks and switches on a run queue with lenders. Counts the executor's switches instead of
-    /// the donor's.
+    /// Picks and switches on a run queue with lenders.
     #[cold]
     #[inline(never)]
-    pub(crate) fn switch_lent(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, prev: Prev) -> Result<(), Prio> {
+    pub(crate) fn switch_lent(rq: &mut Rq, cx: &mut Cx<'_, L>) -> Result<(), Prio> {
         let next = proxy::pick(rq, cx)?;
-        let is_counted = rq.current_slot() != next;
         lifecycle::switch_to(rq, cx, next);
-        if let Some(slot) = next.filter(|_| is_counted) {
-            rq.tasks[slot].counters.switches_in -= 1;
-        }
-        let Some(slot) = rq.acting() else { return Ok(()) };
-        let goes_on = prev.task == Some(rq.tasks[slot].id) && prev.state == PrevState::Runnable;
-        rq.tasks[slot].counters.switches_in += u64::from(!goes_on);
         Ok(())
     }
 }

@@ -39,7 +39,7 @@
 
 use crate::balance::fair::{distribute, newidle, periodic, select};
 use crate::balance::{dl_pull, dl_push, dl_select, proxy, rt_pull, rt_push, rt_select};
-use crate::class::fair::park;
+use crate::class::fair::{boost, park};
 use crate::class::{dl, dl_server, fair, rt, rt_throttle};
 use crate::entry::ticks;
 use crate::lifecycle;
@@ -243,13 +243,13 @@ impl<L: RawMutex> Scheduler<L> {
     pub(crate) fn push_woken(&self, rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> Step {
         if rq.tasks[slot].prio.class() == ClassId::Deadline {
             let waits = deadline::is_contending(&rq.tasks[slot])
-                && rq.need_resched() == Resched::No
+                && rq.need_resched() != Resched::Now
                 && rq.phase() == Phase::Running
                 && rq.current_slot() != Some(slot);
             return if waits && rq.dl.has_pushable() { dl_push::begin(rq, cx) } else { Step::Done };
         }
         let waits = rq.tasks[slot].prio.is_rt()
-            && rq.need_resched() == Resched::No
+            && rq.need_resched() != Resched::Now
             && rq.phase() == Phase::Running
             && !rq.tasks[slot].prio.beats(rq.current_prio());
         if waits && self.config.settings.rt_balance.is_active() && rq.rt.has_pushable() {
@@ -335,19 +335,16 @@ impl<L: RawMutex> Scheduler<L> {
         let acting = if rq.executor().is_some() { Some(proxy::end(rq, cx)) } else { rq.current_slot() };
         let (Some(slot), Some(turn)) = (acting, rq.current_slot()) else {
             assert!(why == Leave::Preempted, "an idle CPU is only preempted");
-            rq.begin_switch(Prev {
-                task: None,
-                prio,
-                state: PrevState::Idle,
-                cpuset: CpusetId::default(),
-                lost_lender: false,
-            });
+            rq.begin_switch(Prev { task: None, prio, state: PrevState::Idle, cpuset: CpusetId::default() });
             return Left::Queued;
         };
         let task = &rq.tasks[slot];
         let (id, cpuset, may_stay) = (task.id, task.cpuset, rq.is_online() && task.may_run_on(rq.cpu()));
         let stays = matches!(why, Leave::Preempted | Leave::Yield);
         let displaced = stays && !may_stay || periodic::is_asked_for(rq, slot, why);
+        if stays && slot != turn && rq.tasks[slot].prio.class() == ClassId::Fair {
+            boost::preempted(rq, cx, slot); // The search looks at the tasks of the lender's path only.
+        }
         let prev = Prev {
             task: Some(id),
             prio,
@@ -357,7 +354,6 @@ impl<L: RawMutex> Scheduler<L> {
                 Leave::Exit => PrevState::Dead,
             },
             cpuset,
-            lost_lender: false,
         };
         let left = match why {
             Leave::Preempted | Leave::Yield if displaced => {
@@ -435,23 +431,27 @@ impl<L: RawMutex> Scheduler<L> {
                 rq.publish(cx);
                 return Next::Balance(step);
             }
-            if rq.nr_lending() == 0 && !prev.lost_lender {
+            if rq.nr_lending() == 0 {
                 let next = lifecycle::pick(rq, cx);
                 lifecycle::switch_to(rq, cx, next);
                 break prev;
             }
-            match self.switch_lent(rq, cx, prev) {
+            match Self::switch_lent(rq, cx) {
                 Ok(()) => break prev,
                 Err(parked) => rq.search_again(parked),
             }
         };
-        let next = rq.acting().map(|slot| (slot, &rq.tasks[slot]));
+        let acting = rq.acting();
+        let next = acting.map(|slot| (slot, &rq.tasks[slot]));
         let next_task = next.map(|(_, task)| task.id);
         let may_stay = next.is_none_or(|(_, task)| rq.is_online() && task.may_run_on(rq.cpu()));
         let is_due_to_park = next.is_some_and(|(slot, _)| park::is_due(rq, slot));
         rq.end_switch();
         if next_task != prev.task || prev.state != PrevState::Runnable && prev.task.is_some() {
             rq.count_switch();
+            if let Some(slot) = acting {
+                rq.tasks[slot].counters.switches_in += 1;
+            }
             if cx.io.is_tracing() {
                 record_switch(rq, cx, prev, next_task);
             }

@@ -105,8 +105,6 @@ pub(crate) struct Prev {
     pub(crate) prio: Prio,
     pub(crate) state: PrevState,
     pub(crate) cpuset: CpusetId,
-    /// Whether a lender was taken off since: it may have been the current task in its place.
-    pub(crate) lost_lender: bool,
 }
 
 /// The searches on other CPUs that `pick` has already made.
@@ -374,7 +372,6 @@ impl Rq {
         match &mut self.phase {
             Phase::Switching { prev, stage } => {
                 prev.prio = from;
-                prev.lost_lender = true;
                 *stage = if from == Prio::DEADLINE { Stage::Fresh } else { Stage::DlPulled };
             }
             Phase::Running => unreachable!("a stage is one of a switch"),

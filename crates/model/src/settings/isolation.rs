@@ -34,9 +34,13 @@ impl Settings {
         self.isolcpus_conflict && !cpus.and(&self.isolated_cpus(nr_cpus)).is_empty()
     }
 
-    /// Returns the CPUs of a machine whose tick stops while one task runs.
+    /// Returns the CPUs of a machine whose tick stops while one task runs: none with `nohz` = off
+    /// (Linux v5.15 `kernel/time/tick-sched.c`, `tick_nohz_full_update_tick`).
     #[must_use]
     pub fn full_dynticks_cpus(&self, nr_cpus: usize) -> CpuMask {
+        if !self.nohz {
+            return CpuMask::new();
+        }
         leave_one(&self.nohz_full, nr_cpus)
     }
 }
@@ -65,6 +69,10 @@ mod tests {
         assert_eq!(settings.isolated_cpus(4).show(), "1-3");
         settings.set("isolcpus", "").expect("none");
         assert!(settings.isolated_cpus(4).is_empty());
+        settings.set("nohz_full", "1-2").expect("a list");
+        assert_eq!(settings.full_dynticks_cpus(4).show(), "1-2");
+        settings.set("nohz", "off").expect("a switch");
+        assert!(settings.full_dynticks_cpus(4).is_empty(), "no tick stops");
         for wrong in ["x", "nohz,1", "3-1"] {
             assert!(settings.set("isolcpus", wrong).is_err(), "{wrong}");
         }

@@ -115,8 +115,8 @@ impl Admin {
                 self.groups.remove_emptied(kernel, cpu);
             }
             Change::Max { group, max } => self.groups.change_max(kernel, cpu, *group, *max),
-            Change::Weight { group, weight } => self.groups.change_weight(kernel, *group, *weight),
-            Change::Idle { group, is_idle } => self.groups.change_idleness(kernel, *group, *is_idle),
+            Change::Weight { group, weight } => self.groups.change_weight(kernel, cpu, *group, *weight),
+            Change::Idle { group, is_idle } => self.groups.change_idleness(kernel, cpu, *group, *is_idle),
             Change::Cpu { is_online, .. } => {
                 hotplug::hotplug(kernel, cpu, *is_online, index)?;
                 return Ok(Follows::Rebuild);

@@ -163,20 +163,21 @@ impl Groups {
         kernel.push_step(cpu, step);
     }
 
-    pub(crate) fn change_weight(&self, kernel: &mut Kernel, group: usize, weight: GroupWeight) {
+    /// Changes the weight of a group. The CPU that does it reaches for each run queue in turn.
+    pub(crate) fn change_weight(&self, kernel: &mut Kernel, cpu: CpuId, group: usize, weight: GroupWeight) {
         let Ok(id) = self.id_of(Some(group)) else { return };
         let weight = weight_of(weight).expect("invariant: weights are checked when they are read");
         let set = kernel.scheduler().set_group_weight(id, weight);
         set.expect("invariant: weights of idle groups are refused when read");
-        emit_weight(kernel, id, weight);
+        weigh_everywhere(kernel, cpu, id, weight);
     }
 
-    pub(crate) fn change_idleness(&self, kernel: &mut Kernel, group: usize, is_idle: bool) {
+    pub(crate) fn change_idleness(&self, kernel: &mut Kernel, cpu: CpuId, group: usize, is_idle: bool) {
         let Ok(id) = self.id_of(Some(group)) else { return };
         let (idleness, weight) =
             if is_idle { (Idleness::Idle, Weight::IDLE) } else { (Idleness::Normal, Weight::NICE_0) };
         kernel.scheduler().set_group_idle(id, idleness).expect("invariant: the group exists");
-        emit_weight(kernel, id, weight);
+        weigh_everywhere(kernel, cpu, id, weight);
     }
 
     /// Moves the current task of a CPU to another group.
@@ -216,6 +217,21 @@ impl Groups {
 pub(crate) fn end_without_group(kernel: &mut Kernel, task: TaskId, path: Arc<str>) {
     let name = Arc::clone(kernel.name(task));
     kernel.end_run(End::Failed(SimError::NoGroup { name, path }));
+}
+
+/// A group has a new weight: each CPU is to follow.
+fn weigh_everywhere(kernel: &mut Kernel, by: CpuId, group: GroupId, weight: Weight) {
+    emit_weight(kernel, group, weight);
+    let cpus = (0..kernel.nr_cpus()).map(CpuId::from_index);
+    kernel.push_jobs(by, cpus.map(|on| Job::Weigh { group, on }));
+}
+
+/// Lets a CPU follow the new weight of a group. The group can be gone by then.
+pub(crate) fn follow_weight(kernel: &mut Kernel, by: CpuId, group: GroupId, on: CpuId) -> Done {
+    let _gone = kernel.locked(by, on, Job::Weigh { group, on }, |scheduler, rq, clock, io| {
+        scheduler.follow_group_weight(rq, clock, group, io)
+    })?;
+    Ok(())
 }
 
 /// Records the weight of a group.

@@ -77,6 +77,8 @@ pub(super) struct Cpu {
     pub(super) completion_at: Option<Instant>,
     /// The generations of the run queue's timers.
     timers: [u32; RqTimer::ALL.len()],
+    /// The task time at which each of them is due.
+    dues: [Instant; RqTimer::ALL.len()],
     /// Speed in 1/1024: capacity and SMT sharing.
     pub(super) speed: u64,
     /// The lock of its run queue.
@@ -113,6 +115,7 @@ impl Cpu {
             completion: 0,
             completion_at: None,
             timers: [0; RqTimer::ALL.len()],
+            dues: [Instant::ZERO; RqTimer::ALL.len()],
             speed,
             spins_since: None,
             times: LayerTimes::default(),
@@ -133,6 +136,11 @@ impl Cpu {
     /// Returns the generation of a timer of the run queue; events of an older one are void.
     pub(super) const fn timer_generation(&mut self, timer: RqTimer) -> &mut u32 {
         &mut self.timers[timer.index()]
+    }
+
+    /// Returns the task time at which a timer of the run queue is due.
+    pub(super) const fn due(&mut self, timer: RqTimer) -> &mut Instant {
+        &mut self.dues[timer.index()]
     }
 
     pub(super) fn next_count(&mut self) -> u32 {

@@ -9,7 +9,7 @@ use crate::kernel::state::Kernel;
 use crate::kernel::words::Event;
 use crate::queue::{Phase, Source};
 use zerolag_core::{GroupTimer, RqTimer};
-use zerolag_model::{CpuId, GroupId, Instant, TaskId};
+use zerolag_model::{CpuId, Duration, GroupId, Instant, TaskId};
 
 impl Kernel {
     /// Arms a timer of a run queue.
@@ -19,24 +19,47 @@ impl Kernel {
         *place.timer_generation(timer) = generation;
         let count = place.next_count();
         let event = Event::RqTimer { cpu: of, timer, generation };
+        let at = at.max(self.now);
         let at = match timer {
             // A slice or budget is task time, which stands still until the CPU's present path ends.
-            // A timer that took no notice would fire before the slice is over, take time itself,
-            // and so on: an interrupt storm.
-            RqTimer::Slice | RqTimer::Server(_) => at.max(self.now) + place.busy_until.since(self.now),
-            RqTimer::Replenish | RqTimer::RtPeriod => at.max(self.now),
+            RqTimer::Slice | RqTimer::Server(_) => {
+                *place.due(timer) = place.clock(self.now).task + at.since(self.now);
+                at + place.busy_until.since(self.now)
+            }
+            RqTimer::Replenish | RqTimer::RtPeriod => at,
         };
         self.queue.push(at, Phase::RqTimer, Source::cpu(of), count, event);
+    }
+
+    /// Returns whether a timer that comes up is due. One that comes up in a kernel path is not, if
+    /// task time has stood still since it was armed: it comes up again after the path, when the
+    /// task has run for the rest. A timer that fired first would find time left, be armed again by
+    /// its own handler, come up in the path of that handler, and so on: an interrupt storm in which
+    /// the task never runs.
+    pub(crate) fn is_due(&mut self, cpu: CpuId, timer: RqTimer, generation: u32) -> bool {
+        let place = &mut self.cpus[cpu.index()];
+        if *place.timer_generation(timer) != generation {
+            return false;
+        }
+        let most = match timer {
+            RqTimer::Replenish | RqTimer::RtPeriod => return true,
+            RqTimer::Slice => Duration::MAX,
+            // It can also be set to an instant.
+            RqTimer::Server(_) => LATEST_SERVER,
+        };
+        let left = place.due(timer).since(place.clock(self.now).task).min(most);
+        if place.busy_until <= self.now || left.is_zero() {
+            return true;
+        }
+        let (at, count) = (place.busy_until + left, place.next_count());
+        let event = Event::RqTimer { cpu, timer, generation };
+        self.queue.push(at, Phase::RqTimer, Source::cpu(cpu), count, event);
+        false
     }
 
     pub(super) fn cancel_rq_timer(&mut self, of: CpuId, timer: RqTimer) {
         let generation = self.cpus[of.index()].timer_generation(timer);
         *generation = generation.wrapping_add(1);
-    }
-
-    /// Returns whether an event of a run queue's timer is still valid.
-    pub(crate) fn is_current_rq_timer(&mut self, cpu: CpuId, timer: RqTimer, generation: u32) -> bool {
-        *self.cpus[cpu.index()].timer_generation(timer) == generation
     }
 
     /// Arms a timer of a group. It fires on the CPU that arms it.
@@ -70,3 +93,6 @@ impl Kernel {
         self.bodies[task.index()].timer_cpu
     }
 }
+
+/// The longest time by which the timer of a server is put off behind a kernel path.
+const LATEST_SERVER: Duration = Duration::from_micros(1);

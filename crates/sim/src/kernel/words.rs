@@ -142,6 +142,11 @@ pub(crate) enum Job {
     RemoteTick(CpuId),
     Timer(RqTimer),
     GroupTimer(GroupId, GroupTimer),
+    /// Let a CPU follow the new weight of a group.
+    Weigh {
+        group: GroupId,
+        on: CpuId,
+    },
     /// Build domains anew.
     Rebuild,
     /// Make a change, or this CPU's part of it.

@@ -428,14 +428,22 @@ enum Pinned {
     All,
 }
 
+/// How many tasks of a CPU were examined, and how many of them are not allowed on the taker.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    all: u32,
+    pinned: u32,
+}
+
 /// Moves waiting tasks. Examines at most `nr_migrate` of them.
 fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Balance) -> Taken {
     let mut taken = Taken::nothing(work.imbalance);
     let mut left = work.imbalance;
     let mut looks = cx.config.settings.nr_migrate;
+    let mut seen = Seen::default();
     let is_one_enough = work.kind == BalanceKind::NewIdle;
     if cx.config.settings.rt_balance.is_passive() {
-        while let Some(slot) = next_rt(own, other, cx, left, &mut looks) {
+        while let Some(slot) = next_rt(own, other, cx, left, &mut looks, &mut seen) {
             lifecycle::migrate(other, own, cx, slot, work.reason());
             taken.moved += 1;
             if !left.take(RT_LOAD) || is_one_enough {
@@ -447,16 +455,17 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
     // Every task is examined once. A task that is passed over counts as the newest from then on, so
     // that the next round starts with other tasks.
     looks = looks.min(other.fair.recency.len());
-    let (mut looked, mut pinned) = (0, 0);
+    let mut looked = 0;
     while let Some(slot) = other.fair.recency.oldest() {
         // Leave the last task: without it the other CPU would be idle and could pull it back.
         if looked == looks || other.nr_running() <= 1 {
             break;
         }
         looked += 1;
+        seen.all += 1;
         cx.io.costs.tasks_scanned += 1;
         if !other.tasks[slot].may_run_on(own.cpu()) {
-            pinned += 1;
+            seen.pinned += 1;
             if work.kind != BalanceKind::NewIdle && taken.elsewhere.is_none() {
                 taken.elsewhere = find_elsewhere(own, other, cx, slot, work);
             }
@@ -478,10 +487,10 @@ fn take<L: RawMutex>(own: &mut Rq, other: &mut Rq, cx: &mut Cx<'_, L>, work: Bal
             break;
         }
     }
-    taken.pinned = match pinned {
-        0 => Pinned::None,
-        _ if pinned == looked => Pinned::All,
-        _ => Pinned::Some,
+    taken.pinned = match seen {
+        Seen { pinned: 0, .. } => Pinned::None,
+        Seen { pinned, all } if pinned == all => Pinned::All,
+        Seen { .. } => Pinned::Some,
     };
     taken.left = Some(left).filter(|left| left.is_some());
     taken
@@ -500,7 +509,14 @@ fn find_elsewhere<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, slot: S
 
 /// Finds the first waiting RT task in queue order that can be moved. Linux v2.6.23 `balance_tasks`:
 /// load does not matter for a task that would be the most urgent on its new CPU.
-fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalance, looks: &mut u32) -> Option<Slot> {
+fn next_rt<L: RawMutex>(
+    own: &Rq,
+    other: &Rq,
+    cx: &mut Cx<'_, L>,
+    left: Imbalance,
+    looks: &mut u32,
+    seen: &mut Seen,
+) -> Option<Slot> {
     if other.nr_running() <= 1 {
         return None;
     }
@@ -509,11 +525,16 @@ fn next_rt<L: RawMutex>(own: &Rq, other: &Rq, cx: &mut Cx<'_, L>, left: Imbalanc
         cx.io.costs.tasks_scanned += 1;
         *looks -= 1;
         let task = &other.tasks[*slot];
+        seen.all += 1;
+        if !task.may_run_on(own.cpu()) {
+            seen.pinned += 1;
+            return false;
+        }
         let fits = match left {
             Imbalance::Tasks(_) | Imbalance::Util(_) | Imbalance::Misfit => true,
             Imbalance::Load(load) => RT_LOAD / 2 <= load + 1024,
         };
-        other.current_slot() != Some(*slot) && task.may_run_on(own.cpu()) && (fits || task.prio.beats(best_here))
+        other.current_slot() != Some(*slot) && (fits || task.prio.beats(best_here))
     })
 }
 

@@ -6,7 +6,7 @@
 
 use crate::class::fair::delay::finish;
 use crate::class::fair::{bandwidth, boost, groups, load, throttle};
-use crate::entity::fair::{EntityRef, QueueIx};
+use crate::entity::fair::{EntityRef, FairState, QueueIx};
 use crate::queue::fair::join::reweigh;
 use crate::queue::fair::{cfs, eevdf, turn};
 use crate::rq::cx::Cx;
@@ -155,12 +155,12 @@ pub(crate) fn tick<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, slot: Slot) -> 
 /// Updates the weights of a queue's group, and of those above it, to their loads. A group that is
 /// cut (its task finishes its time in the kernel, or was moved there while it ran) is on no queue;
 /// its weight follows when it joins again (`update_cfs_group` skips throttled hierarchies).
-fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
+pub(crate) fn follow_weights<L: RawMutex>(rq: &mut Rq, cx: &mut Cx<'_, L>, from: QueueIx) {
     let now = rq.averages_clock();
     let mut q = from;
     while let Some(parent) = rq.queue(q).parent {
         let weight = groups::entity_weight(rq.queue_mut(q), cx);
-        if rq.queue(q).entity.is_queued() {
+        if rq.queue(q).entity.state == FairState::Runnable {
             reweigh(&mut rq.fair, &mut rq.tasks, parent, EntityRef::Group(q), weight, now);
         }
         q = parent;

@@ -28,8 +28,8 @@ pub(crate) struct DlRq {
     /// The server that runs the current task. It is queued then, except between
     /// [`overlook`](crate::class::dl_server::overlook) and the switch.
     pub(crate) serving: Option<ServerKind>,
-    /// Whether a server has left the queue since the CPU last scheduled. The CPU can then have
-    /// become less urgent without a switch.
+    /// Whether a server has left the queue, or a lender was taken off its turn, since the CPU last
+    /// scheduled. The CPU can then have become less urgent without a switch.
     pub(crate) has_lowered: bool,
 }
 
