@@ -31,6 +31,7 @@
 //! | [`error`] | [`Error`]: why a call failed, with the place and a valid alternative |
 //! | [`values`] | the values that users write: kernels, machines, durations, cost profiles |
 //! | [`sweep`] | a workload for every combination of values; the smallest value that meets a goal |
+//! | [`advise`] | the smallest limit, burst and number of workers for a goal; what counters of a limit say |
 //! | [`compare`] | a workload under several kernels or settings: differences per task |
 //! | [`explanation`] | why the longest waits were long, and what a change does to them |
 //! | [`goals`] | goals of a scenario, checked against its figures |
@@ -54,6 +55,7 @@
 //! `wasm32-unknown-unknown`, where workloads are texts, and everything runs on one thread.
 #![warn(missing_docs)]
 
+pub mod advise;
 #[cfg(target_os = "linux")]
 pub mod calibrate;
 pub mod compare;

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     kernel: KernelArgs,
 }
 
-fn group(text: &str) -> Result<(String, String), String> {
+pub(super) fn group(text: &str) -> Result<(String, String), String> {
     let (name, path) = text.rsplit_once('=').ok_or("a name, `=`, and the path of its group: `web=/site`")?;
     if !path.starts_with('/') {
         return Err(format!("the path of a group begins with `/`: `{name}=/{path}`"));
@@ -36,7 +36,7 @@ fn group(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), path.to_owned()))
 }
 
-fn limit(text: &str) -> Result<(String, String), String> {
+pub(super) fn limit(text: &str) -> Result<(String, String), String> {
     let (path, max) = text.split_once('=').ok_or("a group, `=`, and what cpu.max holds: `/web=50000 100000`")?;
     if !path.starts_with('/') {
         return Err(format!("the path of a group begins with `/`: `/{path}={max}`"));

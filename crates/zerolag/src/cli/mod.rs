@@ -2,6 +2,7 @@
 //!
 //! Results go to stdout, everything else to stderr. Exit codes: [`code`].
 
+mod advise;
 #[cfg(target_os = "linux")]
 mod calibrate;
 mod check;
@@ -76,6 +77,8 @@ enum Command {
     Sweep(sweep::Args),
     /// Put the parts of a sweep together (`sweep --shard`)
     Merge(merge::Args),
+    /// Find the smallest limit, burst and number of workers for a goal, with the risk of each
+    Advise(advise::Args),
     /// Explain the longest waits as chains of causes
     Explain(explain::Args),
     /// rt-migrate-test: more real-time threads than CPUs
@@ -136,6 +139,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Merge(args) => merge::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::RtMigrateTest(args) => rt_migrate_test::run(&args),
         Command::Cyclictest(args) => cyclictest::run(&args),

@@ -7,7 +7,12 @@ use zerolag::simulation::{Note, Prepared, Simulation};
 
 /// Returns the simulation that the command line asks for.
 pub(super) fn simulation_of(workload: &WorkloadArgs, args: &RunArgs) -> Result<Simulation, Failure> {
-    let simulation = simulation_with(workload.workload()?, &args.sim, &args.kernel);
+    simulation_of_workload(workload.workload()?, args)
+}
+
+/// Returns the simulation of a workload that the command line asks for.
+pub(super) fn simulation_of_workload(workload: Workload, args: &RunArgs) -> Result<Simulation, Failure> {
+    let simulation = simulation_with(workload, &args.sim, &args.kernel);
     let simulation = args.manifest.apply(simulation)?;
     Ok(match args.duration.duration {
         Some(duration) => simulation.duration(duration),

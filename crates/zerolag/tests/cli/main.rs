@@ -518,6 +518,41 @@ fn every_row_of_a_sweep_has_the_limit_that_was_run() {
 }
 
 #[test]
+fn advice_comes_from_a_scenario_and_from_counters() {
+    let dir = scratch("advise");
+    let stat = dir.join("cpu.stat.log");
+    let text = "100.0\nusage_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n\
+                110.0\nusage_usec 5000000\nnr_periods 100\nnr_throttled 20\nthrottled_usec 1000000\n";
+    std::fs::write(&stat, text).expect("writable");
+    let stat = stat.to_str().expect("UTF-8");
+    let ended = zerolag(&["advise", stat, "--now", "1"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Set cpu.max to \"150000 100000\" (Kubernetes: limits.cpu 1500m)"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("Counters cannot tell:"), "{}", ended.stdout);
+    for (more, part) in [
+        (&[][..], "counters do not say the limit"),
+        (&["--now", "1", "--goal", "p99 <= 1ms"], "--goal needs a workload or a trace"),
+        (&["--now", "none"], "not an amount of CPUs above zero"),
+    ] {
+        let ended = zerolag(&[&["advise", stat], more].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{more:?}");
+        assert!(ended.stderr.contains(part), "{more:?}: {}", ended.stderr);
+    }
+    let web = ["advise", "examples/web-service-limit.toml", "-q", "-d", "2s", "--seeds", "2"];
+    let ended = zerolag(&[&web[..], &["--goal", "p99 <= 40ms", "--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(json["schema"], "zerolag.advise.v1", "{}", ended.stderr);
+    assert_eq!(json["goals"][0], "request_latency.p99 <= 40ms");
+    assert_eq!(ended.code, Some(if json["choice"].is_null() { 99 } else { 0 }));
+    let ended = zerolag(&[&web[..], &["--now", "1"]].concat());
+    assert!(ended.code == Some(2) && ended.stderr.contains("--now is for counters"), "{}", ended.stderr);
+}
+
+#[test]
 fn every_json_names_its_schema_and_variants_have_one_form() {
     let dir = scratch("schema");
     let path = |name: &str| dir.join(name).to_str().expect("UTF-8").to_owned();

@@ -5,8 +5,8 @@ use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
 /// The subcommands that run a workload.
-const RUNNERS: [&str; 8] =
-    ["run", "compare", "sweep", "explain", "cyclictest", "rt-migrate-test", "timerlat", "osnoise"];
+const RUNNERS: [&str; 9] =
+    ["run", "compare", "sweep", "explain", "advise", "cyclictest", "rt-migrate-test", "timerlat", "osnoise"];
 
 /// Options that differ from the others of their name: in which subcommands, the name, and why.
 const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
@@ -31,6 +31,7 @@ const EXCEPTIONS: &[(&[&str], &str, &str)] = &[
     (&["cyclictest"], "priority", "the tool's own: a number"),
     (&["timerlat", "osnoise"], "priority", "rtla's own: a policy too"),
     (&["validate"], "runs", "on this host, which has no seed"),
+    (&["advise"], "seeds", "of the search, and as many others; fuzz has scenarios"),
     (&["repro"], "seed", "no file is read; the default is the published run's"),
     (&["fuzz"], "seed", "of scenarios, not of a run"),
     (&["cyclictest"], "threads", "the tool's own: of the test"),

@@ -1,0 +1,340 @@
+//! What the counters of a limit say about the demand behind it.
+//!
+//! Per interval between two samples the counters give the CPU time *U*, the active periods *n*, the
+//! throttled ones *k* and, mostly, the throttled time *T* (added up over CPUs). With quota *Q* per
+//! period they bound what was demanded:
+//!
+//! * a throttled period used its quota up, so it demanded more than *Q*;
+//! * while a CPU was throttled, at most one task would have run on it. So at most *T* of work was
+//!   put off in the interval: a throttled period demanded at most *Q + T / k* on average, and no
+//!   single one more than *Q + T*;
+//! * a period that was not throttled demanded at most *Q*.
+//!
+//! A limit at the upper bound of an interval would have avoided its throttling, if the throttled
+//! periods of the interval were alike; that is stated, since counters do not tell. They say nothing
+//! about latencies: a period that is throttled for 1 ms counts as much as one of 90 ms.
+
+use super::samples::Sample;
+use crate::error::Error;
+use serde_json::{Value, json};
+use std::fmt;
+use zerolag_model::CpuMax;
+use zerolag_report::table::{Align, Table};
+use zerolag_workload::limits::milli_text;
+
+/// The counters of one interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Interval {
+    seconds: f64,
+    usage_us: f64,
+    periods: f64,
+    throttled: f64,
+    throttled_us: Option<f64>,
+}
+
+impl Interval {
+    /// Returns the largest mean demand of its throttled periods, in microseconds.
+    fn bound_us(&self, max: Known) -> Option<f64> {
+        if self.throttled <= 0.0 {
+            return None;
+        }
+        let put_off = self.throttled_us.map(|time| time / self.throttled);
+        let machine = max.nr_cpus.map(|cpus| f64::from(cpus) * max.period_us);
+        let bound = put_off.map(|time| max.quota_us + time);
+        match (bound, machine) {
+            (Some(bound), Some(machine)) => Some(bound.min(machine)),
+            (bound, machine) => bound.or(machine),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    quota_us: f64,
+    period_us: f64,
+    nr_cpus: Option<u32>,
+}
+
+/// What counters say.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Demand {
+    /// The present limit.
+    pub max: CpuMax,
+    /// Intervals that were used, and intervals left out because a counter went back or is missing.
+    pub intervals: (usize, usize),
+    /// Their time in seconds.
+    pub seconds: f64,
+    /// Used CPUs, mean over all time.
+    pub used_cpus: f64,
+    /// Used CPUs, of the busiest interval.
+    pub used_cpus_max: f64,
+    /// Active periods, and throttled ones.
+    pub periods: (f64, f64),
+    /// Throttled time per throttled period in microseconds, if it is known.
+    pub put_off_us: Option<f64>,
+    /// Demanded CPUs at most: used and put off, mean over all time.
+    pub demand_cpus_max: Option<f64>,
+    /// The asked share of throttled periods.
+    pub wanted: f64,
+    /// The least quota in microseconds with which at most that share would have been throttled, if
+    /// the throttled periods of an interval were alike; none if it cannot be bounded.
+    pub quota_us: Option<f64>,
+    /// The least quota for any distribution within the intervals: all that was put off in one
+    /// interval fell into one period.
+    pub quota_sure_us: Option<f64>,
+    /// The burst in microseconds that covers the same with the present quota; none if the mean
+    /// demand is above the quota, or if it would be larger than the quota.
+    pub burst_us: Option<f64>,
+}
+
+/// Bounds the demand behind a limit.
+///
+/// # Errors
+/// There is no limit, or no interval in which the counters grow.
+pub fn demand(samples: &[Sample], max: CpuMax, nr_cpus: Option<u32>, wanted: f64) -> Result<Demand, Error> {
+    let Some(quota) = max.quota else {
+        return Err(Error::input_help("there is no limit to advise on", "give the present one: --now '200000 100000'"));
+    };
+    let known =
+        Known { quota_us: quota.as_nanos() as f64 / 1e3, period_us: max.period.as_nanos() as f64 / 1e3, nr_cpus };
+    let (mut intervals, mut left_out) = (Vec::new(), 0);
+    for pair in samples.windows(2) {
+        let [before, after] = pair else { continue };
+        match interval(before, after) {
+            Some(interval) => intervals.push(interval),
+            None => left_out += 1,
+        }
+    }
+    let seconds: f64 = intervals.iter().map(|interval| interval.seconds).sum();
+    if intervals.is_empty() {
+        return Err(Error::input_help(
+            format!("{} samples give no interval with CPU time, periods and throttled periods", samples.len()),
+            "usage, nr_periods and nr_throttled are needed at the same times, at least twice",
+        ));
+    }
+    let sum = |of: fn(&Interval) -> f64| intervals.iter().map(of).sum::<f64>();
+    let usage_us = sum(|interval| interval.usage_us);
+    let periods = (sum(|interval| interval.periods), sum(|interval| interval.throttled));
+    let put_off: Option<f64> = intervals.iter().map(|interval| interval.throttled_us).sum();
+    let busiest = intervals.iter().map(|interval| interval.usage_us / interval.seconds / 1e6).fold(0.0, f64::max);
+    // Periods above the quota that is sought: at most the wanted share of all.
+    let mut bounds: Vec<(Option<f64>, f64)> = intervals
+        .iter()
+        .filter(|interval| interval.throttled > 0.0)
+        .map(|interval| (interval.bound_us(known), interval.throttled))
+        .collect();
+    bounds.sort_by(|a, b| b.0.unwrap_or(f64::INFINITY).total_cmp(&a.0.unwrap_or(f64::INFINITY)));
+    let mut allowed = wanted * periods.0;
+    let mut quota_us = Some(known.quota_us);
+    for (bound, throttled) in bounds {
+        allowed -= throttled;
+        if allowed < 0.0 {
+            quota_us = bound;
+            break;
+        }
+    }
+    let all_in_one =
+        intervals.iter().map(|interval| if interval.throttled <= 0.0 { Some(0.0) } else { interval.throttled_us });
+    let most_put_off: Option<f64> =
+        all_in_one.collect::<Option<Vec<_>>>().map(|all| all.into_iter().fold(0.0, f64::max));
+    let sure = most_put_off.map(|time| known.quota_us + time);
+    let machine = nr_cpus.map(|cpus| f64::from(cpus) * known.period_us);
+    let quota_sure_us = match (sure, machine) {
+        (Some(sure), Some(machine)) => Some(sure.min(machine)),
+        (sure, machine) => sure.or(machine),
+    };
+    let demand_cpus_max = put_off.map(|put_off| (usage_us + put_off) / seconds / 1e6);
+    let burst_us = quota_us.map(|quota| quota - known.quota_us).filter(|burst| {
+        let is_sustainable = demand_cpus_max.is_some_and(|demand| demand < known.quota_us / known.period_us);
+        is_sustainable && *burst <= known.quota_us
+    });
+    Ok(Demand {
+        max,
+        intervals: (intervals.len(), left_out),
+        seconds,
+        used_cpus: usage_us / seconds / 1e6,
+        used_cpus_max: busiest,
+        periods,
+        put_off_us: put_off.filter(|_| periods.1 > 0.0).map(|time| time / periods.1),
+        demand_cpus_max,
+        wanted,
+        quota_us,
+        quota_sure_us,
+        burst_us,
+    })
+}
+
+/// Returns the counters between two samples; `None` if one is missing or goes back: the container
+/// was started again.
+fn interval(before: &Sample, after: &Sample) -> Option<Interval> {
+    let grown = |of: fn(&Sample) -> Option<f64>| {
+        let difference = of(after)? - of(before)?;
+        (difference >= 0.0).then_some(difference)
+    };
+    let seconds = after.at - before.at;
+    Some(Interval {
+        seconds: (seconds > 0.0).then_some(seconds)?,
+        usage_us: grown(|sample| sample.usage_us)?,
+        periods: grown(|sample| sample.periods)?,
+        throttled: grown(|sample| sample.throttled)?,
+        throttled_us: grown(|sample| sample.throttled_us),
+    })
+}
+
+/// What counters of a limit cannot tell.
+pub const UNKNOWN: [&str; 4] = [
+    "latencies: a period throttled for 1 ms counts as much as one of 90 ms, and no counter knows of requests",
+    "how demand is spread over the periods of one interval: samples closer together tell more",
+    "how many threads compute at a time, and so whether fewer workers would do",
+    "demand that comes later because it was put off: clients that wait send less",
+];
+
+impl Demand {
+    fn cpus(&self, quota_us: f64) -> String {
+        milli_text((quota_us * 1e6 / self.max.period.as_nanos() as f64).ceil() as u64)
+    }
+
+    /// Returns the sentence for a ticket.
+    #[must_use]
+    pub fn ticket(&self) -> String {
+        let share = self.periods.1 / self.periods.0.max(1.0);
+        let period = self.max.period.as_micros_floor();
+        let seen = format!(
+            "{:.1} % of {:.0} active periods were throttled while {:.2} CPUs were used on average",
+            share * 100.0,
+            self.periods.0,
+            self.used_cpus
+        );
+        if share <= self.wanted {
+            return format!("Leave cpu.max at \"{}\": {seen}.", self.max);
+        }
+        match (self.quota_us, self.burst_us) {
+            (Some(quota), burst) => {
+                let burst = burst.map_or_else(String::new, |burst| {
+                    format!(" Or keep it and set cpu.max.burst to {:.0}: mean demand is below the limit.", burst.ceil())
+                });
+                format!(
+                    "Set cpu.max to \"{:.0} {period}\" (Kubernetes: limits.cpu {}): {seen}; with it at most {:.1} % would have \
+                     been, if the throttled periods of each interval were alike.{burst}",
+                    quota.ceil(),
+                    self.cpus(quota),
+                    self.wanted * 100.0
+                )
+            }
+            (None, _) => format!("The demand cannot be bounded without the throttled time: {seen}."),
+        }
+    }
+
+    /// Returns it as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "schema": "zerolag.advise.counters.v1",
+            "cpu_max": self.max.to_string(),
+            "intervals": self.intervals.0,
+            "intervals_left_out": self.intervals.1,
+            "elapsed_s": self.seconds,
+            "used_cpus": self.used_cpus,
+            "used_cpus_max": self.used_cpus_max,
+            "demand_cpus_max": self.demand_cpus_max,
+            "periods": self.periods.0,
+            "periods_throttled": self.periods.1,
+            "put_off_per_throttled_period_us": self.put_off_us,
+            "wanted_share_throttled": self.wanted,
+            "quota_us": self.quota_us,
+            "quota_sure_us": self.quota_sure_us,
+            "burst_us": self.burst_us,
+            "cannot_tell": UNKNOWN,
+            "ticket": self.ticket(),
+        })
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, left_out) = self.intervals;
+        write!(f, "{used} intervals, {:.0} s in all, under cpu.max {}", self.seconds, self.max)?;
+        match left_out {
+            0 => writeln!(f, "\n")?,
+            left_out => writeln!(f, "; {left_out} left out: a counter went back or is missing\n")?,
+        }
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Right)]);
+        let mut row = |what: &str, value: String| table.push([what.to_owned(), value]);
+        let (periods, throttled) = self.periods;
+        row("used, mean", format!("{:.2} CPUs", self.used_cpus));
+        row("used, busiest interval", format!("{:.2} CPUs", self.used_cpus_max));
+        row(
+            "throttled periods",
+            format!("{throttled:.0} of {periods:.0} ({:.1} %)", 100.0 * throttled / periods.max(1.0)),
+        );
+        let unknown = || "not known".to_owned();
+        row("put off per throttled period, at most", self.put_off_us.map_or_else(unknown, |us| format!("{us:.0} us")));
+        row("demand, mean, at most", self.demand_cpus_max.map_or_else(unknown, |cpus| format!("{cpus:.2} CPUs")));
+        let quota = |us: f64| format!("{:.0} us (limits.cpu {})", us.ceil(), self.cpus(us));
+        let what = format!("quota for {:.1} % throttled, if alike", self.wanted * 100.0);
+        row(&what, self.quota_us.map_or_else(unknown, quota));
+        row("quota for none throttled, whatever the spread", self.quota_sure_us.map_or_else(unknown, quota));
+        row(
+            "or a burst with the present quota",
+            self.burst_us.map_or_else(|| "is not enough, or not known".to_owned(), |us| format!("{:.0} us", us.ceil())),
+        );
+        for line in table.to_string().lines().skip(1) {
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        writeln!(f, "\nCounters cannot tell:")?;
+        for unknown in UNKNOWN {
+            writeln!(f, "  * {unknown}")?;
+        }
+        writeln!(f, "Record the machine for these (`zerolag record --print-cmd perf`).\n\n{}", self.ticket())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerolag_model::Duration;
+
+    fn sample(at: f64, usage: f64, periods: f64, throttled: f64, time: Option<f64>) -> Sample {
+        Sample { at, usage_us: Some(usage), periods: Some(periods), throttled: Some(throttled), throttled_us: time }
+    }
+
+    fn limit(quota_us: u64) -> CpuMax {
+        CpuMax { quota: Some(Duration::from_micros(quota_us)), ..CpuMax::UNLIMITED }
+    }
+
+    #[test]
+    fn throttled_time_bounds_the_demand() {
+        // Ten seconds: 100 periods, 20 of them throttled, 50 ms put off in each.
+        let samples = [
+            sample(0.0, 0.0, 0.0, 0.0, Some(0.0)),
+            sample(10.0, 5e6, 100.0, 20.0, Some(1e6)),
+            sample(20.0, 8e6, 200.0, 20.0, Some(1e6)),
+        ];
+        let found = demand(&samples, limit(100_000), Some(4), 0.01).expect("two intervals");
+        assert_eq!((found.intervals, found.periods), ((2, 0), (200.0, 20.0)));
+        assert!((found.used_cpus - 0.4).abs() < 1e-9 && (found.used_cpus_max - 0.5).abs() < 1e-9);
+        assert_eq!((found.quota_us, found.put_off_us), (Some(150_000.0), Some(50_000.0)));
+        assert_eq!(found.quota_sure_us, Some(400_000.0), "at most the machine");
+        assert_eq!(found.burst_us, Some(50_000.0));
+        assert!(found.ticket().starts_with("Set cpu.max to \"150000 100000\" (Kubernetes: limits.cpu 1500m)"));
+        // A tenth may be throttled: it is.
+        let found = demand(&samples, limit(100_000), None, 0.1).expect("two intervals");
+        assert!(found.quota_us == Some(100_000.0) && found.ticket().starts_with("Leave cpu.max"), "{found}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let samples =
+            [sample(0.0, 0.0, 0.0, 0.0, None), sample(10.0, 9e6, 100.0, 90.0, None), sample(20.0, 1.0, 1.0, 1.0, None)];
+        let found = demand(&samples, limit(100_000), None, 0.0).expect("one interval");
+        assert_eq!((found.intervals, found.quota_us, found.quota_sure_us, found.burst_us), ((1, 1), None, None, None));
+        assert!(found.to_string().contains("cannot be bounded without the throttled time"), "{found}");
+        assert!(found.to_string().contains("1 left out: a counter went back"), "{found}");
+        // A mean demand above the quota is no matter of bursts.
+        let samples = [sample(0.0, 0.0, 0.0, 0.0, Some(0.0)), sample(10.0, 9.9e6, 100.0, 90.0, Some(9e6))];
+        let found = demand(&samples, limit(100_000), None, 0.0).expect("one interval");
+        assert_eq!((found.quota_us, found.burst_us), (Some(200_000.0), None));
+        assert!(demand(&samples[..1], limit(100_000), None, 0.0).is_err());
+        assert!(demand(&samples, CpuMax::UNLIMITED, None, 0.0).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! `zerolag advise`: what to set for a stated goal.
+
+use super::failure::{Failure, eprintln_lossy};
+use super::options::{RunArgs, WorkloadArgs};
+use super::output::JsonArgs;
+use super::plan::{notes, simulation_of_workload};
+use super::progress::{Progress, catch_interrupts, say_interrupted};
+use super::{Done, code};
+use std::path::{Path, PathBuf};
+use zerolag::advise::counters::demand;
+use zerolag::advise::samples::{Samples, are_samples};
+use zerolag::advise::{Question, advise};
+use zerolag::import::{self, base_error};
+use zerolag::knob::{Knob, Part};
+use zerolag::model::CpuMax;
+use zerolag::trace::Trace;
+use zerolag::workload::Program;
+use zerolag::workload::program::{GroupDef, GroupWeight, InCpus};
+use zerolag::{Error, Workload};
+
+/// Arguments of `zerolag advise`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  zerolag advise examples/web-service-limit.toml --goal 'p99 <= 40ms'
+  zerolag advise perf.data --group nginx=/web --limit '/web=50000 100000' --goal 'nginx.latency.p99 <= 5ms'
+  zerolag advise cpu.stat.log --now '200000 100000' --throttled 1%
+  zerolag advise usage.csv periods.csv throttled.csv --now 2 --throttled 1%")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// More files of counters, put together by their time
+    #[arg(value_name = "FILE")]
+    more: Vec<PathBuf>,
+    /// A goal that every run must meet, as in scenarios; `p99 <= 40ms` is that of requests; may be
+    /// repeated [default: the workload's]
+    #[arg(long = "goal", value_name = "GOAL")]
+    goals: Vec<String>,
+    /// Seeds that judge a value, and as many others that judge the answer
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
+    /// The share of seeds that may miss
+    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = share)]
+    risk: f64,
+    /// The group whose limit is to be chosen, if there are several
+    #[arg(long = "of", value_name = "/PATH")]
+    of: Option<String>,
+    /// The group of a process or thread of this name, and of what it forks, on the recorded
+    /// machine: `redis-server=/db`; may be repeated
+    #[arg(long = "group", value_name = "NAME=/PATH", value_parser = super::import::group)]
+    groups: Vec<(String, String)>,
+    /// The limit of a group on the recorded machine: `/db=50000 100000`; may be repeated
+    #[arg(long = "limit", value_name = "/PATH=CPU.MAX", value_parser = super::import::limit)]
+    limits: Vec<(String, String)>,
+    /// The present limit (counters only): `200000 100000`, `2`, `750m` or `75%`
+    #[arg(long, value_name = "LIMIT", value_parser = present)]
+    now: Option<CpuMax>,
+    /// The share of periods that may be throttled (counters only)
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
+    throttled: f64,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// Reads a percentage below 100.
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a percentage below 100, as in 5%".to_owned()),
+    }
+}
+
+/// Reads a limit in any notation.
+fn present(text: &str) -> Result<CpuMax, String> {
+    let is_kernels = text.contains(' ') || text == "max";
+    let part = if is_kernels {
+        Part::Max
+    } else if text.ends_with('%') {
+        Part::Percent
+    } else {
+        Part::Cpus
+    };
+    let group = GroupDef {
+        path: "/now".into(),
+        parent: None,
+        weight: GroupWeight::Weight(100),
+        is_idle: false,
+        max: CpuMax::UNLIMITED,
+        cpus: InCpus::default(),
+    };
+    let mut program = Program { groups: vec![group], ..Program::default() };
+    Knob { part, index: 0 }.set(&mut program, text).map_err(|error| format!("{error}; {}", error.help))?;
+    Ok(program.groups[0].max)
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &Args) -> Done {
+    args.json.check()?;
+    let path = &args.workload.file;
+    let head = if path == Path::new("-") { Vec::new() } else { head(path)? };
+    if are_samples(&head) {
+        return of_counters(args);
+    }
+    if let Some(more) = args.more.first() {
+        return Err(Failure::input_help(
+            format!("`{}`: there is one workload", more.display()),
+            "several files are read only if they hold counters",
+        ));
+    }
+    if args.now.is_some() {
+        return Err(Failure::input_help(
+            "--now is for counters; a workload has its limits in it",
+            "leave it out, or give --set cpu.max=",
+        ));
+    }
+    let (workload, base) = if zerolag::trace::is_trace(&head) {
+        let (workload, base) = of_trace(args)?;
+        (workload, Some(base))
+    } else {
+        for (option, is_given) in [("--group", !args.groups.is_empty()), ("--limit", !args.limits.is_empty())] {
+            if is_given {
+                return Err(Failure::input_help(
+                    format!("{option} is for traces"),
+                    "a workload has its groups in it; --set changes their limits",
+                ));
+            }
+        }
+        (args.workload.workload()?, None)
+    };
+    let prepared = simulation_of_workload(workload, &args.run)?.plan()?;
+    if !args.run.sim.is_quiet() {
+        notes(&prepared);
+    }
+    let question = Question {
+        goals: args.goals.clone(),
+        seeds: args.seeds,
+        risk: args.risk,
+        group: args.of.clone(),
+        base_error: base,
+    };
+    catch_interrupts();
+    let mut progress = Progress::new(60 * args.seeds, "runs or so", args.run.sim.is_quiet());
+    let advice = advise(&prepared.plan, &question, |done| progress.at(done as u64));
+    progress.finish();
+    let advice = match advice {
+        Err(Error::Interrupted) => return Ok(say_interrupted()),
+        advice => advice.map_err(|error| Failure::of(error, "--goal"))?,
+    };
+    args.json.publish(|| advice.to_string(), || format!("{:#}\n", advice.to_json()))?;
+    Ok(if advice.choice.is_some() { code::OK } else { code::GOAL_MISSED })
+}
+
+/// Returns the beginning of a file.
+fn head(path: &Path) -> Result<Vec<u8>, Failure> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
+    read.map_err(|error| Failure::reading(path.display(), &error))?;
+    Ok(head)
+}
+
+fn of_counters(args: &Args) -> Done {
+    let mut samples = Samples::default();
+    for path in std::iter::once(&args.workload.file).chain(&args.more) {
+        let bytes = std::fs::read(path).map_err(|error| Failure::reading(path.display(), &error))?;
+        samples.read(&path.display().to_string(), &bytes)?;
+    }
+    if !args.goals.is_empty() {
+        return Err(Failure::input_help(
+            "--goal needs a workload or a trace: counters of a limit know no latencies",
+            "give --throttled 1%: the share of periods that may be throttled",
+        ));
+    }
+    let Some(now) = args.now else {
+        return Err(Failure::input_help(
+            "counters do not say the limit",
+            "give the present one, as in --now '200000 100000' or --now 2",
+        ));
+    };
+    let cpus = args.run.sim.machine.topology().map(|machine| u32::try_from(machine.nr_cpus()).unwrap_or(u32::MAX));
+    let found = demand(&samples.all(), now, cpus, args.throttled)?;
+    args.json.publish(|| found.to_string(), || format!("{:#}\n", found.to_json()))?;
+    Ok(code::OK)
+}
+
+/// Imports a trace; returns the workload and the relative base error of its waits.
+fn of_trace(args: &Args) -> Result<(Workload, f64), Failure> {
+    let path = &args.workload.file;
+    let trace: Trace = zerolag::trace::open(path).map_err(|error| Failure::trace(path, &error))?;
+    let origin = path.file_name().unwrap_or_default().to_string_lossy();
+    let kernel = args.run.kernel.kernel;
+    let options = import::Options { groups: args.groups.clone(), limits: args.limits.clone(), kernel };
+    let imported = import::import(&trace, &origin, &options);
+    if imported.tasks.is_empty() {
+        return Err(Failure::input(format!("{}: no task computes in this trace", path.display())));
+    }
+    let base = base_error(&trace, &imported).map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+    if !args.run.sim.is_quiet() {
+        eprintln_lossy(base.to_string().trim_end());
+    }
+    let (all, apart) = base.wait();
+    let share = if all.is_zero() { 0.0 } else { apart.as_nanos() as f64 / all.as_nanos() as f64 };
+    Ok((Workload::text("import.toml", imported.scenario.as_bytes()), share))
+}
